@@ -1,4 +1,4 @@
-//! Custom resources: a transcript of kubectl that is the same on every cluster.
+//! Custom resources: transcripts of kubectl that are the same on every cluster.
 
 use std::path::Path;
 
@@ -11,7 +11,19 @@ use crate::world::World;
 /// apply, subresources, tables, several versions, refused definitions and deletion
 #[tokio::test]
 async fn custom_resources_are_those_of_a_real_cluster() -> Result<()> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster/custom_resources.txt");
+    hold("custom_resources.txt").await
+}
+
+/// S15: rules that cost too much, that do not compile, and what they say of objects; values that an
+/// older definition let in; watches that end with their definition
+#[tokio::test]
+async fn the_rules_of_definitions_are_those_of_a_real_cluster() -> Result<()> {
+    hold("custom_rules.txt").await
+}
+
+async fn hold(transcript: &str) -> Result<()> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster");
     let world = World::cluster(2).await?;
-    conversation::hold_in(&world, Path::new(file), Some(&world.namespace)).await
+    let file = Path::new(folder).join(transcript);
+    conversation::hold_in(&world, &file, Some(&world.namespace)).await
 }

@@ -209,6 +209,39 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
     Ok(())
 }
 
+/// S13, S15: a DaemonSet finds the objects of its file that it names, before anything is applied
+/// and after, with a cluster and without.
+#[tokio::test(flavor = "multi_thread")]
+async fn daemon_sets_find_what_their_file_defines() -> Result<()> {
+    let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/insight/whole.yaml");
+    let text = std::fs::read_to_string(manifest)?;
+    let mut transcript = String::new();
+    let run = async |arguments: &[&str]| -> Result<String> {
+        let output = everynode(&world, arguments, &text).await?;
+        Ok(format!("$ everynode {}\n{}", arguments.join(" "), shown(&world, &output)))
+    };
+    transcript += &run(&["plan", "-f", "-"]).await?;
+    let alone = text.split("---").next().unwrap_or_default();
+    let rejected = everynode(&world, &["plan", "-f", "-"], alone).await?;
+    transcript += &format!("# without its namespace\n{}", shown(&world, &rejected));
+    let cluster = world.kubectl(&["get", "nodes", "-o", "json"]).await?;
+    let nodes = world.directory.path().join("nodes.json");
+    std::fs::write(&nodes, cluster)?;
+    let nodes = nodes.to_string_lossy().into_owned();
+    for verb in ["plan", "explain"] {
+        let found = offline(world.directory.path(), verb, manifest, &nodes).await?;
+        transcript += &format!("$ everynode {verb} -f whole.yaml --nodes-from nodes.json\n{found}");
+    }
+    // A custom resource can't be applied in the same second as its definition.
+    let apply = ["apply", "-f", "-", "--namespace", "whole"];
+    world.kubectl_with_input(&apply, &text).await?;
+    world.kubectl_with_input(&apply, &text).await?.ok()?;
+    transcript += &run(&["plan", "-f", "-"]).await?;
+    expect_file!["insight/whole.txt"].assert_eq(&transcript);
+    Ok(())
+}
+
 async fn offline(home: &Path, verb: &str, manifest: &str, nodes: &str) -> Result<String> {
     let mut command = Command::new(EVERYNODE);
     command.args([verb, "-f", manifest, "--nodes-from", nodes]).env_remove("KUBECONFIG");

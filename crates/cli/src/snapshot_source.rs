@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::cluster::{Cluster, Error, Resource, Selection};
 
-pub(crate) use manifest::{read as read_manifest, read_nodes};
+pub(crate) use manifest::{Manifest, read as read_manifest, read_nodes};
 pub(crate) use proposed::{apply_locally, dry_run_on_server};
 
 /// Which pods are read.

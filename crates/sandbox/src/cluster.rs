@@ -95,6 +95,7 @@ impl Cluster {
         let mut cluster = Self {
             registry,
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
+            garbage_collector: GarbageCollector::new(settings.namespace_delay_ms),
             settings,
             timers,
             recorder: Recorder::default(),
@@ -107,7 +108,6 @@ impl Cluster {
                 taint_eviction: TaintEviction::default(),
                 pod_collector: PodCollector::default(),
             },
-            garbage_collector: GarbageCollector::default(),
             nodes_seen: 0,
             pods_seen: 0,
         };
@@ -157,7 +157,7 @@ impl Cluster {
         if nodes || pods || bindings || budgets || timers || garbage || self.has_unread() {
             return Some(now);
         }
-        self.timers.next()
+        [self.timers.next(), self.garbage_collector.next()].into_iter().flatten().min()
     }
 
     /// Steps until no work is due at `now`. Returns the time at which work is due next.

@@ -19,7 +19,8 @@ use serde_json::Value;
 
 pub(crate) use column::Column;
 pub(crate) use pattern::compile as compile_pattern;
-pub(crate) use schema::rule::{Budget, CompileError, Rule, Values, Verdict};
+pub(crate) use schema::rule::{Budget, CompileError, Compiled, Rule, Values, Verdict};
+pub(crate) use schema::rule::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
 
 use crate::merge_schema::{MergeSchema, TypeId};
@@ -70,6 +71,8 @@ pub(crate) struct CustomType {
     pub api_versions: Vec<String>,
     /// Whether stored objects can have another version, so that their apiVersion is replaced.
     pub has_versions: bool,
+    /// Whether the schema has defaults, and stored objects can be older than it.
+    pub completes_on_read: bool,
     /// Whether the definition is being deleted, so that no object is created.
     pub is_terminating: bool,
     merging: OnceLock<(MergeSchema, TypeId)>,
@@ -84,22 +87,26 @@ pub(crate) struct ScalePaths {
 }
 
 impl CustomType {
-    /// The type in a version of a definition's `spec`.
-    pub(crate) fn of_version(spec: &Value, version: &Value, is_terminating: bool) -> Self {
+    /// The type in a version of a definition.
+    pub(crate) fn of_version(definition: &Value, version: &Value) -> Self {
+        let (spec, metadata) = (&definition["spec"], &definition["metadata"]);
         let document = version["schema"]["openAPIV3Schema"].clone();
         let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
         let group = spec["group"].as_str().unwrap_or_default();
         let served = versions.iter().filter(|version| version["served"] == true);
         let names = served.filter_map(|version| version["name"].as_str());
+        let schema = Schema::parse(&document);
+        let has_changed = metadata["generation"].as_u64().is_some_and(|count| count > 1);
         Self {
             list_kind: spec["names"]["listKind"].as_str().unwrap_or_default().to_owned(),
-            schema: Schema::parse(&document),
+            completes_on_read: has_changed && schema.has_defaults(),
+            schema,
             document,
             columns: Column::of_version(version),
             scale: ScalePaths::of_version(version),
             api_versions: names.map(|name| format!("{group}/{name}")).collect(),
             has_versions: versions.len() > 1,
-            is_terminating,
+            is_terminating: metadata["deletionTimestamp"].is_string(),
             merging: OnceLock::new(),
         }
     }
@@ -117,9 +124,19 @@ impl CustomType {
         pruning::prune(&self.schema, object)
     }
 
-    /// Removes nulls and sets defaults.
+    /// Whether an object has no value for a field with a default.
+    pub(crate) fn lacks_defaults(&self, object: &Value) -> bool {
+        defaulting::is_incomplete(&self.schema, object)
+    }
+
+    /// Removes the nulls of fields that are not nullable and have no default.
+    pub(crate) fn remove_nulls(&self, object: &mut Value) {
+        defaulting::remove_nulls(Some(&self.schema), object);
+    }
+
+    /// Sets defaults.
     pub(crate) fn apply_defaults(&self, object: &mut Value) {
-        defaulting::apply(&self.schema, object);
+        defaulting::set(&self.schema, object);
     }
 }
 

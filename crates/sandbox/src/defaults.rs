@@ -14,12 +14,26 @@ use serde_json::{Map, Value};
 use crate::kind::Kind;
 use crate::schema;
 
+/// The same as [`apply`] for the result of a server-side apply: as upstream, the nulls of a custom
+/// resource stay, and are refused where the schema does not allow them.
+pub(crate) fn apply_to_applied(kind: &Kind, object: &mut Value) {
+    match kind.custom() {
+        None => apply(kind, object),
+        Some(custom) => {
+            schema::normalize(kind, object);
+            custom.prune(object);
+            custom.apply_defaults(object);
+        }
+    }
+}
+
 /// Sets the defaults of `object` and normalizes it to the form in which the server returns it.
 /// Ignores a value that is not a JSON object, which `validation::decode` refuses.
 pub fn apply(kind: &Kind, object: &mut Value) {
     schema::normalize(kind, object);
     if let Some(custom) = kind.custom() {
         custom.prune(object);
+        custom.remove_nulls(object);
         custom.apply_defaults(object);
         return;
     }

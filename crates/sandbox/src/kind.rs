@@ -337,6 +337,13 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.kind == kind)
     }
 
+    /// Whether a kind is served, maybe by another row than before. Only a custom kind can cease to
+    /// be.
+    pub(crate) fn serves(&self, kind: &Kind) -> bool {
+        let names = |kind: &Kind| (kind.group, kind.version, kind.plural);
+        kind.custom.is_none() || self.iter().any(|row| names(row) == names(kind))
+    }
+
     /// Changes when a custom kind or its type does.
     pub(crate) fn generation(&self) -> u64 {
         self.generation

@@ -49,6 +49,7 @@ pub mod custom;
 pub mod defaults;
 mod duration;
 pub mod fault;
+mod format;
 pub mod kind;
 pub mod managed_fields;
 mod merge_schema;

@@ -33,6 +33,9 @@ mod manifest;
 
 pub use manifest::{AppliedObject, ApplyError, ApplyOutcome};
 
+/// How long a deleted namespace keeps its content.
+const NAMESPACE_DELAY_MS: i64 = 2_000;
+
 /// The source of the simulated nodes (S20).
 #[derive(Clone, Debug)]
 pub enum NodeSource {
@@ -225,7 +228,11 @@ fn cluster(options: &Options) -> Result<Cluster, Error> {
         ..store::Options::default()
     };
     let registry = Registry::new(&settings, now);
-    let settings = Settings { seed: options.seed, ..Settings::default() };
+    let settings = Settings {
+        seed: options.seed,
+        namespace_delay_ms: NAMESPACE_DELAY_MS,
+        ..Settings::default()
+    };
     let mut cluster = Cluster::new(registry, settings, lifecycles, now);
     authorization::seed(cluster.registry_mut(), now).map_err(Error::CreateRoles)?;
     cluster.registry_mut().seed(now).map_err(Error::CreateObjects)?;

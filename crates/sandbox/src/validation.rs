@@ -14,7 +14,6 @@ mod deployment;
 mod environment;
 mod event;
 mod field;
-mod format;
 mod kept;
 mod lease;
 mod metadata;
@@ -41,6 +40,7 @@ use serde_json::Value;
 
 use self::field::{Causes, Field};
 use crate::custom::CustomType;
+use crate::format;
 use crate::kind::Kind;
 
 pub use crate::schema::{DecodeError, decode, unknown_fields};
@@ -132,22 +132,21 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     causes.into_vec()
 }
 
-/// Texts for `Warning` headers about discouraged but valid fields. An unchanged template or pod
-/// spec causes no warnings; `old` is the replaced object.
+/// Texts for `Warning` headers about discouraged but valid fields. As upstream, a template causes
+/// warnings with each new generation, and an unchanged pod spec none; `old` is the replaced object.
 pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let root = Field::root(new);
     let unchanged = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
+    let is_new = !unchanged("/metadata/generation");
     match validator_of(kind) {
-        Validator::DaemonSet if !unchanged("/spec/template") => {
-            warnings::of_pod(&root.child("spec").child("template"))
-        }
+        Validator::DaemonSet if is_new => warnings::of_pod(&root.child("spec").child("template")),
         Validator::Kept(row) => {
             let paths = row.templates().iter().map(|path| path.replace('.', "/"));
-            let changed = paths.filter(|path| !unchanged(&format!("/{path}")));
+            let changed = paths.filter(|path| is_new || !unchanged(&format!("/{path}")));
             changed.flat_map(|path| warnings_at(&root, &path)).collect()
         }
         Validator::Pod if !unchanged("/spec") => warnings::of_pod(&root),
-        Validator::Definition if !unchanged("/spec") => definition::warnings(new),
+        Validator::Definition if !unchanged("/spec") => definition::warnings(new, old),
         _ => Vec::new(),
     }
 }

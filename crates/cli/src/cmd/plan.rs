@@ -13,7 +13,7 @@ use crate::args::{OutputFormat, PlanArguments};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, parsed};
 use crate::output::{self, TextLayout};
-use crate::snapshot_source::{self, PodScope, RequiredData};
+use crate::snapshot_source::{self, Manifest, PodScope, RequiredData};
 
 /// The exit code if applying changes something.
 const EXIT_CHANGES: u8 = 2;
@@ -26,13 +26,14 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
             let nodes = snapshot_source::read_nodes(nodes)?;
             let manifest = read(&arguments, namespace)?;
             let forecast = |object| from_files(object, &nodes, &arguments);
-            manifest.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
+            manifest.daemon_sets.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
         }
         None => {
             let cluster = Cluster::connect(&arguments.connection).await?;
             let mut forecasts = Vec::new();
-            for object in read(&arguments, cluster.namespace())? {
-                forecasts.push(from_cluster(&cluster, &object, &arguments).await?);
+            let manifest = read(&arguments, cluster.namespace())?;
+            for object in &manifest.daemon_sets {
+                forecasts.push(from_cluster(&cluster, object, &manifest, &arguments).await?);
             }
             forecasts
         }
@@ -43,21 +44,22 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
     Ok(if is_idle { ExitCode::SUCCESS } else { EXIT_CHANGES.into() })
 }
 
-fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Vec<Value>> {
+fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Manifest> {
     let manifest = snapshot_source::read_manifest(&arguments.filename, namespace)?;
     if !manifest.ignored.is_empty() {
         let ignored = manifest.ignored.join(", ");
         output::note(format_args!("not planned because they are not DaemonSets: {ignored}"));
     }
-    Ok(manifest.daemon_sets)
+    Ok(manifest)
 }
 
 async fn from_cluster(
     cluster: &Cluster,
-    manifest: &Value,
+    object: &Value,
+    manifest: &Manifest,
     arguments: &PlanArguments,
 ) -> anyhow::Result<Forecast> {
-    let key = snapshot_source::key(manifest);
+    let key = snapshot_source::key(object);
     let namespace = Some(key.namespace.as_str());
     let live = match cluster.read(Resource::DaemonSets, namespace, key.name.as_str()).await {
         Ok(json) => Some(json),
@@ -67,11 +69,22 @@ async fn from_cluster(
     let live: Option<Value> =
         live.map(|json| parsed(Resource::DaemonSets, json.get())).transpose()?;
     let (proposed, warning) =
-        match snapshot_source::dry_run_on_server(cluster, live.as_ref(), manifest).await {
+        match snapshot_source::dry_run_on_server(cluster, live.as_ref(), object).await {
             Ok(proposed) => (proposed, None),
             Err(error) if error.is_forbidden() => {
                 let why = format!("not validated by the server; admission may change it: {error}");
-                (snapshot_source::apply_locally(live.as_ref(), manifest)?, Some(why))
+                (snapshot_source::apply_locally(live.as_ref(), object)?, Some(why))
+            }
+            // Nothing else is missing when an object is created.
+            Err(Error::NotFound { .. }) if live.is_none() => {
+                let name = &key.namespace;
+                let is_in_file = manifest.ignored.contains(&format!("Namespace {name}"));
+                anyhow::ensure!(is_in_file, "namespace {name} does not exist");
+                let why = format!(
+                    "not validated by the server, where namespace {name} does not exist yet; \
+                     admission may change it"
+                );
+                (snapshot_source::apply_locally(None, object)?, Some(why))
             }
             Err(error) => return Err(anyhow::Error::new(error).context("the server rejects it")),
         };

@@ -122,7 +122,10 @@ impl State {
         }
         for notifier in self.notifiers.values() {
             let has_news = |changes: Vec<_>| !changes.is_empty();
-            if store.changes_since(notifier.kind, notified, 1).map_or(true, has_news) {
+            // Watchers of a kind that is not served any more must end.
+            if !store.kinds().serves(notifier.kind)
+                || store.changes_since(notifier.kind, notified, 1).map_or(true, has_news)
+            {
                 notifier.newest.send_replace(newest);
             }
         }

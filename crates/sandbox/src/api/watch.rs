@@ -241,6 +241,9 @@ impl Watcher {
             if self.fill(&mut chunk) || !chunk.is_empty() {
                 return Some(chunk.freeze());
             }
+            if self.finished {
+                return None;
+            }
             let shared = Arc::clone(&self.shared);
             let bookmark_at = self.initial_bookmark.as_ref().and_then(|end| end.not_before);
             tokio::select! {
@@ -271,11 +274,12 @@ impl Watcher {
             let WatchRequest { kind, api_server, .. } = &self.request;
             let changes = self.shared.read(|store| {
                 let cache = api_server.cache(store);
-                cache
-                    .changes_since(store, kind, self.position, CHANGES_PER_READ)
-                    .map(|changes| (changes, cache.reached(store, kind)))
+                cache.changes_since(store, kind, self.position, CHANGES_PER_READ).map(|changes| {
+                    let is_served = store.kinds().serves(kind);
+                    (changes, cache.reached(store, kind), is_served)
+                })
             });
-            let (changes, reached) = match changes {
+            let (changes, reached, is_served) = match changes {
                 Ok(found) => found,
                 Err(expired) => {
                     self.finished = true;
@@ -287,6 +291,8 @@ impl Watcher {
             if changes.is_empty() {
                 self.position = self.position.max(reached);
                 self.end_initial_events(chunk);
+                // As upstream: a watch ends with the definition of its kind.
+                self.finished = !is_served;
                 return false;
             }
             for change in &changes {

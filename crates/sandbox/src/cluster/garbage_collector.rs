@@ -4,7 +4,7 @@
 //! It reads the change logs of all kinds, so that its work is proportional to the changes. It takes
 //! an owner of an unknown kind to exist.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -28,6 +28,12 @@ pub struct GarbageCollector {
     queued: BTreeSet<WorkItem>,
     /// UIDs of owners and namespaces all of whose dependents have been queued.
     expanded: BTreeSet<Box<str>>,
+    /// How long a deleted namespace keeps its content, in milliseconds.
+    namespace_delay_ms: i64,
+    /// The times at which deleted namespaces are emptied, by UID.
+    emptied_at: BTreeMap<Box<str>, Timestamp>,
+    /// Those that are not due yet, in order.
+    waiting: BTreeSet<(Timestamp, Box<str>)>,
 }
 
 /// An object to process, by its UID.
@@ -48,9 +54,24 @@ enum OwnerState {
 }
 
 impl GarbageCollector {
+    /// A garbage collector that empties deleted namespaces after a delay in milliseconds.
+    pub fn new(namespace_delay_ms: i64) -> Self {
+        Self { namespace_delay_ms, ..Self::default() }
+    }
+
+    /// When a deleted namespace is emptied next.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.waiting.first().map(|(at, _)| *at)
+    }
+
     /// Processes changes with about `limit` writes at most. Returns true if more work is due;
-    /// otherwise there is none before the next change.
+    /// otherwise there is none before the next change and [`next`](Self::next).
     pub fn step(&mut self, registry: &mut Registry, now: Timestamp, limit: usize) -> bool {
+        while self.next().is_some_and(|at| at <= now)
+            && let Some((_, uid)) = self.waiting.pop_first()
+        {
+            self.push(WorkItem::Examine(uid));
+        }
         let mut writes = WriteBudget { registry, options: WriteOptions::at(now), remaining: limit };
         loop {
             self.observe(writes.store());
@@ -120,6 +141,7 @@ impl GarbageCollector {
             }
             Action::Deleted => {
                 self.expanded.remove(object.uid());
+                self.emptied_at.remove(object.uid());
                 for dependent in store.dependents(object.uid()) {
                     if let Some(found) =
                         store.find(dependent.kind, &dependent.namespace, &dependent.name)
@@ -261,6 +283,13 @@ impl GarbageCollector {
     }
 
     fn empty_namespace(&mut self, writes: &mut WriteBudget, object: &Object) -> Result<(), Status> {
+        let now = writes.options.now;
+        let due = Timestamp(now.0 + self.namespace_delay_ms);
+        let at = *self.emptied_at.entry(object.uid().into()).or_insert(due);
+        if now < at {
+            self.waiting.insert((at, object.uid().into()));
+            return Ok(());
+        }
         let first_time = self.expanded.insert(object.uid().into());
         let kinds = writes.store().kinds().clone();
         let kinds = kinds.iter();

@@ -12,6 +12,9 @@ pub struct Settings {
     pub node_monitor_grace_ms: i64,
     /// The time in milliseconds from the deletion of a node to the removal of its pods.
     pub pod_gc_delay_ms: i64,
+    /// The time in milliseconds from the deletion of a namespace to that of its content. On a real
+    /// cluster it takes seconds, in which `kubectl delete -f` deletes the content by name.
+    pub namespace_delay_ms: i64,
     /// The time in milliseconds after its last write at which an event is deleted; 0 records no
     /// events.
     pub event_age_ms: i64,
@@ -24,6 +27,7 @@ impl Default for Settings {
             lease_renew_ms: 10_000,
             node_monitor_grace_ms: 15_000,
             pod_gc_delay_ms: 1_000,
+            namespace_delay_ms: 0,
             event_age_ms: 3_600_000,
         }
     }

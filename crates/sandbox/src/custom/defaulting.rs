@@ -4,17 +4,37 @@ use serde_json::Value;
 
 use super::schema::Schema;
 
-/// Removes the nulls of fields that are not nullable and have no default, then sets the defaults.
-pub(super) fn apply(schema: &Schema, object: &mut Value) {
-    remove_nulls(Some(schema), object);
-    set(schema, object);
+/// Whether a value lacks a default.
+pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
+    if !schema.has_defaults() {
+        return false;
+    }
+    match value {
+        Value::Object(fields) => {
+            let lacks = |name: &str, of: &Schema| {
+                of.default.is_some()
+                    && fields.get(name).is_none_or(|value| value.is_null() && !of.nullable)
+            };
+            let is_incomplete = |(name, value): (&String, &Value)| {
+                schema.field(name).is_some_and(|schema| is_incomplete(schema, value))
+            };
+            schema.properties.iter().any(|(name, of)| lacks(name, of))
+                || fields.iter().any(is_incomplete)
+        }
+        Value::Array(items) => schema
+            .items
+            .as_deref()
+            .is_some_and(|schema| items.iter().any(|item| is_incomplete(schema, item))),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn is_absent(schema: Option<&Schema>, value: &Value) -> bool {
     value.is_null() && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none())
 }
 
-fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
+/// Removes the nulls of fields that are not nullable and have no default.
+pub(super) fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {
             let of_field = schema.and_then(|schema| schema.field(name));
@@ -33,7 +53,8 @@ fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
     }
 }
 
-fn set(schema: &Schema, value: &mut Value) {
+/// Sets the defaults of absent fields.
+pub(super) fn set(schema: &Schema, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, of_field) in &schema.properties {
@@ -93,7 +114,8 @@ mod tests {
             "i": {"type": "string"},
         }}));
         let mut object = json!({"a": null, "f": [{}, {"g": false}], "h": null, "i": null});
-        apply(&schema, &mut object);
+        remove_nulls(Some(&schema), &mut object);
+        set(&schema, &mut object);
         assert_eq!(
             object,
             json!({"a": 1, "b": {"c": "x"}, "f": [{"g": true}, {"g": false}], "h": null})

@@ -30,6 +30,8 @@ pub(crate) struct Schema {
     pub rules: Vec<Rule>,
     /// Whether the schema or one in it has rules.
     has_rules: bool,
+    /// Whether the schema or one in it has a default.
+    has_defaults: bool,
     pub checks: Checks,
 }
 
@@ -117,8 +119,10 @@ impl Schema {
             map_keys: texts(keys),
             rules: Rule::of_schema(document),
             has_rules: false,
+            has_defaults: false,
             checks: Checks::parse(document),
         };
+        schema.has_defaults = schema.default.is_some() || schema.nested().any(Self::has_defaults);
         schema.has_rules = !schema.rules.is_empty() || schema.nested().any(Self::has_rules);
         schema
     }
@@ -126,6 +130,11 @@ impl Schema {
     /// Whether the schema or one in it has rules.
     pub(crate) fn has_rules(&self) -> bool {
         self.has_rules
+    }
+
+    /// Whether the schema or one in it has a default.
+    pub(crate) fn has_defaults(&self) -> bool {
+        self.has_defaults
     }
 
     /// The schemas of the values in a value, and those that restrict it.
@@ -137,6 +146,13 @@ impl Schema {
         let items = self.items.as_deref();
         let fields = self.properties.values().chain(additional).chain(items);
         fields.chain(&self.checks.all_of)
+    }
+
+    /// All schemas in this one.
+    pub(crate) fn all_nested(&self) -> impl Iterator<Item = &Self> {
+        let checks = &self.checks;
+        let not = checks.not.as_deref();
+        self.nested().chain(&checks.any_of).chain(&checks.one_of).chain(not)
     }
 
     /// The schema of a field; `None` if the schema does not say.

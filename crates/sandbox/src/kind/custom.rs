@@ -89,7 +89,7 @@ fn row(
 ) -> Result<&'static Kind, TooManyKinds> {
     let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
     let is_terminating = definition["metadata"]["deletionTimestamp"].is_string();
-    let custom = CustomType::of_version(spec, version, is_terminating);
+    let custom = CustomType::of_version(definition, version);
     let wanted = Texts {
         group: text(&spec["group"]),
         version: text(&version["name"]),

@@ -54,8 +54,25 @@ fn without_annotations(mut object: Value) -> Value {
     object
 }
 
+/// JSON as Go's encoder writes it, with a line feed. Unlike Go's `any`, numbers are not floats.
+fn go_json(value: &Value) -> String {
+    let mut text = value.to_string();
+    for (character, escaped) in [
+        ('&', "\\u0026"),
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ] {
+        if text.contains(character) {
+            text = text.replace(character, escaped);
+        }
+    }
+    text + "\n"
+}
+
 fn set(object: &mut Option<Value>, live: &Value, last: &Value) {
-    let text = format!("{last}\n");
+    let text = go_json(last);
     let current = annotation(object.as_ref().unwrap_or(live));
     if current == Some(text.as_str()) {
         return;

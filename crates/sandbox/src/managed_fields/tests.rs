@@ -126,6 +126,7 @@ fn values_of_another_type_are_found() {
         (json!({"spec": {"labels": "a"}}), ".spec.labels: expected map, got &{a}"),
         (json!({"spec": {"items": {}}}), ".spec.items: expected list, got &{map[]}"),
         (json!({"spec": {"more": 1}}), ".spec.more: field not declared in schema"),
+        (json!({"spec": {"more": 1, "most": 2}}), ".spec.more: field not declared in schema"),
         (
             json!({"spec": {"items": [{"name": "a", "value": "b"}]}}),
             ".spec.items[name=\"a\",side=\"left\"].value: expected numeric (int or float), got \

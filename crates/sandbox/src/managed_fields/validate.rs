@@ -52,7 +52,8 @@ impl Walk<'_> {
             _ if value.is_null() => {}
             Form::Map(map) => match value {
                 Value::Object(fields) => {
-                    fields.iter().for_each(|(name, value)| self.field(map, name, value));
+                    // As upstream, the first field that is not declared is the last one checked.
+                    let _all = fields.iter().all(|(name, value)| self.field(map, name, value));
                 }
                 other => self.find(format!("expected map, got &{{{}}}", go_text(other))),
             },
@@ -68,14 +69,17 @@ impl Walk<'_> {
         }
     }
 
-    fn field(&mut self, map: &MapType, name: &str, value: &Value) {
+    /// Checks a field; returns whether it is declared.
+    fn field(&mut self, map: &MapType, name: &str, value: &Value) -> bool {
         let length = self.path.len();
         self.path.push_str(&format!(".{name}"));
-        match map.declared(name) {
+        let declared = map.declared(name);
+        match declared {
             Some(of) => self.value(of, value),
             None => self.find("field not declared in schema".to_owned()),
         }
         self.path.truncate(length);
+        declared.is_some()
     }
 
     fn items(&mut self, list: &ListType, items: &[Value]) {

@@ -32,8 +32,18 @@ impl Draft {
     pub(crate) fn new(
         kind: &'static Kind,
         namespace: &str,
+        object: Value,
+        now: Timestamp,
+    ) -> Result<Self, Status> {
+        Self::prepared(kind, namespace, object, now, defaults::apply)
+    }
+
+    fn prepared(
+        kind: &'static Kind,
+        namespace: &str,
         mut object: Value,
         now: Timestamp,
+        set_defaults: fn(&Kind, &mut Value),
     ) -> Result<Self, Status> {
         metadata::check_shape(&object)?;
         check::decode(kind, &object)?;
@@ -50,7 +60,7 @@ impl Draft {
         }
         let sent_managed_fields = object["metadata"]["managedFields"].take();
         metadata::prepare_create(&mut object, kind, namespace, now);
-        defaults::apply(kind, &mut object);
+        set_defaults(kind, &mut object);
         let (namespace, managed_fields) = (namespace.to_owned(), ManagedFields::default());
         Ok(Self { kind, namespace, object, sent_managed_fields, managed_fields })
     }
@@ -78,7 +88,9 @@ impl Draft {
         metadata.insert("name".to_owned(), name.into());
         // As upstream, nobody looks at the version of an object that does not exist.
         metadata.remove("resourceVersion");
-        Ok(Self { managed_fields, ..Self::new(kind, namespace, object, writer.now)? })
+        let set_defaults = defaults::apply_to_applied;
+        let draft = Self::prepared(kind, namespace, object, writer.now, set_defaults)?;
+        Ok(Self { managed_fields, ..draft })
     }
 
     /// Makes the writer the owner of the object's fields.

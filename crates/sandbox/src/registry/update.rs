@@ -88,7 +88,8 @@ impl Replacement {
         let object = object.unwrap_or_else(|| served.value().clone());
         convert_applied(kind, &object)?;
         check_patched(&object, &served, kind)?;
-        let change = Self::new(kind, apply.endpoint, stored, served, object)?;
+        let set_defaults = defaults::apply_to_applied;
+        let change = Self::prepared(kind, apply.endpoint, stored, served, object, set_defaults)?;
         Ok(Self { managed_fields, ..change })
     }
 
@@ -109,12 +110,23 @@ impl Replacement {
         endpoint: Endpoint,
         stored: &Arc<Object>,
         current: Arc<Object>,
+        object: Value,
+    ) -> Result<Self, Status> {
+        Self::prepared(kind, endpoint, stored, current, object, defaults::apply)
+    }
+
+    fn prepared(
+        kind: &'static Kind,
+        endpoint: Endpoint,
+        stored: &Arc<Object>,
+        current: Arc<Object>,
         mut object: Value,
+        set_defaults: fn(&Kind, &mut Value),
     ) -> Result<Self, Status> {
         metadata::check_locks(&object, kind, &current)?;
         let sent_managed_fields = object["metadata"]["managedFields"].take();
         metadata::prepare_update(&mut object, kind, current.value());
-        defaults::apply(kind, &mut object);
+        set_defaults(kind, &mut object);
         let (stored, managed_fields) = (Arc::clone(stored), stored.managed_fields().clone());
         Ok(Self { kind, endpoint, stored, current, object, sent_managed_fields, managed_fields })
     }

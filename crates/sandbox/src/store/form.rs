@@ -63,17 +63,27 @@ pub(crate) fn stored_form(kind: &Kind, object: Value) -> Value {
     }
 }
 
-/// A custom resource in a version of its kind: all versions have the same fields (S15).
+/// A custom resource in a version of its kind: all versions have the same fields (S15). As
+/// upstream, defaults that its definition got later are set when it is read.
 fn in_version(kind: &Kind, object: &Arc<Object>) -> Arc<Object> {
-    if kind.custom().is_none_or(|custom| !custom.has_versions) {
+    let Some(custom) = kind.custom() else { return object.clone() };
+    if !custom.has_versions && !custom.completes_on_read {
         return object.clone();
     }
     let api_version = kind.api_version();
     let mut value = object.read();
-    if value["apiVersion"] == api_version {
+    let has_version = value["apiVersion"] == api_version;
+    let is_complete = !custom.completes_on_read || !custom.lacks_defaults(&value);
+    if has_version && is_complete {
         return object.clone();
     }
-    value.to_mut()["apiVersion"] = api_version.into();
+    let served = value.to_mut();
+    if !has_version {
+        served["apiVersion"] = api_version.into();
+    }
+    if !is_complete {
+        custom.apply_defaults(served);
+    }
     Arc::new(Object::new(value.into_owned(), object.managed_fields().clone()))
 }
 

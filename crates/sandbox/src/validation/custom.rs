@@ -15,13 +15,14 @@ use crate::patch::go_text;
 
 pub(super) fn on_create(kind: &Kind, custom: &CustomType, object: &Field, causes: &mut Causes) {
     metadata::on_create(object, metadata::rules_of(kind), causes);
-    check(custom, object, causes);
+    check(custom, object, None, causes);
     rules::check(&custom.schema, object.value(), None, causes);
 }
 
+/// What an update does not change may stay invalid, as upstream (`CRDValidationRatcheting`).
 pub(super) fn on_update(custom: &CustomType, object: &Field, old: &Field, causes: &mut Causes) {
     metadata::on_update(object, old, causes);
-    check(custom, object, causes);
+    check(custom, object, Some(old.value()), causes);
     rules::check(&custom.schema, object.value(), Some(old.value()), causes);
 }
 
@@ -37,7 +38,8 @@ pub(super) fn on_status_update(
     if let (Some(schema), Some(status)) =
         (custom.schema.properties.get("status"), object.value().get("status"))
     {
-        Walk { found: &mut found, root: "status." }.value(schema, status, "status");
+        let old = old.value().get("status");
+        Walk { found: &mut found, root: "status." }.value(schema, status, old, "status");
     }
     for finding in found {
         causes.found_at(finding.reason, &finding.path, finding.message);
@@ -45,16 +47,18 @@ pub(super) fn on_status_update(
     if let Some(scale) = &custom.scale {
         replicas(&scale.status_replicas, object.value(), causes);
     }
-    lists(&custom.schema, object.value(), "", causes);
+    check_lists(&custom.schema, object.value(), Some(old.value()), causes);
     rules::check(&custom.schema, object.value(), Some(old.value()), causes);
 }
 
-fn check(custom: &CustomType, object: &Field, causes: &mut Causes) {
+fn check(custom: &CustomType, object: &Field, old: Option<&Value>, causes: &mut Causes) {
     let mut found = Vec::new();
     for (name, schema) in &custom.schema.properties {
         // The schema of the metadata can restrict names.
         if let Some(value) = object.value().get(&**name) {
-            Walk { found: &mut found, root: "" }.value(schema, value, name);
+            let is_visible = !matches!(&**name, "apiVersion" | "kind");
+            let old = old.filter(|_| is_visible).and_then(|old| old.get(&**name));
+            Walk { found: &mut found, root: "" }.value(schema, value, old, name);
         }
     }
     Walk { found: &mut found, root: "" }.object(&custom.schema, object.value(), "");
@@ -65,7 +69,16 @@ fn check(custom: &CustomType, object: &Field, causes: &mut Causes) {
         replicas(&scale.spec_replicas, object.value(), causes);
         replicas(&scale.status_replicas, object.value(), causes);
     }
-    lists(&custom.schema, object.value(), "", causes);
+    check_lists(&custom.schema, object.value(), old, causes);
+}
+
+/// Checks sets and lists with keys, unless the replaced object has wrong ones.
+fn check_lists(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mut Causes) {
+    let mut before = Causes::default();
+    old.into_iter().for_each(|old| lists(schema, old, "", &mut before));
+    if before.is_empty() {
+        lists(schema, object, "", causes);
+    }
 }
 
 /// Checks a number of the scale.
@@ -112,7 +125,11 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn value(&mut self, schema: &Schema, value: &Value, path: &str) {
+    /// Checks a value, unless it is the same as the one that it replaces.
+    fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str) {
+        if old == Some(value) {
+            return;
+        }
         if value.is_null() {
             if !schema.nullable && (schema.type_name.is_some() || schema.int_or_string) {
                 self.wrong_type(schema, "null", path);
@@ -126,7 +143,7 @@ impl Walk<'_> {
         match value {
             Value::String(text) => self.text(&schema.checks, text, path),
             Value::Number(_) => self.number(&schema.checks, value, path),
-            Value::Array(items) => self.items(schema, items, path),
+            Value::Array(items) => self.items(schema, items, old, path),
             Value::Object(_) | Value::Bool(_) | Value::Null => {}
         }
         self.choices(&schema.checks, value, path);
@@ -137,7 +154,8 @@ impl Walk<'_> {
                 if let Some(schema) =
                     schema.field(name).filter(|_| !(schema.embedded && is_metadata))
                 {
-                    self.value(schema, value, &format!("{path}.{name}"));
+                    let old = old.and_then(|old| old.get(name));
+                    self.value(schema, value, old, &format!("{path}.{name}"));
                 }
             }
         }
@@ -164,11 +182,12 @@ impl Walk<'_> {
         }
     }
 
-    fn items(&mut self, schema: &Schema, items: &[Value], path: &str) {
+    fn items(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>, path: &str) {
         let (checks, count) = (&schema.checks, items.len());
         if let Some(of_items) = &schema.items {
             for (index, item) in items.iter().enumerate() {
-                self.value(of_items, item, &format!("{path}[{index}]"));
+                let old = old_item(schema, item, old);
+                self.value(of_items, item, old, &format!("{path}[{index}]"));
             }
         }
         if let Some(min) = checks.min_items.filter(|min| count < *min) {
@@ -244,7 +263,7 @@ impl Walk<'_> {
         let name = self.name(path).to_owned();
         let findings = |schema: &Schema| {
             let mut found = Vec::new();
-            Walk { found: &mut found, root }.value(schema, value, path);
+            Walk { found: &mut found, root }.value(schema, value, None, path);
             found
         };
         let mut best: Option<Vec<Finding>> = None;
@@ -409,6 +428,15 @@ fn lists(schema: &Schema, value: &Value, path: &str, causes: &mut Causes) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// The element that an element of a list replaces. Only those of lists with keys can be found.
+fn old_item<'o>(schema: &Schema, item: &Value, old: Option<&'o Value>) -> Option<&'o Value> {
+    if schema.list_type != ListType::Map {
+        return None;
+    }
+    let key = key_of(schema, item);
+    old.and_then(Value::as_array)?.iter().find(|old| key_of(schema, old) == key)
 }
 
 fn key_of(schema: &Schema, item: &Value) -> Value {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::field::{Causes, Field, go_json};
 use super::format;
 use super::metadata;
-use crate::custom::Schema;
+use crate::custom::{Schema, TypeName};
 use crate::value::is_set;
 
 pub(super) fn on_create(object: &Field, causes: &mut Causes) {
@@ -150,7 +150,7 @@ fn check_shared(spec: &Field, shared: &Shared, causes: &mut Causes) {
 
 fn check_version(version: &Field, shared: &Shared, causes: &mut Causes) {
     let name = version.child("name");
-    causes.invalid_each(&name, dns_1035(name.text()).into_iter().collect());
+    check_label(&name, causes);
     let warning = version.child("deprecationWarning");
     if warning.is_set() && !version.child("deprecated").is_true() {
         causes.invalid(&warning, "can only be set for deprecated versions");
@@ -225,21 +225,21 @@ fn check_names(names: &Field, causes: &mut Causes) {
     for name in ["plural", "singular"] {
         let name = names.child(name);
         if !name.text().is_empty() {
-            causes.invalid_each(&name, dns_1035(name.text()).into_iter().collect());
+            check_label(&name, causes);
         }
     }
     for name in ["kind", "listKind"] {
         let name = names.child(name);
-        if let Some(wrong) = dns_1035(&name.text().to_lowercase())
-            && !name.text().is_empty()
-        {
+        let wrong = format::dns_1035(&name.text().to_lowercase(), false);
+        if !wrong.is_empty() && !name.text().is_empty() {
+            let wrong = wrong.join(",");
             let detail = format!("may have mixed case, but should otherwise match: {wrong}");
             causes.invalid(&name, &detail);
         }
     }
     for list in ["shortNames", "categories"] {
         for name in names.child(list).items() {
-            causes.invalid_each(&name, dns_1035(name.text()).into_iter().collect());
+            check_label(&name, causes);
         }
     }
     let (kind, list_kind) = (names.child("kind"), names.child("listKind"));
@@ -293,46 +293,60 @@ fn check_approval(object: &Field, causes: &mut Causes) {
     }
 }
 
-/// What is wrong with an RFC 1035 label.
-fn dns_1035(text: &str) -> Option<String> {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let bytes = text.as_bytes();
-    let is_label = bytes.first().is_some_and(u8::is_ascii_lowercase)
-        && bytes.last() != Some(&b'-')
-        && bytes.iter().all(|byte| is_inner(*byte));
-    let mut wrong = Vec::new();
-    if text.len() > 63 {
-        wrong.push("must be no more than 63 bytes");
+/// Checks an RFC 1035 label.
+fn check_label(name: &Field, causes: &mut Causes) {
+    let wrong = format::dns_1035(name.text(), false);
+    if !wrong.is_empty() {
+        causes.invalid(name, &wrong.join(","));
     }
-    if !is_label {
-        wrong.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start \
-             with an alphabetic character, and end with an alphanumeric character (e.g. \
-             'my-name',  or 'abc-123', regex used for validation is \
-             '[a-z]([-a-z0-9]*[a-z0-9])?')",
-        );
-    }
-    (!wrong.is_empty()).then(|| wrong.join(","))
 }
 
-/// A warning for each rule that is not checked, and for conversions.
-pub(super) fn warnings(definition: &Value) -> Vec<String> {
+/// A warning for each rule that is not checked, for formats that mean nothing, unless they were in
+/// the replaced definition, and for conversions.
+pub(super) fn warnings(definition: &Value, old: Option<&Value>) -> Vec<String> {
     /// Maximum number of warnings.
     const WARNINGS_MAX: usize = 20;
-    let mut found = Vec::new();
-    for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
-        let schema = Schema::parse(&version["schema"]["openAPIV3Schema"]);
+    let (mut found, mut formats) = (Vec::new(), Vec::new());
+    for schema in schemas(definition) {
         rule::unsupported(&schema, true, &mut found);
+        unrecognized_formats(&schema, &mut formats);
     }
+    let mut known = Vec::new();
+    old.into_iter().flat_map(schemas).for_each(|old| unrecognized_formats(&old, &mut known));
+    formats.retain(|format| !known.contains(format));
     found.sort_unstable();
     found.dedup();
     found.truncate(WARNINGS_MAX);
     let warning = |rule| format!("the sandbox does not check the validation rule: {rule}");
-    let mut warnings: Vec<String> = found.into_iter().map(warning).collect();
+    let mut warnings: Vec<String> =
+        formats.iter().map(|format| format!("unrecognized format {format:?}")).collect();
+    warnings.extend(found.into_iter().map(warning));
     if definition["spec"]["conversion"]["strategy"] == "Webhook" {
         let text =
             "the sandbox does not call conversion webhooks: all versions have the same fields";
         warnings.push(text.to_owned());
     }
     warnings
+}
+
+/// The schemas of all versions.
+fn schemas(definition: &Value) -> impl Iterator<Item = Schema> {
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    versions.map(|version| Schema::parse(&version["schema"]["openAPIV3Schema"]))
+}
+
+/// Adds each format that a schema or one in it has and that is not known for its type.
+fn unrecognized_formats(schema: &Schema, found: &mut Vec<String>) {
+    if let Some(format) = schema.checks.format.as_deref() {
+        let is_known = match schema.type_name {
+            None | Some(TypeName::String) => format::is_known(format),
+            Some(TypeName::Integer) => matches!(format, "int32" | "int64"),
+            Some(TypeName::Number) => matches!(format, "float" | "double"),
+            Some(TypeName::Array | TypeName::Boolean | TypeName::Object) => false,
+        };
+        if !is_known && !found.iter().any(|known| known == format) {
+            found.push(format.to_owned());
+        }
+    }
+    schema.all_nested().for_each(|nested| unrecognized_formats(nested, found));
 }

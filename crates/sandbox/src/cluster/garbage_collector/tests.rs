@@ -245,3 +245,21 @@ fn the_collector_recovers_from_missed_changes() {
     assert_eq!(fixture.registry.store().count(&POD), 0);
     assert_eq!(fixture.registry.store().count(&CONTROLLER_REVISION), 0);
 }
+
+/// S11: with a delay, a deleted namespace keeps its content until the delay has passed.
+#[test]
+fn a_deleted_namespace_keeps_its_content_for_the_delay() {
+    let mut fixture = Fixture::new(1_000);
+    fixture.collector = GarbageCollector::new(2_000);
+    fixture.create(&NAMESPACE, "", json!({"metadata": {"name": "team"}}));
+    fixture.create(&CONFIG_MAP, "team", json!({"metadata": {"name": "settings"}}));
+    fixture.delete(&NAMESPACE, "", "team", None);
+    fixture.collect();
+    let due = Timestamp(NOW.0 + 2_000);
+    assert_eq!(fixture.collector.next(), Some(due));
+    assert!(fixture.registry.store().find(&CONFIG_MAP, "team", "settings").is_some());
+    while fixture.collector.step(&mut fixture.registry, due, 10) {}
+    assert_eq!(fixture.collector.next(), None);
+    assert!(fixture.registry.store().find(&CONFIG_MAP, "team", "settings").is_none());
+    assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_none());
+}

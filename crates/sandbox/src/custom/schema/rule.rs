@@ -2,6 +2,10 @@
 //! that it replaces.
 
 mod check;
+mod cost;
+mod functions;
+mod overload;
+mod types;
 mod values;
 
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -10,6 +14,7 @@ use cel::{Context, Env, Program};
 use serde_json::Value;
 
 use super::Schema;
+pub(crate) use types::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use values::{Budget, Values};
 
 /// A rule.
@@ -33,6 +38,10 @@ pub(crate) struct Compiled {
     program: Program,
     message: Option<Program>,
     pub uses_old_self: bool,
+    /// What an evaluation costs at most, by the limits of the schema.
+    pub cost: u64,
+    /// The same for the expression of the message.
+    pub message_cost: Option<u64>,
 }
 
 /// Why a rule can't be checked.
@@ -59,7 +68,7 @@ pub(crate) enum Verdict {
 /// What expressions can use.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    for extension in [cel::extensions::strings, cel::extensions::lists] {
+    for extension in [cel::extensions::strings, cel::extensions::lists, functions::extension] {
         env.add_extension(extension).expect("no extension defines what another one does");
     }
     Arc::new(env)
@@ -110,19 +119,21 @@ impl Rule {
             }
         };
         let uses_old_self = program.references().has_variable("oldSelf");
-        if let Err(error) = scope.check_rule(&program, &self.text) {
-            return (Err(error), None);
-        }
+        let cost = match scope.check_rule(&program, &self.text) {
+            Ok(checked) => cost::estimate(&scope, &checked, program.expression()),
+            Err(error) => return (Err(error), None),
+        };
         let (message, refused) = match self.compile_message(&scope) {
             Ok(message) => (message, None),
             Err(error) => (None, Some(error)),
         };
-        (Ok(Compiled { program, message, uses_old_self }), refused)
+        let (message, message_cost) = message.unzip();
+        (Ok(Compiled { program, message, uses_old_self, cost, message_cost }), refused)
     }
 
-    /// The expression of the message. One that the sandbox can't evaluate is left out, so that the
-    /// message counts.
-    fn compile_message(&self, scope: &check::Scope<'_>) -> Result<Option<Program>, String> {
+    /// The expression of the message, and its cost. One that the sandbox can't evaluate is left
+    /// out, so that the message counts.
+    fn compile_message(&self, scope: &check::Scope<'_>) -> Result<Option<(Program, u64)>, String> {
         let text = &self.message_expression;
         if text.trim().is_empty() {
             return Ok(None);
@@ -130,10 +141,19 @@ impl Rule {
         let program = program(text)
             .map_err(|error| format!("messageExpression compilation failed: {error}"))?;
         match scope.check_message(&program, text) {
-            Ok(()) => Ok(Some(program)),
+            Ok(checked) => {
+                let cost = cost::estimate(scope, &checked, program.expression());
+                Ok(Some((program, cost)))
+            }
             Err(CompileError::NotSupported) => Ok(None),
             Err(CompileError::Refused(error)) => Err(error),
         }
+    }
+
+    /// Whether the rule is about a change. Only known once a value was checked.
+    pub(crate) fn uses_old_self(&self) -> bool {
+        let compiled = self.compiled.get().and_then(Option::as_ref);
+        compiled.is_some_and(|compiled| compiled.uses_old_self)
     }
 
     /// Checks a value. `None` if the sandbox can't check the rule, or the rule is about a change
@@ -168,6 +188,7 @@ impl Rule {
                     cel::ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
                     cel::ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
                     cel::ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+                    cel::ExecutionError::FunctionError { message, .. } => message,
                     other => other.to_string(),
                 };
                 Verdict::Failed(format!("{error} evaluating rule: {named}"))
@@ -257,6 +278,7 @@ mod tests {
                 "ratio": {"type": "number"},
                 "text": {"type": "string"},
                 "x-y": {"type": "string"},
+                "namespace": {"type": "string"},
                 "list": {"type": "array", "items": {"type": "integer"}},
                 "map": {"type": "object", "additionalProperties": {"type": "string"}},
             },
@@ -272,12 +294,14 @@ mod tests {
     /// S15: rules are evaluated for a value and the one before it.
     #[test]
     fn rules_are_evaluated() {
-        let value = json!({"a": 3, "ratio": 1, "text": "abc", "x-y": "q", "list": [1, 2],
+        let value = json!({"a": 3, "ratio": 1, "text": "abc", "x-y": "q", "namespace": "n",
+            "list": [1, 2],
             "map": {"k-1": "v"}});
         for (rule, expected) in [
             ("self.a == 3 && self.ratio == 1.0", true),
             ("self.text.matches('^a.c$') && self.text.size() == 3", true),
             ("self.x__dash__y == 'q'", true),
+            ("self.namespace == 'n' && self.__namespace__ == 'n' && has(self.namespace)", true),
             ("self.map['k-1'] == 'v' && 'k-1' in self.map", true),
             ("self.list.exists(x, x == self.a)", false),
             ("self.list.map(x, x * 2) == [2, 4]", true),
@@ -299,6 +323,126 @@ mod tests {
         assert_eq!(verdict(optional.clone(), json!({"a": 1}), None), Some(Verdict::Holds));
         let shrunk = verdict(optional, json!({"a": 1}), Some(json!({"a": 2})));
         assert!(matches!(shrunk, Some(Verdict::Violated(_))), "{shrunk:?}");
+    }
+
+    /// S15: the functions of Kubernetes' libraries.
+    #[test]
+    fn functions_of_kubernetes_are_evaluated() {
+        for rule in [
+            "duration('1h30m').getMinutes() == 90 && duration('1.5s') < duration('2s')",
+            "duration('90s') - duration('1m') == duration('30s')",
+            "duration('-1ms').getMilliseconds() == -1",
+            "timestamp('2026-11-23T04:05:06Z')+duration('1h') > timestamp('2026-11-23T05:00:00Z')",
+            "timestamp('2026-11-23T04:05:06Z').getDayOfWeek() == 1",
+            "isIP('10.0.0.1')",
+            "!isIP('10.0.0.256')",
+            "ip('::1').family() == 6",
+            "ip('::1').isLoopback()",
+            "!isIP('::ffff:1.2.3.4') && !isIP('fe80::1%eth0') && string(ip('::')) == '::'",
+            "cidr('10.1.0.0/16').containsIP('10.1.2.3')",
+            "!cidr('10.1.0.0/16').containsIP(ip('10.2.0.0'))",
+            "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')",
+            "!cidr('10.1.0.0/16').containsCIDR('10.0.0.0/8')",
+            "cidr('10.1.2.3/16').masked() == cidr('10.1.0.0/16')",
+            "cidr('::/0').prefixLength() == 0",
+            "isCIDR('10.0.0.0/8')",
+            "!isCIDR('10.0.0.0/33')",
+            "!isCIDR('10.0.0.0/08')",
+            "cidr('::1/64').ip().family() == 6",
+            "isURL('https://a.dev:80/p?x=1')",
+            "!isURL('a.dev/p')",
+            "!isURL('../p')",
+            "!isURL('http://a:b/')",
+            "url('https://u@[::1]:80/a%20b?x=1&x=2&y=%3D').getHostname() == '::1'",
+            "url('https://[::1]:80/a%20b').getPort() == '80'",
+            "url('https://a/a%20b').getEscapedPath() == '/a%20b'",
+            "url('https://a/?x=1&x=2').getQuery() == {'x': ['1', '2']}",
+            "url('HTTP://a').getScheme() == 'http'",
+            "isQuantity('1.5Gi')",
+            "!isQuantity('1.5G i')",
+            "quantity('1Gi').isGreaterThan(quantity('1G'))",
+            "quantity('1000m').compareTo(quantity('1')) == 0 && quantity('-1').sign() == -1",
+            "!format.dns1123Label().validate('my-name').hasValue()",
+            "format.dns1123Label().validate('My.Name').value().size() == 1",
+            "format.named('uuid').hasValue() && !format.named('x').hasValue()",
+            "sets.equivalent([1, 2], [2, 1, 1])",
+            "sets.contains([1, 2], [2])",
+            "sets.intersects([1], [1, 2])",
+            "[1, 2, 2].indexOf(2) == 1 && [1, 2, 2].lastIndexOf(2) == 2 && 'abc'.indexOf('c') == 2",
+            "[1, 2, 2].isSorted()",
+            "['b', 'a'].min() == 'a'",
+            "[1, 3, 2].max() == 3",
+            "[1, 2].sum() == 3",
+            "'abc 123'.find('[0-9]+') == '123' && 'a1b2'.findAll('[0-9]') == ['1', '2']",
+        ] {
+            let found = verdict(json!({"rule": rule}), json!({}), None);
+            assert_eq!(found, Some(Verdict::Holds), "{rule}");
+        }
+        let wrong =
+            verdict(json!({"rule": "ip(self.text).family() == 4"}), json!({"text": "x"}), None);
+        let Some(Verdict::Failed(error)) = wrong else { panic!("{wrong:?}") };
+        assert!(error.contains("IP Address \"x\" parse error during conversion"), "{error}");
+    }
+
+    /// S15: costs are estimated by the limits of the schema, as upstream estimates them.
+    #[test]
+    fn costs_are_estimated() {
+        let schema = |rule: &str| {
+            Schema::parse(&json!({
+                "type": "object",
+                "x-kubernetes-validations": [{"rule": rule}],
+                "properties": {
+                    "text": {"type": "string"},
+                    "short": {"type": "string", "maxLength": 10},
+                    "list": {"type": "array", "items": {"type": "string", "maxLength": 10}},
+                    "few": {"type": "array", "maxItems": 5,
+                        "items": {"type": "string", "maxLength": 10}},
+                },
+            }))
+        };
+        for (rule, cost) in [
+            ("true", 0),
+            ("has(self.text)", 1),
+            ("self.short == 'abc'", 3),
+            ("self.short.startsWith('abc')", 3),
+            ("self.text.contains('abc')", 314_575),
+            ("size(self.few) < 3", 4),
+            ("self.few.all(x, x == 'a')", 28),
+            ("self.few.all(x, self.few.exists_one(y, x == y))", 238),
+            ("self.list.all(x, x.matches('[a-z]+'))", 14_680_053),
+            ("self.few.map(x, x + 'b') == ['a']", 114),
+            ("(self.few + self.few).all(x, x == 'a')", 46),
+            ("self.few.join(',').size() < 5", 25),
+            ("self.few.isSorted() && self.few.indexOf('a') == 1", 55),
+            ("duration(self.short) > duration('1s')", 5),
+            ("cidr('10.0.0.0/8').containsIP(self.short) && ip(self.short).family() == 4", 19),
+            ("quantity(self.short).isLessThan(quantity('1'))", 8),
+            ("format.dns1123Label().validate(self.short).hasValue()", 132),
+            ("self.few[0] == 'a'", 4),
+        ] {
+            let schema = schema(rule);
+            let compiled = schema.rules[0].compile(&schema, false).0.expect("it is right");
+            assert_eq!(compiled.cost, cost, "{rule}");
+        }
+    }
+
+    /// S15: values in formats are durations, times and bytes.
+    #[test]
+    fn formats_of_values_are_types() {
+        let schema = Schema::parse(&json!({
+            "type": "object",
+            "properties": {
+                "span": {"type": "string", "format": "duration"},
+                "at": {"type": "string", "format": "date-time"},
+                "data": {"type": "string", "format": "byte"},
+            },
+            "x-kubernetes-validations": [{"rule": "self.span < duration('2m') \
+                && self.at.getFullYear() == 2026 && size(self.data) == 3"}],
+        }));
+        let value = json!({"span": "90s", "at": "2026-11-23T00:00:00Z", "data": "YWJj"});
+        let values = Values::new(&schema, &value, None);
+        let found = schema.rules[0].check(&schema, false, &values, &mut Budget::default());
+        assert_eq!(found, Some(Verdict::Holds));
     }
 
     /// S15: a rule that takes too long ends, and so do all rules of its object.
@@ -326,7 +470,7 @@ mod tests {
         ] {
             assert_eq!(compiled(rule), Ok(()), "{rule}");
         }
-        for rule in ["isURL(self.text)", "quantity(self.text).isLessThan(quantity('1'))"] {
+        for rule in ["semver(self.text).major() > 1", "self.list.all(i, v, i < v)"] {
             assert_eq!(compiled(rule), Err(CompileError::NotSupported), "{rule}");
         }
         for (rule, message) in [
@@ -335,6 +479,14 @@ mod tests {
             ("that == 1", "ERROR: <input>:1:1: undeclared reference to 'that' (in container '')"),
             ("self.a == 'x'", "found no matching overload for '_==_' applied to '(int, string)'"),
             ("self.a + 1", "cel expression must evaluate to a bool"),
+            ("self.list.startsWith('x')", "for 'startsWith' applied to 'list(int).(string)'"),
+            ("self.list.exists(x, x == 'a')", "for '_==_' applied to '(int, string)'"),
+            ("self.map.all(k, k > 1)", "for '_>_' applied to '(string, int)'"),
+            ("self.list.all(x, y)", "ERROR: <input>:1:18: undeclared reference to 'y'"),
+            ("self.a.all(x, true)", "expression of type 'int' cannot be range of a comprehension"),
+            ("duration('x') > duration('1s')", "ERROR: <input>:1:10: invalid duration argument"),
+            ("self.text.matches('(')", "invalid matches argument"),
+            ("ip(self.text).family() == '4'", "for '_==_' applied to '(int, string)'"),
             ("self.a >", "ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>'"),
         ] {
             let Err(CompileError::Refused(error)) = compiled(rule) else { panic!("{rule}") };

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::custom::{Additional, Budget, ListType, Rule, Schema, TypeName, Values, Verdict};
+use crate::custom::{Additional, Budget, Rule, Schema, TypeName, Values, Verdict};
 use crate::validation::cause::Reason;
 use crate::validation::field::{Causes, go_value};
 
@@ -28,7 +28,14 @@ pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes
         return;
     }
     let mut walk = Walk { budget: Budget::default(), is_over: false, causes };
-    walk.value(schema, true, "", object, old);
+    walk.value(schema, true, "", object, &Before { old, is_unchanged: false });
+}
+
+/// What a value replaces.
+struct Before<'a> {
+    old: Option<&'a Value>,
+    /// For a value whose old one can't be found: whether one around it is unchanged.
+    is_unchanged: bool,
 }
 
 struct Walk<'a> {
@@ -45,9 +52,10 @@ impl Walk<'_> {
         is_root: bool,
         path: &str,
         value: &Value,
-        old: Option<&Value>,
+        before: &Before<'_>,
     ) {
-        let old = old.filter(|old| !old.is_null());
+        let old = before.old.filter(|old| !old.is_null());
+        let is_unchanged = before.old.map_or(before.is_unchanged, |old| old == value);
         if value.is_null() || self.is_over || !schema.has_rules() {
             return;
         }
@@ -55,6 +63,11 @@ impl Walk<'_> {
             let values = Values::new(schema, value, old);
             for rule in &schema.rules {
                 let verdict = rule.check(schema, is_root, &values, &mut self.budget);
+                // As upstream: an unchanged value may violate a rule that is not about changes.
+                let verdict = verdict.filter(|verdict| {
+                    let is_violated = matches!(verdict, Verdict::Violated(_));
+                    !(is_violated && is_unchanged && !rule.uses_old_self())
+                });
                 self.report(schema, rule, path, value, verdict);
                 if self.is_over {
                     return;
@@ -62,11 +75,11 @@ impl Walk<'_> {
             }
         }
         for nested in &schema.checks.all_of {
-            self.value(nested, false, path, value, old);
+            self.value(nested, false, path, value, &Before { old, is_unchanged });
         }
         match value {
-            Value::Object(fields) => self.fields(schema, path, fields, old),
-            Value::Array(items) => self.items(schema, path, items, old),
+            Value::Object(fields) => self.fields(schema, path, fields, old, is_unchanged),
+            Value::Array(items) => self.items(schema, path, items, old, is_unchanged),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
@@ -77,6 +90,7 @@ impl Walk<'_> {
         path: &str,
         fields: &serde_json::Map<String, Value>,
         old: Option<&Value>,
+        is_unchanged: bool,
     ) {
         for (name, value) in fields {
             let Some(of_field) = schema.field(name) else { continue };
@@ -86,23 +100,23 @@ impl Walk<'_> {
                 ("", _) => name.clone(),
                 (path, _) => format!("{path}.{name}"),
             };
-            self.value(of_field, false, &path, value, old);
+            self.value(of_field, false, &path, value, &Before { old, is_unchanged });
         }
     }
 
-    fn items(&mut self, schema: &Schema, path: &str, items: &[Value], old: Option<&Value>) {
+    fn items(
+        &mut self,
+        schema: &Schema,
+        path: &str,
+        items: &[Value],
+        old: Option<&Value>,
+        is_unchanged: bool,
+    ) {
         let Some(of_items) = &schema.items else { return };
-        let old = old.and_then(Value::as_array);
         for (index, item) in items.iter().enumerate() {
-            // Only the elements of lists with keys can be found in the old list.
-            let before = match schema.list_type {
-                ListType::Map => {
-                    let key = super::key_of(schema, item);
-                    old.and_then(|old| old.iter().find(|old| super::key_of(schema, old) == key))
-                }
-                ListType::Atomic | ListType::Set => None,
-            };
-            self.value(of_items, false, &format!("{path}[{index}]"), item, before);
+            let old = super::old_item(schema, item, old);
+            let before = Before { old, is_unchanged };
+            self.value(of_items, false, &format!("{path}[{index}]"), item, &before);
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     let mut found = Causes::default();
     check_schema(schema, true, &inside, &mut found);
     if is_structural && found.is_empty() {
-        rule::check(schema, &Schema::parse(schema.value()), true, None, &mut found);
+        rule::check(schema, &Schema::parse(schema.value()), &mut found);
     }
     causes.append(found);
 }

@@ -1,19 +1,21 @@
-//! Checks an expression before it is used: its names, its functions, and the type of its result.
-//!
-//! The evaluator has no types. What is found here are the mistakes that people make; upstream's
-//! compiler finds more.
+//! Checks an expression before it is used: its names, its functions, and its types (cel-go's
+//! `checker`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use cel::Program;
 use cel::common::ast::{
-    ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, StructExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr, StructExpr,
+    operators,
 };
 
-use super::values::escaped;
+use super::functions::{Moment, Span};
+use super::overload::{FUNCTIONS, Overload, joined};
+use super::types::Type;
 use super::{CompileError, located};
 use crate::custom::compile_pattern;
-use crate::custom::schema::{Additional, Schema, TypeName};
+use crate::custom::schema::Schema;
 
 /// What an expression is about.
 pub(super) struct Scope<'a> {
@@ -22,176 +24,56 @@ pub(super) struct Scope<'a> {
     pub old_is_optional: bool,
 }
 
-/// The type of an expression, as far as it is known.
-#[derive(Clone, Copy)]
-enum Known<'a> {
-    Schema { schema: &'a Schema, is_resource: bool },
-    Metadata,
-    Bool,
-    Int,
-    Double,
-    Text,
-    Any,
+/// What is known of an expression's parts, by their numbers.
+#[derive(Default)]
+pub(super) struct Checked<'s> {
+    pub types: HashMap<u64, Type<'s>>,
+    /// The overloads that a call can mean.
+    pub overloads: HashMap<u64, Vec<&'static Overload>>,
 }
 
-/// The functions that the sandbox evaluates, besides operators.
-const FUNCTIONS: &[&str] = &[
-    "size",
-    "contains",
-    "startsWith",
-    "endsWith",
-    "matches",
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "bool",
-    "dyn",
-    "type",
-    "charAt",
-    "indexOf",
-    "lastIndexOf",
-    "join",
-    "lowerAscii",
-    "upperAscii",
-    "replace",
-    "split",
-    "substring",
-    "trim",
-    "format",
-    "reverse",
-    "slice",
-    "flatten",
-    "distinct",
-    "sort",
-    "optional.of",
-    "optional.none",
-    "optional.ofNonZeroValue",
-    "hasValue",
-    "value",
-    "orValue",
-    "or",
+/// The names of types, which are values.
+const TYPES: &[&str] =
+    &["int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type"];
+
+/// Macros with two variables, which the parser leaves as they are.
+const OTHER_MACROS: &[&str] = &[
+    "all",
+    "exists",
+    "existsOne",
+    "exists_one",
+    "transformList",
+    "transformMap",
+    "transformMapEntry",
+    "sortBy",
     "optMap",
     "optFlatMap",
 ];
 
-/// The functions that a real server has besides these.
-const OTHER_FUNCTIONS: &[&str] = &[
-    "isSorted",
-    "sum",
-    "min",
-    "max",
-    "find",
-    "findAll",
-    "url",
-    "isURL",
-    "getScheme",
-    "getHost",
-    "getHostname",
-    "getPort",
-    "getEscapedPath",
-    "getQuery",
-    "quantity",
-    "isQuantity",
-    "sign",
-    "isInteger",
-    "asInteger",
-    "asApproximateFloat",
-    "isGreaterThan",
-    "isLessThan",
-    "compareTo",
-    "add",
-    "sub",
-    "ip",
-    "isIP",
-    "ip.isCanonical",
-    "family",
-    "isUnspecified",
-    "isLoopback",
-    "isLinkLocalMulticast",
-    "isLinkLocalUnicast",
-    "isGlobalUnicast",
-    "cidr",
-    "isCIDR",
-    "containsIP",
-    "containsCIDR",
-    "prefixLength",
-    "masked",
-    "sets.contains",
-    "sets.equivalent",
-    "sets.intersects",
-    "format.named",
-    "validate",
-    "duration",
-    "timestamp",
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getHours",
-    "getMilliseconds",
-    "getMinutes",
-    "getMonth",
-    "getSeconds",
-    "semver",
-    "isSemver",
-    "major",
-    "minor",
-    "patch",
-    "quote",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-    "bind",
-    "cel.bind",
-    "first",
-    "last",
-    "range",
-    "sortBy",
-    "bitAnd",
-    "strings.quote",
-];
-
-/// The names that are types or namespaces of functions.
-const NAMES: &[&str] = &[
-    "int",
-    "uint",
-    "double",
-    "string",
-    "bytes",
-    "bool",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "optional",
-    "sets",
-    "format",
-    "cel",
-    "math",
-    "ip",
-    "strings",
-    "lists",
-];
-
-impl Scope<'_> {
+impl<'s> Scope<'s> {
     /// Checks a rule, whose result is a boolean.
-    pub(super) fn check_rule(&self, program: &Program, text: &str) -> Result<(), CompileError> {
-        match self.walk(program, text, "compilation failed: ")? {
-            Known::Bool | Known::Any => Ok(()),
-            Known::Schema { schema, .. } if schema.type_name == Some(TypeName::Boolean) => Ok(()),
-            Known::Schema { schema, .. } if schema.type_name.is_none() => Ok(()),
+    pub(super) fn check_rule(
+        &self,
+        program: &Program,
+        text: &str,
+    ) -> Result<Checked<'s>, CompileError> {
+        let (checked, result) = self.walk(program, text, "compilation failed: ")?;
+        match result {
+            Type::Bool | Type::Dyn => Ok(checked),
             _ => Err(CompileError::Refused("cel expression must evaluate to a bool".to_owned())),
         }
     }
 
     /// Checks the expression of a message, whose result is a string.
-    pub(super) fn check_message(&self, program: &Program, text: &str) -> Result<(), CompileError> {
-        match self.walk(program, text, "messageExpression compilation failed: ")? {
-            Known::Text | Known::Any => Ok(()),
-            Known::Schema { schema, .. } if schema.type_name == Some(TypeName::String) => Ok(()),
+    pub(super) fn check_message(
+        &self,
+        program: &Program,
+        text: &str,
+    ) -> Result<Checked<'s>, CompileError> {
+        let prefix = "messageExpression compilation failed: ";
+        let (checked, result) = self.walk(program, text, prefix)?;
+        match result {
+            Type::Text | Type::Dyn => Ok(checked),
             _ => {
                 let message = "messageExpression must evaluate to a string".to_owned();
                 Err(CompileError::Refused(message))
@@ -199,232 +81,269 @@ impl Scope<'_> {
         }
     }
 
-    fn walk(&self, program: &Program, text: &str, prefix: &str) -> Result<Known<'_>, CompileError> {
-        let (locals, errors) = (Vec::new(), BTreeMap::new());
-        let mut walk = Walk { scope: self, program, text, locals, errors, unsupported: false };
-        let known = walk.expression(program.expression());
+    fn walk(
+        &self,
+        program: &Program,
+        text: &str,
+        prefix: &str,
+    ) -> Result<(Checked<'s>, Type<'s>), CompileError> {
+        let own = Type::of_schema(self.schema, self.is_root || self.schema.embedded);
+        let mut walk = Walk {
+            own: own.unwrap_or(Type::Dyn),
+            old_is_optional: self.old_is_optional,
+            program,
+            text,
+            locals: Vec::new(),
+            errors: BTreeMap::new(),
+            unsupported: false,
+            checked: Checked::default(),
+        };
+        let result = walk.expression(program.expression());
+        // With a macro that is not expanded, the names of its variables are unknown.
+        if walk.unsupported {
+            return Err(CompileError::NotSupported);
+        }
         if !walk.errors.is_empty() {
             let errors: Vec<String> = walk.errors.into_values().collect();
             return Err(CompileError::Refused(format!("{prefix}{}", errors.join("\n"))));
         }
-        if walk.unsupported { Err(CompileError::NotSupported) } else { Ok(known) }
+        Ok((walk.checked, result))
     }
 }
 
 struct Walk<'s, 'p> {
-    scope: &'s Scope<'s>,
+    /// The type of `self`.
+    own: Type<'s>,
+    old_is_optional: bool,
     program: &'p Program,
     text: &'p str,
     /// The variables of macros around the expression.
-    locals: Vec<(String, Known<'s>)>,
+    locals: Vec<(String, Type<'s>)>,
     /// The errors by their lines and columns.
     errors: BTreeMap<(usize, usize), String>,
     /// Whether there is a function that the sandbox does not evaluate.
     unsupported: bool,
+    checked: Checked<'s>,
 }
 
 impl<'s> Walk<'s, '_> {
-    fn expression(&mut self, of: &IdedExpr) -> Known<'s> {
+    fn expression(&mut self, of: &IdedExpr) -> Type<'s> {
+        let found = self.type_of(of);
+        self.checked.types.insert(of.id, found.clone());
+        found
+    }
+
+    fn type_of(&mut self, of: &IdedExpr) -> Type<'s> {
         match &of.expr {
-            Expr::Unspecified => Known::Any,
+            Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
             Expr::Ident(name) => self.name(of, name),
             Expr::Literal(literal) => match literal {
-                LiteralValue::Boolean(_) => Known::Bool,
-                LiteralValue::Int(_) => Known::Int,
-                LiteralValue::Double(_) => Known::Double,
-                LiteralValue::String(_) => Known::Text,
-                LiteralValue::Bytes(_) | LiteralValue::Null | LiteralValue::UInt(_) => Known::Any,
+                LiteralValue::Boolean(_) => Type::Bool,
+                LiteralValue::Int(_) => Type::Int,
+                LiteralValue::Double(_) => Type::Double,
+                LiteralValue::String(_) => Type::Text,
+                LiteralValue::Bytes(_) => Type::Bytes,
+                LiteralValue::Null => Type::Null,
+                LiteralValue::UInt(_) => Type::Uint,
             },
             Expr::List(list) => {
-                for item in &list.elements {
-                    self.expression(item);
-                }
-                Known::Any
+                let of_elements = self.common_type(list.elements.iter());
+                Type::List(Arc::new(of_elements))
             }
             Expr::Map(map) => {
-                for entry in &map.entries {
-                    if let EntryExpr::MapEntry(entry) = &entry.expr {
-                        self.expression(&entry.key);
-                        self.expression(&entry.value);
-                    }
-                }
-                Known::Any
+                let entries = || {
+                    map.entries.iter().filter_map(|entry| match &entry.expr {
+                        EntryExpr::MapEntry(entry) => Some(entry),
+                        EntryExpr::StructField(_) => None,
+                    })
+                };
+                let key = self.common_type(entries().map(|entry| &entry.key));
+                let value = self.common_type(entries().map(|entry| &entry.value));
+                Type::Map(Arc::new(key), Arc::new(value))
             }
-            Expr::Struct(_) => Known::Any,
             Expr::Select(select) => {
                 let operand = self.expression(&select.operand);
-                let field = self.field(of, operand, &select.field);
-                if select.test { Known::Bool } else { field }
+                let field = self.field(of, &operand, &select.field);
+                if select.test { Type::Bool } else { field }
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-            Expr::Call(call) => {
-                let namespaced = call.target.as_ref().and_then(|target| match &target.expr {
-                    Expr::Ident(name) if NAMES.contains(&name.as_str()) => {
-                        Some(format!("{name}.{}", call.func_name))
-                    }
-                    _ => None,
-                });
-                let mut known = Vec::new();
-                if let (Some(target), None) = (&call.target, &namespaced) {
-                    known.push(self.expression(target));
-                }
-                for argument in &call.args {
-                    known.push(self.expression(argument));
-                }
-                if let ("matches", [pattern]) = (call.func_name.as_str(), call.args.as_slice())
-                    && let Expr::Literal(LiteralValue::String(text)) = &pattern.expr
-                    && compile_pattern(text.inner()).is_err()
-                {
-                    return self.error(pattern, "invalid matches argument");
-                }
-                self.call(of, namespaced.as_deref().unwrap_or(&call.func_name), &known)
-            }
+            Expr::Call(call) => self.call(of, call),
         }
     }
 
-    fn name(&mut self, of: &IdedExpr, name: &str) -> Known<'s> {
-        if let Some((_, known)) = self.locals.iter().rev().find(|(local, _)| local == name) {
-            return *known;
+    fn common_type<'e>(&mut self, of: impl Iterator<Item = &'e IdedExpr>) -> Type<'s> {
+        let mut common = Type::Unknown;
+        for element in of {
+            let found = self.expression(element);
+            common = joined(&common, &found).unwrap_or(Type::Dyn);
         }
-        let scope = self.scope;
-        let own = Known::Schema { schema: scope.schema, is_resource: scope.is_root };
+        common
+    }
+
+    fn name(&mut self, of: &IdedExpr, name: &str) -> Type<'s> {
+        if let Some((_, known)) = self.locals.iter().rev().find(|(local, _)| local == name) {
+            return known.clone();
+        }
         match name {
-            "self" => own,
-            "oldSelf" if scope.old_is_optional => Known::Any,
-            "oldSelf" => own,
-            _ if NAMES.contains(&name) => Known::Any,
+            "self" => self.own.clone(),
+            "oldSelf" if self.old_is_optional => Type::Optional(Arc::new(self.own.clone())),
+            "oldSelf" => self.own.clone(),
+            _ if TYPES.contains(&name) => Type::Kind,
             _ => self.error(of, &format!("undeclared reference to '{name}' (in container '')")),
         }
     }
 
-    fn field(&mut self, of: &IdedExpr, known: Known<'s>, field: &str) -> Known<'s> {
-        let undefined = format!("undefined field '{field}'");
-        let (schema, is_resource) = match known {
-            Known::Any => return Known::Any,
-            Known::Metadata if matches!(field, "name" | "generateName") => return Known::Text,
-            Known::Metadata => return self.error(of, &undefined),
-            Known::Bool | Known::Int | Known::Double | Known::Text => {
-                let name = type_name(known).unwrap_or_default();
-                let message = format!("type '{name}' does not support field selection");
-                return self.error(of, &message);
+    fn field(&mut self, of: &IdedExpr, operand: &Type<'s>, field: &str) -> Type<'s> {
+        match operand {
+            Type::Dyn | Type::Unknown => Type::Dyn,
+            Type::Map(_, value) => (**value).clone(),
+            Type::Optional(inner) => {
+                let inner = Arc::clone(inner);
+                Type::Optional(Arc::new(self.field(of, &inner, field)))
             }
-            Known::Schema { schema, is_resource } => (schema, is_resource || schema.embedded),
-        };
-        if let Additional::Of(schema) = &schema.additional {
-            return Known::Schema { schema, is_resource: false };
-        }
-        if is_resource {
-            match field {
-                "apiVersion" | "kind" => return Known::Text,
-                "metadata" => return Known::Metadata,
-                _ => {}
-            }
-        }
-        let found = schema.properties.iter().find(|(name, _)| escaped(name) == field);
-        match (found, schema.type_name) {
-            (Some((_, schema)), _) => Known::Schema { schema, is_resource: false },
-            (None, Some(TypeName::Object)) => self.error(of, &undefined),
-            (None, None) => Known::Any,
-            (None, Some(_)) => {
-                let name = type_name(known).unwrap_or("list");
-                let message = format!("type '{name}' does not support field selection");
+            Type::Object(object) => match object.field(field) {
+                Some(found) => found,
+                None => self.error(of, &format!("undefined field '{field}'")),
+            },
+            other => {
+                let message = format!("type '{other}' does not support field selection");
                 self.error(of, &message)
             }
         }
     }
 
-    fn comprehension(&mut self, of: &ComprehensionExpr) -> Known<'s> {
+    fn comprehension(&mut self, of: &ComprehensionExpr) -> Type<'s> {
         let range = self.expression(&of.iter_range);
-        let element = match range {
-            Known::Schema { schema, .. } => match (&schema.items, &schema.additional) {
-                (Some(schema), _) => Known::Schema { schema, is_resource: false },
-                // The keys of a map.
-                (None, _) => Known::Any,
+        let (first, second) = match &range {
+            Type::List(element) => match &of.iter_var2 {
+                Some(_) => (Type::Int, (**element).clone()),
+                None => ((**element).clone(), Type::Dyn),
             },
-            _ => Known::Any,
+            Type::Map(key, value) => ((**key).clone(), (**value).clone()),
+            Type::Dyn | Type::Unknown => (Type::Dyn, Type::Dyn),
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be \
+                     list, map, or dynamic)"
+                );
+                self.error(&of.iter_range, &message);
+                (Type::Dyn, Type::Dyn)
+            }
         };
-        let result = self.expression(&of.accu_init);
+        let start = self.expression(&of.accu_init);
         let locals = self.locals.len();
-        self.locals.push((of.accu_var.clone(), Known::Any));
-        self.locals.push((of.iter_var.clone(), element));
-        if let Some(second) = &of.iter_var2 {
-            self.locals.push((second.clone(), Known::Any));
+        self.locals.push((of.accu_var.clone(), start.clone()));
+        self.locals.push((of.iter_var.clone(), first));
+        if let Some(name) = &of.iter_var2 {
+            self.locals.push((name.clone(), second));
         }
-        self.expression(&of.loop_step);
-        self.expression(&of.result);
+        self.expression(&of.loop_cond);
+        let step = self.expression(&of.loop_step);
         self.locals.truncate(locals);
-        if matches!(result, Known::Bool) { Known::Bool } else { Known::Any }
+        let accumulated = joined(&start, &step).unwrap_or(Type::Dyn);
+        self.locals.push((of.accu_var.clone(), accumulated));
+        let result = self.expression(&of.result);
+        self.locals.truncate(locals);
+        result
     }
 
-    fn call(&mut self, of: &IdedExpr, function: &str, arguments: &[Known<'s>]) -> Known<'s> {
-        match function {
-            operators::EQUALS | operators::NOT_EQUALS => {
-                if let [one, other] = arguments
-                    && let (Some(one), Some(other)) = (type_name(*one), type_name(*other))
-                    && one != other
-                {
-                    let message = format!(
-                        "found no matching overload for '{function}' applied to '({one}, {other})'"
-                    );
-                    return self.error(of, &message);
-                }
-                Known::Bool
-            }
-            operators::LOGICAL_AND
-            | operators::LOGICAL_OR
-            | operators::LOGICAL_NOT
-            | operators::GREATER
-            | operators::GREATER_EQUALS
-            | operators::LESS
-            | operators::LESS_EQUALS
-            | operators::IN
-            | "contains"
-            | "startsWith"
-            | "endsWith"
-            | "matches"
-            | "hasValue" => Known::Bool,
-            "size" | "int" => Known::Int,
-            "string" | "join" | "lowerAscii" | "upperAscii" | "replace" | "trim" | "format" => {
-                Known::Text
-            }
-            operators::INDEX => match arguments.first() {
-                Some(Known::Schema { schema, .. }) => match (&schema.items, &schema.additional) {
-                    (Some(schema), _) => Known::Schema { schema, is_resource: false },
-                    (None, Additional::Of(schema)) => Known::Schema { schema, is_resource: false },
-                    _ => Known::Any,
-                },
-                _ => Known::Any,
-            },
-            operators::ADD
-            | operators::SUBSTRACT
-            | operators::MULTIPLY
-            | operators::DIVIDE
-            | operators::MODULO => match arguments.iter().find_map(|known| type_name(*known)) {
-                Some("int") => Known::Int,
-                Some("double") => Known::Double,
-                Some("string") => Known::Text,
-                _ => Known::Any,
-            },
-            _ if function.starts_with('@') || function.contains('_') => Known::Any,
-            _ if FUNCTIONS.contains(&function) => Known::Any,
-            _ if OTHER_FUNCTIONS.contains(&function) => {
-                self.unsupported = true;
-                Known::Any
-            }
-            _ => self.error(of, &format!("undeclared reference to '{function}' (in container '')")),
+    fn call(&mut self, of: &IdedExpr, call: &CallExpr) -> Type<'s> {
+        let name = call.func_name.as_str();
+        if call.target.is_some() && call.args.len() > 1 && OTHER_MACROS.contains(&name) {
+            self.unsupported = true;
+            return Type::Dyn;
         }
+        if name == operators::OPT_SELECT
+            && let [operand, field] = call.args.as_slice()
+            && let Expr::Literal(LiteralValue::String(field)) = &field.expr
+        {
+            let operand = self.expression(operand);
+            return match self.field(of, &operand, field.inner()) {
+                found @ Type::Optional(_) => found,
+                other => Type::Optional(Arc::new(other)),
+            };
+        }
+        let namespaced = call.target.as_ref().and_then(|target| match &target.expr {
+            Expr::Ident(namespace) if FUNCTIONS.is_namespace(namespace) => {
+                let is_local = self.locals.iter().any(|(local, _)| local == namespace);
+                (!is_local).then(|| format!("{namespace}.{name}"))
+            }
+            _ => None,
+        });
+        let target = call.target.as_ref().filter(|_| namespaced.is_none());
+        let mut arguments: Vec<Type<'s>> = Vec::new();
+        for argument in target.map(|target| &**target).into_iter().chain(&call.args) {
+            arguments.push(self.expression(argument));
+        }
+        if let Err((argument, message)) = check_constants(call) {
+            return self.error(argument, message);
+        }
+        let name = namespaced.as_deref().unwrap_or(name);
+        self.resolve(of, name, target.is_some(), &arguments)
+    }
+
+    /// Finds the overloads that a call can mean, and the type of its result.
+    fn resolve(
+        &mut self,
+        of: &IdedExpr,
+        name: &str,
+        is_member: bool,
+        arguments: &[Type<'s>],
+    ) -> Type<'s> {
+        let known = FUNCTIONS.find(name, is_member);
+        if known.is_empty() && FUNCTIONS.find(name, !is_member).is_empty() {
+            return self.error(of, &format!("undeclared reference to '{name}' (in container '')"));
+        }
+        let mut found: Option<Type<'s>> = None;
+        let mut meant = Vec::new();
+        for overload in known {
+            let Some(result) = overload.result(arguments) else { continue };
+            found = Some(match found {
+                None => result,
+                Some(other) => joined(&other, &result).unwrap_or(Type::Dyn),
+            });
+            meant.push(overload);
+        }
+        let Some(result) = found else {
+            let shown: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            let applied = match shown.split_first() {
+                Some((target, rest)) if is_member => format!("{target}.({})", rest.join(", ")),
+                _ => format!("({})", shown.join(", ")),
+            };
+            let message = format!("found no matching overload for '{name}' applied to '{applied}'");
+            return self.error(of, &message);
+        };
+        self.unsupported |= !meant.iter().any(|overload| overload.is_supported);
+        self.checked.overloads.insert(of.id, meant);
+        result
     }
 
     /// Notes an error. What it makes of the rest of the expression is not known.
-    fn error(&mut self, of: &IdedExpr, message: &str) -> Known<'s> {
+    fn error(&mut self, of: &IdedExpr, message: &str) -> Type<'s> {
         let offset = self.program.source_info().offset_for(of.id).map_or(0, |(start, _)| start);
         let offset = usize::try_from(offset).unwrap_or(0);
         let before: String = self.text.chars().take(offset).collect();
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
         self.errors.insert((line, column), located(self.text, line, column, message));
-        Known::Any
+        Type::Dyn
     }
+}
+
+/// Checks constant patterns, durations and times (cel-go's validators).
+fn check_constants(call: &CallExpr) -> Result<(), (&IdedExpr, &'static str)> {
+    let [argument] = call.args.as_slice() else { return Ok(()) };
+    let Expr::Literal(LiteralValue::String(text)) = &argument.expr else { return Ok(()) };
+    let text = text.inner();
+    let wrong = match (call.func_name.as_str(), call.target.is_some()) {
+        ("matches", true) => compile_pattern(text).is_err().then_some("invalid matches argument"),
+        ("duration", false) => Span::parse(text).is_none().then_some("invalid duration argument"),
+        ("timestamp", false) => {
+            Moment::parse(text).is_none().then_some("invalid timestamp argument")
+        }
+        _ => None,
+    };
+    wrong.map_or(Ok(()), |message| Err((argument, message)))
 }
 
 /// Whether an expression is deeper than a number of levels.
@@ -450,23 +369,4 @@ pub(super) fn is_deeper(of: &IdedExpr, levels: usize) -> bool {
             })
         }
     }
-}
-
-/// The name of a scalar type in messages; `None` for other types.
-fn type_name(known: Known<'_>) -> Option<&'static str> {
-    Some(match known {
-        Known::Bool => "bool",
-        Known::Int => "int",
-        Known::Double => "double",
-        Known::Text => "string",
-        Known::Any | Known::Metadata => return None,
-        Known::Schema { schema, .. } => match schema.type_name? {
-            _ if schema.nullable || schema.checks.format.is_some() => return None,
-            TypeName::Boolean => "bool",
-            TypeName::Integer => "int",
-            TypeName::Number => "double",
-            TypeName::String => "string",
-            TypeName::Object | TypeName::Array => return None,
-        },
-    })
 }

@@ -1,16 +1,18 @@
 //! The values that expressions read, and the bound of what an evaluation costs.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cel::Value as CelValue;
-use cel::common::types::CelOptional as Optional;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use cel::common::types::{
+    CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelOptional,
+    CelString,
+};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use cel::objects::{Key, Map};
 use serde_json::Value;
 
+use super::functions::{Moment, Span};
 use crate::custom::schema::{Additional, Schema, TypeName};
 
 /// What all rules about an object may cost. A unit is a value that an expression can reach by one
@@ -43,8 +45,8 @@ struct Variable {
 impl Values {
     pub(crate) fn new(schema: &Schema, value: &Value, old: Option<&Value>) -> Self {
         let optional = match old {
-            Some(old) => Optional::of(val(converted(Some(schema), old))),
-            None => Optional::none(),
+            Some(old) => CelOptional::of(converted(Some(schema), old)),
+            None => CelOptional::none(),
         };
         Self {
             own: Variable::new(schema, value),
@@ -76,7 +78,7 @@ impl Values {
 
 impl Variable {
     fn new(schema: &Schema, value: &Value) -> Self {
-        Self { value: val(converted(Some(schema), value)), size: size(value) }
+        Self { value: converted(Some(schema), value), size: size(value) }
     }
 }
 
@@ -101,10 +103,6 @@ impl VariableResolver for Variables<'_> {
     }
 }
 
-fn val(value: CelValue) -> Box<dyn Val> {
-    Box::<dyn Val>::try_from(value).unwrap_or_else(|_| Box::new(cel::common::types::CelNull))
-}
-
 fn size(value: &Value) -> u64 {
     1 + match value {
         Value::Array(items) => items.iter().map(size).sum::<u64>(),
@@ -114,55 +112,91 @@ fn size(value: &Value) -> u64 {
 }
 
 /// A value in the form that expressions read. Without a schema it is read by its own form.
-fn converted(schema: Option<&Schema>, value: &Value) -> CelValue {
+fn converted(schema: Option<&Schema>, value: &Value) -> Box<dyn Val> {
     let is_number = schema.is_some_and(|schema| schema.type_name == Some(TypeName::Number));
     match value {
-        Value::Null => CelValue::Null,
-        Value::Bool(value) => CelValue::Bool(*value),
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(*value)),
         Value::Number(number) => match number.as_i64() {
-            Some(integer) if !is_number => CelValue::Int(integer),
-            _ => CelValue::Float(number.as_f64().unwrap_or_default()),
+            Some(integer) if !is_number => Box::new(CelInt::from(integer)),
+            _ => Box::new(CelDouble::from(number.as_f64().unwrap_or_default())),
         },
-        Value::String(text) => CelValue::String(Arc::new(text.clone())),
+        Value::String(text) => of_text(schema, text),
         Value::Array(items) => {
             let of_items = schema.and_then(|schema| schema.items.as_deref());
-            CelValue::List(Arc::new(items.iter().map(|item| converted(of_items, item)).collect()))
+            let items: Vec<Box<dyn Val>> =
+                items.iter().map(|item| converted(of_items, item)).collect();
+            Box::new(CelList::from(items))
         }
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| {
+            let is_map =
+                schema.is_some_and(|schema| matches!(schema.additional, Additional::Of(_)));
+            let mut entries = HashMap::new();
+            for (name, value) in fields {
                 let of_field = schema.and_then(|schema| schema.field(name));
-                let is_property =
-                    schema.is_some_and(|schema| !matches!(schema.additional, Additional::Of(_)));
-                let name = if is_property { escaped(name) } else { name.clone() };
-                (Key::String(Arc::new(name)), converted(of_field, value))
-            });
-            CelValue::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
+                let value = converted(of_field, value);
+                if is_map || KEYWORDS.contains(&name.as_str()) {
+                    entries.insert(CelMapKey::from(name.clone()), value.clone());
+                }
+                if !is_map {
+                    entries.insert(CelMapKey::from(escaped(name)), value);
+                }
+            }
+            Box::new(CelMap::from(entries))
         }
     }
 }
 
-/// The name of a property in expressions.
-pub(super) fn escaped(name: &str) -> String {
-    const KEYWORDS: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-    ];
+/// A text, or what it stands for in some formats. One that is malformed stays a text, which no
+/// function for the format takes.
+fn of_text(schema: Option<&Schema>, text: &str) -> Box<dyn Val> {
+    let as_text = || Box::new(CelString::from(text.to_owned())) as Box<dyn Val>;
+    let is_text = schema.filter(|schema| schema.type_name == Some(TypeName::String));
+    match is_text.and_then(|schema| schema.checks.format.as_deref()) {
+        Some("duration") => Span::parse(text).map_or_else(as_text, |span| Box::new(span)),
+        Some("date" | "date-time") => {
+            Moment::parse(text).map_or_else(as_text, |moment| Box::new(moment))
+        }
+        Some("byte") => match BASE64_STANDARD.decode(text) {
+            Ok(bytes) => Box::new(CelBytes::from(bytes)),
+            Err(_) => as_text(),
+        },
+        Some(_) | None => as_text(),
+    }
+}
+
+/// Names that mean something in expressions.
+const KEYWORDS: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Whether an expression names a property so. A keyword can be written as it is after a point.
+pub(super) fn is_named(property: &str, name: &str) -> bool {
+    escaped(property) == name || (property == name && KEYWORDS.contains(&name))
+}
+
+/// The name of a property in expressions (upstream's `Escape`).
+fn escaped(name: &str) -> String {
     if KEYWORDS.contains(&name) {
         return format!("__{name}__");
     }

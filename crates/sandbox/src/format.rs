@@ -6,6 +6,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 const LABEL_MESSAGE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric \
     characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or \
     '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035_MESSAGE: &str = "a DNS-1035 label must consist of lower case alphanumeric \
+    characters or '-', start with an alphabetic character, and end with an alphanumeric character \
+    (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case \
     alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
     (e.g. 'example.com', regex used for validation is \
@@ -18,8 +21,41 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
     character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+/// Whether a format of texts means something in OpenAPI schemas.
+pub(crate) fn is_known(format: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "bsonobjectid",
+        "uri",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "cidr",
+        "mac",
+        "uuid",
+        "uuid3",
+        "uuid4",
+        "uuid5",
+        "isbn",
+        "isbn10",
+        "isbn13",
+        "creditcard",
+        "ssn",
+        "hexcolor",
+        "rgbcolor",
+        "byte",
+        "password",
+        "date",
+        "duration",
+        "datetime",
+        "k8sshortname",
+        "k8slongname",
+    ];
+    KNOWN.contains(&format.replace('-', "").as_str())
+}
+
 /// Whether a text has a format of OpenAPI schemas. It has one that is not known.
-pub(super) fn is_of(format: &str, text: &str) -> bool {
+pub(crate) fn is_of(format: &str, text: &str) -> bool {
     match format {
         "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
         "date" => text.parse::<jiff::civil::Date>().is_ok(),
@@ -71,7 +107,7 @@ fn is_duration(text: &str) -> bool {
 }
 
 /// An RFC 1123 label: at most 63 lower case alphanumeric characters and dashes.
-pub(super) fn dns_label(text: &str) -> Vec<String> {
+pub(crate) fn dns_label(text: &str) -> Vec<String> {
     let mut wrong = too_long(text, 63);
     if !is_dns_label(text) {
         let dots_only = is_dns_subdomain(text);
@@ -81,7 +117,7 @@ pub(super) fn dns_label(text: &str) -> Vec<String> {
 }
 
 /// RFC 1123 labels joined by dots, at most 253 characters.
-pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
+pub(crate) fn dns_subdomain(text: &str) -> Vec<String> {
     let mut wrong = too_long(text, 253);
     if !is_dns_subdomain(text) {
         wrong.push(SUBDOMAIN_MESSAGE.to_owned());
@@ -91,17 +127,27 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
 
 /// The name of an object, which must be a subdomain. A `prefix` may end with a dash, because more
 /// characters follow.
-pub(super) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns_subdomain(&mask_trailing_dash(name, prefix))
 }
 
 /// The name of an object that must be a label (a namespace).
-pub(super) fn label_name(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn label_name(name: &str, prefix: bool) -> Vec<String> {
     dns_label(&mask_trailing_dash(name, prefix))
 }
 
+/// An RFC 1035 label, which starts with a letter.
+pub(crate) fn dns_1035(name: &str, prefix: bool) -> Vec<String> {
+    let name = mask_trailing_dash(name, prefix);
+    let mut wrong = too_long(&name, 63);
+    if !is_dns_label(&name) || !name.starts_with(|first: char| first.is_ascii_lowercase()) {
+        wrong.push(LABEL_1035_MESSAGE.to_owned());
+    }
+    wrong
+}
+
 /// A name that is valid in the path of a URL.
-pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
+pub(crate) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
     }
@@ -113,7 +159,7 @@ pub(super) fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// A label key (a qualified name): an optional DNS prefix, and a name of at most 63 characters.
-pub(super) fn label_key(key: &str) -> Vec<String> {
+pub(crate) fn label_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
         [name] => *name,
@@ -145,7 +191,7 @@ pub(super) fn label_key(key: &str) -> Vec<String> {
     wrong
 }
 
-pub(super) fn label_value(value: &str) -> Vec<String> {
+pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut wrong = too_long(value, 63);
     if !value.is_empty() && !is_key_name(value) {
         wrong.push(LABEL_VALUE_MESSAGE.to_owned());
@@ -154,7 +200,7 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
 }
 
 /// A key of a ConfigMap or Secret.
-pub(super) fn config_map_key(key: &str) -> Vec<String> {
+pub(crate) fn config_map_key(key: &str) -> Vec<String> {
     let mut wrong = too_long(key, 253);
     if key.is_empty()
         || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
@@ -176,7 +222,7 @@ pub(super) fn config_map_key(key: &str) -> Vec<String> {
 }
 
 /// The name of an environment variable, by the relaxed rules since 1.34.
-pub(super) fn env_var_name(name: &str) -> Vec<String> {
+pub(crate) fn env_var_name(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
@@ -190,12 +236,12 @@ pub(super) fn env_var_name(name: &str) -> Vec<String> {
     Vec::new()
 }
 
-pub(super) fn port_number(port: i64) -> Vec<String> {
+pub(crate) fn port_number(port: i64) -> Vec<String> {
     in_range(port, 1, 65535)
 }
 
 /// The name of a container port (an IANA service name in lower case).
-pub(super) fn port_name(name: &str) -> Vec<String> {
+pub(crate) fn port_name(name: &str) -> Vec<String> {
     let mut wrong = too_long(name, 15);
     if name.is_empty() || !name.bytes().all(is_label_byte) {
         wrong.push(
@@ -214,7 +260,7 @@ pub(super) fn port_name(name: &str) -> Vec<String> {
     wrong
 }
 
-pub(super) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
+pub(crate) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
     if (low..=high).contains(&value) {
         Vec::new()
     } else {
@@ -223,11 +269,11 @@ pub(super) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
 }
 
 /// A user or group ID.
-pub(super) fn unix_id(id: i64) -> Vec<String> {
+pub(crate) fn unix_id(id: i64) -> Vec<String> {
     in_range(id, 0, i64::from(i32::MAX))
 }
 
-pub(super) fn percent(text: &str) -> Vec<String> {
+pub(crate) fn percent(text: &str) -> Vec<String> {
     let digits = text.strip_suffix('%').unwrap_or("");
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Vec::new();
@@ -239,7 +285,7 @@ pub(super) fn percent(text: &str) -> Vec<String> {
     ]
 }
 
-pub(super) fn http_header_name(name: &str) -> Vec<String> {
+pub(crate) fn http_header_name(name: &str) -> Vec<String> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         return Vec::new();
     }
@@ -250,7 +296,7 @@ pub(super) fn http_header_name(name: &str) -> Vec<String> {
     ]
 }
 
-pub(super) fn ip(text: &str) -> Vec<String> {
+pub(crate) fn ip(text: &str) -> Vec<String> {
     if text.parse::<std::net::IpAddr>().is_ok() {
         return Vec::new();
     }
@@ -258,7 +304,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
 }
 
 /// The name of a kernel parameter: segments joined by dots or slashes.
-pub(super) fn is_sysctl(name: &str) -> bool {
+pub(crate) fn is_sysctl(name: &str) -> bool {
     let is_segment = |segment: &str| {
         let edges = [segment.as_bytes().first(), segment.as_bytes().last()];
         edges
@@ -270,7 +316,7 @@ pub(super) fn is_sysctl(name: &str) -> bool {
 }
 
 /// A relative path without `..` elements.
-pub(super) fn descending_path(path: &str) -> Vec<String> {
+pub(crate) fn descending_path(path: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if path.starts_with('/') {
         wrong.push("must be a relative path".to_owned());
@@ -280,7 +326,7 @@ pub(super) fn descending_path(path: &str) -> Vec<String> {
 }
 
 /// A relative path without `..` elements, whose first element does not start with `..` either.
-pub(super) fn local_path(path: &str) -> Vec<String> {
+pub(crate) fn local_path(path: &str) -> Vec<String> {
     let mut wrong = descending_path(path);
     if path.starts_with("..") && !path.starts_with("../") {
         wrong.push("must not start with '..'".to_owned());
@@ -289,7 +335,7 @@ pub(super) fn local_path(path: &str) -> Vec<String> {
 }
 
 /// A path without `..` elements.
-pub(super) fn no_backsteps(path: &str) -> Vec<String> {
+pub(crate) fn no_backsteps(path: &str) -> Vec<String> {
     if path.split('/').any(|part| part == "..") {
         vec!["must not contain '..'".to_owned()]
     } else {
@@ -298,7 +344,7 @@ pub(super) fn no_backsteps(path: &str) -> Vec<String> {
 }
 
 /// The permission bits of a file.
-pub(super) fn file_mode(mode: i64) -> Vec<String> {
+pub(crate) fn file_mode(mode: i64) -> Vec<String> {
     if (0..=0o777).contains(&mode) {
         Vec::new()
     } else {
