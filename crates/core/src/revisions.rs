@@ -181,6 +181,13 @@ impl RevisionHistory {
         self.revisions.values().any(|revision| revision.record.stored().is_some())
     }
 
+    /// Whether this version of the revision is the newest known one.
+    pub(crate) fn has_version(&self, revision: &RevisionReference) -> bool {
+        self.revisions.get(&revision.name).is_some_and(|known| {
+            known.uid == revision.uid && known.resource_version == revision.resource_version
+        })
+    }
+
     /// Number of changes of the revisions so far: with the same number they are the same.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes

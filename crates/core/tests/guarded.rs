@@ -155,6 +155,9 @@ struct Guarded {
     /// The revisions of which somebody approved or promoted the canary, or promoted it in full.
     approved: BTreeSet<RevisionHash>,
     orders: u32,
+    /// The most nodes that have had a revision at the same time. Those that got it while nothing
+    /// guarded it keep it, and get it again.
+    most: BTreeMap<RevisionHash, usize>,
 }
 
 impl Guarded {
@@ -172,7 +175,8 @@ impl Guarded {
             world.apply_node(labelled_node(number));
         }
         world.settle();
-        let mut guarded = Self { world, approved: BTreeSet::new(), orders: 0 };
+        let mut guarded =
+            Self { world, approved: BTreeSet::new(), orders: 0, most: BTreeMap::new() };
         assert_eq!(guarded.record().map(|r| r.phase), Some(RolloutPhase::Complete));
         guarded.approved.extend(guarded.target());
         guarded
@@ -266,6 +270,10 @@ impl Guarded {
     /// Plans, checks the plan, and executes it.
     fn sync(&mut self) {
         let before = self.with_target();
+        if let Some(target) = self.target() {
+            let most = self.most.entry(target).or_default();
+            *most = before.len().max(*most);
+        }
         let plan = self.world.plan();
         self.check(&plan, &before);
         self.world.perform(&plan);
@@ -297,7 +305,8 @@ impl Guarded {
         });
         let new: BTreeSet<_> = of_target.filter(|node| !before.contains(*node)).collect();
         let canaries = || new.iter().all(|node| is_canary(node));
-        let (size, count) = (self.size(), before.len() + new.len());
+        let most = self.most.get(&target).copied().unwrap_or_default();
+        let (size, count) = (self.size().max(most), before.len() + new.len());
         assert!(
             new.is_empty() || count <= size || (size >= CANARIES && canaries()),
             "{count} nodes have the target, but the record opens {size}: {plan}"

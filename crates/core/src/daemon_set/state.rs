@@ -31,7 +31,7 @@ use super::node::{Guidance, PodView, RolloutParameters, Slot};
 use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use super::waves::Waves;
 
-use guarding::Guarding;
+use guarding::{Guarding, UnknownRecord};
 use refresh::CurrentAsOf;
 
 pub use inspect::{InspectedPod, Inspection};
@@ -77,6 +77,8 @@ pub struct DaemonSetState {
     guarding: Guarding,
     /// Set after a record could not be written: when that is tried again (G9).
     record_retry_at: Option<Timestamp>,
+    /// The record whose last write has an unknown outcome.
+    unknown_record: Option<UnknownRecord>,
     backoff: Backoff,
     expectations: Expectations,
     /// Reported by the next plan.
@@ -115,6 +117,7 @@ impl DaemonSetState {
             waves: None,
             guarding: Guarding::default(),
             record_retry_at: None,
+            unknown_record: None,
             backoff: Backoff::default(),
             expectations: Expectations::default(),
             problems: daemon_set.problems.clone(),
@@ -423,6 +426,10 @@ impl DaemonSetState {
         if self.plan_record(now, draft) {
             return;
         }
+        if self.awaits_record(now.steady) {
+            sync::plan_status(&self.sync_input(now), self.status_state(), None, draft);
+            return;
+        }
         sync::plan_ownership(&self.sync_input(now), draft);
         let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
             PodRevision::Missing => return,
@@ -504,6 +511,7 @@ impl DaemonSetState {
             self.creation_delay.map(|delay| delay.end()),
             lapse,
             self.record_retry_at,
+            self.unknown_record.as_ref().map(UnknownRecord::ends_at),
             self.guarding.due_at(now),
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),

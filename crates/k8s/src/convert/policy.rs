@@ -21,6 +21,9 @@ const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.
 const NOT_SUPPORTED: [&str; 4] = ["maxUnavailablePer", "podsPerMinute", "windows", "checks"];
+/// Maximum number of errors that are reported, and of characters of a value in one.
+const ERRORS_MAX: usize = 5;
+const VALUE_LENGTH_MAX: usize = 60;
 const READY_WITHIN_MIN: Duration = Duration::from_secs(30);
 const RESTARTS_MAX: u8 = 100;
 
@@ -28,13 +31,15 @@ const RESTARTS_MAX: u8 = 100;
 /// `daemonSets`, as YAML.
 ///
 /// # Errors
-/// All that is wrong with it: fields with their values and the reasons, separated by semicolons.
+/// What is wrong with it, at most five fields with their values and the reasons, separated by
+/// semicolons.
 pub fn rollout_policy(yaml: &str) -> Result<RolloutPolicy, String> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     let value: Value = serde_saphyr::from_str_with_options(yaml, options)
-        .map_err(|error| error.to_string().lines().collect::<Vec<_>>().join(" "))?;
+        .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
     let mut errors = Errors::default();
     let policy = policy(&value, &mut errors);
+    errors.0.truncate(ERRORS_MAX);
     policy.filter(|_| errors.0.is_empty()).ok_or_else(|| errors.0.join("; "))
 }
 
@@ -78,7 +83,12 @@ struct Errors(Vec<String>);
 impl Errors {
     /// A value that is not allowed, as Kubernetes words it.
     fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        self.0.push(format!("{path}: Invalid value: {value}: {why}"));
+        let mut text = value.to_string();
+        if let Some((at, _)) = text.char_indices().nth(VALUE_LENGTH_MAX) {
+            text.truncate(at);
+            text.push('…');
+        }
+        self.0.push(format!("{path}: Invalid value: {text}: {why}"));
     }
 
     /// The value, or an error at this path.
@@ -404,6 +414,23 @@ mod tests {
         }
         let error = rollout_policy("{a: 1, b: 2}").expect_err("two unknown fields");
         assert_eq!(error, "a: unknown field; b: unknown field", "all errors are reported");
+    }
+
+    /// G7: aliases that multiply, and nesting without end, are errors as any other.
+    #[test]
+    fn hostile_yaml_is_an_error() {
+        let level = |n: u32| {
+            let aliases = vec![format!("*a{}", n - 1); 20].join(", ");
+            format!("a{n}: &a{n} [{aliases}]\n")
+        };
+        let bomb = format!("a0: &a0 x\n{}", (1..10).map(level).collect::<String>());
+        let long = format!("steps: {}", "x".repeat(100_000));
+        let many = format!("steps: [{}]", "{},".repeat(100));
+        let nested = "[".repeat(100_000);
+        for hostile in [bomb, nested, "steps: &a [*a]".to_owned(), long, many] {
+            let error = rollout_policy(&hostile).expect_err("hostile YAML");
+            assert!(error.len() < 1_000, "{} bytes", error.len());
+        }
     }
 
     /// G10: an order is read as it is written; anything else is an error.

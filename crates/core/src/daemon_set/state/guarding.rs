@@ -17,10 +17,18 @@ use crate::daemon_set::sync::{Draft, whole_seconds};
 use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement;
-use crate::plan::{Notice, Write};
+use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
+
+/// Time until a record is written again after a failure. Until then the stored record holds, and
+/// missing pods are created (G9).
+const RECORD_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a record of unknown outcome is awaited: an API server executes a request within a
+/// minute, and a watch shows it soon after.
+const UNKNOWN_RECORD_FOR: Duration = Duration::from_secs(90);
 
 /// What is known of a guarded or paused rollout, as of the last plan. Most plans change nothing of
 /// what it is determined from.
@@ -37,6 +45,14 @@ pub(super) struct Guarding {
     condition: Option<(RolloutReason, Arc<str>)>,
     /// Whether the bake time was over when the condition was determined; `None` if that is due.
     condition_as_of: Option<bool>,
+}
+
+/// A record whose last write has an unknown outcome: the stored record may be another one than the
+/// watch has shown.
+#[derive(Debug)]
+pub(super) struct UnknownRecord {
+    revision: RevisionReference,
+    since: Timestamp,
 }
 
 /// What stage, gate and condition are determined from, beside nodes and time.
@@ -66,6 +82,13 @@ enum BakeEnd {
     /// At this time, by the steady clock, unless a node is not available then.
     At(Timestamp),
     Over,
+}
+
+impl UnknownRecord {
+    /// When the wait for it ends.
+    pub(super) fn ends_at(&self) -> Timestamp {
+        self.since + UNKNOWN_RECORD_FOR
+    }
 }
 
 impl Guarding {
@@ -326,6 +349,33 @@ impl DaemonSetState {
         let (revision, record) = (change.revision.reference(), change.record.into());
         draft.write(Write::WriteRecord { revision, record });
         true
+    }
+
+    /// Records the outcome of a write of a record, which is tried again after a failure (G9).
+    pub(super) fn record_written(
+        &mut self,
+        revision: &RevisionReference,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) {
+        let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
+        self.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
+        if is_written {
+            self.unknown_record = None;
+        } else if matches!(outcome, Outcome::Unknown { .. }) && self.unknown_record.is_none() {
+            self.unknown_record = Some(UnknownRecord { revision: revision.clone(), since: now });
+        }
+    }
+
+    /// Whether the watch has yet to show whether a record was written: until then nothing is done
+    /// by the one that it has shown (G9).
+    pub(super) fn awaits_record(&mut self, now: Timestamp) -> bool {
+        let Some(unknown) = &self.unknown_record else { return false };
+        let is_seen = !self.history.has_version(&unknown.revision);
+        if is_seen || unknown.ends_at() <= now {
+            self.unknown_record = None;
+        }
+        self.unknown_record.is_some()
     }
 
     /// Whether the record stays as it is until the nodes of the wave have changed.

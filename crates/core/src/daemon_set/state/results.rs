@@ -17,10 +17,6 @@ use super::DaemonSetState;
 /// terminating (C28).
 const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Time until a record is written again after a failure. Until then the stored record holds, and
-/// missing pods are created (G9).
-const RECORD_RETRY_AFTER: Duration = Duration::from_secs(5);
-
 impl DaemonSetState {
     /// Applies the result of a write. After the last result of a plan, the next plan is due: with a
     /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
@@ -29,9 +25,8 @@ impl DaemonSetState {
         if matches!(write, Write::UpdateStatus { .. }) {
             self.status_in_flight = false;
         }
-        if matches!(write, Write::WriteRecord { .. }) {
-            let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
-            self.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
+        if let Write::WriteRecord { revision, .. } = &write {
+            self.record_written(revision, &outcome, now);
         }
         match outcome {
             Outcome::Written { uid, resource_version } => {
