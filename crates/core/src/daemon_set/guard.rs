@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Now, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
-    RolloutPolicy, RolloutReason, RolloutRecord, Timestamp,
+    DaemonSet, Now, Order, OrderVerb, PAUSED_ANNOTATION, PolicySource, Position, RecordReason,
+    Revision, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, Timestamp,
 };
 use crate::plan::Transition;
 use crate::revisions::RevisionSet;
@@ -418,7 +418,7 @@ pub(super) fn condition(
     };
     let (reason, message) = match stage {
         Stage::Unguarded => return None,
-        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set).to_owned()),
+        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
         Stage::Failed { record, goes_back, .. } => {
             let reason = match record.reason {
                 Some(RecordReason::Aborted) => "was aborted",
@@ -468,11 +468,11 @@ pub(super) fn condition(
     Some((reason, message.into()))
 }
 
-const fn paused_by(daemon_set: &DaemonSet) -> &'static str {
+fn paused_by(daemon_set: &DaemonSet) -> String {
     if daemon_set.paused {
-        "the annotation everynode.dev/paused pauses the rollout"
+        format!("the annotation {PAUSED_ANNOTATION} pauses the rollout")
     } else {
-        "the rollout policy pauses the rollout"
+        "the rollout policy pauses the rollout".to_owned()
     }
 }
 
