@@ -11,6 +11,7 @@ pub(crate) mod nodes;
 mod ownership;
 mod pause;
 pub(crate) mod placement;
+mod policies;
 mod python;
 pub(crate) mod revisions;
 mod rolling;

@@ -2,12 +2,14 @@
 //! nodes, and tests that need no cluster.
 
 mod agents;
+mod argo_cd;
 mod bad_input;
 mod completion;
 pub(crate) mod conversation;
 mod deploy;
 mod faults;
 mod fencing;
+mod guarded;
 mod half_open;
 mod handover;
 mod insight;

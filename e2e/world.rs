@@ -2,8 +2,10 @@
 //! existing cluster.
 
 pub(crate) mod account;
+pub(crate) mod argo_cd;
 pub(crate) mod command;
 pub(crate) mod faults;
+pub(crate) mod guard;
 pub(crate) mod http_proxy;
 pub(crate) mod manifest;
 pub(crate) mod pod;

@@ -1,21 +1,20 @@
 //! Guarded rollouts by a policy in an annotation: waves, bake time, approval, abort, and what
 //! happens without a valid policy.
 
+mod failure;
+mod zones;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::observe::uids;
-use crate::world::command::Output;
-use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
-use crate::world::pod::{is_available, name_of};
-use crate::world::process::EVERYNODE;
+use crate::world::guard::guarded;
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, image_patch, never_ready_patch, with};
+use crate::world::pod::name_of;
 use crate::world::{World, deadline, eventually, within};
-
-const POLICY: &str = "everynode.dev/rollout-policy";
 
 /// One node, which bakes and must be approved, then half of all nodes, then all.
 const CANARY: &str = "\
@@ -25,42 +24,35 @@ steps:
 maxUnavailable: 1
 ";
 
-fn guarded(policy: &str) -> Value {
-    let annotations = json!({ "metadata": { "annotations": { POLICY: policy } } });
-    let strategy = json!({ "spec": { "updateStrategy": { "rollingUpdate": {
-        "maxUnavailable": 2 } } } });
-    with(with(daemon_set("agent"), annotations), strategy)
-}
-
 /// G1, G5, G8, G10, G11, G21, G22: one node gets a new template first; when it has baked, the
 /// rollout waits for an approval, then it goes on to all nodes
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_bakes_is_approved_and_all_nodes_follow() -> Result<()> {
     let world = World::cluster(5).await?;
-    world.roll_out(&guarded(CANARY)).await?;
-    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    world.roll_out(&guarded("agent", CANARY)).await?;
+    world.reaches("agent", "Complete").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
-    eventually("the canary must be approved", async || stated(&world, "AwaitingApproval").await)
-        .await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    world.shows_health("agent", "Suspended").await?;
     let all = world.pods_of("agent").await?.len();
-    let images = images(&world).await?;
+    let images = world.images("agent").await?;
     ensure!(images == BTreeMap::from([(IMAGE.to_owned(), all - 1), (NEXT_IMAGE.to_owned(), 1)]));
     let before = uids(&world, "agent").await?;
-    let get = everynode(&world, &["rollout", "get", "ds/agent"]).await?.ok()?;
+    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
     ensure!(get.contains("wave canary must be approved") && get.contains("at canary"), "{get}");
-    let status = everynode(&world, &["status", "ds/agent", "--fail-fast"]).await?;
+    let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
     ensure!(status.code == 5, "{status:?}");
-    let explained = everynode(&world, &["explain", "ds/agent"]).await?.ok()?;
+    let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;
     ensure!(explained.contains("its wave of the rollout is not open"), "{explained}");
-    let wrong = everynode(&world, &["rollout", "approve", "ds/agent", "--wave", "half"]).await?;
+    let wrong = world.everynode(&["rollout", "approve", "ds/agent", "--wave", "half"]).await?;
     ensure!(wrong.code == 1 && wrong.stderr.contains("is at wave canary, not half"), "{wrong:?}");
     ensure!(uids(&world, "agent").await? == before, "a pod was replaced without an approval");
-    let approved = everynode(&world, &["rollout", "approve", "ds/agent"]).await?.ok()?;
+    let approved = world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
     ensure!(approved.contains("wave canary approved"), "{approved}");
     world.settled("agent").await?;
-    eventually("the rollout is complete", async || stated(&world, "Complete").await).await?;
-    ensure!(self::images(&world).await? == BTreeMap::from([(NEXT_IMAGE.to_owned(), all)]));
-    let history = everynode(&world, &["history", "ds/agent"]).await?.ok()?;
+    world.reaches("agent", "Complete").await?;
+    ensure!(world.images("agent").await? == BTreeMap::from([(NEXT_IMAGE.to_owned(), all)]));
+    let history = world.everynode(&["history", "ds/agent"]).await?.ok()?;
     ensure!(history.contains("current, complete"), "{history}");
     Ok(())
 }
@@ -72,32 +64,31 @@ async fn an_aborted_rollout_goes_back_and_stays_failed() -> Result<()> {
     let world = World::cluster(4).await?;
     let on_delete = json!({ "spec": { "updateStrategy": {
         "type": "OnDelete", "rollingUpdate": null } } });
-    world.roll_out(&with(guarded(CANARY), on_delete)).await?;
-    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    world.roll_out(&with(guarded("agent", CANARY), on_delete)).await?;
+    world.reaches("agent", "Complete").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
-    eventually("the canary must be approved", async || stated(&world, "AwaitingApproval").await)
-        .await?;
-    everynode(&world, &["rollout", "abort", "ds/agent"]).await?.ok()?;
-    eventually("the canary has gone back", async || stated(&world, "Failed").await).await?;
-    eventually("every pod is available", async || all_available(&world).await).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    world.everynode(&["rollout", "abort", "ds/agent"]).await?.ok()?;
+    world.reaches("agent", "Failed").await?;
+    eventually("every pod is available", async || world.all_available("agent").await).await?;
     let all = world.pods_of("agent").await?.len();
-    ensure!(images(&world).await? == BTreeMap::from([(IMAGE.to_owned(), all)]));
-    let conditions = conditions(&world).await?;
+    ensure!(world.images("agent").await? == BTreeMap::from([(IMAGE.to_owned(), all)]));
+    let conditions = world.conditions("agent").await?;
     ensure!(conditions["Stalled"] == "Failed", "{conditions}");
-    let again = everynode(&world, &["rollout", "abort", "ds/agent"]).await?;
+    let again = world.everynode(&["rollout", "abort", "ds/agent"]).await?;
     ensure!(again.code == 1 && again.stderr.contains("its phase is Failed"), "{again:?}");
     // The first template again, then the failed one: that is not tried once more.
     world.patch_daemon_set("agent", image_patch(IMAGE)).await?;
-    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    world.reaches("agent", "Complete").await?;
     let before = uids(&world, "agent").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
-    eventually("it is still failed", async || stated(&world, "Failed").await).await?;
+    world.reaches("agent", "Failed").await?;
     ensure!(uids(&world, "agent").await? == before, "a failed template was rolled out again");
-    everynode(&world, &["rollout", "promote", "ds/agent", "--full"]).await?.ok()?;
+    world.everynode(&["rollout", "promote", "ds/agent", "--full"]).await?.ok()?;
     eventually("all nodes have it", async || {
-        let images = images(&world).await?;
+        let images = world.images("agent").await?;
         ensure!(images == BTreeMap::from([(NEXT_IMAGE.to_owned(), all)]), "{images:?}");
-        stated(&world, "Complete").await
+        world.stated("agent", "Complete").await
     })
     .await
 }
@@ -109,17 +100,17 @@ async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
     let world = World::cluster(4).await?;
     let policy = "{steps: [{name: canary, upTo: [1]}], failure: {readyWithin: 30s, \
                   rollbackAfter: 0s}}";
-    world.roll_out(&guarded(policy)).await?;
-    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    world.roll_out(&guarded("agent", policy)).await?;
+    world.reaches("agent", "Complete").await?;
     let before = uids(&world, "agent").await?;
     world.patch_daemon_set("agent", never_ready_patch()).await?;
     within(deadline() + Duration::from_secs(45), "the canary has failed", async || {
-        stated(&world, "Failed").await
+        world.stated("agent", "Failed").await
     })
     .await?;
-    eventually("every pod is available", async || all_available(&world).await).await?;
+    eventually("every pod is available", async || world.all_available("agent").await).await?;
     let all = before.len();
-    ensure!(images(&world).await? == BTreeMap::from([(IMAGE.to_owned(), all)]));
+    ensure!(world.images("agent").await? == BTreeMap::from([(IMAGE.to_owned(), all)]));
     let same = before.intersection(&uids(&world, "agent").await?).count();
     ensure!(same == all - 1, "{same} of {all} pods were left alone");
     let events = world.kubectl(&["get", "events"]).await?;
@@ -133,25 +124,25 @@ async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
 async fn without_a_valid_policy_nothing_is_replaced() -> Result<()> {
     let world = World::cluster(4).await?;
     let gate = "steps: [{name: gate, upTo: [0], approval: true}]";
-    world.roll_out(&guarded(gate)).await?;
-    eventually("the first template is complete", async || stated(&world, "Complete").await).await?;
+    world.roll_out(&guarded("agent", gate)).await?;
+    world.reaches("agent", "Complete").await?;
     let before = uids(&world, "agent").await?;
     let wrong = json!({"spec": {"template": {"spec": {
         "nodeSelector": {"everynode.dev/no-such-label": "x"} }}}});
     world.patch_daemon_set("agent", wrong).await?;
-    eventually("the gate must be approved", async || stated(&world, "AwaitingApproval").await)
-        .await?;
-    annotate(&world, json!("steps: [{name: gate, upTo: [0], aproval: true}]")).await?;
-    eventually("the policy is invalid", async || stated(&world, "InvalidPolicy").await).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    world.set_policy("agent", json!("steps: [{name: gate, upTo: [0], aproval: true}]")).await?;
+    world.reaches("agent", "InvalidPolicy").await?;
+    world.shows_health("agent", "Degraded").await?;
     eventually("an event names the field", async || {
         let events = world.kubectl(&["get", "events"]).await?;
         ensure!(events.contains("steps[0].aproval: unknown field"), "{events}");
         Ok(())
     })
     .await?;
-    let promote = everynode(&world, &["rollout", "promote", "ds/agent"]).await?;
+    let promote = world.everynode(&["rollout", "promote", "ds/agent"]).await?;
     ensure!(promote.code == 1, "{promote:?}");
-    annotate(&world, Value::Null).await?;
+    world.set_policy("agent", Value::Null).await?;
     eventually("its absence is stated", async || {
         let ds = world.daemon_sets().get("agent").await?;
         let conditions = ds.status.unwrap_or_default().conditions.unwrap_or_default();
@@ -175,51 +166,7 @@ async fn without_a_valid_policy_nothing_is_replaced() -> Result<()> {
     world.patch_daemon_set("agent", right).await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
     world.settled("agent").await?;
-    let after = conditions(&world).await?;
+    let after = world.conditions("agent").await?;
     ensure!(after.get("Progressing").is_none() && after.get("Stalled").is_none(), "{after}");
-    Ok(())
-}
-
-async fn everynode(world: &World, arguments: &[&str]) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
-    command.args(arguments).args(["--namespace", &world.namespace]);
-    world.finish(command, "").await
-}
-
-async fn annotate(world: &World, policy: Value) -> Result<()> {
-    let patch = json!({ "metadata": { "annotations": { POLICY: policy } } });
-    world.patch_daemon_set("agent", patch).await.map(drop)
-}
-
-/// Whether the condition `Progressing` has this reason.
-async fn stated(world: &World, reason: &str) -> Result<()> {
-    let conditions = conditions(world).await?;
-    ensure!(conditions["Progressing"] == reason, "{conditions}");
-    Ok(())
-}
-
-/// The reasons of the DaemonSet's conditions by their types.
-async fn conditions(world: &World) -> Result<Value> {
-    let status = world.daemon_sets().get("agent").await?.status.unwrap_or_default();
-    let conditions = status.conditions.unwrap_or_default().into_iter();
-    Ok(conditions.map(|condition| (condition.type_, json!(condition.reason))).collect())
-}
-
-/// The number of pods by image.
-async fn images(world: &World) -> Result<BTreeMap<String, usize>> {
-    let mut counts = BTreeMap::new();
-    let specs = world.pods_of("agent").await?.into_iter().filter_map(|pod| pod.spec);
-    for image in specs.flat_map(|spec| spec.containers).filter_map(|container| container.image) {
-        *counts.entry(image).or_default() += 1;
-    }
-    Ok(counts)
-}
-
-async fn all_available(world: &World) -> Result<()> {
-    let ds = world.daemon_sets().get("agent").await?;
-    let pods = world.pods_of("agent").await?;
-    let available = pods.iter().filter(|pod| is_available(pod, 0)).count();
-    let desired = usize::try_from(ds.status.unwrap_or_default().desired_number_scheduled)?;
-    ensure!(available == desired && pods.len() == desired, "{available} of {desired}");
     Ok(())
 }

@@ -1,16 +1,11 @@
 //! Pausing a rollout by annotation, by `everynode rollout`, and while the template is wrong.
 
-use std::collections::BTreeSet;
-
 use anyhow::{Result, ensure};
-use serde_json::{Value, json};
-use tokio::process::Command;
+use serde_json::json;
 
 use crate::observe::uids;
-use crate::world::command::Output;
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
-use crate::world::pod::{is_available, name_of};
-use crate::world::process::EVERYNODE;
+use crate::world::pod::name_of;
 use crate::world::{World, eventually};
 
 const PAUSED: &str = "everynode.dev/paused";
@@ -25,30 +20,30 @@ async fn a_rollout_is_paused_half_way_and_resumed() -> Result<()> {
     world.roll_out(&slow).await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
     eventually("a pod of the new template runs", async || {
-        let images = images(&world, "agent").await?;
-        ensure!(images.contains(NEXT_IMAGE), "{images:?}");
+        let images = world.images("agent").await?;
+        ensure!(images.contains_key(NEXT_IMAGE), "{images:?}");
         Ok(())
     })
     .await?;
-    let paused = everynode(&world, &["rollout", "pause", "ds/agent"]).await?;
+    let paused = world.everynode(&["rollout", "pause", "ds/agent"]).await?;
     ensure!(paused.code == 0, "{paused:?}");
-    eventually("every pod is available", async || all_available(&world, "agent").await).await?;
+    eventually("every pod is available", async || world.all_available("agent").await).await?;
     let before = uids(&world, "agent").await?;
-    let both = BTreeSet::from([IMAGE.to_owned(), NEXT_IMAGE.to_owned()]);
-    ensure!(images(&world, "agent").await? == both, "it was not paused half-way");
-    let status = everynode(&world, &["status", "ds/agent", "--fail-fast"]).await?;
+    ensure!(world.images("agent").await?.len() == 2, "it was not paused half-way");
+    let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
     ensure!(status.code == 5 && status.stdout.contains("paused: "), "{status:?}");
-    let top = everynode(&world, &["top", "-o", "json"]).await?.ok()?;
+    let top = world.everynode(&["top", "-o", "json"]).await?.ok()?;
     ensure!(top.contains(r#""phase": "paused""#), "{top}");
-    let explained = everynode(&world, &["explain", "ds/agent"]).await?.ok()?;
+    let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;
     ensure!(explained.contains("the rollout is paused"), "{explained}");
-    let conditions = conditions(&world, "agent").await?;
+    let conditions = world.conditions("agent").await?;
     ensure!(conditions["Progressing"] == "Paused", "{conditions}");
     ensure!(uids(&world, "agent").await? == before, "a pod was replaced");
-    everynode(&world, &["rollout", "resume", "ds/agent"]).await?.ok()?;
+    world.everynode(&["rollout", "resume", "ds/agent"]).await?.ok()?;
     world.settled("agent").await?;
-    ensure!(images(&world, "agent").await? == BTreeSet::from([NEXT_IMAGE.to_owned()]), "old pods");
-    let after = self::conditions(&world, "agent").await?;
+    let images = world.images("agent").await?;
+    ensure!(images == [(NEXT_IMAGE.to_owned(), before.len())].into(), "{images:?}");
+    let after = world.conditions("agent").await?;
     ensure!(after.get("Progressing").is_none(), "{after}");
     Ok(())
 }
@@ -78,39 +73,10 @@ async fn a_wrong_node_selector_behind_a_pause_empties_no_node() -> Result<()> {
     eventually("the node has a pod again", async || {
         let pods = uids(&world, "agent").await?;
         ensure!(pods.len() == before.len() && pods != before, "{pods:?}");
-        all_available(&world, "agent").await
+        world.all_available("agent").await
     })
     .await?;
-    let images = images(&world, "agent").await?;
-    ensure!(images == BTreeSet::from([IMAGE.to_owned()]), "{images:?}");
+    let images = world.images("agent").await?;
+    ensure!(images == [(IMAGE.to_owned(), before.len())].into(), "{images:?}");
     Ok(())
-}
-
-async fn everynode(world: &World, arguments: &[&str]) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
-    command.args(arguments).args(["--namespace", &world.namespace]);
-    world.finish(command, "").await
-}
-
-async fn images(world: &World, name: &str) -> Result<BTreeSet<String>> {
-    let pods = world.pods_of(name).await?;
-    let specs = pods.into_iter().filter_map(|pod| pod.spec);
-    Ok(specs.flat_map(|spec| spec.containers).filter_map(|container| container.image).collect())
-}
-
-async fn all_available(world: &World, name: &str) -> Result<()> {
-    let ds = world.daemon_sets().get(name).await?;
-    let min_ready_seconds = ds.spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-    let pods = world.pods_of(name).await?;
-    let available = pods.iter().filter(|pod| is_available(pod, min_ready_seconds)).count();
-    let desired = usize::try_from(ds.status.unwrap_or_default().desired_number_scheduled)?;
-    ensure!(available == desired && pods.len() == desired, "{available} of {desired}");
-    Ok(())
-}
-
-/// The reasons of the DaemonSet's conditions by their types.
-async fn conditions(world: &World, name: &str) -> Result<Value> {
-    let status = world.daemon_sets().get(name).await?.status.unwrap_or_default();
-    let conditions = status.conditions.unwrap_or_default().into_iter();
-    Ok(conditions.map(|condition| (condition.type_, json!(condition.reason))).collect())
 }

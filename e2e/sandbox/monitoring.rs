@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::leader;
 use super::separate_process::bare;
-use crate::world::manifest::daemon_set;
+use crate::world::manifest::{daemon_set, with};
 use crate::world::{World, eventually};
 
 const ALERTS: &str = include_str!("../../deploy/components/monitoring/alerts.yaml");
@@ -134,12 +134,16 @@ async fn scrape(world: &World) -> Result<Samples> {
     let malformed = json!({"metadata": metadata, "data": {}, "revision": 1});
     world.revisions().create(&PostParams::default(), &serde_json::from_value(malformed)?).await?;
     let (_controller, address) = leader::serving(world).await?;
-    world.create_daemon_set(&daemon_set("a")).await?;
+    let policy = json!({"metadata": {"annotations": {"everynode.dev/rollout-policy": "{}"}}});
+    world.create_daemon_set(&with(daemon_set("a"), policy)).await?;
     eventually("the controller has reported problems", async || {
         let (_, answer) = leader::get(&address, "/metrics").await?;
-        for expected in
-            ["everynode_problems_total{", "everynode_daemonset_updated{", "everynode_writes_total{"]
-        {
+        for expected in [
+            "everynode_problems_total{",
+            "everynode_daemonset_updated{",
+            "everynode_writes_total{",
+            "everynode_rollout_waves_done{",
+        ] {
             ensure!(answer.contains(expected), "no {expected} in\n{answer}");
         }
         samples(&answer)

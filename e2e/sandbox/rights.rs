@@ -20,10 +20,6 @@ use crate::world::process::Process;
 use crate::world::{Setup, World, client, eventually};
 
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
-const COMPONENT: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../../deploy/components/namespace-node-selectors/rbac.yaml"
-);
 const NAMESPACE: &str = "kube-system";
 const ACCOUNT: &str = "everynode";
 
@@ -66,12 +62,13 @@ async fn the_controller_uses_exactly_the_permissions_that_it_is_granted() -> Res
 }
 
 /// C1, C15: with --namespace-node-selectors, the controller acts only after it may read namespaces,
-/// and logs the missing permission; the component grants exactly that permission
+/// and logs the missing permission
 #[tokio::test]
 async fn a_controller_that_may_not_read_namespaces_logs_that_and_waits() -> Result<()> {
     let setup = Setup { nodes: 2, controller: false, arguments: &LOG_REQUESTS };
     let world = World::sandbox(setup).await?;
-    apply(&world, &rights_in(Path::new(MANIFEST))?).await?;
+    let rights = rights_in(Path::new(MANIFEST))?;
+    apply(&world, &without(&rights, "namespaces")).await?;
     let kubeconfig = world.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
     let options = ["run", "--namespace-node-selectors", "--log-format=json"];
     let mut controller =
@@ -85,16 +82,61 @@ async fn a_controller_that_may_not_read_namespaces_logs_that_and_waits() -> Resu
     })
     .await?;
     ensure!(world.pods_of("a").await?.is_empty(), "it has created pods");
-    let component: Vec<Value> = std::fs::read_to_string(COMPONENT)?
-        .split("\n---\n")
-        .map(serde_saphyr::from_str)
-        .collect::<Result<_, _>>()?;
-    let needed = BTreeSet::from(["list namespaces".to_owned(), "watch namespaces".to_owned()]);
-    ensure!(granted(&component)? == needed, "{component:?}");
-    apply(&world, &component).await?;
+    apply(&world, &rights).await?;
     world.settled("a").await.with_context(|| controller.output())?;
     controller.check_running()?;
     Ok(())
+}
+
+/// G4: without the right to read policies all else works, and the log names the missing right; once
+/// it is granted, policies count
+#[tokio::test]
+async fn a_controller_that_may_not_read_policies_logs_that_and_goes_on() -> Result<()> {
+    let setup = Setup { nodes: 2, controller: false, arguments: &LOG_REQUESTS };
+    let world = World::sandbox(setup).await?;
+    let rights = rights_in(Path::new(MANIFEST))?;
+    let fewer = without(&without(&rights, "namespaces"), "rolloutpolicies");
+    apply(&world, &fewer).await?;
+    let kubeconfig = world.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
+    let options = ["run", "--log-format=json"];
+    let mut controller =
+        Process::everynode_with(world.directory.path(), "run", &options, Some(&kubeconfig))?;
+    world.roll_out(&daemon_set("a")).await.with_context(|| controller.output())?;
+    let log = controller.output();
+    let missing = ["\"rolloutpolicies do not count", "\"clusterrolloutpolicies do not count"];
+    ensure!(missing.iter().all(|missing| log.contains(missing)), "{log}");
+    let policy = json!({"apiVersion": "everynode.dev/v1alpha1", "kind": "ClusterRolloutPolicy",
+        "metadata": {"name": "p"}, "spec": {"daemonSets": {"selector": {}},
+            "namespaces": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+            "paused": true}});
+    world.kubectl_with_input(&["apply", "-f", "-"], &policy.to_string()).await?.ok()?;
+    apply(&world, &without(&rights, "namespaces")).await?;
+    eventually("the policy counts, and labels of namespaces are not known", async || {
+        let stated = world.kubectl(&["get", "crp", "p", "-o", "jsonpath={.status}"]).await?;
+        ensure!(stated.contains("NamespacesUnknown"), "{stated}");
+        Ok(())
+    })
+    .await
+    .with_context(|| controller.output())?;
+    apply(&world, &rights).await?;
+    eventually("the policy is followed", async || {
+        let stated = world.kubectl(&["get", "crp", "p", "-o", "jsonpath={.status}"]).await?;
+        ensure!(stated.contains("\"phase\":\"Paused\""), "{stated}");
+        Ok(())
+    })
+    .await
+    .with_context(|| controller.output())?;
+    controller.check_running()?;
+    Ok(())
+}
+
+/// The documents without the rules about this resource.
+fn without(documents: &[Value], resource: &str) -> Vec<Value> {
+    let mut documents = documents.to_vec();
+    for rules in documents.iter_mut().filter_map(|document| document["rules"].as_array_mut()) {
+        rules.retain(|rule| !rule["resources"].to_string().contains(resource));
+    }
+    documents
 }
 
 /// Faults of an older or failing server: it does not support streaming lists, one deletion of a pod
@@ -129,9 +171,35 @@ async fn everything(world: &World) -> Result<()> {
     let surge = json!({"spec": {"updateStrategy": surge, "revisionHistoryLimit": 0}});
     world.patch_daemon_set("a", with(surge, image_patch(NEXT_IMAGE))).await?;
     world.settled("a").await?;
+    follow_policies(world).await?;
     adopt(world).await?;
     collide(world).await?;
     fail_again_and_again(world).await
+}
+
+/// A policy of each kind states what it governs; one selects namespaces by their labels.
+async fn follow_policies(world: &World) -> Result<()> {
+    let policy = |kind: &str, spec: Value| {
+        json!({"apiVersion": "everynode.dev/v1alpha1", "kind": kind, "metadata": {"name": "p"},
+            "spec": spec})
+    };
+    let of_cluster = json!({"daemonSets": {"selector": {}}, "namespaces": {
+        "matchLabels": {"kubernetes.io/metadata.name": "default"}}});
+    let of_namespace = json!({"daemonSets": {"name": "none"}});
+    let policies =
+        [policy("ClusterRolloutPolicy", of_cluster), policy("RolloutPolicy", of_namespace)];
+    for policy in policies {
+        world.kubectl_with_input(&["apply", "-f", "-"], &policy.to_string()).await?.ok()?;
+    }
+    eventually("both have a status", async || {
+        for kind in ["rp", "crp"] {
+            let status = world.kubectl(&["get", kind, "p", "-o", "jsonpath={.status}"]).await?;
+            ensure!(status.contains("\"Valid\""), "{kind}: {status}");
+        }
+        Ok(())
+    })
+    .await?;
+    world.kubectl(&["delete", "crp/p", "rp/p"]).await.map(drop)
 }
 
 /// The next DaemonSet adopts the objects of a deleted one, and its history is limited.
@@ -199,13 +267,16 @@ async fn fail_again_and_again(world: &World) -> Result<()> {
     .await
 }
 
-/// The account and its role, of all objects of the manifest.
+/// The account and its role, of all objects of the manifest. Roles with labels are for people.
 fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(manifest)?;
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
     let mut documents: Vec<Value> = documents.collect::<Result<_, _>>()?;
     let kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
-    documents.retain(|document| kinds.iter().any(|kind| document["kind"] == *kind));
+    let is_of_account = |document: &Value| document["metadata"]["labels"].is_null();
+    documents.retain(|document| {
+        kinds.iter().any(|kind| document["kind"] == *kind) && is_of_account(document)
+    });
     ensure!(documents.len() == kinds.len(), "{} documents of rights", documents.len());
     Ok(documents)
 }

@@ -48,18 +48,14 @@ pub(crate) async fn from_cluster(
     let selector = serde_json::from_value(daemon_set["spec"]["selector"].clone());
     let selected = Selection::in_namespace(namespace).matching(&selector.unwrap_or_default());
     let all = Selection::all();
-    let (nodes, revisions, of_namespace, pods) = tokio::join!(
+    let (nodes, revisions, policies, pods) = tokio::join!(
         cluster.list(Resource::Nodes, &all),
         cluster.list(Resource::ControllerRevisions, &selected),
-        cluster.read(Resource::Namespaces, None, namespace),
+        add_policies(&mut snapshot, cluster, namespace),
         read_pods(cluster, &selected, pods),
     );
+    policies?;
     add_required(&mut snapshot, ObjectKind::Node, nodes)?;
-    add_optional(
-        &mut snapshot,
-        ObjectKind::Namespace,
-        of_namespace.map(|namespace| vec![namespace]),
-    )?;
     let (pods, forbidden) = pods;
     match required {
         RequiredData::Nodes => {
@@ -75,6 +71,33 @@ pub(crate) async fn from_cluster(
         forbidden.map(|error| format!("unknown whether new pods fit their nodes: {error}")),
     );
     Ok(snapshot)
+}
+
+/// Adds a namespace, and the policies that may govern its DaemonSets.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn add_policies(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    namespace: &str,
+) -> Result<(), Error> {
+    let (here, all) = (Selection::in_namespace(namespace), Selection::all());
+    let (of_namespace, policies, of_cluster) = tokio::join!(
+        cluster.read(Resource::Namespaces, None, namespace),
+        cluster.list(Resource::RolloutPolicies, &here),
+        cluster.list(Resource::ClusterRolloutPolicies, &all),
+    );
+    add_optional(snapshot, ObjectKind::Namespace, of_namespace.map(|namespace| vec![namespace]))?;
+    add_optional(snapshot, ObjectKind::RolloutPolicy, policies)?;
+    add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)
+}
+
+/// Adds the policies of a manifest, which replace those of the same name.
+pub(crate) fn add_policies_of(snapshot: &mut Snapshot, manifest: &Manifest) {
+    for policy in &manifest.policies {
+        snapshot.add(ObjectKind::RolloutPolicy, policy.to_string().as_bytes());
+    }
 }
 
 /// A snapshot with the nodes of a file only.
@@ -126,7 +149,12 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
             let unknown = match kind {
                 ObjectKind::Pod => "the states of pods are unknown",
                 ObjectKind::ControllerRevision => "unknown which pods are up to date",
-                ObjectKind::Namespace => "unknown whether the namespace has a node selector",
+                ObjectKind::Namespace => {
+                    "unknown whether the namespace has a node selector, and its labels"
+                }
+                ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy => {
+                    "unknown whether a policy governs the rollout"
+                }
                 ObjectKind::Node | ObjectKind::DaemonSet | ObjectKind::Event => {
                     "objects are missing"
                 }
@@ -135,8 +163,17 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
             snapshot.problems.push(format!("{unknown}: {error}"));
             Ok(())
         }
-        // A namespace that does not exist yet has no node selector.
-        Err(Error::NotFound { .. }) if kind == ObjectKind::Namespace => Ok(()),
+        // A namespace that does not exist yet has no node selector. Policies may not be installed.
+        Err(Error::NotFound { .. })
+            if matches!(
+                kind,
+                ObjectKind::Namespace
+                    | ObjectKind::RolloutPolicy
+                    | ObjectKind::ClusterRolloutPolicy
+            ) =>
+        {
+            Ok(())
+        }
         listed => add_required(snapshot, kind, listed),
     }
 }

@@ -1,14 +1,15 @@
 //! Decoders of the watched resources. Each keeps only what decisions read.
 //!
 //! DaemonSets and ControllerRevisions are read in JSON, so that no field of a template is lost that
-//! a newer API server knows (C2). The others are read in protobuf, which costs the API server less
-//! (C82).
+//! a newer API server knows (C2), and so are policies, which have no other form. The others are
+//! read in protobuf, which costs the API server less (C82).
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{DaemonSetKey, Node};
+use everynode_core::api::{DaemonSetKey, NamespaceNodeSelector, Node};
 use everynode_k8s::convert::{
-    self, DaemonSetObject, Error, Interner, NamespaceObject, PodObject, RevisionObject,
+    self, DaemonSetObject, Error, Interner, NamespaceObject, PodObject, PolicyObject,
+    RevisionObject,
 };
 
 use crate::watch::{Decode, Encoded};
@@ -19,7 +20,14 @@ pub struct Nodes(Interner);
 
 /// Decodes namespaces.
 #[derive(Default)]
-pub struct Namespaces(Interner);
+pub struct Namespaces {
+    interner: Interner,
+    has_only_labels: bool,
+}
+
+/// Decodes RolloutPolicies and ClusterRolloutPolicies.
+#[derive(Default)]
+pub struct Policies;
 
 /// Decodes pods.
 #[derive(Default)]
@@ -54,20 +62,45 @@ impl Decode for Nodes {
     }
 }
 
+impl Namespaces {
+    /// A decoder that leaves out node selectors, which do not count (C15).
+    pub fn only_labels() -> Self {
+        Self { interner: Interner::default(), has_only_labels: true }
+    }
+}
+
 impl Decode for Namespaces {
     type Item = NamespaceObject;
 
     const READS_PROTOBUF: bool = true;
 
     fn decode(&mut self, object: Encoded<'_>) -> Result<NamespaceObject, Error> {
-        match object {
-            Encoded::Json(json) => convert::namespace(json, &mut self.0),
-            Encoded::Protobuf(message) => convert::namespace_of_protobuf(message, &mut self.0),
+        let mut namespace = match object {
+            Encoded::Json(json) => convert::namespace(json, &mut self.interner),
+            Encoded::Protobuf(message) => {
+                convert::namespace_of_protobuf(message, &mut self.interner)
+            }
+        }?;
+        if self.has_only_labels {
+            namespace.node_selector = NamespaceNodeSelector::default();
         }
+        Ok(namespace)
     }
 
     fn key(namespace: &NamespaceObject) -> String {
         namespace.name.to_string()
+    }
+}
+
+impl Decode for Policies {
+    type Item = PolicyObject;
+
+    fn decode(&mut self, object: Encoded<'_>) -> Result<PolicyObject, Error> {
+        convert::policy_object(object.json("RolloutPolicy")?)
+    }
+
+    fn key(policy: &PolicyObject) -> String {
+        policy.uid.to_string()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use everynode_core::api::{DaemonSetKey, Uid};
 use everynode_core::plan::WriteResult;
+use everynode_k8s::convert::PolicyReference;
 
 use crate::observation::{Observation, OrphanPods};
 
@@ -31,4 +32,11 @@ pub enum Event {
     Connected,
     /// The orphan pods that a new DaemonSet may adopt, listed live.
     OrphansListed(OrphanPods),
+    /// The status of a policy object was written, or could not be.
+    PolicyStatusWritten {
+        /// The policy object.
+        reference: PolicyReference,
+        /// Why it failed.
+        result: Result<(), String>,
+    },
 }

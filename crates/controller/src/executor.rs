@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{Api, Content, Error, Server};
 use crate::event::Event;
+use crate::index::PolicyStatusWrite;
 use crate::metrics::{self, Metrics, WriteLabels};
 use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
 pub use name::PodNames;
@@ -54,6 +55,27 @@ pub struct Executor<S = Api> {
 }
 
 impl<S: Server> Executor<S> {
+    /// Writes the status of a policy object, and reports whether that succeeded.
+    pub async fn write_policy_status(self, write: PolicyStatusWrite) {
+        let PolicyStatusWrite { reference, uid, status } = write;
+        let path = request::policy_status(&reference);
+        let body = patch::policy_status(&uid, &status).to_string().into();
+        let result = self.api.write(Method::PATCH, &path, Content::MergePatch, body).await;
+        let labels = WriteLabels {
+            verb: request::verb(&Method::PATCH),
+            resource: request::resource(&path),
+            result: metrics::Outcome::of(&result),
+        };
+        self.metrics.writes.get_or_create(&labels).inc();
+        let result = match result {
+            Ok(_) => Ok(()),
+            // It was deleted, or replaced by another one, whose status is another one.
+            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        let _ = self.events.send(Event::PolicyStatusWritten { reference, result }).await;
+    }
+
     /// Executes a plan. Sends an [`Event::Written`] for each write, then [`Event::Executed`].
     pub async fn execute(mut self, plan: Plan, raw: Arc<RawDaemonSet>) {
         let key = raw.key.clone();

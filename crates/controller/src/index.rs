@@ -4,7 +4,9 @@
 //! passes an observation to the DaemonSets that it affects and returns the keys of those that
 //! changed. It makes no decisions; [`DaemonSetState`] does.
 
+mod entry;
 mod namespace;
+mod policies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,16 +15,18 @@ use everynode_core::api::{
     DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion, Revision,
     Timestamp, Uid,
 };
-use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
+use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_k8s::convert::{
-    DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
+    DaemonSetObject, NamespaceObject, PodObject, PolicyReference, RawDaemonSet, RevisionObject,
 };
+use everynode_k8s::policies::Policies;
 
 use crate::observation::{Observation, OrphanListRequest, OrphanPods};
 use crate::watch::Change;
 use namespace::NamespaceIndex;
+pub use policies::PolicyStatusWrite;
 
 /// The effects of an observation.
 #[derive(Debug, Default, PartialEq)]
@@ -52,6 +56,9 @@ pub struct Index {
     config: Config,
     nodes: NodeTable,
     namespaces: BTreeMap<Namespace, NamespaceIndex>,
+    policies: Policies,
+    /// Policy objects whose status may have to change.
+    changed_policies: BTreeSet<PolicyReference>,
     watermarks: Watermarks,
     shown: Shown,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
@@ -69,6 +76,8 @@ pub struct Index {
 struct Shown {
     nodes: NewestChange,
     namespaces: NewestChange,
+    rollout_policies: NewestChange,
+    cluster_rollout_policies: NewestChange,
     daemon_sets: NewestChange,
     pods: NewestChange,
     revisions: NewestChange,
@@ -115,6 +124,16 @@ impl Index {
             Observation::Namespace(change) => {
                 if self.shown.namespaces.is_new(&change) {
                     self.observe_namespace(change, &mut effects);
+                }
+            }
+            Observation::RolloutPolicy(change) => {
+                if self.shown.rollout_policies.is_new(&change) {
+                    self.observe_policy(true, change, &mut effects);
+                }
+            }
+            Observation::ClusterRolloutPolicy(change) => {
+                if self.shown.cluster_rollout_policies.is_new(&change) {
+                    self.observe_policy(false, change, &mut effects);
                 }
             }
             Observation::DaemonSet(change) => {
@@ -202,6 +221,7 @@ impl Index {
         }
         let entry = namespace_index.daemon_sets.get_mut(&key.name)?;
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
+        entry.record_rollout(&mut self.changed_policies);
         if plan.waiting.is_some_and(|waiting| waiting.stale_kinds + waiting.creations > 0) {
             self.waiting.insert(key.clone());
         } else {
@@ -219,12 +239,6 @@ impl Index {
         {
             entry.state.apply_result(result, now);
         }
-    }
-
-    /// The node counts of a DaemonSet.
-    pub fn counts(&self, key: &DaemonSetKey) -> Option<&NodeCounts> {
-        let entry = self.namespaces.get(&key.namespace)?.daemon_sets.get(&key.name)?;
-        Some(entry.state.counts())
     }
 
     /// The state of a DaemonSet.
@@ -258,6 +272,7 @@ impl Index {
         match change {
             Change::Reset { items: namespaces, .. } => {
                 let mut gone: BTreeSet<Namespace> = self.namespaces.keys().cloned().collect();
+                gone.extend(self.policies.namespaces().cloned());
                 for namespace in namespaces {
                     gone.remove(&namespace.name);
                     self.apply_namespace(namespace, effects);
@@ -274,12 +289,22 @@ impl Index {
 
     /// Forgets the node selector. The namespace's objects are deleted one by one.
     fn delete_namespace(&mut self, name: Namespace, effects: &mut Effects) {
-        let node_selector = NamespaceNodeSelector::default();
-        self.apply_namespace(NamespaceObject { name, node_selector }, effects);
+        self.policies.remove_namespace(&name);
+        self.apply_node_selector(name, NamespaceNodeSelector::default(), effects);
     }
 
     fn apply_namespace(&mut self, namespace: NamespaceObject, effects: &mut Effects) {
-        let NamespaceObject { name, node_selector } = namespace;
+        let NamespaceObject { name, labels, node_selector } = namespace;
+        self.apply_namespace_labels(&name, labels, effects);
+        self.apply_node_selector(name, node_selector, effects);
+    }
+
+    fn apply_node_selector(
+        &mut self,
+        name: Namespace,
+        node_selector: NamespaceNodeSelector,
+        effects: &mut Effects,
+    ) {
         if node_selector.is_empty() && !self.namespaces.contains_key(&name) {
             return;
         }
@@ -317,8 +342,16 @@ impl Index {
     fn replace_daemon_set(&mut self, daemon_set: DaemonSetObject, effects: &mut Effects) {
         let key = daemon_set.raw.key.clone();
         let namespace_index = self.namespaces.entry(key.namespace.clone()).or_default();
-        let is_new =
-            namespace_index.replace_daemon_set(self.config, daemon_set, &mut self.nodes, effects);
+        let is_new = namespace_index.replace_daemon_set(
+            self.config,
+            daemon_set,
+            &self.policies,
+            &mut self.nodes,
+            effects,
+        );
+        if let Some(entry) = namespace_index.daemon_sets.get_mut(&key.name) {
+            entry.record_governing(&self.policies, &mut self.changed_policies);
+        }
         if is_new
             && self.has_pods
             && let Some(list) = namespace_index.begin_listing(&key)
@@ -329,6 +362,9 @@ impl Index {
 
     fn delete_daemon_set(&mut self, key: &DaemonSetKey, effects: &mut Effects) {
         let Some(namespace_index) = self.namespaces.get_mut(&key.namespace) else { return };
+        if let Some(entry) = namespace_index.daemon_sets.get(&key.name) {
+            self.changed_policies.extend(entry.governing.references().cloned());
+        }
         if namespace_index.delete_daemon_set(key, &mut self.nodes) {
             self.waiting.remove(key);
             effects.changed.remove(key);

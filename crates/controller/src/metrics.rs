@@ -1,6 +1,9 @@
 //! Prometheus metrics. The work queue's metrics have upstream's names, so that existing dashboards
 //! work; the others are prefixed with `everynode`.
 
+mod labels;
+mod rollout;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +17,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use everynode_core::api::DaemonSetKey;
-use everynode_core::daemon_set::NodeCounts;
+use everynode_core::daemon_set::{GuardState, NodeCounts};
+use everynode_core::plan::Transition;
+
+use labels::DaemonSetLabels;
+use rollout::RolloutMetrics;
+
+pub use labels::ReasonLabels;
 
 /// The label `name` of the work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";
@@ -44,6 +53,7 @@ pub struct Metrics {
     /// `everynode_leader`
     pub leader: Gauge,
     daemon_sets: DaemonSetMetrics,
+    rollouts: RolloutMetrics,
     /// DaemonSets whose sync is running, with its start.
     working: Mutex<BTreeMap<DaemonSetKey, Instant>>,
 }
@@ -117,19 +127,6 @@ pub struct ResourceLabels {
     pub resource: &'static str,
 }
 
-/// Labels of `everynode_problems_total`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ReasonLabels {
-    /// The reason of the Kubernetes Event about the problem, or `Undecodable`.
-    pub reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DaemonSetLabels {
-    namespace: String,
-    daemonset: String,
-}
-
 impl Metrics {
     /// The media type of [`text`](Self::text).
     pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -140,10 +137,12 @@ impl Metrics {
         let r = &mut registry;
         let queue = QueueMetrics::new(r.sub_registry_with_label(("name".into(), QUEUE.into())));
         let daemon_sets = DaemonSetMetrics::new(r.sub_registry_with_prefix("everynode_daemonset"));
+        let rollouts = RolloutMetrics::new(r.sub_registry_with_prefix("everynode_rollout"));
         let r = r.sub_registry_with_prefix("everynode");
         Self {
             queue,
             daemon_sets,
+            rollouts,
             working: Mutex::default(),
             syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", from_zero()),
             sync_seconds: register(
@@ -237,8 +236,20 @@ impl Metrics {
             (&self.daemon_sets.updated, counts.updated),
             (&self.daemon_sets.misscheduled, counts.misscheduled),
         ] {
-            family.get_or_create(&labels(key)).set(i64::try_from(value).unwrap_or(i64::MAX));
+            family
+                .get_or_create(&DaemonSetLabels::of(key))
+                .set(i64::try_from(value).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Sets the gauges of a DaemonSet's rollout; `None` if it is neither guarded nor paused.
+    pub fn set_rollout(&self, key: &DaemonSetKey, state: Option<&GuardState>) {
+        self.rollouts.set(key, state);
+    }
+
+    /// Counts a transition of a guarded rollout.
+    pub fn count_transition(&self, transition: &Transition) {
+        self.rollouts.count(transition);
     }
 
     fn working(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, Instant>> {
@@ -250,8 +261,9 @@ impl Metrics {
         let DaemonSetMetrics { desired, ready, available, updated, misscheduled } =
             &self.daemon_sets;
         for family in [desired, ready, available, updated, misscheduled] {
-            family.remove(&labels(key));
+            family.remove(&DaemonSetLabels::of(key));
         }
+        self.rollouts.set(key, None);
     }
 }
 
@@ -348,10 +360,6 @@ fn from_zero() -> Family<SyncLabels, Counter> {
 /// Upstream's buckets of the work queue: 10 ns to 1,000 s.
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
-}
-
-fn labels(key: &DaemonSetKey) -> DaemonSetLabels {
-    DaemonSetLabels { namespace: key.namespace.to_string(), daemonset: key.name.to_string() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! What watches and live lists report to the event loop.
 
 use everynode_core::api::{DaemonSetKey, LabelSelector, Node, Pod, ResourceVersion};
-use everynode_k8s::convert::{DaemonSetObject, NamespaceObject, PodObject, RevisionObject};
+use everynode_k8s::convert::{
+    DaemonSetObject, NamespaceObject, PodObject, PolicyObject, RevisionObject,
+};
 
 use crate::watch::Change;
 
@@ -18,6 +20,10 @@ pub enum Observation {
     Revision(Change<RevisionObject>),
     /// A change to namespaces.
     Namespace(Change<NamespaceObject>),
+    /// A change to RolloutPolicies.
+    RolloutPolicy(Change<PolicyObject>),
+    /// A change to ClusterRolloutPolicies.
+    ClusterRolloutPolicy(Change<PolicyObject>),
 }
 
 /// A request to list the orphan pods that a new DaemonSet may adopt.

@@ -1,4 +1,5 @@
-//! The work queue: for which DaemonSet to plan next, and when. Sans-IO.
+//! The work queue: for which DaemonSet to plan next, and when. Sans-IO. The statuses of policies
+//! have one, too.
 //!
 //! A key is queued at most once. A key that is added while it is processed is queued again when
 //! that is done. Upstream: client-go's `workqueue` with its default rate limiter (C72).
@@ -31,25 +32,25 @@ pub(crate) const UNKNOWN_RETRY_MAX: Duration = Duration::from_secs(4);
 /// Retries of all keys together: ten a second after a burst of a hundred.
 const RETRY_LIMIT: TokenBucket = TokenBucket::new(Duration::from_millis(100), 100);
 
-/// The work queue of the event loop.
+/// A work queue of the event loop.
 #[derive(Debug)]
-pub struct Queue {
-    ready: VecDeque<DaemonSetKey>,
+pub struct Queue<K = DaemonSetKey> {
+    ready: VecDeque<K>,
     /// When each key was added that is in `ready`, or will be when its processing is done.
-    dirty: BTreeMap<DaemonSetKey, Timestamp>,
-    processing: BTreeSet<DaemonSetKey>,
-    timers: BTreeSet<(Timestamp, DaemonSetKey)>,
+    dirty: BTreeMap<K, Timestamp>,
+    processing: BTreeSet<K>,
+    timers: BTreeSet<(Timestamp, K)>,
     /// The earliest timer of each key.
-    due: BTreeMap<DaemonSetKey, Timestamp>,
-    failures: BTreeMap<DaemonSetKey, u32>,
+    due: BTreeMap<K, Timestamp>,
+    failures: BTreeMap<K, u32>,
     /// Keys that are processed and had a failure.
-    failing: BTreeSet<DaemonSetKey>,
+    failing: BTreeSet<K>,
     retry_limit: TokenBucket,
     /// Until when [`RECOVERY_BACKOFF_MAX`] applies.
     recovery_ends_at: Timestamp,
 }
 
-impl Default for Queue {
+impl<K> Default for Queue<K> {
     fn default() -> Self {
         Self {
             ready: VecDeque::new(),
@@ -65,9 +66,9 @@ impl Default for Queue {
     }
 }
 
-impl Queue {
+impl<K: Ord + Clone> Queue<K> {
     /// Queues the key. Returns whether it was not queued yet.
-    pub fn add(&mut self, key: DaemonSetKey, now: Timestamp) -> bool {
+    pub fn add(&mut self, key: K, now: Timestamp) -> bool {
         if self.dirty.contains_key(&key) {
             return false;
         }
@@ -79,7 +80,7 @@ impl Queue {
     }
 
     /// Queues the key at `at`, unless it is queued earlier.
-    pub fn add_at(&mut self, key: DaemonSetKey, at: Timestamp) {
+    pub fn add_at(&mut self, key: K, at: Timestamp) {
         if let Some(&known) = self.due.get(&key) {
             if known <= at {
                 return;
@@ -92,7 +93,7 @@ impl Queue {
 
     /// Queues the key after a back-off that doubles with each failure of the key. All keys together
     /// are limited to ten retries a second after the first hundred (C72). Returns when.
-    pub fn add_after_failure(&mut self, key: DaemonSetKey, now: Timestamp) -> Timestamp {
+    pub fn add_after_failure(&mut self, key: K, now: Timestamp) -> Timestamp {
         let is_recovering = now < self.recovery_ends_at;
         let max = if is_recovering { RECOVERY_BACKOFF_MAX } else { BACKOFF.max };
         let failures = self.failures.entry(key.clone()).or_default();
@@ -114,22 +115,22 @@ impl Queue {
     }
 
     /// Records a failure while the key is processed.
-    pub fn failed(&mut self, key: &DaemonSetKey) {
+    pub fn failed(&mut self, key: &K) {
         self.failing.insert(key.clone());
     }
 
     /// Whether the key has failed since the last call.
-    pub fn has_failed(&mut self, key: &DaemonSetKey) -> bool {
+    pub fn has_failed(&mut self, key: &K) -> bool {
         self.failing.remove(key)
     }
 
     /// Resets the back-off of the key, which succeeded.
-    pub fn forget_failures(&mut self, key: &DaemonSetKey) {
+    pub fn forget_failures(&mut self, key: &K) {
         self.failures.remove(key);
     }
 
     /// Removes the key, whose DaemonSet was deleted.
-    pub fn remove(&mut self, key: &DaemonSetKey) {
+    pub fn remove(&mut self, key: &K) {
         self.failures.remove(key);
         self.failing.remove(key);
         if let Some(at) = self.due.remove(key) {
@@ -138,7 +139,7 @@ impl Queue {
     }
 
     /// Takes the next key and how long it waited. It is processed until [`done`](Self::done).
-    pub fn pop(&mut self, now: Timestamp) -> Option<(DaemonSetKey, Duration)> {
+    pub fn pop(&mut self, now: Timestamp) -> Option<(K, Duration)> {
         self.enqueue_due(now);
         let key = self.ready.pop_front()?;
         let since = self.dirty.remove(&key).unwrap_or(now);
@@ -147,7 +148,7 @@ impl Queue {
     }
 
     /// Ends the processing of a key.
-    pub fn done(&mut self, key: &DaemonSetKey) {
+    pub fn done(&mut self, key: &K) {
         self.processing.remove(key);
         if self.dirty.contains_key(key) {
             self.ready.push_back(key.clone());

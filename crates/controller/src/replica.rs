@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::outage_log::OutageLog;
 use crate::recorder::Recorder;
 use crate::supervisor::{self, Supervisor};
-use watches::Watches;
+use watches::{OptionalResources, Watches};
 
 /// Timeouts of a shutdown: first for writes in flight, then for the release of the lease.
 const WRITES_TIMEOUT: Duration = Duration::from_millis(2000);
@@ -40,6 +40,8 @@ pub struct Replica<S> {
     pub namespace: Option<String>,
     /// Whether namespaces are read for their node selectors (C15).
     pub namespace_node_selectors: bool,
+    /// Whether RolloutPolicies and ClusterRolloutPolicies count (G4).
+    pub rollout_policies: bool,
     /// The configuration of decisions.
     pub config: Config,
     /// The API server, for lists and watches.
@@ -208,7 +210,13 @@ impl<S: Server> Replica<S> {
             namespace: self.namespace.clone(),
             stop: watching.clone(),
         };
-        watches.start_all_but_pods(self.namespace_node_selectors);
+        watches.start_all_but_pods(OptionalResources {
+            namespace_node_selectors: self.namespace_node_selectors,
+            rollout_policies: self.rollout_policies,
+        });
+        let watches = Arc::new(watches);
+        let later = watches.clone();
+        event_loop.watch_namespaces = Some(Box::new(move || later.start_namespaces(false)));
         event_loop.watch_pods = Some(Box::new(move || watches.start_pods()));
         event_loop.run(&mut events, stop).await;
         watching.cancel();
@@ -253,6 +261,7 @@ impl<S: Server> Replica<S> {
             tasks: tasks.clone(),
             supervisor: self.supervisor.clone(),
             watch_pods: None,
+            watch_namespaces: None,
         }
     }
 
@@ -264,6 +273,9 @@ impl<S: Server> Replica<S> {
             ListedResource::Revision,
             ListedResource::Pod,
         ]);
+        if self.rollout_policies {
+            listed.extend([ListedResource::RolloutPolicy, ListedResource::ClusterRolloutPolicy]);
+        }
         if self.namespace_node_selectors {
             listed.insert(ListedResource::Namespace);
             tracing::info!(

@@ -268,6 +268,7 @@ impl Shared {
         Ok(Replica {
             namespace: options.namespace,
             namespace_node_selectors: options.namespace_node_selectors,
+            rollout_policies: true,
             config: Config {
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,

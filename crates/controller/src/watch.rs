@@ -1,6 +1,7 @@
 //! Lists and watches one resource, and starts over where it must. [`machine`] decides the next
 //! request, [`read`] decodes the answers; this module sends the requests.
 
+mod absence;
 mod backoff;
 mod encoding;
 mod error;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use everynode_core::api::ResourceVersion;
 use everynode_k8s::{convert, protobuf};
 use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, TryStreamExt};
 use http::{Request as HttpRequest, Response, header};
@@ -25,6 +27,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::environment::Environment;
 use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use crate::outage_log::{FailureKind, OutageLog};
+use absence::{Absence, AbsenceReason};
 use backoff::Backoff;
 pub use encoding::Encoded;
 use encoding::Encoding;
@@ -121,6 +124,9 @@ pub struct Watch<D: Decode, E> {
     pub wrap: fn(Change<D::Item>) -> E,
     /// Makes the receiver's event from a change of the connection, if the receiver needs it.
     pub wrap_connection: fn(ConnectionState) -> Option<E>,
+    /// Whether the server may lack the resource, or refuse to list it: there are no objects then,
+    /// and the server is asked again later.
+    pub is_optional: bool,
     /// For the log.
     pub outages: OutageLog,
     /// Spreads the requests of several watches.
@@ -155,6 +161,7 @@ struct Progress<T> {
     backoff: Backoff,
     problem_log: ProblemLog,
     is_connected: bool,
+    absence: Absence,
     /// The preferred encoding of answers.
     encoding: Encoding,
 }
@@ -170,6 +177,7 @@ impl<D: Decode, E> Watch<D, E> {
             backoff: Backoff::default(),
             problem_log: ProblemLog::default(),
             is_connected: false,
+            absence: Absence::default(),
             encoding: if D::READS_PROTOBUF { Encoding::Protobuf } else { Encoding::Json },
         };
         loop {
@@ -192,6 +200,11 @@ impl<D: Decode, E> Watch<D, E> {
         if error.is_malformed_protobuf() {
             progress.encoding = Encoding::Json;
         }
+        if self.is_optional
+            && let Some(reason) = progress.absence.reason(error.code())
+        {
+            return self.handle_absence(reason, error, progress).await;
+        }
         let end = error.end();
         let is_failure = is_failure(error, end, &progress.machine.request());
         progress.machine.ended(end);
@@ -205,7 +218,10 @@ impl<D: Decode, E> Watch<D, E> {
         }
         if is_failure {
             let message = error.to_string();
-            self.outages.failed(&self.subject(), error.failure_kind(), &message);
+            // A refusal that may make the resource count as absent is logged when it does.
+            if !progress.absence.is_pending() {
+                self.outages.failed(&self.subject(), error.failure_kind(), &message);
+            }
             progress.is_connected = false;
             let failure =
                 RequestFailure { resource: self.resource.name, code: error.code(), message };
@@ -214,6 +230,34 @@ impl<D: Decode, E> Watch<D, E> {
             tracing::debug!("{}: {error}", self.subject());
         }
         sleep(pause.max(retry_after)).await;
+        Ok(())
+    }
+
+    /// Reports that there are no objects, and waits until the server is asked again.
+    async fn handle_absence(
+        &self,
+        reason: AbsenceReason,
+        error: &Error,
+        progress: &mut Progress<D::Item>,
+    ) -> Result<(), Error> {
+        let is_listing = progress.machine.is_listing();
+        progress.machine.ended(if is_listing { End::RetryLater } else { End::Expired });
+        let times = progress.absence.record(reason);
+        if times == 0 {
+            let name = self.resource.name;
+            match reason {
+                AbsenceReason::NotInstalled => tracing::info!(
+                    "{name} are not installed in this cluster; they are looked for again later"
+                ),
+                AbsenceReason::Forbidden => tracing::warn!(
+                    "{name} do not count, because the right to list and watch them is missing: \
+                     {error}; this is tried again later"
+                ),
+            }
+            let version = ResourceVersion(0);
+            self.send_change(Change::Reset { items: Vec::new(), version }).await?;
+        }
+        sleep(absence::pause(times, self.environment.random_fraction())).await;
         Ok(())
     }
 
@@ -259,7 +303,7 @@ impl<D: Decode, E> Watch<D, E> {
         self.report_connection(progress).await?;
         match progress.machine.page(page) {
             Some(change) => {
-                progress.backoff.list_completed();
+                self.listed(progress);
                 self.send_change(change).await
             }
             None => Ok(()),
@@ -325,7 +369,7 @@ impl<D: Decode, E> Watch<D, E> {
                 None => progress.backoff.list_began(),
                 Some(change) => {
                     match &change {
-                        Change::Reset { .. } => progress.backoff.list_completed(),
+                        Change::Reset { .. } => self.listed(progress),
                         Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => {
                             progress.backoff.watch_succeeded();
                         }
@@ -377,6 +421,15 @@ impl<D: Decode, E> Watch<D, E> {
                 ),
                 LogAction::Nothing => {}
             }
+        }
+    }
+
+    /// Records that a list is complete.
+    fn listed(&self, progress: &mut Progress<D::Item>) {
+        progress.backoff.list_completed();
+        let was_absent = progress.absence.listed();
+        if was_absent {
+            tracing::info!("{} are there now", self.resource.name);
         }
     }
 

@@ -30,7 +30,9 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, Readiness};
-pub use policy::{FailureRule, POLICY_ANNOTATION, PolicySource, RolloutPolicy, RolloutStep};
+pub use policy::{
+    FailureRule, GroupLimit, POLICY_ANNOTATION, PolicySource, RolloutPolicy, RolloutStep,
+};
 pub use problem::{AdmissionChange, Problem};
 pub use record::{
     GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,

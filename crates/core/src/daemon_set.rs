@@ -26,4 +26,4 @@ mod waves;
 pub use config::Config;
 pub use index::NodeCounts;
 pub use node::Step;
-pub use state::{DaemonSetState, InspectedPod, Inspection};
+pub use state::{DaemonSetState, GuardState, InspectedPod, Inspection, WaveState};

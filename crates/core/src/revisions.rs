@@ -38,6 +38,8 @@ pub(crate) struct RevisionHistory {
     /// under the same name, because pods have its hash (C41, C46).
     deleted_current: Option<(RevisionName, RevisionHash)>,
     last_creation: Option<LastCreation>,
+    /// The revision that was deleted last, or got another owner.
+    last_removed: Option<RevisionName>,
 }
 
 /// The revision that was created last, and when it may be created again (C40).
@@ -45,8 +47,6 @@ pub(crate) struct RevisionHistory {
 struct LastCreation {
     name: RevisionName,
     delay: Delay,
-    /// Whether it was deleted, or got another owner.
-    is_gone: bool,
 }
 
 /// The name of the current template's revision was taken (C43).
@@ -154,9 +154,7 @@ impl RevisionHistory {
 
     /// Removes a revision; returns whether it was known.
     fn remove(&mut self, name: &RevisionName) -> bool {
-        if let Some(last) = &mut self.last_creation {
-            last.is_gone |= last.name == *name;
-        }
+        self.last_removed = Some(name.clone());
         self.changes += 1;
         self.revisions.remove(name).is_some()
     }
@@ -237,7 +235,7 @@ impl RevisionHistory {
     pub(crate) fn record_creation(&mut self, new: &NewRevision, now: Timestamp) {
         let last = self.last_creation.take().filter(|last| last.name == new.name);
         let delay = Delay::after(last.map(|last| last.delay), now);
-        self.last_creation = Some(LastCreation { name: new.name.clone(), delay, is_gone: false });
+        self.last_creation = Some(LastCreation { name: new.name.clone(), delay });
     }
 
     /// Whether the revision was created so recently that it must not be created again yet.
@@ -303,7 +301,12 @@ impl RevisionHistory {
     /// When a creation is retried or no longer delayed, and when duplicates are deleted.
     pub(crate) fn due_at(&self) -> [Option<Timestamp>; 3] {
         let retry_at = self.collision.as_ref().map(|collision| collision.retry_at);
-        let gone = self.last_creation.as_ref().filter(|last| last.is_gone);
+        // The watch may show that it was deleted before the response to its creation arrives.
+        let is_gone = |last: &&LastCreation| {
+            self.last_removed.as_ref() == Some(&last.name)
+                && !self.revisions.contains_key(&last.name)
+        };
+        let gone = self.last_creation.as_ref().filter(is_gone);
         let delayed_until = gone.map(|last| last.delay.end());
         [retry_at, delayed_until, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
     }

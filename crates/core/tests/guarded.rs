@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, NodeName, Order,
-    OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason, Revision, RevisionHash,
-    RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template, UpdateStrategy,
+    GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node, NodeName,
+    Order, OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason, Revision,
+    RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template,
+    UpdateStrategy,
 };
 use everynode_core::plan::{Outcome, Plan, Write};
 use proptest::prelude::*;
@@ -132,6 +133,7 @@ fn policy() -> RolloutPolicy {
         steps: vec![canary, half],
         steps_hash: "steps".into(),
         max_unavailable: None,
+        max_unavailable_per: None,
         failure: None,
         hold: LabelSelector::default(),
     }
@@ -143,15 +145,16 @@ fn is_canary(node: &NodeName) -> bool {
 
 fn labelled_node(number: u8) -> Node {
     let mut node = node(&format!("n{number}"));
-    if usize::from(number) < CANARIES {
-        node.labels = Labels::from_iter([("pool", "canary")]);
-    }
+    let pool = (usize::from(number) < CANARIES).then_some(("pool", "canary"));
+    let zone = ["a", "b"].get(usize::from(number % 3)).map(|zone| ("zone", *zone));
+    node.labels = pool.into_iter().chain(zone).collect();
     node
 }
 
 /// A world whose first template is rolled out, and what was ordered in it.
 struct Guarded {
     world: World,
+    policy: RolloutPolicy,
     /// The revisions of which somebody approved or promoted the canary, or promoted it in full.
     approved: BTreeSet<RevisionHash>,
     orders: u32,
@@ -162,9 +165,13 @@ struct Guarded {
 
 impl Guarded {
     fn new(budget: u32) -> Self {
+        Self::with_policy(policy(), budget)
+    }
+
+    fn with_policy(policy: RolloutPolicy, budget: u32) -> Self {
         let mut world = World::new(daemon_set());
         world.change(|ds| {
-            ds.policy = PolicySource::Valid(Arc::new(policy()));
+            ds.policy = PolicySource::Valid(Arc::new(policy.clone()));
             ds.template = template(0);
             ds.update_strategy = UpdateStrategy::RollingUpdate {
                 max_unavailable: IntOrPercent::Int(budget),
@@ -176,7 +183,7 @@ impl Guarded {
         }
         world.settle();
         let mut guarded =
-            Self { world, approved: BTreeSet::new(), orders: 0, most: BTreeMap::new() };
+            Self { world, policy, approved: BTreeSet::new(), orders: 0, most: BTreeMap::new() };
         assert_eq!(guarded.record().map(|r| r.phase), Some(RolloutPhase::Complete));
         guarded.approved.extend(guarded.target());
         guarded
@@ -208,8 +215,8 @@ impl Guarded {
             Step::Pause(paused) => world.change(|ds| ds.paused = paused),
             Step::Policy(guard) => {
                 let source = match guard {
-                    Guard::Valid => PolicySource::Valid(Arc::new(policy())),
-                    Guard::Invalid => PolicySource::Invalid,
+                    Guard::Valid => PolicySource::Valid(Arc::new(self.policy.clone())),
+                    Guard::Invalid => PolicySource::Invalid("it is wrong".into()),
                     Guard::None => PolicySource::None,
                 };
                 world.change(|ds| ds.policy = source);
@@ -358,12 +365,39 @@ impl Guarded {
         self.world.nodes.len() - ready.count()
     }
 
+    /// Number of nodes without a ready pod, by the value of the label `zone`.
+    fn unavailable_by_zone(&self) -> BTreeMap<Option<Arc<str>>, usize> {
+        let pods = self.world.pods_by_node();
+        let is_ready = |name: &NodeName| {
+            pods.get(name).is_some_and(|pods| pods.iter().any(|pod| pod.readiness.is_ready()))
+        };
+        let mut counts = BTreeMap::new();
+        for (_, node) in self.world.nodes.iter().filter(|(_, node)| !is_ready(&node.name)) {
+            *counts.entry(node.labels.get("zone").cloned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Number of nodes with a pod of a revision that is not ready, by the value of the label `zone`
+    /// and by revision: in a rollback, pods of the target may be left beside available ones.
+    fn starting_by_zone(&self) -> BTreeMap<(Option<Arc<str>>, Option<RevisionHash>), usize> {
+        let mut counts = BTreeMap::new();
+        let pods = self.world.server.pods.values();
+        for pod in pods.filter(|pod| !pod.terminating && !pod.readiness.is_ready()) {
+            let node = pod.target_node_name().and_then(|name| self.world.nodes.id(name));
+            let node = node.and_then(|id| self.world.nodes.node(id));
+            let zone = node.and_then(|node| node.labels.get("zone").cloned());
+            *counts.entry((zone, pod.revision_hash())).or_default() += 1;
+        }
+        counts
+    }
+
     /// Ends all faults, and gives the orders that a person would give until the rollout is over.
     fn finish(&mut self) {
         self.world.faults.clear();
         self.world.change(|ds| {
             ds.paused = false;
-            ds.policy = PolicySource::Valid(Arc::new(policy()));
+            ds.policy = PolicySource::Valid(Arc::new(self.policy.clone()));
         });
         self.world.deliver_delayed();
         for _ in 0..20 {
@@ -452,6 +486,35 @@ proptest! {
             guarded.apply(step);
             let unavailable = guarded.unavailable();
             prop_assert!(unavailable <= budget as usize, "{unavailable} nodes are unavailable");
+        }
+        guarded.finish();
+        guarded.assert_ended();
+    }
+
+    /// G13: rollouts, rollbacks and crashes in any sequence keep the limit of each group: of
+    /// unavailable nodes, with surge of those on which a pod starts.
+    #[test]
+    fn a_guarded_rollout_never_exceeds_the_limit_of_a_group(
+        max in 1u32..3,
+        surges in any::<bool>(),
+        steps in prop::collection::vec(harmless(), 1..150),
+    ) {
+        let limit = GroupLimit { label: "zone".into(), max: IntOrPercent::Int(max) };
+        let policy = RolloutPolicy { max_unavailable_per: Some(limit), ..policy() };
+        let mut guarded = Guarded::with_policy(policy, 8);
+        if surges {
+            guarded.world.change(|ds| {
+                let (max_unavailable, max_surge) = (IntOrPercent::Int(0), IntOrPercent::Int(8));
+                ds.update_strategy = UpdateStrategy::RollingUpdate { max_unavailable, max_surge };
+            });
+        }
+        for step in steps {
+            guarded.apply(step);
+            let (unavailable, starting) =
+                (guarded.unavailable_by_zone(), guarded.starting_by_zone());
+            let counts = unavailable.values().chain(starting.values());
+            prop_assert!(counts.into_iter().all(|count| *count <= max as usize),
+                "{unavailable:?} {starting:?}");
         }
         guarded.finish();
         guarded.assert_ended();

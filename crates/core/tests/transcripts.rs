@@ -39,6 +39,7 @@ transcripts! {
     guarded: "guarded",
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",
+    guarded_groups: "guarded-groups",
     guarded_failure: "guarded-failure",
     guarded_rollback: "guarded-rollback",
     handover: "handover",

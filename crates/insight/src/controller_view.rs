@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSet, NodeName, ResourceVersion, Timestamp, Uid};
-use everynode_core::daemon_set::{Inspection, NodeCounts};
+use everynode_core::daemon_set::{GuardState, Inspection, NodeCounts};
 use everynode_core::placement::Reason;
 use everynode_core::plan::{Plan, Watermarks};
 
@@ -36,6 +36,11 @@ impl<'a> ControllerView<'a> {
 
     pub(crate) fn tally(&self) -> &NodeCounts {
         self.controller.state.counts()
+    }
+
+    /// Where a guarded or paused rollout is.
+    pub(crate) fn guard_state(&self) -> Option<GuardState> {
+        self.controller.state.guard_state()
     }
 
     /// The number of nodes that use the rolling update's budget.

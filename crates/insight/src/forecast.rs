@@ -55,6 +55,8 @@ pub struct Forecast {
     pub nodes: NodeChanges,
     /// The steps of the rollout: nodes whose pods are replaced at the same time.
     pub waves: Vec<Wave>,
+    /// The waves of the rollout policy that the rollout reaches; empty without a policy.
+    pub guarded_waves: Vec<GuardedWave>,
     /// The duration of the rollout; `None` if no start-up time is known.
     pub duration: Option<DurationEstimate>,
     /// The nodes that have no available pod of the new revision at the end.
@@ -101,6 +103,23 @@ pub struct Wave {
     pub starts_after_seconds: u64,
     /// The names of the nodes.
     pub nodes: Vec<String>,
+}
+
+/// A wave of the rollout policy (G22).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuardedWave {
+    /// Its name; `None` for that of all nodes which no step names.
+    pub name: Option<String>,
+    /// The time from the start of the rollout, with typical timings, if approvals are given at
+    /// once.
+    pub starts_after_seconds: u64,
+    /// The names of the nodes whose pods are replaced in it.
+    pub nodes: Vec<String>,
+    /// How long its nodes must be updated and available, in seconds.
+    pub bake_seconds: u64,
+    /// Whether somebody must approve it before the next one begins.
+    pub approval: bool,
 }
 
 /// The time until every pod is available.
@@ -155,6 +174,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         update_strategy: strategy_text(daemon_set.update_strategy),
         changes: proposal.changes.clone().unwrap_or_default(),
         risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical),
+        guarded_waves: typical.guarded_waves(&nodes),
         nodes,
         waves,
         duration,

@@ -82,7 +82,7 @@ impl GuardedRollout {
     pub fn of(daemon_set: &DaemonSet, revisions: &[RevisionEntry]) -> Option<Self> {
         let policy = match &daemon_set.policy {
             PolicySource::None => return None,
-            PolicySource::Invalid => None,
+            PolicySource::Invalid(_) => None,
             PolicySource::Valid(policy) => Some(policy),
         };
         let current = revisions.iter().rev().find(|entry| entry.current);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
 
 use crate::explain::{Explanation, NodeGroup, explain};
-use crate::rollout::{HeldUpNodes, Phase, Rollout, strategy_text};
+use crate::rollout::{GuardedWave, HeldUpNodes, Phase, Rollout, strategy_text};
 use crate::situation::Situation;
 use crate::snapshot::Snapshot;
 
@@ -27,6 +27,8 @@ pub struct Overview {
     pub progress: Progress,
     /// What the rollout waits for, as a phrase; empty if there is nothing to wait for.
     pub waits_for: String,
+    /// The wave that a guarded rollout is at.
+    pub wave: Option<GuardedWave>,
     /// The current revision and those that pods have; newest first.
     pub revisions: Vec<RevisionCount>,
     /// The zones by name; the nodes without a zone come last. Empty if no nodes were read.
@@ -94,13 +96,24 @@ impl Overview {
             None => held_up_pods(&rollout),
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
+        let wave = rollout.guard.as_ref().and_then(|guard| guard.wave.clone());
+        let waits =
+            |wave: &GuardedWave| wave.number < wave.waves || wave.bake_seconds_left.is_some();
+        let estimate = match &wave {
+            // Bake times and approvals lie ahead.
+            Some(wave) if waits(wave) && rollout.phase == Phase::Progressing => Estimate::Unknown,
+            Some(_) | None => {
+                estimate::estimate(snapshot, key, rollout.phase, &held_up, progress, now)
+            }
+        };
         Some(Self {
             update_strategy: strategy_text(daemon_set.update_strategy),
             phase: rollout.phase,
             waits_for: rollout.waits_for(),
+            wave,
             revisions: revisions(snapshot, key, now),
             zones: explanation.as_ref().map(|it| zones(snapshot, it)).unwrap_or_default(),
-            estimate: estimate::estimate(snapshot, key, rollout.phase, &held_up, progress, now),
+            estimate,
             problems: explanation
                 .map_or_else(|| snapshot.problems.clone(), |explanation| explanation.problems),
             progress,

@@ -5,6 +5,7 @@
 
 mod cause;
 mod completion;
+mod guard;
 mod held_up;
 pub(crate) mod progress;
 mod revision;
@@ -15,12 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, NodeName, PodName, RolloutReason, Timestamp, UpdateStrategy,
 };
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::snapshot::Snapshot;
 
 pub use cause::Cause;
 pub use completion::Completion;
+pub use guard::{Guard, GuardedWave};
 pub use held_up::{CauseGroup, HeldUpNodes, HeldUpPod};
 pub(crate) use revision::current_hashes;
 pub use strategy::strategy_text;
@@ -77,17 +79,6 @@ pub enum Phase {
     Done,
 }
 
-/// The reason and the message of the condition `Progressing`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Guard {
-    /// The reason, such as `AwaitingApproval`.
-    #[serde(serialize_with = "serialize_reason")]
-    pub reason: RolloutReason,
-    /// The message.
-    pub message: String,
-}
-
 /// Whether a rollout is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -120,20 +111,18 @@ impl Rollout {
         let status = &daemon_set.status;
         let held_up = held_up(snapshot, daemon_set, now);
         let desired = status.desired_number_scheduled;
+        let guard = Guard::of(snapshot, daemon_set, now);
         Some(Self {
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
-            phase: phase(daemon_set, &held_up),
+            phase: phase(daemon_set, guard.as_ref(), &held_up),
             desired,
             updated: status.updated_number_scheduled,
             ready: status.number_ready,
             available: status.number_available,
             missing: desired.saturating_sub(status.current_number_scheduled),
             pause: Pause::of(daemon_set),
-            guard: status.rollout.as_ref().map(|rollout| Guard {
-                reason: rollout.reason,
-                message: rollout.message.to_string(),
-            }),
+            guard,
             update_strategy: daemon_set.update_strategy,
             held_up,
         })
@@ -160,6 +149,22 @@ impl Rollout {
     pub fn has_failing_pods(&self) -> bool {
         let mut current = self.held_up.iter().filter(|held_up| !held_up.outdated);
         current.any(|held_up| matches!(held_up.cause, Cause::Failing(_)))
+    }
+
+    /// Whether the rollout does not go on before a person approves a wave, corrects the policy, or
+    /// ends a failure, whatever pods do.
+    pub fn awaits_person(&self) -> bool {
+        match self.phase {
+            Phase::AwaitsPerson => true,
+            Phase::Failing => {
+                self.guard.as_ref().is_some_and(Guard::awaits_person) && self.updated < self.desired
+            }
+            Phase::Unobserved
+            | Phase::Progressing
+            | Phase::Paused
+            | Phase::AwaitsDeletion
+            | Phase::Done => false,
+        }
     }
 
     /// The progress in one line.
@@ -195,6 +200,14 @@ impl Rollout {
         }
     }
 
+    fn is_baking(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
+    }
+
+    fn wave_name(&self) -> Option<&str> {
+        self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
+    }
+
     /// What the rollout waits for, as a phrase: the worst cause, with its nodes. Empty if it is
     /// done.
     pub fn waits_for(&self) -> String {
@@ -205,6 +218,10 @@ impl Rollout {
                 Some(guard) => guard.message.clone(),
                 None => self.headline(),
             },
+            (Phase::Progressing, _) if self.is_baking() => match self.wave_name() {
+                Some(wave) => format!("the end of the bake time of wave {wave}"),
+                None => "the end of a bake time".to_owned(),
+            },
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);
@@ -213,10 +230,6 @@ impl Rollout {
             (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
         }
     }
-}
-
-fn serialize_reason<S: Serializer>(reason: &RolloutReason, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(reason.as_str())
 }
 
 fn held_up(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<HeldUpPod> {
@@ -240,33 +253,34 @@ fn held_up(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<H
         .collect()
 }
 
-fn phase(daemon_set: &DaemonSet, held_up: &[HeldUpPod]) -> Phase {
+fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[HeldUpPod]) -> Phase {
     let status = &daemon_set.status;
     let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
     let is_on_delete = daemon_set.strategy() == UpdateStrategy::OnDelete;
-    let awaits_person = || {
-        status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
-            RolloutReason::AwaitingApproval
-            | RolloutReason::InvalidPolicy
-            | RolloutReason::Failed => true,
-            RolloutReason::Paused
-            | RolloutReason::Updating
-            | RolloutReason::Baking
-            | RolloutReason::RollingBack
-            | RolloutReason::Complete => false,
-        })
-    };
+    let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;
+    let awaits_person = guard.is_some_and(Guard::awaits_person);
     match Completion::of(daemon_set.generation, status) {
         Completion::Unobserved => Phase::Unobserved,
-        Completion::Complete => Phase::Done,
+        Completion::Complete => match guard.filter(|guard| guard.is_under_way()) {
+            Some(_) if awaits_person => Phase::AwaitsPerson,
+            Some(_) => Phase::Progressing,
+            None => Phase::Done,
+        },
         Completion::Unavailable | Completion::Outdated
             if held_up.iter().any(|held_up| held_up.cause.is_failing()) =>
         {
             Phase::Failing
         }
-        Completion::Outdated if Pause::of(daemon_set) == Pause::Yes => Phase::Paused,
-        Completion::Outdated if awaits_person() => Phase::AwaitsPerson,
+        // A person is needed even if pods are still unavailable.
+        Completion::Unavailable | Completion::Outdated
+            if is_outdated && Pause::of(daemon_set) == Pause::Yes =>
+        {
+            Phase::Paused
+        }
+        Completion::Unavailable | Completion::Outdated if is_outdated && awaits_person => {
+            Phase::AwaitsPerson
+        }
         Completion::Outdated if is_on_delete && all_there && only_deletions() => {
             Phase::AwaitsDeletion
         }
@@ -428,6 +442,44 @@ mod tests {
                   older revision, kept while the rollout is paused: node-2
             "#]],
         );
+    }
+
+    /// G21, G22: a failed rollout waits for a person, also while its canary is not available
+    #[test]
+    fn a_failed_rollout_waits_for_a_person() {
+        let not_ready = json!({ "phase": "Running" });
+        let pods = [pod(1, "new", not_ready), pod(2, "old", ready(LONG_AGO))];
+        let mut failed = daemon_set(json!({}), [2, 1, 1, 1]);
+        failed["status"]["conditions"] = json!([{ "type": "Progressing", "status": "False",
+            "reason": "Failed", "message": "the rollout has failed",
+            "lastTransitionTime": LONG_AGO }]);
+        let rollout = rollout(failed, &pods);
+        assert!(rollout.awaits_person());
+        check(
+            &rollout,
+            expect![[r#"
+            AwaitsPerson: the rollout has failed: 1 of 2 pods updated, 1 available
+              ContainerCreating: node-1
+              older revision, its wave is not open: node-2
+        "#]],
+        );
+    }
+
+    /// G21, G22: a rollout whose last wave bakes or must be approved is not over
+    #[test]
+    fn a_guarded_rollout_is_done_with_its_last_wave() {
+        let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "new", ready(LONG_AGO))];
+        for (reason, phase) in [
+            ("Baking", Phase::Progressing),
+            ("AwaitingApproval", Phase::AwaitsPerson),
+            ("Complete", Phase::Done),
+            ("Failed", Phase::Done),
+        ] {
+            let mut stated = daemon_set(json!({}), [2, 2, 2, 2]);
+            stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+                "reason": reason, "lastTransitionTime": LONG_AGO }]);
+            assert_eq!(rollout(stated, &pods).phase, phase, "{reason}");
+        }
     }
 
     #[test]

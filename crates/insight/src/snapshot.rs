@@ -14,8 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use everynode_core::api::{
     DaemonSetKey, Labels, Namespace, NodeName, PodName, Revision, RevisionName, Uid,
 };
-use everynode_k8s::convert::{self, DaemonSetObject, Error, Interner, PodObject, RevisionObject};
+use everynode_k8s::convert::{
+    self, DaemonSetObject, Error, Interner, PodObject, PolicyReference, RevisionObject,
+};
 use everynode_k8s::fit::Usage;
+use everynode_k8s::policies::Policies;
 
 pub use event::EventDetail;
 pub use node::{NodeDetail, NodeHealth, ZONE_LABEL};
@@ -36,6 +39,10 @@ pub enum ObjectKind {
     ControllerRevision,
     /// A Namespace.
     Namespace,
+    /// A RolloutPolicy.
+    RolloutPolicy,
+    /// A ClusterRolloutPolicy.
+    ClusterRolloutPolicy,
 }
 
 /// The objects of a cluster at one moment. An object that is added again replaces its earlier
@@ -56,6 +63,8 @@ pub struct Snapshot {
     pub events: BTreeMap<(Namespace, String), EventDetail>,
     /// The node selectors of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
+    /// The policies of rollouts, and the labels of the namespaces that were read (G4).
+    pub policies: Policies,
     /// Whether the controller runs with `--namespace-node-selectors`. No object of the cluster
     /// contains that, so the caller sets it.
     pub honors_namespace_node_selectors: bool,
@@ -77,6 +86,7 @@ impl Snapshot {
             ObjectKind::Pod => self.add_pod(json),
             ObjectKind::ControllerRevision => self.add_revision(json),
             ObjectKind::Namespace => self.add_namespace(json),
+            ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy => self.add_policy(json),
         };
         if let Err(error) = added {
             self.problems.push(format!("{error}; it is left out"));
@@ -120,7 +130,31 @@ impl Snapshot {
                 self.other_pods.clear();
             }
             ObjectKind::ControllerRevision => self.revisions.clear(),
-            ObjectKind::Namespace => self.namespace_node_selectors.clear(),
+            ObjectKind::Namespace => {
+                self.namespace_node_selectors.clear();
+                self.policies.clear_namespaces();
+                self.apply_policies();
+            }
+            ObjectKind::RolloutPolicy => self.clear_policies(true),
+            ObjectKind::ClusterRolloutPolicy => self.clear_policies(false),
+        }
+    }
+
+    fn clear_policies(&mut self, namespaced: bool) {
+        self.policies.retain(|reference| reference.namespace.is_some() != namespaced);
+        self.apply_policies();
+    }
+
+    /// A DaemonSet with the policy that governs it.
+    pub fn governed(&self, mut object: DaemonSetObject) -> DaemonSetObject {
+        object.daemon_set.policy = self.policies.source(&object.raw);
+        object
+    }
+
+    /// Applies the policy that governs each DaemonSet.
+    fn apply_policies(&mut self) {
+        for object in self.daemon_sets.values_mut() {
+            object.daemon_set.policy = self.policies.source(&object.raw);
         }
     }
 
@@ -144,7 +178,11 @@ impl Snapshot {
             }
             ObjectKind::Namespace => {
                 self.namespace_node_selectors.remove(name);
+                self.policies.remove_namespace(&name.into());
+                self.apply_policies();
             }
+            ObjectKind::RolloutPolicy => self.remove_policy(Some(namespace.into()), name),
+            ObjectKind::ClusterRolloutPolicy => self.remove_policy(None, name),
         }
     }
 
@@ -155,7 +193,7 @@ impl Snapshot {
     }
 
     fn add_daemon_set(&mut self, json: &[u8]) -> Result<(), Error> {
-        let object = convert::daemon_set(json, None)?;
+        let object = self.governed(convert::daemon_set(json, None)?);
         self.daemon_sets.insert(object.daemon_set.key.clone(), object);
         Ok(())
     }
@@ -201,8 +239,21 @@ impl Snapshot {
         Ok(())
     }
 
+    fn add_policy(&mut self, json: &[u8]) -> Result<(), Error> {
+        self.policies.apply(convert::policy_object(json)?);
+        self.apply_policies();
+        Ok(())
+    }
+
+    fn remove_policy(&mut self, namespace: Option<Namespace>, name: &str) {
+        self.policies.remove(&PolicyReference { namespace, name: name.into() });
+        self.apply_policies();
+    }
+
     fn add_namespace(&mut self, json: &[u8]) -> Result<(), Error> {
         let namespace = convert::namespace(json, &mut self.interner)?;
+        self.policies.apply_namespace(namespace.name.clone(), namespace.labels);
+        self.apply_policies();
         let selector = namespace.node_selector;
         if let Some(message) = selector.malformed {
             let name = &namespace.name;
@@ -275,6 +326,32 @@ mod tests {
         assert!(snapshot.problems[0].starts_with("Node bad: "), "{:?}", snapshot.problems);
         let expected = Labels::from_iter([("a", "b")]);
         assert_eq!(snapshot.namespace_node_selectors, [("narrow".into(), expected)].into());
+    }
+
+    /// G4: a DaemonSet has the policy of the object that selects it, in whatever order they are
+    /// added and removed.
+    #[test]
+    fn daemon_sets_have_the_policy_that_governs_them() {
+        let mut snapshot = Snapshot::default();
+        let daemon_set = json!({ "metadata": { "name": "d", "namespace": "ns", "uid": "d-uid" } });
+        let policy = json!({
+            "metadata": { "name": "p", "uid": "p" },
+            "spec": { "daemonSets": { "selector": {} },
+                "namespaces": { "matchLabels": { "team": "x" } }, "paused": true },
+        });
+        let key = DaemonSetKey::new("ns", "d");
+        let paused =
+            |snapshot: &Snapshot| snapshot.daemon_sets.get(&key).map(|d| d.daemon_set.is_paused());
+        add(&mut snapshot, ObjectKind::ClusterRolloutPolicy, &policy);
+        add(&mut snapshot, ObjectKind::DaemonSet, &daemon_set);
+        assert_eq!(paused(&snapshot), Some(false));
+        let namespace = json!({ "metadata": { "name": "ns", "labels": { "team": "x" } } });
+        add(&mut snapshot, ObjectKind::Namespace, &namespace);
+        assert_eq!(paused(&snapshot), Some(true));
+        snapshot.clear(ObjectKind::RolloutPolicy);
+        assert_eq!(paused(&snapshot), Some(true));
+        snapshot.remove(ObjectKind::ClusterRolloutPolicy, "", "p");
+        assert_eq!(paused(&snapshot), Some(false));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!
 //! - [`convert`]: nodes, pods, DaemonSets, ControllerRevisions and namespaces, from bytes to the
 //!   types of the core. The raw template is kept beside a DaemonSet.
+//! - [`policies`]: which policy governs a DaemonSet.
 //! - [`json_path`]: one value from the beginning of a JSON text, without reading the rest.
 //!
 //! Writing:
@@ -18,6 +19,7 @@
 //! - [`patch`]: the bodies of all other writes.
 //! - [`revision_data`]: the `data` of a ControllerRevision, and the template in it.
 //! - [`canonical`]: the form of a template in which equal text means equal meaning.
+//! - [`policy_status`]: the status of a policy object.
 //! - [`record`]: the state of a guarded rollout as text.
 //! - [`go_json`]: JSON as Go's `encoding/json` writes it.
 //!
@@ -34,6 +36,8 @@ pub mod go_json;
 pub mod json_path;
 pub mod patch;
 pub mod pod_template;
+pub mod policies;
+pub mod policy_status;
 pub mod protobuf;
 pub mod quantity;
 pub mod record;

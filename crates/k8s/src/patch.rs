@@ -13,6 +13,7 @@ use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use crate::policy_status::PolicyStatus;
 use crate::record::{record_text, time_text};
 use crate::revision_data::data_of_template;
 
@@ -190,6 +191,11 @@ fn gone(r#type: &str) -> Value {
 /// The merge patch of the status subresource that sets `collisionCount` (C43).
 pub fn collision_count(uid: &Uid, resource_version: &str, count: i32) -> Value {
     json!({ "metadata": of(uid, resource_version), "status": { "collisionCount": count } })
+}
+
+/// The merge patch of a policy object's status (G21). Only this controller writes it.
+pub fn policy_status(uid: &Uid, status: &PolicyStatus) -> Value {
+    json!({ "metadata": { "uid": uid.to_string() }, "status": status })
 }
 
 fn of(uid: &Uid, resource_version: &str) -> Value {

@@ -119,7 +119,7 @@ fn read(text: &str) -> Result<RolloutRecord, String> {
 }
 
 /// The time as Kubernetes writes it.
-pub(crate) fn time_text(time: Timestamp) -> String {
+pub fn time_text(time: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or_default().to_string()
 }
 

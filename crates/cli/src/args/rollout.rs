@@ -93,7 +93,8 @@ Examples:
   everynode rollout get ds/fluentd -n logging
   everynode rollout get ds/fluentd -n logging -o json
 
-It requires a rollout policy for the DaemonSet: the annotation everynode.dev/rollout-policy.";
+It requires a rollout policy for the DaemonSet: a RolloutPolicy, a ClusterRolloutPolicy, or the
+annotation everynode.dev/rollout-policy.";
 
 const ORDER_EXAMPLES: &str = "\
 Examples:

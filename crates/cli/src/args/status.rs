@@ -17,7 +17,8 @@ pub(crate) struct StatusArguments {
     /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Stop waiting as soon as a pod of the current revision fails, or the rollout is paused
+    /// Stop waiting as soon as a pod of the current revision fails, or the rollout waits for a
+    /// person
     #[arg(long)]
     pub fail_fast: bool,
     /// Print the current state without waiting

@@ -16,6 +16,8 @@ pub(crate) enum Resource {
     Namespaces,
     Nodes,
     Pods,
+    RolloutPolicies,
+    ClusterRolloutPolicies,
 }
 
 impl Resource {
@@ -28,6 +30,8 @@ impl Resource {
             Self::Namespaces => "namespaces",
             Self::Nodes => "nodes",
             Self::Pods => "pods",
+            Self::RolloutPolicies => "rolloutpolicies",
+            Self::ClusterRolloutPolicies => "clusterrolloutpolicies",
         }
     }
 
@@ -35,7 +39,21 @@ impl Resource {
     pub(crate) const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
+            Self::RolloutPolicies | Self::ClusterRolloutPolicies => "everynode.dev",
             Self::Events | Self::Namespaces | Self::Nodes | Self::Pods => "",
+        }
+    }
+
+    /// The version of the API group.
+    const fn version(self) -> &'static str {
+        match self {
+            Self::RolloutPolicies | Self::ClusterRolloutPolicies => "v1alpha1",
+            Self::ControllerRevisions
+            | Self::DaemonSets
+            | Self::Events
+            | Self::Namespaces
+            | Self::Nodes
+            | Self::Pods => "v1",
         }
     }
 
@@ -48,14 +66,17 @@ impl Resource {
             Self::Namespaces => "namespace",
             Self::Nodes => "node",
             Self::Pods => "pod",
+            Self::RolloutPolicies => "rolloutpolicy",
+            Self::ClusterRolloutPolicies => "clusterrolloutpolicy",
         }
     }
 
     /// The path of all objects, of those in a namespace, or of one object.
     pub(crate) fn path(self, namespace: Option<&str>, name: Option<&str>) -> String {
+        let version = self.version();
         let mut path = match self.group() {
-            "" => "/api/v1".to_owned(),
-            group => format!("/apis/{group}/v1"),
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
         };
         if let Some(namespace) = namespace {
             path = format!("{path}/namespaces/{}", encoded(namespace));
@@ -77,6 +98,8 @@ impl From<ObjectKind> for Resource {
             ObjectKind::Namespace => Self::Namespaces,
             ObjectKind::Node => Self::Nodes,
             ObjectKind::Pod => Self::Pods,
+            ObjectKind::RolloutPolicy => Self::RolloutPolicies,
+            ObjectKind::ClusterRolloutPolicy => Self::ClusterRolloutPolicies,
         }
     }
 }
@@ -195,6 +218,12 @@ mod tests {
             (Resource::Pods, None, None, "/api/v1/pods"),
             (Resource::Pods, Some("a"), None, "/api/v1/namespaces/a/pods"),
             (Resource::DaemonSets, Some("a"), Some("b"), "/apis/apps/v1/namespaces/a/daemonsets/b"),
+            (
+                Resource::ClusterRolloutPolicies,
+                None,
+                None,
+                "/apis/everynode.dev/v1alpha1/clusterrolloutpolicies",
+            ),
             (Resource::Pods, Some("../x"), Some("../y"), "/api/v1/namespaces/..%2Fx/pods/..%2Fy"),
         ] {
             assert_eq!(resource.path(namespace, name), expected);

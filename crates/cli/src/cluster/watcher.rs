@@ -77,6 +77,10 @@ impl Cluster {
                 decoder: RawDecoder,
                 sender: sender.clone(),
                 wrap: wrap(kind),
+                is_optional: matches!(
+                    kind,
+                    ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy
+                ),
                 wrap_connection: |state| Some(Event::Connection(state)),
                 outages: outages.clone(),
                 environment: environment.clone(),
@@ -204,5 +208,9 @@ fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
         ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
         ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
         ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),
+        ObjectKind::RolloutPolicy => |change| Event::Changed(ObjectKind::RolloutPolicy, change),
+        ObjectKind::ClusterRolloutPolicy => {
+            |change| Event::Changed(ObjectKind::ClusterRolloutPolicy, change)
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::args::{DaemonSetName, ExplainArguments, OutputFormat};
 use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
 use crate::output::{self, TextLayout};
-use crate::snapshot_source::{self, PodScope, RequiredData};
+use crate::snapshot_source::{self, Manifest, PodScope, RequiredData};
 
 /// The answer for one DaemonSet.
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
                 .daemon_sets
                 .iter()
                 .filter(wanted)
-                .map(|object| from_files(object, &nodes, node))
+                .map(|object| from_files(object, &nodes, &manifest, node))
                 .collect();
             let answers = answers?;
             anyhow::ensure!(
@@ -73,9 +73,15 @@ async fn from_cluster(
     answer(&snapshot, &snapshot_source::key(&daemon_set), node)
 }
 
-fn from_files(manifest: &Value, nodes: &[Value], node: Option<&str>) -> anyhow::Result<Answer> {
-    let daemon_set = snapshot_source::apply_locally(None, manifest)?;
+fn from_files(
+    object: &Value,
+    nodes: &[Value],
+    manifest: &Manifest,
+    node: Option<&str>,
+) -> anyhow::Result<Answer> {
+    let daemon_set = snapshot_source::apply_locally(None, object)?;
     let mut snapshot = snapshot_source::from_nodes(nodes);
+    snapshot_source::add_policies_of(&mut snapshot, manifest);
     snapshot.add(ObjectKind::DaemonSet, daemon_set.to_string().as_bytes());
     answer(&snapshot, &snapshot_source::key(&daemon_set), node)
 }

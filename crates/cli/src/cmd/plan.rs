@@ -25,7 +25,7 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
             let nodes = snapshot_source::read_nodes(nodes)?;
             let manifest = read(&arguments, namespace)?;
-            let forecast = |object| from_files(object, &nodes, &arguments);
+            let forecast = |object| from_files(object, &nodes, &manifest, &arguments);
             manifest.daemon_sets.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
         }
         None => {
@@ -95,6 +95,7 @@ async fn from_cluster(
     let mut snapshot = snapshot_source::from_cluster(cluster, &proposed, pods, required).await?;
     snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
     snapshot.problems.extend(warning);
+    snapshot_source::add_policies_of(&mut snapshot, manifest);
     if let Some(live) = &live {
         snapshot.add(ObjectKind::DaemonSet, live.to_string().as_bytes());
     }
@@ -102,12 +103,15 @@ async fn from_cluster(
 }
 
 fn from_files(
-    manifest: &Value,
+    object: &Value,
     nodes: &[Value],
+    manifest: &Manifest,
     arguments: &PlanArguments,
 ) -> anyhow::Result<Forecast> {
-    let proposed = snapshot_source::apply_locally(None, manifest)?;
-    forecast_of(&snapshot_source::from_nodes(nodes), None, &proposed, true, arguments)
+    let proposed = snapshot_source::apply_locally(None, object)?;
+    let mut snapshot = snapshot_source::from_nodes(nodes);
+    snapshot_source::add_policies_of(&mut snapshot, manifest);
+    forecast_of(&snapshot, None, &proposed, true, arguments)
 }
 
 fn forecast_of(
@@ -118,7 +122,7 @@ fn forecast_of(
     arguments: &PlanArguments,
 ) -> anyhow::Result<Forecast> {
     let proposal = Proposal {
-        object: convert::daemon_set(proposed.to_string().as_bytes(), None)?,
+        object: snapshot.governed(convert::daemon_set(proposed.to_string().as_bytes(), None)?),
         changes: live.map(|live| changes(live, proposed)),
         knows_room,
         start_up: arguments.start_up,

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use everynode_core::api::DaemonSet;
 use everynode_insight::history::RevisionEntry;
+use everynode_insight::snapshot::Snapshot;
 use everynode_k8s::convert;
 
 use crate::args::{DaemonSetName, RolloutArguments, RolloutCommand};
 use crate::cluster::{Cluster, DaemonSetRevisions};
+use crate::{output, snapshot_source};
 use order::OrderKind;
 
 const EXIT_NOT_ACKNOWLEDGED: u8 = 3;
@@ -41,12 +43,23 @@ pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitC
     }
 }
 
-/// The DaemonSet and its history.
+/// The DaemonSet with the policy that governs it, and its history.
 async fn read(
     cluster: &Cluster,
     name: &DaemonSetName,
 ) -> anyhow::Result<(DaemonSet, Vec<RevisionEntry>)> {
-    let revisions = DaemonSetRevisions::read(cluster, name).await?.entries(None);
+    let mut snapshot = Snapshot::default();
+    snapshot_source::add_policies(&mut snapshot, cluster, cluster.namespace()).await?;
+    for problem in &snapshot.problems {
+        output::note(problem);
+    }
+    let revisions = revisions(cluster, name).await?;
     let json = cluster.daemon_set_json(name).await?;
-    Ok((convert::daemon_set(json.get().as_bytes(), None)?.daemon_set, revisions))
+    let object = convert::daemon_set(json.get().as_bytes(), None)?;
+    Ok((snapshot.governed(object).daemon_set, revisions))
+}
+
+/// The history of the DaemonSet.
+async fn revisions(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Vec<RevisionEntry>> {
+    Ok(DaemonSetRevisions::read(cluster, name).await?.entries(None))
 }

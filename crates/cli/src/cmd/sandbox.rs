@@ -23,6 +23,12 @@ use inputs::Inputs;
 /// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// The definitions of policies, which a sandbox has from its start.
+const DEFINITIONS: [&str; 2] = [
+    include_str!("../../../../deploy/base/rollout-policies.yaml"),
+    include_str!("../../../../deploy/base/cluster-rollout-policies.yaml"),
+];
+
 /// Executes the command.
 pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     log::start(&arguments.log, LogLevel::Warn);
@@ -41,6 +47,7 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     let started = Instant::now();
     let options = Options { faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
+    define_policies(&sandbox)?;
     let controller =
         (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path()));
     let keeps_running = !arguments.exit_when_settled;
@@ -64,6 +71,16 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     }
     sandbox.shutdown().await;
     result
+}
+
+/// Installs the definitions of policies, as deploy/ does in a cluster.
+fn define_policies(sandbox: &Sandbox) -> anyhow::Result<()> {
+    for applied in DEFINITIONS.iter().flat_map(|text| sandbox.apply_manifest(text)) {
+        if let Err(error) = applied.result {
+            bail!("{}: {error}", applied.object);
+        }
+    }
+    Ok(())
 }
 
 /// Applies the manifests, waits until the cluster has settled, and prints the summary.

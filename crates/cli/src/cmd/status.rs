@@ -238,11 +238,9 @@ fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
         // Failing pods may be of the previous template.
         (Phase::Unobserved, WaitPolicy::UntilPodsFail) => None,
         (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
-        (Phase::Paused | Phase::AwaitsPerson, WaitPolicy::UntilPodsFail) => {
-            Some(timeout_result(rollout))
-        }
+        (Phase::Paused, WaitPolicy::UntilPodsFail) => Some(timeout_result(rollout)),
         (_, WaitPolicy::UntilPodsFail) => {
-            rollout.has_failing_pods().then_some(WaitResult::PodsFail)
+            (rollout.has_failing_pods() || rollout.awaits_person()).then(|| timeout_result(rollout))
         }
         (_, WaitPolicy::UntilRolledOut) => None,
     }
@@ -258,6 +256,7 @@ fn timeout_result(rollout: &Rollout) -> WaitResult {
         _ if rollout.has_failing_pods() => WaitResult::PodsFail,
         Phase::Paused => WaitResult::Paused,
         Phase::AwaitsPerson => WaitResult::AwaitsPerson,
+        Phase::Failing if rollout.awaits_person() => WaitResult::AwaitsPerson,
         Phase::Failing
         | Phase::Unobserved
         | Phase::Progressing

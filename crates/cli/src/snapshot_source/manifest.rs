@@ -11,6 +11,8 @@ use crate::input::{self, InputFile};
 /// The objects of a manifest.
 pub(crate) struct Manifest {
     pub daemon_sets: Vec<Value>,
+    /// RolloutPolicies and ClusterRolloutPolicies.
+    pub policies: Vec<Value>,
     /// The kinds and names of the other objects.
     pub ignored: Vec<String>,
 }
@@ -28,7 +30,8 @@ pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
     };
     let documents: Vec<Value> =
         yaml::documents(&text).map_err(|error| invalid(error.to_string()))?;
-    let mut manifest = Manifest { daemon_sets: Vec::new(), ignored: Vec::new() };
+    let mut manifest =
+        Manifest { daemon_sets: Vec::new(), policies: Vec::new(), ignored: Vec::new() };
     for document in documents {
         collect(document, namespace, &mut manifest);
     }
@@ -64,17 +67,26 @@ fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {
         return;
     }
     let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
-    if kind == "DaemonSet" && document["apiVersion"] == "apps/v1" {
-        let has_namespace =
-            document["metadata"]["namespace"].as_str().is_some_and(|n| !n.is_empty());
-        if !has_namespace && let Some(metadata) = document["metadata"].as_object_mut() {
-            metadata.insert("namespace".to_owned(), namespace.into());
+    match (document["apiVersion"].as_str().unwrap_or_default(), kind.as_str()) {
+        ("apps/v1", "DaemonSet") => {
+            manifest.daemon_sets.push(in_namespace(document, namespace));
         }
-        manifest.daemon_sets.push(document);
-    } else {
-        let kind = if kind.is_empty() { "object".to_owned() } else { kind };
-        manifest.ignored.push(format!("{kind} {name}"));
+        ("everynode.dev/v1alpha1", "RolloutPolicy") => {
+            manifest.policies.push(in_namespace(document, namespace));
+        }
+        ("everynode.dev/v1alpha1", "ClusterRolloutPolicy") => manifest.policies.push(document),
+        (_, "") => manifest.ignored.push(format!("object {name}")),
+        (_, kind) => manifest.ignored.push(format!("{kind} {name}")),
     }
+}
+
+/// The object, in this namespace unless it has one.
+fn in_namespace(mut object: Value, namespace: &str) -> Value {
+    let has_namespace = object["metadata"]["namespace"].as_str().is_some_and(|n| !n.is_empty());
+    if !has_namespace && let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    object
 }
 
 #[cfg(test)]
@@ -93,6 +105,8 @@ mod tests {
         let text = "kind: List\nitems:\n\
                     - {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}}\n\
                     - {kind: Service, metadata: {name: s}}\n---\n---\n\
+                    {apiVersion: everynode.dev/v1alpha1, kind: RolloutPolicy, \
+                    metadata: {name: p}}\n---\n\
                     {apiVersion: apps/v1, kind: DaemonSet, \
                     metadata: {name: b, namespace: there}}\n";
         let manifest = manifest(text).unwrap();
@@ -105,6 +119,7 @@ mod tests {
         let whole = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet",
             "metadata": { "name": "a", "namespace": "here" } });
         assert_eq!(manifest.daemon_sets[0], whole);
+        assert_eq!(manifest.policies[0]["metadata"], json!({ "name": "p", "namespace": "here" }));
         assert_eq!(manifest.ignored, ["Service s"]);
     }
 

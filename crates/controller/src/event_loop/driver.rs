@@ -65,6 +65,8 @@ pub struct EventLoop<S = Api> {
     pub supervisor: Supervisor,
     /// Starts the watch of pods, once.
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
+    /// Starts the watch of namespaces for their labels, once.
+    pub watch_namespaces: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl<S: Server> EventLoop<S> {
@@ -113,6 +115,16 @@ impl<S: Server> EventLoop<S> {
                 if let Some(watch_pods) = self.watch_pods.take() {
                     watch_pods();
                 }
+            }
+            Task::WatchNamespaces => {
+                if let Some(watch_namespaces) = self.watch_namespaces.take() {
+                    watch_namespaces();
+                }
+            }
+            Task::WritePolicyStatus(write) => {
+                let writing = self.executor.clone().write_policy_status(write);
+                let task = "the write of a policy's status";
+                self.tasks.spawn(self.supervisor.supervise(task, writing));
             }
         }
     }

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
 use everynode_core::plan::{Notice, Outcome, Plan};
-use everynode_k8s::convert::RawDaemonSet;
+use everynode_k8s::convert::{PolicyReference, RawDaemonSet};
 use tokio::sync::watch;
 
 use crate::event::Event;
 use crate::executor::regarding;
-use crate::index::{Effects, Index};
+use crate::index::{Effects, Index, PolicyStatusWrite};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
 use crate::observation::{Observation, OrphanListRequest};
 use crate::outage_log::{FailureKind, OutageLog};
@@ -26,6 +27,10 @@ const SYNCS_MAX: usize = 64;
 /// Maximum number of problems of a plan that are logged and recorded as Events. Thousands of
 /// malformed revisions must not hide everything else.
 const PROBLEMS_MAX: usize = 20;
+
+/// How long after a change the status of a policy object is written, so that many changes cost one
+/// write.
+const POLICY_STATUS_AFTER: Duration = Duration::from_secs(1);
 
 /// How far the wall clock must have been set before decisions follow it, in milliseconds: half of
 /// the resolution of the times in objects. All nodes are assessed again then, which would cost too
@@ -43,6 +48,10 @@ pub enum ListedResource {
     DaemonSet,
     /// `controllerrevisions`
     Revision,
+    /// `rolloutpolicies`, which may not be installed.
+    RolloutPolicy,
+    /// `clusterrolloutpolicies`, which may not be installed.
+    ClusterRolloutPolicy,
     /// `pods`
     Pod,
 }
@@ -62,6 +71,11 @@ pub enum Task {
     ListOrphans(OrphanListRequest),
     /// Starts the watch of pods: all other initial lists are complete.
     WatchPods,
+    /// Starts the watch of namespaces: a policy selects them by their labels.
+    WatchNamespaces,
+    /// Writes the status of a policy object. The outcome arrives as
+    /// [`Event::PolicyStatusWritten`].
+    WritePolicyStatus(PolicyStatusWrite),
 }
 
 /// The state of the event loop.
@@ -81,6 +95,10 @@ pub struct LoopState {
     pub synced: watch::Sender<bool>,
     /// When to plan for which DaemonSet.
     pub queue: Queue,
+    /// When to write the status of which policy object.
+    pub policy_queue: Queue<PolicyReference>,
+    /// Whether namespaces are watched, or will be.
+    pub watches_namespaces: bool,
     /// Tasks that the next return of [`process`](Self::process) hands out.
     pub tasks: Vec<Task>,
     /// How far the wall clock is ahead of the steady one for decisions, in milliseconds.
@@ -103,9 +121,11 @@ impl LoopState {
             recorder,
             metrics,
             outages,
+            watches_namespaces: pending_lists.contains(&ListedResource::Namespace),
             pending_lists,
             synced,
             queue: Queue::default(),
+            policy_queue: Queue::default(),
             tasks: Vec::new(),
             wall_ahead_ms: 0,
         }
@@ -127,13 +147,15 @@ impl LoopState {
             self.enqueue(key, now.steady);
         }
         self.sync_due(now.steady);
+        self.write_policy_statuses(now);
         std::mem::take(&mut self.tasks)
     }
 
     /// When [`process`](Self::process) must be called next, by the steady clock, if no event
     /// arrives before.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.queue.next_at().filter(|_| self.pending_lists.is_empty())
+        let deadlines = [self.queue.next_at(), self.policy_queue.next_at()];
+        deadlines.into_iter().flatten().min().filter(|_| self.pending_lists.is_empty())
     }
 
     /// Plans for all DaemonSets when the wall clock was set: other pods may be available (C54).
@@ -154,9 +176,17 @@ impl LoopState {
     fn handle(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Observed(observation) => {
-                self.record_initial_list(&observation);
+                let listed = listed_resource(&observation);
+                let may_need_namespaces =
+                    matches!(observation, Observation::ClusterRolloutPolicy(_));
                 let effects = self.index.observe(observation);
                 self.apply_effects(effects, now);
+                if may_need_namespaces {
+                    self.watch_namespaces_if_needed();
+                }
+                if let Some(listed) = listed {
+                    self.record_initial_list(listed);
+                }
             }
             Event::Connected => self.queue.retry_all(now),
             Event::OrphansListed(orphans) => {
@@ -168,6 +198,9 @@ impl LoopState {
                 self.index.written(&key, &uid, result, now);
             }
             Event::Executed { key, was_waiting } => self.handle_executed(&key, was_waiting, now),
+            Event::PolicyStatusWritten { reference, result } => {
+                self.record_policy_status(reference, result, now);
+            }
         }
     }
 
@@ -230,19 +263,7 @@ impl LoopState {
     }
 
     /// Records that an initial list is complete. Nothing is decided before all of them are (C1).
-    fn record_initial_list(&mut self, observation: &Observation) {
-        let kind = match observation {
-            Observation::Node(Change::Reset { .. }) => ListedResource::Node,
-            Observation::Namespace(Change::Reset { .. }) => ListedResource::Namespace,
-            Observation::DaemonSet(Change::Reset { .. }) => ListedResource::DaemonSet,
-            Observation::Revision(Change::Reset { .. }) => ListedResource::Revision,
-            Observation::Pod(Change::Reset { .. }) => ListedResource::Pod,
-            Observation::Node(_)
-            | Observation::Namespace(_)
-            | Observation::DaemonSet(_)
-            | Observation::Revision(_)
-            | Observation::Pod(_) => return,
-        };
+    fn record_initial_list(&mut self, kind: ListedResource) {
         if !self.pending_lists.remove(&kind) {
             return;
         }
@@ -253,6 +274,51 @@ impl LoopState {
             tracing::info!("all lists are complete: {} nodes", self.index.nodes().len());
             self.synced.send_replace(true);
         }
+    }
+
+    /// Starts to watch namespaces once a policy selects them by their labels. Until they are
+    /// listed, nothing is decided: what the policy selects is not known.
+    fn watch_namespaces_if_needed(&mut self) {
+        if !self.watches_namespaces && self.index.needs_namespaces() {
+            self.watches_namespaces = true;
+            self.pending_lists.insert(ListedResource::Namespace);
+            self.tasks.push(Task::WatchNamespaces);
+        }
+    }
+
+    /// Writes the statuses of policy objects that have changed.
+    fn write_policy_statuses(&mut self, now: Now) {
+        for reference in self.index.take_changed_policies() {
+            self.policy_queue.add_at(reference, now.steady + POLICY_STATUS_AFTER);
+        }
+        while self.pending_lists.is_empty()
+            && let Some((reference, _)) = self.policy_queue.pop(now.steady)
+        {
+            match self.index.policy_status(&reference, now) {
+                Some(write) => self.tasks.push(Task::WritePolicyStatus(write)),
+                None => self.policy_queue.done(&reference),
+            }
+        }
+    }
+
+    fn record_policy_status(
+        &mut self,
+        reference: PolicyReference,
+        result: Result<(), String>,
+        now: Timestamp,
+    ) {
+        let subject = reference.to_string();
+        match result {
+            Ok(()) => {
+                self.policy_queue.forget_failures(&reference);
+                self.outages.recovered(&subject);
+            }
+            Err(message) => {
+                self.outages.failed(&subject, FailureKind::Refused, &message);
+                self.policy_queue.add_after_failure(reference.clone(), now);
+            }
+        }
+        self.policy_queue.done(&reference);
     }
 
     fn sync_due(&mut self, now: Timestamp) {
@@ -278,8 +344,9 @@ impl LoopState {
         if let Some(at) = plan.requeue_at {
             self.queue.add_at(key.clone(), at);
         }
-        if let Some(counts) = self.index.counts(key) {
-            self.metrics.set_daemon_set(key, counts);
+        if let Some(state) = self.index.state(key) {
+            self.metrics.set_daemon_set(key, state.counts());
+            self.metrics.set_rollout(key, state.guard_state().as_ref());
         }
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
@@ -316,8 +383,8 @@ impl LoopState {
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::RolloutPaused
                 | Notice::RolloutResumed
-                | Notice::Rollout(_)
                 | Notice::SelectingAll => {}
+                Notice::Rollout(transition) => self.metrics.count_transition(transition),
             }
             self.record_notice(key, uid, notice);
         }
@@ -342,6 +409,28 @@ impl LoopState {
             self.metrics.events_dropped.inc();
         }
     }
+}
+
+/// The resource of which this is a list.
+const fn listed_resource(observation: &Observation) -> Option<ListedResource> {
+    Some(match observation {
+        Observation::Node(Change::Reset { .. }) => ListedResource::Node,
+        Observation::Namespace(Change::Reset { .. }) => ListedResource::Namespace,
+        Observation::DaemonSet(Change::Reset { .. }) => ListedResource::DaemonSet,
+        Observation::Revision(Change::Reset { .. }) => ListedResource::Revision,
+        Observation::Pod(Change::Reset { .. }) => ListedResource::Pod,
+        Observation::RolloutPolicy(Change::Reset { .. }) => ListedResource::RolloutPolicy,
+        Observation::ClusterRolloutPolicy(Change::Reset { .. }) => {
+            ListedResource::ClusterRolloutPolicy
+        }
+        Observation::Node(_)
+        | Observation::Namespace(_)
+        | Observation::DaemonSet(_)
+        | Observation::Revision(_)
+        | Observation::RolloutPolicy(_)
+        | Observation::ClusterRolloutPolicy(_)
+        | Observation::Pod(_) => return None,
+    })
 }
 
 /// The subject of a DaemonSet's writes in the log.

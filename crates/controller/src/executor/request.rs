@@ -2,7 +2,7 @@
 
 use everynode_core::api::{DaemonSetKey, Namespace, PodName, RevisionName, Uid};
 use everynode_core::plan::{PodReference, RevisionReference, Write};
-use everynode_k8s::convert;
+use everynode_k8s::convert::{self, PolicyReference};
 use everynode_k8s::patch::{self, Owner};
 use http::Method;
 use serde_json::Value;
@@ -145,6 +145,17 @@ pub(super) fn daemon_set(key: &DaemonSetKey) -> String {
     format!("{}/{}", collection(&key.namespace, "daemonsets"), key.name)
 }
 
+/// The path of the status of a policy object.
+pub(super) fn policy_status(policy: &PolicyReference) -> String {
+    let group = "/apis/everynode.dev/v1alpha1";
+    match &policy.namespace {
+        Some(namespace) => {
+            format!("{group}/namespaces/{namespace}/rolloutpolicies/{}/status", policy.name)
+        }
+        None => format!("{group}/clusterrolloutpolicies/{}/status", policy.name),
+    }
+}
+
 /// The label `verb` of the metrics.
 pub(super) fn verb(method: &Method) -> &'static str {
     match method.as_str() {
@@ -158,6 +169,7 @@ pub(super) fn verb(method: &Method) -> &'static str {
 /// The label `resource` of the metrics: the plural with its subresource.
 pub(super) fn resource(path: &str) -> &'static str {
     match () {
+        () if path.contains("rolloutpolicies/") => "rolloutpolicies/status",
         () if path.ends_with("/status") => "daemonsets/status",
         () if path.contains("/controllerrevisions") => "controllerrevisions",
         () if path.starts_with("/api/v1/") => "pods",

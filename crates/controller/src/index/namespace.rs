@@ -2,22 +2,17 @@
 //! could adopt.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use everynode_core::api::{
     DaemonSetKey, DaemonSetName, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
-use everynode_k8s::convert::{DaemonSetObject, RawDaemonSet};
+use everynode_k8s::convert::{DaemonSetObject, PolicyReference};
+use everynode_k8s::policies::Policies;
 
+use super::entry::Entry;
 use super::{Effects, OrphanListRequest};
-
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub state: DaemonSetState,
-    pub raw: Arc<RawDaemonSet>,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct NamespaceIndex {
@@ -62,10 +57,14 @@ impl NamespaceIndex {
         &mut self,
         config: Config,
         daemon_set: DaemonSetObject,
+        policies: &Policies,
         nodes: &mut NodeTable,
         effects: &mut Effects,
     ) -> bool {
-        let DaemonSetObject { daemon_set, raw } = daemon_set;
+        let DaemonSetObject { mut daemon_set, raw } = daemon_set;
+        if !policies.is_empty() {
+            daemon_set.policy = policies.source(&raw);
+        }
         let key = raw.key.clone();
         if let Some(entry) = self.daemon_sets.get_mut(&key.name)
             && entry.state.accepts(&daemon_set)
@@ -95,7 +94,7 @@ impl NamespaceIndex {
         }
         effects.changed.insert(key.clone());
         self.names.insert(raw.uid.clone(), key.name.clone());
-        self.daemon_sets.insert(key.name, Entry { state, raw });
+        self.daemon_sets.insert(key.name, Entry::new(state, raw));
         true
     }
 
@@ -116,6 +115,24 @@ impl NamespaceIndex {
         self.node_selector = selector;
         for entry in self.daemon_sets.values_mut() {
             if entry.state.apply_namespace_node_selector(self.node_selector.clone(), nodes) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+    }
+
+    /// Applies the policy of each DaemonSet, after the policies or the namespace's labels have
+    /// changed.
+    pub(super) fn apply_policies(
+        &mut self,
+        policies: &Policies,
+        nodes: &NodeTable,
+        changed: &mut Changed,
+        changed_policies: &mut BTreeSet<PolicyReference>,
+    ) {
+        for entry in self.daemon_sets.values_mut() {
+            entry.record_governing(policies, changed_policies);
+            if entry.state.apply_policy(policies.source(&entry.raw), nodes) {
+                entry.rollout = None;
                 changed.insert(entry.raw.key.clone());
             }
         }

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod policies;
+
 fn version(number: u64) -> ResourceVersion {
     ResourceVersion(number)
 }
@@ -429,6 +431,7 @@ fn a_namespaces_node_selector_applies_to_its_daemon_sets() {
     let mut index = index(vec![]);
     let namespace = NamespaceObject {
         name: "ns".into(),
+        labels: Labels::default(),
         node_selector: Labels::from_iter([("pool", "x")]).into(),
     };
     assert_eq!(changed(&index.observe(Observation::Namespace(applied(namespace, 2)))), ["a", "b"]);
@@ -446,6 +449,7 @@ fn a_namespaces_node_selector_applies_to_its_daemon_sets() {
 fn the_node_selector_of_a_deleted_namespace_is_forgotten() {
     let namespace = || NamespaceObject {
         name: "ns".into(),
+        labels: Labels::default(),
         node_selector: Labels::from_iter([("pool", "x")]).into(),
     };
     let deletions = [Change::Deleted { item: namespace(), version: version(3) }, reset(vec![], 3)];
@@ -466,7 +470,7 @@ fn a_namespaces_malformed_node_selector_is_reported_on_its_daemon_sets() {
     let mut index = index(vec![]);
     let malformed = Some("\"==\" is not of the form key=value".to_owned());
     let node_selector = NamespaceNodeSelector { malformed, ..Default::default() };
-    let namespace = NamespaceObject { name: "ns".into(), node_selector };
+    let namespace = NamespaceObject { name: "ns".into(), labels: Labels::default(), node_selector };
     let mut reported = Vec::new();
     for version in [2, 3] {
         index.observe(Observation::Namespace(applied(namespace.clone(), version)));

@@ -19,6 +19,7 @@ fn replica(leadership: Leadership, asked: &Asked) -> Replica<Api> {
     let (client, fence) = (Client::new(silent, "default"), Fence::open());
     Replica {
         namespace: None,
+        rollout_policies: false,
         namespace_node_selectors: false,
         config: Config::default(),
         server: Api::new(client.clone(), fence.clone(), None),

@@ -22,6 +22,8 @@ use super::*;
 use crate::client;
 use crate::decode::{Namespaces, Revisions};
 
+mod optional;
+
 /// Maximum time to wait for a change.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -171,6 +173,14 @@ impl<T: std::fmt::Debug + Send + 'static> TestWatch<T> {
         decoder: impl Decode<Item = T> + 'static,
         answers: impl IntoIterator<Item = Answer>,
     ) -> Self {
+        Self::start_as(false, decoder, answers).await
+    }
+
+    async fn start_as(
+        is_optional: bool,
+        decoder: impl Decode<Item = T> + 'static,
+        answers: impl IntoIterator<Item = Answer>,
+    ) -> Self {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
         let address = script.clone().serve().await;
@@ -184,6 +194,7 @@ impl<T: std::fmt::Debug + Send + 'static> TestWatch<T> {
             sender,
             wrap: |change| change,
             wrap_connection: |_| None,
+            is_optional,
             outages: OutageLog::default(),
             environment: Environment::default(),
             metrics: metrics.clone(),

@@ -276,6 +276,7 @@ fn policy() -> RolloutPolicy {
         steps: vec![step],
         steps_hash: "steps".into(),
         max_unavailable: None,
+        max_unavailable_per: None,
         failure: Some(failure),
         hold: LabelSelector::default(),
     }

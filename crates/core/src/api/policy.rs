@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
+use super::problem::Problem;
 use super::record::{Position, WaveName};
 
 /// The annotation of a DaemonSet that holds a rollout policy as YAML (G4).
@@ -16,15 +17,15 @@ pub enum PolicySource {
     /// No policy selects the DaemonSet: its rollouts are not guarded (G2).
     #[default]
     None,
-    /// A policy selects it that cannot be followed: no pod is replaced (G7). A
-    /// [`Problem`](super::Problem) reports why.
-    Invalid,
+    /// What says how it is rolled out cannot be followed, for this reason: no pod is replaced
+    /// (G7). A [`Problem`](super::Problem) reports it.
+    Invalid(Arc<str>),
     /// This policy.
     Valid(Arc<RolloutPolicy>),
 }
 
-/// How new templates of a DaemonSet are rolled out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How new templates of a DaemonSet are rolled out. The default has neither steps nor limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolloutPolicy {
     /// `paused`: no pod is replaced (G6).
     pub paused: bool,
@@ -35,10 +36,23 @@ pub struct RolloutPolicy {
     /// `maxUnavailable`: maximum number of desired nodes without an available pod. The smaller of
     /// this and that of the DaemonSet holds.
     pub max_unavailable: Option<IntOrPercent>,
+    /// `maxUnavailablePer`: the same for the nodes of each group.
+    pub max_unavailable_per: Option<GroupLimit>,
     /// `failure`: when a rollout fails. Without it, it never does.
     pub failure: Option<FailureRule>,
     /// `hold`: nodes whose pods are not replaced.
     pub hold: LabelSelector,
+}
+
+/// A limit for each group of nodes that have the same value of a label. Nodes without the label
+/// are a group of their own (G13).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLimit {
+    /// `label`: the key of the label.
+    pub label: Arc<str>,
+    /// `max`: maximum number of unavailable nodes of a group; a percentage is one of its nodes that
+    /// should run a pod, rounded up.
+    pub max: IntOrPercent,
 }
 
 /// When a node fails, how many may, and what happens then (G15).
@@ -79,8 +93,16 @@ impl PolicySource {
     /// The policy, if it can be followed.
     pub const fn valid(&self) -> Option<&Arc<RolloutPolicy>> {
         match self {
-            Self::None | Self::Invalid => None,
+            Self::None | Self::Invalid(_) => None,
             Self::Valid(policy) => Some(policy),
+        }
+    }
+
+    /// The problem to report, if it cannot be followed.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        match self {
+            Self::None | Self::Valid(_) => None,
+            Self::Invalid(message) => Some(Problem::Policy { message: message.clone() }),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::api::{Labels, Node, Revision, RevisionHash, RolloutPhase, Template};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
-use super::node::{PodView, Wanted};
+use super::node::{PodView, Wanted, Wave};
 
 /// Which nodes the target governs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -138,12 +138,12 @@ impl Gate {
     pub(super) fn governing(
         &self,
         pods: &[PodView],
-        is_wave_open: bool,
+        wave: Wave,
         labels: &RevisionLabels,
     ) -> Governing<'_> {
         match self {
             Self::Open => Governing::TARGET,
-            Self::Guarded(guarded) => guarded.governing(pods, is_wave_open, labels),
+            Self::Guarded(guarded) => guarded.governing(pods, wave, labels),
         }
     }
 
@@ -176,18 +176,16 @@ impl Gate {
 }
 
 impl Guarded {
-    fn governing(
-        &self,
-        pods: &[PodView],
-        is_wave_open: bool,
-        labels: &RevisionLabels,
-    ) -> Governing<'_> {
+    fn governing(&self, pods: &[PodView], wave: Wave, labels: &RevisionLabels) -> Governing<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
         let carried = || pods.iter().find_map(|pod| self.revision_of(pod, labels));
         let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
         match self.movement.direction {
-            Direction::Forward if is_wave_open || has_target() => Governing::TARGET,
+            Direction::Forward if wave == Wave::Open || has_target() => Governing::TARGET,
             // Without a base there is nothing to go back to.
+            Direction::Back if wave == Wave::Held && has_target() => {
+                Governing { old: None, wanted: Wanted::Kept }
+            }
             Direction::Back if has_target() => base().map_or(Governing::TARGET, |base| Governing {
                 old: Some(base),
                 wanted: Wanted::Base,

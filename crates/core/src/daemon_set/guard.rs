@@ -19,6 +19,9 @@ use crate::revisions::RevisionSet;
 use super::gate::{Direction, Movement};
 use super::waves::Waves;
 
+/// How far the clocks of two replicas may differ.
+const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
+
 /// What the records and the policy allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage<'a> {
@@ -60,6 +63,8 @@ pub(super) struct GuardInput<'a> {
     pub wall: Timestamp,
     /// Whether the bake time of the wave is over.
     pub is_baked: bool,
+    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    pub is_rolled_out: bool,
 }
 
 /// What a rollout waits for between two waves.
@@ -69,6 +74,17 @@ pub(super) enum Waits {
     /// The end of the bake time.
     Bake,
     Approval,
+}
+
+/// How far the nodes of a failed rollout have gone back to the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WayBack {
+    /// There is no base but the failed revision itself.
+    None,
+    /// A pod of the failed revision exists.
+    UnderWay,
+    /// None does.
+    Done,
 }
 
 impl<'a> Stage<'a> {
@@ -86,7 +102,7 @@ impl<'a> Stage<'a> {
                 Some(_) if has_failed => Self::WithoutPolicy { has_failed },
                 Some(_) | None => Self::without_guard(daemon_set),
             },
-            PolicySource::Invalid => {
+            PolicySource::Invalid(_) => {
                 match record.filter(|record| record.phase.is_under_way()).and_then(|r| r.reason) {
                     Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
                     Some(RecordReason::Aborted | RecordReason::NodesFailed) | None => {
@@ -110,7 +126,9 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// An aborted rollout goes back at once, others as the policy says (G15).
+    /// An aborted rollout goes back at once, others as the policy says (G15). If the time of the
+    /// failure is far ahead, the clock was wrong when it was written, and nobody knows how long ago
+    /// that is: waiting for that time could take hours.
     fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
         let after = match record.reason {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),
@@ -119,7 +137,9 @@ impl<'a> Stage<'a> {
             }
         };
         let back_at = after.map(|after| record.since + after);
-        let goes_back = back_at.is_some_and(|at| at <= now.to_wall(now.steady));
+        let wall = now.to_wall(now.steady);
+        let is_clock_wrong = record.since > wall + CLOCK_ERROR_MAX;
+        let goes_back = back_at.is_some_and(|at| at <= wall || is_clock_wrong);
         Self::Failed { record, back_at, goes_back }
     }
 
@@ -179,9 +199,11 @@ impl<'a> GuardInput<'a> {
         if let Some(change) = self.supersede() {
             return Some(change);
         }
-        let target = self.revisions.current?;
+        // Until the revision has its label back, labels tell which pods had the previous target.
+        let target = self.revisions.current.filter(|target| target.hash().is_some())?;
         let (record, transition) = match stage {
-            Stage::Unguarded | Stage::Paused => return None,
+            Stage::Unguarded => self.complete_without_policy(target)?,
+            Stage::Paused => return None,
             Stage::WithoutPolicy { .. } => {
                 let record = target.record.stored()?;
                 self.obey(record)?
@@ -193,6 +215,20 @@ impl<'a> GuardInput<'a> {
             }
         };
         Some(RecordChange { revision: target, record, transition })
+    }
+
+    /// The record of a rollout that goes to all nodes without a policy, once they have the target:
+    /// it is the base then.
+    fn complete_without_policy(&self, target: &Revision) -> Option<(RolloutRecord, Transition)> {
+        let record = target.record.stored()?;
+        let goes_on = record.phase.is_under_way() && record.position == Position::AllNodes;
+        (goes_on && self.is_rolled_out).then(|| self.completed(target, record))
+    }
+
+    fn completed(&self, target: &Revision, record: &RolloutRecord) -> (RolloutRecord, Transition) {
+        let revision = target.hash().unwrap_or_else(|| target.name.as_str().into());
+        let record = self.with_phase(record, RolloutPhase::Complete);
+        (record, Transition::Completed { revision })
     }
 
     /// Whether nothing but nodes and time can change the record of a rollout that moves.
@@ -245,7 +281,7 @@ impl<'a> GuardInput<'a> {
             phase,
             position,
             began: self.wall,
-            since: self.wall,
+            since: self.since(phase),
             approvals: Vec::new(),
             steps_hash: waves.policy().steps_hash.clone(),
             // An order that was given before does not concern this attempt.
@@ -363,12 +399,7 @@ impl<'a> GuardInput<'a> {
             Some((self.at(record, next, RolloutPhase::Updating), why))
         };
         match (record.phase, waves.step(position)) {
-            (RolloutPhase::Updating, None) => Some((
-                self.with_phase(record, RolloutPhase::Complete),
-                Transition::Completed {
-                    revision: target.hash().unwrap_or_else(|| target.name.as_str().into()),
-                },
-            )),
+            (RolloutPhase::Updating, None) => Some(self.completed(target, record)),
             (RolloutPhase::Updating, Some(step)) if step.waits() => {
                 let wave = waves.name(position)?;
                 let why = Transition::WaveUpdated { wave };
@@ -387,7 +418,19 @@ impl<'a> GuardInput<'a> {
     }
 
     fn with_phase(&self, record: &RolloutRecord, phase: RolloutPhase) -> RolloutRecord {
-        RolloutRecord { phase, since: self.wall, ..record.clone() }
+        RolloutRecord { phase, since: self.since(phase), ..record.clone() }
+    }
+
+    /// When a phase begins that begins now. The revision that was completed last is the base, so
+    /// one that is completed now must be the last even if the clock was ahead before.
+    fn since(&self, phase: RolloutPhase) -> Timestamp {
+        let others = self.revisions.old.iter().filter_map(|old| old.record.stored());
+        let completed = others.filter(|other| other.phase == RolloutPhase::Complete);
+        let last = completed.map(|other| other.since + Duration::from_secs(1)).max();
+        match last.filter(|_| phase == RolloutPhase::Complete) {
+            Some(last) => last.max(self.wall),
+            None => self.wall,
+        }
     }
 }
 
@@ -404,13 +447,13 @@ pub(super) fn waits(waves: &Waves, record: &RolloutRecord, is_baked: bool) -> Wa
 }
 
 /// What the condition states: its reason and its message. `waits` is what a wave that bakes still
-/// waits for, `has_target_pods` whether a failed rollout has yet to go back.
+/// waits for.
 pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
     waves: Option<&Waves>,
     waits: Option<Waits>,
-    has_target_pods: bool,
+    way_back: WayBack,
 ) -> Option<(RolloutReason, Arc<str>)> {
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
@@ -425,26 +468,27 @@ pub(super) fn condition(
                 Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
                 Some(RecordReason::PromotedInFull) | None => "has failed",
             };
-            if !goes_back {
-                (RolloutReason::Failed, format!("the rollout {reason}; nodes keep what they have"))
-            } else if has_target_pods {
-                let message = "nodes go back to the last complete revision";
-                (RolloutReason::RollingBack, format!("the rollout {reason}; {message}"))
-            } else {
-                let message = "no node has its revision";
-                (RolloutReason::Failed, format!("the rollout {reason}; {message}"))
-            }
+            let (is_over, message) = match way_back {
+                _ if !goes_back => (true, "nodes keep what they have"),
+                WayBack::None => (true, "there is no complete revision to go back to"),
+                WayBack::UnderWay => (false, "nodes go back to the last complete revision"),
+                WayBack::Done => (true, "no node has its revision"),
+            };
+            let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
+            (state, format!("the rollout {reason}; {message}"))
         }
         Stage::WithoutPolicy { .. } => (
             RolloutReason::InvalidPolicy,
-            match daemon_set.policy {
-                PolicySource::Invalid => "the rollout policy is invalid; no pod is replaced",
+            match &daemon_set.policy {
+                PolicySource::Invalid(why) => {
+                    format!("the rollout policy is invalid, so no pod is replaced: {why}")
+                }
                 PolicySource::None | PolicySource::Valid(_) => {
                     "the rollout policy was removed before the rollout was complete; no pod is \
                      replaced"
+                        .to_owned()
                 }
-            }
-            .to_owned(),
+            },
         ),
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())

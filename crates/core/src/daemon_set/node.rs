@@ -6,6 +6,6 @@ mod slot;
 
 pub(super) use assess::{Assessor, Guidance, RolloutParameters, ended_pods, surplus_pods};
 pub(super) use pods::PodView;
-pub(super) use slot::{NodeAssessment, Slot, Wanted};
+pub(super) use slot::{NodeAssessment, Slot, Wanted, Wave};
 
 pub use slot::Step;

@@ -4,6 +4,7 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
+mod guard_state;
 mod guarding;
 mod inspect;
 mod pods;
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{
     DaemonSet, DaemonSetKey, FailureRule, Labels, NamespaceNodeSelector, NodeName, Now, Pod,
-    PodName, Problem, Revision, Timestamp, Uid,
+    PodName, PolicySource, Problem, Revision, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
@@ -26,14 +27,15 @@ use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
 use super::gate::Gate;
-use super::index::{NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
-use super::node::{Guidance, PodView, RolloutParameters, Slot};
+use super::index::{Groups, NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
+use super::node::{Assessor, Guidance, PodView, RolloutParameters, Slot, Wave};
 use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use super::waves::Waves;
 
 use guarding::{Guarding, UnknownRecord};
 use refresh::CurrentAsOf;
 
+pub use guard_state::{GuardState, WaveState};
 pub use inspect::{InspectedPod, Inspection};
 
 /// Everything known of one DaemonSet.
@@ -61,6 +63,8 @@ pub struct DaemonSetState {
     timers: BTreeSet<(Timestamp, NodeId)>,
     counts: NodeCounts,
     work_sets: WorkSets,
+    /// Counts and sets of each group of nodes that the policy limits.
+    groups: Option<Box<Groups>>,
     retry_order: RetryOrder,
     pending_names: PendingNames,
     labels: RevisionLabels,
@@ -106,6 +110,7 @@ impl DaemonSetState {
             timers: BTreeSet::new(),
             counts: NodeCounts::default(),
             work_sets: WorkSets::default(),
+            groups: None,
             retry_order: RetryOrder::default(),
             pending_names: PendingNames::default(),
             labels: RevisionLabels::default(),
@@ -120,7 +125,12 @@ impl DaemonSetState {
             unknown_record: None,
             backoff: Backoff::default(),
             expectations: Expectations::default(),
-            problems: daemon_set.problems.clone(),
+            problems: daemon_set
+                .problems
+                .iter()
+                .cloned()
+                .chain(daemon_set.policy.problem())
+                .collect(),
             reported_selecting_all: false,
             status_in_flight: false,
             status_written_at: None,
@@ -186,6 +196,11 @@ impl DaemonSetState {
         if new.problems != old.problems {
             self.problems.extend(new.problems.iter().cloned());
         }
+        if new.policy != old.policy {
+            // A problem with a policy that no plan has seen is none.
+            self.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
+            self.problems.extend(new.policy.problem());
+        }
         if new.generation != old.generation {
             self.reported_selecting_all = false;
             self.creation_delay = None;
@@ -204,6 +219,16 @@ impl DaemonSetState {
             self.mark(id);
         }
         changed
+    }
+
+    /// Applies the policy that guards the rollouts from now on. What the annotation of the
+    /// DaemonSet says does not count if a policy object selects it (G4).
+    pub fn apply_policy(&mut self, policy: PolicySource, nodes: &NodeTable) -> bool {
+        if self.daemon_set.policy == policy {
+            return false;
+        }
+        let daemon_set = DaemonSet { policy, ..self.daemon_set.clone() };
+        self.replace_daemon_set(daemon_set, nodes)
     }
 
     /// Applies the node selector of the namespace's annotation (C15).
@@ -229,6 +254,10 @@ impl DaemonSetState {
         self.make_room(nodes);
         if let Some(waves) = &mut self.waves {
             waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
+        }
+        if let (Some(groups), Some(node)) = (&mut self.groups, nodes.node(id)) {
+            let assessment = &self.slots[id.index()].assessment;
+            groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).eligibility;
         let slot = &mut self.slots[id.index()];
@@ -339,7 +368,7 @@ impl DaemonSetState {
         }
         self.refresh(now, nodes);
         self.give_up_deletions(now.steady);
-        self.update_pending_names(now.steady, nodes);
+        self.update_pending_names(now, nodes);
         if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
             self.repeat_deletions(now, nodes, &mut draft);
             sync::plan_status(&self.sync_input(now), self.status_state(), None, &mut draft);
@@ -362,13 +391,19 @@ impl DaemonSetState {
     pub fn reasons_against<'a>(&'a self, id: NodeId, nodes: &'a NodeTable) -> Vec<Reason<'a>> {
         let slot = self.slots.get(id.index());
         let pods = slot.map_or(&[][..], |slot| slot.pods.as_slice());
-        let is_wave_open = slot.is_some_and(|slot| slot.is_wave_open);
-        let governing = self.gate.governing(pods, is_wave_open, &self.labels);
+        let wave = slot.map_or(Wave::Closed, |slot| slot.wave);
+        let governing = self.gate.governing(pods, wave, &self.labels);
         let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
         });
         reasons.into_iter().flatten().collect()
+    }
+
+    /// The nodes whose wave is open (G1). For checkers.
+    pub fn open_nodes<'a>(&'a self, nodes: &'a NodeTable) -> impl Iterator<Item = &'a NodeName> {
+        let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.wave == Wave::Open);
+        slots.map(|(index, _)| nodes.name(NodeId::from_index(index)))
     }
 
     /// Number of assessments since this state was created, for tests and metrics (C80).
@@ -407,7 +442,7 @@ impl DaemonSetState {
 
     /// Looks for the pods whose creation had an unknown outcome. If one exists, its creation
     /// succeeded (C35).
-    fn update_pending_names(&mut self, now: Timestamp, nodes: &NodeTable) {
+    fn update_pending_names(&mut self, now: Now, nodes: &NodeTable) {
         // Without surge, a pod must be deleted before the next one on its node can be created.
         let surges = self.daemon_set.strategy().surges();
         let Self { pending_names, slots, .. } = self;
@@ -417,8 +452,18 @@ impl DaemonSetState {
             let is_leaving = pod.terminating && !surges;
             Some(if is_leaving { PodPresence::Terminating } else { PodPresence::Staying })
         };
-        for node in pending_names.update(find, now) {
+        for node in pending_names.update(find, now.steady) {
             self.retry_order.clear(&node);
+        }
+        if surges {
+            let mut pending_names = std::mem::take(&mut self.pending_names);
+            let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
+            let slots = &self.slots;
+            let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
+            let has_old_pod =
+                |node: &NodeName| slot(node).is_some_and(|slot| assessor.old_pod(slot).is_some());
+            pending_names.update_surges(has_old_pod);
+            self.pending_names = pending_names;
         }
     }
 
@@ -472,6 +517,7 @@ impl DaemonSetState {
             labels: &self.labels,
             counts: &self.counts,
             work_sets: &self.work_sets,
+            groups: self.groups.as_deref(),
             retry_order: &self.retry_order,
             pending_names: &self.pending_names,
             backoff: &self.backoff,

@@ -19,7 +19,7 @@ use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
 use super::gate::Gate;
-use super::index::{NodeCounts, PendingNames, RetryOrder, WorkSets};
+use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use super::node::{Assessor, Guidance, PodView, Slot};
 
 pub(super) use draft::Draft;
@@ -47,6 +47,8 @@ pub(super) struct SyncInput<'a> {
     pub rollout: Option<&'a (RolloutReason, Arc<str>)>,
     pub counts: &'a NodeCounts,
     pub work_sets: &'a WorkSets,
+    /// Set if the policy limits each group of nodes.
+    pub groups: Option<&'a Groups>,
     pub retry_order: &'a RetryOrder,
     pub pending_names: &'a PendingNames,
     pub backoff: &'a Backoff,
@@ -81,7 +83,7 @@ impl<'a> SyncInput<'a> {
     ) -> NewPod {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        match self.gate.governing(pods, slot.is_wave_open, self.labels).old {
+        match self.gate.governing(pods, slot.wave, self.labels).old {
             None => self.new_pod(node, target),
             Some((hash, template)) => NewPod {
                 template_generation: None,

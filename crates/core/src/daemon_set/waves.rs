@@ -5,6 +5,8 @@
 //! a new position and a group that grows open nodes: first those that have the target, then those
 //! with a failed or superseded revision, then those with an available pod, then the others.
 
+mod count;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +15,10 @@ use crate::api::{
     WavePosition,
 };
 use crate::node_table::NodeId;
+
+use super::node::Wave;
+
+pub(super) use count::WaveCount;
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub(super) struct Waves {
     all: Group,
     /// Whether a group may have fewer open nodes than its size.
     must_fill: bool,
+    /// The waves, counted for this position. `None` once a node has come, gone or changed.
+    count: Option<(Position, WaveCount)>,
 }
 
 /// What a node is part of.
@@ -48,9 +56,12 @@ struct NodeWaves {
 /// What waves read of a node's assessment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeStatus {
-    /// Whether the node should run a pod of the target, or has a pod.
+    /// Whether the node has a pod, or should run one: of the target, or of the revision that
+    /// governs it.
     pub is_member: bool,
     pub has_target: bool,
+    /// Whether the node has no pod, and should run none of the target.
+    pub is_empty: bool,
     /// Whether nothing is left to do there.
     pub is_done: bool,
     /// Whether it has been without an available pod for too long, or its pod has failed (G15).
@@ -77,7 +88,7 @@ pub(super) struct Group {
     pub done: usize,
     /// Open members that a wave does not wait for: they are done, or have failed.
     pub passed: usize,
-    /// Members on which nothing is left to do, open or not: others had the target before.
+    /// Members on which nothing is left to do for the target, open or not.
     pub updated: usize,
     /// Members that have a pod of the target.
     pub touched: usize,
@@ -97,6 +108,7 @@ impl Waves {
             groups: Vec::new(),
             all: Group::default(),
             must_fill: false,
+            count: None,
         }
     }
 
@@ -124,6 +136,7 @@ impl Waves {
         let mut node = std::mem::take(self.node_mut(id));
         self.count(&node, false);
         self.must_fill = true;
+        self.count = None;
         if let Some(labels) = labels {
             node.groups = self.groups_of(labels);
             // An empty selector would hold all nodes.
@@ -135,8 +148,12 @@ impl Waves {
     }
 
     /// Whether the node's wave is open.
-    pub(super) fn is_open(&self, id: NodeId) -> bool {
-        self.nodes.get(id.index()).is_some_and(|node| node.is_open && !node.is_held)
+    pub(super) fn wave(&self, id: NodeId) -> Wave {
+        self.nodes.get(id.index()).map_or(Wave::Closed, |node| match (node.is_held, node.is_open) {
+            (true, _) => Wave::Held,
+            (false, true) => Wave::Open,
+            (false, false) => Wave::Closed,
+        })
     }
 
     /// Whether [`fill`](Self::fill) may open nodes.
@@ -169,7 +186,9 @@ impl Waves {
         }
         let mut node = std::mem::take(node);
         self.count(&node, false);
-        self.must_fill |= node.status.is_member != status.is_member;
+        let is_changed = node.status.is_member != status.is_member;
+        self.must_fill |= is_changed;
+        self.count.take_if(|_| is_changed);
         node.status = status;
         self.count(&node, true);
         *self.node_mut(id) = node;
@@ -203,8 +222,11 @@ impl Waves {
             let of_group = |node: &NodeWaves| node.groups.contains(&number);
             let mut candidates: Vec<NodeId> = self.candidates(of_group).collect();
             if missing < candidates.len() {
-                let has_target = |id: NodeId| self.nodes[id.index()].status.has_target;
-                candidates.sort_by_cached_key(|id| (!has_target(*id), rank(*id), names(*id)));
+                let is_as_wanted = |id: NodeId| {
+                    let status = self.nodes[id.index()].status;
+                    status.has_target || status.is_empty
+                };
+                candidates.sort_by_cached_key(|id| (!is_as_wanted(*id), rank(*id), names(*id)));
             }
             candidates.truncate(missing);
             candidates.iter().for_each(|id| self.open(*id));
@@ -378,8 +400,10 @@ impl Waves {
 }
 
 impl NodeWaves {
+    /// A node that is open counts, too, if the target has emptied it: otherwise a template that
+    /// fits no node would empty one after the other.
     const fn counts(&self) -> bool {
-        self.status.is_member && !self.is_held
+        (self.status.is_member || self.is_open) && !self.is_held
     }
 }
 
@@ -390,7 +414,7 @@ impl Group {
             (&mut self.open, node.is_open),
             (&mut self.done, node.is_open && node.status.is_done),
             (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
-            (&mut self.updated, node.status.is_done),
+            (&mut self.updated, node.status.is_done || node.status.is_empty),
             (&mut self.touched, node.status.has_target),
             (&mut self.failed, node.status.has_failed),
         ];

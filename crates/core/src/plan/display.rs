@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::api::{
-    AdmissionChange, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION, POLICY_ANNOTATION,
-    Position, Problem, RECORD_ANNOTATION, RolloutRecord,
+    AdmissionChange, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION, Position, Problem,
+    RECORD_ANNOTATION, RolloutRecord,
 };
 use crate::plan::{Notice, Plan, PodReference, Transition, Waiting, Write};
 
@@ -167,10 +167,7 @@ impl fmt::Display for Problem {
                 )
             }
             Self::Policy { message } => {
-                write!(
-                    f,
-                    "metadata.annotations[{POLICY_ANNOTATION}]: {message}; no pod is replaced"
-                )
+                write!(f, "{message}; no pod is replaced")
             }
             Self::Order { message } => {
                 write!(f, "metadata.annotations[{ORDER_ANNOTATION}]: {message}; it is ignored")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, FailureRule, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
+    DaemonSet, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
     LabelSelector, Labels, Node, Order, OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem,
     Readiness, Revision, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
     Template, Timestamp, UpdateStrategy,
@@ -244,7 +244,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
 fn policy(words: &[&str]) -> PolicySource {
     match words {
         ["none"] => return PolicySource::None,
-        ["invalid"] => return PolicySource::Invalid,
+        ["invalid"] => return PolicySource::Invalid("it is wrong".into()),
         _ => {}
     }
     let mut policy = RolloutPolicy {
@@ -252,6 +252,7 @@ fn policy(words: &[&str]) -> PolicySource {
         steps: Vec::new(),
         steps_hash: words.join(" ").into(),
         max_unavailable: None,
+        max_unavailable_per: None,
         failure: None,
         hold: LabelSelector::default(),
     };
@@ -272,6 +273,11 @@ fn policy(words: &[&str]) -> PolicySource {
                 edit_failure_rule(&mut policy, key, value);
             }
             ("max-unavailable", _) => policy.max_unavailable = Some(int_or_percent(value)),
+            ("max-unavailable-per", _) => {
+                let (label, max) = pair(value, ':');
+                let (label, max) = (label.into(), int_or_percent(max));
+                policy.max_unavailable_per = Some(GroupLimit { label, max });
+            }
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
             ("nodes", Some(step)) => {
                 let (key, value) = pair(value, '=');

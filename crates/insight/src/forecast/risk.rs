@@ -39,6 +39,8 @@ pub enum RiskKind {
     NodeNotReady,
     /// Pods fail before the change already.
     AlreadyFailing,
+    /// The guarded rollout fails, or stops without a valid policy.
+    RolloutFails,
     /// The rollout is paused: no pod is replaced.
     Paused,
     /// The rollout policy requires approvals.
@@ -81,7 +83,8 @@ pub(super) fn risks(
     risks.extend(all_at_once(waves, nodes));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
-    risks.extend(strategy_and_template(snapshot, proposal));
+    risks.extend(rollout_fails(simulation));
+    risks.extend(strategy_and_template(snapshot, proposal, nodes));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
             RiskKind::NoReadinessProbe,
@@ -171,13 +174,22 @@ fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> 
     })
 }
 
-fn strategy_and_template(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> {
+fn rollout_fails(simulation: &Simulation) -> Option<Risk> {
+    let state = simulation.guard_state().filter(|state| state.reason.is_stalled())?;
+    Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
+}
+
+fn strategy_and_template(
+    snapshot: &Snapshot,
+    proposal: &Proposal,
+    nodes: &NodeChanges,
+) -> Option<Risk> {
     let daemon_set = &proposal.object.daemon_set;
     let live = &snapshot.daemon_sets.get(&daemon_set.key)?.daemon_set;
     let is_same = live.template.canonical == daemon_set.template.canonical;
     let is_changed = proposal.changes.as_ref().is_some_and(|changes| !changes.is_empty());
     match (is_same, daemon_set.strategy()) {
-        (true, _) if is_changed => Some(everywhere(
+        (true, _) if is_changed && nodes.replace.is_empty() => Some(everywhere(
             RiskKind::SameTemplate,
             "the pod template has the same meaning as before: no pod is replaced",
         )),

@@ -4,23 +4,25 @@
 //!
 //! It makes none of the controller's decisions.
 
+mod waves;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, Labels, NodeName, Order, OrderVerb, Pod, PodName, PodPhase, Readiness,
-    ResourceVersion, Revision, RevisionName, RolloutReason, Timestamp, Uid, UpdateStrategy,
+    DaemonSet, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
+    RevisionName, Timestamp, Uid, UpdateStrategy,
 };
-use everynode_core::daemon_set::Inspection;
+use everynode_core::daemon_set::{GuardState, Inspection};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
 use super::timing::PodTiming;
-use super::{NodeChanges, Proposal, Wave};
+use super::{NodeChanges, Proposal};
 use crate::controller_state::ControllerState;
 use crate::snapshot::{NodeHealth, PodDetail, PodState, Snapshot};
+use waves::{FirstWrite, ReachedWave};
 
 /// The maximum number of rounds for each node. A rollout that takes more is treated as endless.
 const ROUNDS_PER_NODE_MAX: usize = 40;
@@ -49,8 +51,9 @@ pub(super) struct Simulation {
     has_priority: bool,
     /// The pod of each node at the start.
     pods_before: PodOfNode,
-    /// When the first write concerned a node.
-    first_write_at: BTreeMap<NodeName, Timestamp>,
+    first_writes: BTreeMap<NodeName, FirstWrite>,
+    /// The waves of the policy that the rollout has reached.
+    reached: Vec<ReachedWave>,
     /// When the last pod became available, or disappeared.
     settled_at: Timestamp,
 }
@@ -116,7 +119,8 @@ impl Simulation {
             waiting_for_room: BTreeMap::new(),
             has_priority: template["spec"]["priorityClassName"].is_string(),
             pods_before: PodOfNode::new(),
-            first_write_at: BTreeMap::new(),
+            first_writes: BTreeMap::new(),
+            reached: Vec::new(),
             settled_at: now,
             daemon_set,
         };
@@ -130,6 +134,7 @@ impl Simulation {
         let rounds_max = (self.nodes.len() + 25) * ROUNDS_PER_NODE_MAX;
         for _ in 0..rounds_max {
             let plan = self.plan();
+            self.note_wave();
             if plan.writes.is_empty() {
                 if self.approve_wave() {
                     continue;
@@ -142,33 +147,6 @@ impl Simulation {
                 self.execute(plan);
             }
         }
-    }
-
-    /// Approves the wave that must be approved, as a person does who is there at once. Returns
-    /// whether there is one.
-    fn approve_wave(&mut self) -> bool {
-        let Some(rollout) = &self.daemon_set.status.rollout else { return false };
-        if rollout.reason != RolloutReason::AwaitingApproval {
-            return false;
-        }
-        let target = self.revisions.values().find(|r| r.stores(&self.daemon_set.template));
-        let wave = || {
-            let record = target?.record.stored()?;
-            self.daemon_set.policy.valid()?.wave_name(&record.position)
-        };
-        let Some((wave, revision)) = wave().zip(target.and_then(Revision::hash)) else {
-            return false;
-        };
-        self.version += 1;
-        let text = format!("approve {revision} {wave} {}", self.version).into();
-        let verb = OrderVerb::Approve(wave);
-        if self.daemon_set.order.as_ref().is_some_and(|o| o.verb == verb && o.revision == revision)
-        {
-            return false;
-        }
-        self.daemon_set.order = Some(Order { verb, revision, text });
-        self.apply_daemon_set();
-        true
     }
 
     /// The pods at the end compared with those at the start.
@@ -195,20 +173,6 @@ impl Simulation {
         changes
     }
 
-    /// The nodes whose pods are replaced, by the time at which that begins.
-    pub(super) fn waves(&self, changes: &NodeChanges) -> Vec<Wave> {
-        let mut waves: BTreeMap<Timestamp, Vec<String>> = BTreeMap::new();
-        for node in &changes.replace {
-            let at = self.first_write_at.get(node.as_str()).copied().unwrap_or(self.started_at);
-            waves.entry(at).or_default().push(node.clone());
-        }
-        let after = |at: Timestamp| at.since(self.started_at).as_secs();
-        waves
-            .into_iter()
-            .map(|(at, nodes)| Wave { starts_after_seconds: after(at), nodes })
-            .collect()
-    }
-
     /// The time from the start until the last change.
     pub(super) fn duration(&self) -> Duration {
         self.settled_at.since(self.started_at)
@@ -217,6 +181,11 @@ impl Simulation {
     /// The number of nodes that should run a pod.
     pub(super) fn desired(&self) -> usize {
         self.controller.state.counts().desired
+    }
+
+    /// What the controller states of a guarded rollout at the end.
+    pub(super) fn guard_state(&self) -> Option<GuardState> {
+        self.controller.state.guard_state()
     }
 
     /// The usage of a pod of the current template.

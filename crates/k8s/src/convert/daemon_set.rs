@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, ORDER_ANNOTATION, Order,
+    DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, Labels, ORDER_ANNOTATION, Order,
     PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem, RolloutCondition,
     RolloutReason, Status, TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
 };
@@ -44,6 +44,10 @@ pub struct RawDaemonSet {
     /// `spec.selector`; `None` if it is malformed. Admission may change a pod so that it is not
     /// selected (C28).
     pub selector: Option<LabelSelector>,
+    /// `metadata.labels`, by which policies select it.
+    pub labels: Labels,
+    /// The policy in the annotation, which counts unless a policy object selects it (G4).
+    pub policy: PolicySource,
     /// `metadata.annotations`, which are copied to the revisions (C40).
     pub annotations: BTreeMap<String, String>,
     /// `spec.template`. Versions of the DaemonSet with the same template share it.
@@ -172,7 +176,7 @@ pub fn daemon_set(
             .get(TEMPLATE_GENERATION_ANNOTATION)
             .and_then(|generation| generation.parse().ok()),
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
-        policy: policy(annotations.get(POLICY_ANNOTATION), previous, &mut problems),
+        policy: policy(annotations.get(POLICY_ANNOTATION), previous),
         order: order(annotations.get(ORDER_ANNOTATION), &mut problems),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
         min_ready_seconds: clamped(spec.min_ready_seconds, 0),
@@ -188,6 +192,8 @@ pub fn daemon_set(
         uid: daemon_set.uid.clone(),
         resource_version: resource_version_text.to_owned(),
         selector: daemon_set.selector.clone(),
+        labels: labels(&wire.metadata),
+        policy: daemon_set.policy.clone(),
         annotations,
         template: raw_template,
     };
@@ -257,25 +263,22 @@ fn paused(value: Option<&String>, problems: &mut Vec<Problem>) -> bool {
 }
 
 /// The policy in the annotation. That of `previous` is reused if the annotation is the same.
-fn policy(
-    annotation: Option<&String>,
-    previous: Option<&DaemonSetObject>,
-    problems: &mut Vec<Problem>,
-) -> PolicySource {
+fn policy(annotation: Option<&String>, previous: Option<&DaemonSetObject>) -> PolicySource {
     let Some(text) = annotation else { return PolicySource::None };
     let is_same = |p: &&DaemonSetObject| p.raw.annotations.get(POLICY_ANNOTATION) == Some(text);
-    if let Some(PolicySource::Valid(known)) =
-        previous.filter(is_same).map(|previous| &previous.daemon_set.policy)
-    {
-        return PolicySource::Valid(known.clone());
+    if let Some(previous) = previous.filter(is_same) {
+        return previous.raw.policy.clone();
     }
     match rollout_policy(text) {
         Ok(policy) => PolicySource::Valid(Arc::new(policy)),
-        Err(message) => {
-            problems.push(Problem::Policy { message: message.into() });
-            PolicySource::Invalid
+        Err(errors) => {
+            PolicySource::Invalid(format!("annotation {POLICY_ANNOTATION}: {errors}").into())
         }
     }
+}
+
+fn labels(metadata: &Metadata<'_>) -> Labels {
+    metadata.labels.iter().flat_map(TextMap::iter).collect()
 }
 
 fn order(annotation: Option<&String>, problems: &mut Vec<Problem>) -> Option<Order> {
@@ -454,8 +457,9 @@ mod tests {
         assert_eq!(valid.policy.valid().map(|policy| policy.steps.len()), Some(1));
         assert!(valid.order.is_some() && valid.problems.is_empty());
         let bad = with("steps: [{}]", "abort");
-        assert_eq!((bad.policy, bad.order), (PolicySource::Invalid, None));
-        assert_eq!(bad.problems.len(), 2);
+        let why = "annotation everynode.dev/rollout-policy: steps[0].name: Required value";
+        assert_eq!((bad.policy, bad.order), (PolicySource::Invalid(why.into()), None));
+        assert_eq!(bad.problems.len(), 1);
         assert_eq!(of(|_| ()).daemon_set.policy, PolicySource::None);
     }
 

@@ -16,6 +16,8 @@ use crate::{go_json, protobuf};
 pub struct NamespaceObject {
     /// `metadata.name`.
     pub name: Namespace,
+    /// `metadata.labels`, by which policies select it (G4).
+    pub labels: Labels,
     /// The node selector in the annotation.
     pub node_selector: NamespaceNodeSelector,
 }
@@ -30,6 +32,8 @@ struct WireNamespace<'a> {
 struct WireMetadata<'a> {
     #[serde(borrow)]
     name: Text<'a>,
+    #[serde(borrow)]
+    labels: Option<TextMap<'a>>,
     #[serde(borrow)]
     annotations: Option<TextMap<'a>>,
 }
@@ -60,6 +64,7 @@ pub fn namespace_of_protobuf(
     let wire = WireMetadata {
         name: Text::of_field(&metadata.name)
             .ok_or_else(|| failed("metadata.name is missing".to_owned()))?,
+        labels: Some(metadata.labels.iter().collect()),
         annotations: Some(metadata.annotations.iter().collect()),
     };
     Ok(wire.convert(interner))
@@ -71,6 +76,7 @@ impl WireMetadata<'_> {
         let selector = annotations.get(NAMESPACE_NODE_SELECTOR_ANNOTATION).unwrap_or("");
         NamespaceObject {
             name: interner.text(&self.name).into(),
+            labels: self.labels.unwrap_or_default().labels(interner),
             node_selector: node_selector(selector).map_or_else(malformed, Into::into),
         }
     }

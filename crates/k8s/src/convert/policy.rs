@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    FailureRule, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order, OrderVerb,
-    RolloutPolicy, RolloutStep,
+    FailureRule, GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order,
+    OrderVerb, RolloutPolicy, RolloutStep,
 };
 use everynode_core::revisions::revision_hash;
 use serde_json::{Map, Value};
@@ -20,7 +20,10 @@ const HOLD_LABEL: &str = "everynode.dev/hold";
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.
-const NOT_SUPPORTED: [&str; 4] = ["maxUnavailablePer", "podsPerMinute", "windows", "checks"];
+const NOT_SUPPORTED: [&str; 3] = ["podsPerMinute", "windows", "checks"];
+/// Maximum numbers of the parts of a label selector, which the definitions of policies have, too.
+const LABELS_MAX: usize = 16;
+const VALUES_MAX: usize = 64;
 /// Maximum number of errors that are reported, and of characters of a value in one.
 const ERRORS_MAX: usize = 5;
 const VALUE_LENGTH_MAX: usize = 60;
@@ -38,9 +41,12 @@ pub fn rollout_policy(yaml: &str) -> Result<RolloutPolicy, String> {
     let value: Value = serde_saphyr::from_str_with_options(yaml, options)
         .map_err(|error| error.to_string().lines().next().unwrap_or_default().to_owned())?;
     let mut errors = Errors::default();
-    let policy = policy(&value, &mut errors);
-    errors.0.truncate(ERRORS_MAX);
-    policy.filter(|_| errors.0.is_empty()).ok_or_else(|| errors.0.join("; "))
+    let policy = Fields::of("", &value, &mut errors).and_then(|mut fields| {
+        let policy = policy(&mut fields, &mut errors);
+        fields.finish(&mut errors);
+        policy
+    });
+    errors.result(policy)
 }
 
 /// Decodes an order: `VERB HASH [WAVE] TIME`.
@@ -78,11 +84,22 @@ pub fn rollout_order_text(verb: &OrderVerb, revision: &str, time: &dyn Display) 
 
 /// What is wrong with a policy.
 #[derive(Default)]
-struct Errors(Vec<String>);
+pub(super) struct Errors(Vec<String>);
 
 impl Errors {
+    /// The policy, if nothing is wrong with it.
+    pub(super) fn result(mut self, policy: Option<RolloutPolicy>) -> Result<RolloutPolicy, String> {
+        self.0.truncate(ERRORS_MAX);
+        policy.filter(|_| self.0.is_empty()).ok_or_else(|| self.0.join("; "))
+    }
+
+    /// A value that is missing.
+    pub(super) fn required(&mut self, path: &str) {
+        self.0.push(format!("{path}: Required value"));
+    }
+
     /// A value that is not allowed, as Kubernetes words it.
-    fn invalid(&mut self, path: &str, value: &Value, why: &str) {
+    pub(super) fn invalid(&mut self, path: &str, value: &Value, why: &str) {
         let mut text = value.to_string();
         if let Some((at, _)) = text.char_indices().nth(VALUE_LENGTH_MAX) {
             text.truncate(at);
@@ -98,25 +115,30 @@ impl Errors {
 }
 
 /// The fields of an object, of which each is read once.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     path: String,
     fields: &'a Map<String, Value>,
     known: BTreeSet<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    fn of(path: &str, value: &'a Value, errors: &mut Errors) -> Option<Self> {
+    pub(super) fn of(path: &str, value: &'a Value, errors: &mut Errors) -> Option<Self> {
         let fields = errors.checked(path, value, value.as_object().ok_or("must be an object"))?;
         Some(Self { path: path.to_owned(), fields, known: BTreeSet::new() })
     }
 
-    fn path(&self, key: &str) -> String {
+    pub(super) fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    fn take(&mut self, key: &'static str) -> Option<&'a Value> {
+    pub(super) fn take(&mut self, key: &'static str) -> Option<&'a Value> {
         self.known.insert(key);
         self.fields.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Whether the field is set.
+    pub(super) fn has(&mut self, key: &'static str) -> bool {
+        self.take(key).is_some()
     }
 
     /// The field, decoded, or the default.
@@ -141,19 +163,29 @@ impl<'a> Fields<'a> {
         default: LabelSelector,
         errors: &mut Errors,
     ) -> LabelSelector {
-        let Some(value) = self.take(key) else { return default };
+        self.optional_selector(key, errors).unwrap_or(default)
+    }
+
+    /// The label selector, if there is a valid one.
+    pub(super) fn optional_selector(
+        &mut self,
+        key: &'static str,
+        errors: &mut Errors,
+    ) -> Option<LabelSelector> {
+        let value = self.take(key)?;
         let path = self.path(key);
         let known = ["matchLabels", "matchExpressions"];
         let others = value.as_object().into_iter().flatten();
         for (key, _) in others.filter(|(key, _)| !known.contains(&key.as_str())) {
             errors.0.push(format!("{path}.{key}: unknown field"));
         }
-        let selector = label_selector(Some(value));
-        selector.map_err(|why| errors.invalid(&path, value, &why)).unwrap_or(default)
+        let selector =
+            label_selector(Some(value)).and_then(|found| is_small(value, &found).map(|()| found));
+        selector.map_err(|why| errors.invalid(&path, value, &why)).ok()
     }
 
     /// Reports the fields that nothing has read.
-    fn finish(self, errors: &mut Errors) {
+    pub(super) fn finish(self, errors: &mut Errors) {
         for key in self.fields.keys().filter(|key| !self.known.contains(key.as_str())) {
             let path = self.path(key);
             errors.0.push(if NOT_SUPPORTED.contains(&key.as_str()) {
@@ -165,40 +197,51 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn policy(value: &Value, errors: &mut Errors) -> Option<RolloutPolicy> {
-    let mut fields = Fields::of("", value, errors)?;
+/// Decodes the fields that all forms of a policy have.
+pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<RolloutPolicy> {
     let steps_value = fields.take("steps");
     let none = Vec::new();
     let list = steps_value.map_or(Ok(&none), |steps| steps.as_array().ok_or("must be a list"));
-    let list = errors.checked("steps", steps_value.unwrap_or(&Value::Null), list)?;
+    let path = fields.path("steps");
+    let list = errors.checked(&path, steps_value.unwrap_or(&Value::Null), list)?;
     if list.len() > STEPS_MAX {
-        errors.0.push(format!("steps: Too many: {}: must have at most {STEPS_MAX}", list.len()));
+        errors.0.push(format!("{path}: Too many: {}: must have at most {STEPS_MAX}", list.len()));
     }
     let mut names = BTreeSet::new();
     let mut steps = Vec::new();
     for (index, value) in list.iter().enumerate() {
-        let Some(step) = step(&format!("steps[{index}]"), value, errors) else { continue };
+        let path = format!("{path}[{index}]");
+        let Some(step) = step(&path, value, errors) else { continue };
         if !names.insert(step.name.clone()) {
-            errors.0.push(format!("steps[{index}].name: Duplicate value: {:?}", step.name));
+            errors.0.push(format!("{path}.name: Duplicate value: {:?}", step.name));
         }
         steps.push(step);
     }
-    let max_unavailable =
-        fields.read("maxUnavailable", None, errors, |value| match int_or_percent(value)? {
-            IntOrPercent::Int(0) | IntOrPercent::Percent(0) => Err("must be greater than 0"),
-            max => Ok(Some(max)),
-        });
+    let max_unavailable = fields.read("maxUnavailable", None, errors, positive);
     let exists = LabelRequirement { key: HOLD_LABEL.into(), operator: LabelOperator::Exists };
-    let policy = RolloutPolicy {
+    Some(RolloutPolicy {
         paused: fields.bool("paused", errors),
         steps,
         steps_hash: steps_hash(list),
         max_unavailable,
-        failure: failure(&mut fields, errors),
+        max_unavailable_per: group_limit(fields, errors),
+        failure: failure(fields, errors),
         hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
-    };
+    })
+}
+
+fn group_limit(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<GroupLimit> {
+    let path = fields.path("maxUnavailablePer");
+    let mut fields = Fields::of(&path, fields.take("maxUnavailablePer")?, errors)?;
+    for key in ["label", "max"] {
+        if !fields.has(key) {
+            errors.required(&fields.path(key));
+        }
+    }
+    let label = fields.read("label", None, errors, label_key);
+    let max = fields.read("max", None, errors, positive);
     fields.finish(errors);
-    Some(policy)
+    Some(GroupLimit { label: label?, max: max? })
 }
 
 fn failure(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<FailureRule> {
@@ -233,8 +276,8 @@ fn steps_hash(steps: &[Value]) -> Arc<str> {
 
 fn step(path: &str, value: &Value, errors: &mut Errors) -> Option<RolloutStep> {
     let mut fields = Fields::of(path, value, errors)?;
-    if fields.take("name").is_none() {
-        errors.0.push(format!("{path}.name: Required value"));
+    if !fields.has("name") {
+        errors.required(&fields.path("name"));
     }
     let step = RolloutStep {
         name: fields.read("name", "".into(), errors, |value| {
@@ -245,10 +288,7 @@ fn step(path: &str, value: &Value, errors: &mut Errors) -> Option<RolloutStep> {
             )
         }),
         nodes: fields.selector("nodes", LabelSelector::default(), errors),
-        by: fields.read("by", None, errors, |value| {
-            let key = value.as_str().and_then(|key| checked_key(key).ok());
-            key.map(Some).ok_or("must be the key of a label")
-        }),
+        by: fields.read("by", None, errors, label_key),
         up_to: up_to(&mut fields, errors),
         bake: fields.read("bake", Duration::ZERO, errors, |value| {
             value.as_str().and_then(duration).ok_or("must be a duration such as 90s, 30m or 1h30m")
@@ -272,8 +312,8 @@ fn up_to(fields: &mut Fields<'_>, errors: &mut Errors) -> Vec<IntOrPercent> {
     for (index, value) in list.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let Some(size) = errors.checked(&path, value, int_or_percent(value)) else { continue };
-        if sizes.last().is_some_and(|last| !grows(*last, size)) {
-            errors.invalid(&path, value, "must be greater than the item before");
+        if sizes.iter().any(|before| !grows(*before, size)) {
+            errors.invalid(&path, value, "must be greater than the items before");
         }
         sizes.push(size);
     }
@@ -294,9 +334,11 @@ fn int_or_percent(value: &Value) -> Result<IntOrPercent, &'static str> {
     let percent = |text: &str| {
         let digits = text.strip_suffix('%')?;
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        digits.parse().ok().filter(|percent| is_number && *percent <= 100)
+        let has_leading_zero = digits.len() > 1 && digits.starts_with('0');
+        let percent = digits.parse().ok().filter(|percent| *percent <= 100)?;
+        (is_number && !has_leading_zero).then_some(percent)
     };
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+    let number = value.as_u64().and_then(|number| i32::try_from(number).ok()?.try_into().ok());
     let percentage = value.as_str().and_then(percent);
     number
         .map(IntOrPercent::Int)
@@ -304,11 +346,54 @@ fn int_or_percent(value: &Value) -> Result<IntOrPercent, &'static str> {
         .ok_or("must be a number that is not negative, or a percentage from 0% to 100%")
 }
 
-/// A duration as Kubernetes writes it, such as `1h30m`.
+fn positive(value: &Value) -> Result<Option<IntOrPercent>, &'static str> {
+    match int_or_percent(value)? {
+        IntOrPercent::Int(0) | IntOrPercent::Percent(0) => Err("must be greater than 0"),
+        max => Ok(Some(max)),
+    }
+}
+
+fn label_key(value: &Value) -> Result<Option<Arc<str>>, &'static str> {
+    let key = value.as_str().and_then(|key| checked_key(key).ok());
+    key.map(Some).ok_or("must be the key of a label")
+}
+
+/// A duration such as `1h30m`: one to four numbers of at most five digits, each with a unit, as in
+/// Kubernetes' Gateway API.
 fn duration(text: &str) -> Option<Duration> {
-    let is_go = text.bytes().all(|byte| byte.is_ascii_digit() || b".hms".contains(&byte));
-    let duration: jiff::SignedDuration = text.parse().ok().filter(|_| is_go)?;
-    Duration::try_from(duration).ok()
+    let mut rest = text;
+    let mut duration = Duration::ZERO;
+    for _ in 0..4 {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, tail) = rest.split_at(digits);
+        let number: u32 = number.parse().ok().filter(|_| digits <= 5)?;
+        let units = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+        let (tail, millis) =
+            units.iter().find_map(|(unit, millis)| Some((tail.strip_prefix(unit)?, *millis)))?;
+        duration += number * Duration::from_millis(millis);
+        rest = tail;
+        if rest.is_empty() {
+            return Some(duration);
+        }
+    }
+    None
+}
+
+/// Checks that a selector has no more parts than the definitions of policies allow.
+fn is_small(value: &Value, selector: &LabelSelector) -> Result<(), String> {
+    let labels = value["matchLabels"].as_object().map_or(0, Map::len);
+    let expressions = value["matchExpressions"].as_array().map_or(0, Vec::len);
+    let values = |requirement: &LabelRequirement| match &requirement.operator {
+        LabelOperator::In(values) | LabelOperator::NotIn(values) => values.len(),
+        LabelOperator::Exists | LabelOperator::DoesNotExist => 0,
+    };
+    if labels.max(expressions) > LABELS_MAX {
+        return Err(format!("must have at most {LABELS_MAX} labels and {LABELS_MAX} expressions"));
+    }
+    if selector.requirements.iter().any(|requirement| values(requirement) > VALUES_MAX) {
+        return Err(format!("must have at most {VALUES_MAX} values for a label"));
+    }
+    Ok(())
 }
 
 fn is_dns_label(text: &str) -> bool {
@@ -389,13 +474,19 @@ mod tests {
             ("steps: [{name: a, upTo: [-1]}]", "steps[0].upTo[0]: Invalid value: -1"),
             ("steps: [{name: a, upTo: ['101%']}]", "steps[0].upTo[0]: Invalid value: \"101%\""),
             ("steps: [{name: a, upTo: ['+5%']}]", "steps[0].upTo[0]: Invalid value: \"+5%\""),
-            ("steps: [{name: a, upTo: [2, 2]}]", "must be greater than the item before"),
+            ("steps: [{name: a, upTo: [2, 2]}]", "must be greater than the items before"),
             ("steps: [{name: a, bake: 30}]", "steps[0].bake: Invalid value: 30: must be a"),
             ("steps: [{name: a, bake: -5m}]", "steps[0].bake: Invalid value: \"-5m\""),
             ("steps: [{name: a, bake: 5 days}]", "steps[0].bake: Invalid value: \"5 days\""),
             ("steps: [{name: a, approval: yes please}]", "steps[0].approval: Invalid value:"),
             ("steps: [{name: a, checks: [b]}]", "steps[0].checks: this version"),
             ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
+            (
+                "maxUnavailablePer: {label: zone, max: 0}",
+                "maxUnavailablePer.max: Invalid value: 0: must be greater than 0",
+            ),
+            ("maxUnavailablePer: {label: a b, max: 1}", "maxUnavailablePer.label: Invalid value"),
+            ("maxUnavailablePer: {max: 1}", "maxUnavailablePer.label: Required value"),
             ("maxUnavailable: 1.5", "maxUnavailable: Invalid value: 1.5"),
             ("hold: [a]", "hold: Invalid value: [\"a\"]"),
             ("failure: 3", "failure: Invalid value: 3: must be an object"),

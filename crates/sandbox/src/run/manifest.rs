@@ -111,7 +111,8 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
     applied
 }
 
-/// The order in which Helm installs kinds: what others need comes first. Other kinds come last.
+/// The order in which Helm installs kinds: what others need comes first. Other kinds come last,
+/// except policies, which guard the first rollout of DaemonSets in the same file.
 const RANKS: &[&str] = &[
     "PriorityClass",
     "Namespace",
@@ -126,6 +127,8 @@ const RANKS: &[&str] = &[
     "PersistentVolume",
     "PersistentVolumeClaim",
     "CustomResourceDefinition",
+    "ClusterRolloutPolicy",
+    "RolloutPolicy",
     "ClusterRole",
     "ClusterRoleBinding",
     "Role",

@@ -105,38 +105,38 @@ impl Formatter {
         self.section(&["NODES", "WHAT", "WHICH"], &rows)
     }
 
+    /// The waves of the policy, or without one the nodes whose pods are replaced at the same time.
     fn waves(&self, forecast: &Forecast) -> String {
-        let waves = &forecast.waves;
-        let is_timed = forecast.duration.is_some();
-        let shown = |index: usize| {
-            waves.len() <= WAVES_MAX || index < WAVES_MAX - 2 || index + 1 == waves.len()
+        let starts = |seconds| match &forecast.duration {
+            Some(_) => (Tone::Faint, format!("+{}", age(seconds))),
+            None => (Tone::Faint, String::new()),
         };
-        let mut rows: Vec<Row> = Vec::new();
-        for (index, wave) in waves.iter().enumerate() {
-            if shown(index) {
-                let starts = if is_timed {
-                    format!("+{}", age(wave.starts_after_seconds))
-                } else {
-                    String::new()
-                };
-                rows.push(vec![
-                    (Tone::Plain, (index + 1).to_string()),
-                    (Tone::Faint, starts),
-                    (Tone::Plain, wave.nodes.len().to_string()),
-                    (Tone::Plain, self.node_names(&wave.nodes)),
-                ]);
-            } else if shown(index - 1) {
-                let left_out = waves.len() - (WAVES_MAX - 2) - 1;
-                let cells = [
-                    "...".to_owned(),
-                    String::new(),
-                    String::new(),
-                    format!("{left_out} more waves"),
-                ];
-                rows.push(cells.map(|cell| (Tone::Faint, cell)).to_vec());
-            }
+        let nodes = |nodes: &[String]| {
+            [nodes.len().to_string(), self.node_names(nodes)].map(|cell| (Tone::Plain, cell))
+        };
+        if forecast.guarded_waves.is_empty() {
+            let waves = forecast.waves.iter().enumerate();
+            let rows = waves.map(|(index, wave)| {
+                let [count, names] = nodes(&wave.nodes);
+                let number = (Tone::Plain, (index + 1).to_string());
+                vec![number, starts(wave.starts_after_seconds), count, names]
+            });
+            return self.section(&["WAVE", "STARTS", "NODES", "WHICH"], &abbreviated(rows));
         }
-        self.section(&["WAVE", "STARTS", "NODES", "WHICH"], &rows)
+        let rows = forecast.guarded_waves.iter().map(|wave| {
+            let [count, names] = nodes(&wave.nodes);
+            let name = wave.name.clone().unwrap_or_else(|| "all other nodes".to_owned());
+            let bake = match wave.bake_seconds {
+                0 => "-".to_owned(),
+                seconds => age(seconds),
+            };
+            let approval = if wave.approval { "yes" } else { "-" };
+            let [name, bake, approval] =
+                [name, bake, approval.to_owned()].map(|cell| (Tone::Plain, cell));
+            vec![name, starts(wave.starts_after_seconds), bake, approval, count, names]
+        });
+        let headings = ["WAVE", "STARTS", "BAKE", "APPROVAL", "NODES", "WHICH"];
+        self.section(&headings, &abbreviated(rows))
     }
 
     fn duration(&self, forecast: &Forecast) -> String {
@@ -176,7 +176,8 @@ impl Formatter {
                 | RiskKind::HostPortWithSurge
                 | RiskKind::AllAtOnce
                 | RiskKind::NodeNotReady
-                | RiskKind::AlreadyFailing => (Tone::Bad, "!"),
+                | RiskKind::AlreadyFailing
+                | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Approvals
                 | RiskKind::OnDelete
@@ -195,6 +196,21 @@ impl Formatter {
         }
         if text.is_empty() { text } else { format!("\n{text}") }
     }
+}
+
+/// The rows; of more than fit, the first ones and the last one.
+fn abbreviated(rows: impl ExactSizeIterator<Item = Row>) -> Vec<Row> {
+    let count = rows.len();
+    let mut rows: Vec<Row> = rows.collect();
+    if count > WAVES_MAX {
+        let mut left_out = vec![(Tone::Faint, String::new()); rows[0].len()];
+        left_out[0].1 = "...".to_owned();
+        if let Some((_, last)) = left_out.last_mut() {
+            *last = format!("{} more waves", count - (WAVES_MAX - 1));
+        }
+        rows.splice(WAVES_MAX - 2..count - 1, [left_out]);
+    }
+    rows
 }
 
 fn durations(expected: &DurationEstimate) -> String {
@@ -249,7 +265,9 @@ fn values(change: &Change) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_insight::forecast::{NodeChanges, ObservedTimings, Risk, UnfinishedNodes, Wave};
+    use everynode_insight::forecast::{
+        GuardedWave, NodeChanges, ObservedTimings, Risk, UnfinishedNodes, Wave,
+    };
     use expect_test::{expect, expect_file};
 
     fn node(number: usize) -> String {
@@ -278,6 +296,7 @@ mod tests {
                 ..NodeChanges::default()
             },
             waves: (0..20).map(wave).collect(),
+            guarded_waves: Vec::new(),
             duration: Some(DurationEstimate {
                 typical_seconds: 600,
                 worst_seconds: 1800,
@@ -317,6 +336,35 @@ mod tests {
         let layout = TextLayout { color: true, width: Some(60) };
         expect_file!["expected/a_terminal_gets_colours_and_lines_that_fit_it.txt"]
             .assert_eq(&forecast(&a_change(), layout, false).replace('\u{1b}', "^"));
+    }
+
+    /// G22: with a policy, its waves take the place of the nodes that are replaced at a time
+    #[test]
+    fn the_waves_of_a_policy_name_their_bake_time_and_approval() {
+        let wave = |name: Option<&str>, starts, bake_seconds, nodes: Vec<String>| GuardedWave {
+            name: name.map(str::to_owned),
+            starts_after_seconds: starts,
+            nodes,
+            bake_seconds,
+            approval: name == Some("canary"),
+        };
+        let guarded = Forecast {
+            guarded_waves: vec![
+                wave(Some("canary"), 0, 1800, vec![node(1)]),
+                wave(Some("zones/a:10%"), 1830, 300, (2..=4).map(node).collect()),
+                wave(None, 2300, 0, (5..=20).map(node).collect()),
+            ],
+            ..a_change()
+        };
+        let text = forecast(&guarded, TextLayout { color: false, width: None }, false);
+        let table: Vec<&str> =
+            text.lines().skip_while(|line| !line.starts_with("WAVE")).take(4).collect();
+        expect![[r#"
+            WAVE              STARTS   BAKE   APPROVAL   NODES   WHICH
+            canary            +0s      30m    yes        1       node-01
+            zones/a:10%       +30m     5m     -          3       node-02..04
+            all other nodes   +38m     -      -          16      node-05..20"#]]
+        .assert_eq(&table.join("\n"));
     }
 
     #[test]

@@ -123,7 +123,7 @@ async fn carried_out(
 ) -> anyhow::Result<Option<RolloutRecord>> {
     let deadline = Instant::now() + ACKNOWLEDGEMENT_TIMEOUT;
     loop {
-        let (_, revisions) = super::read(cluster, name).await?;
+        let revisions = super::revisions(cluster, name).await?;
         let records = revisions.into_iter().filter_map(|entry| entry.rollout);
         let mut found = records.filter(|record| record.order.as_deref() == Some(text));
         if let Some(record) = found.next() {

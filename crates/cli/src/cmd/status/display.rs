@@ -111,6 +111,9 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     if rollout.phase == Phase::Done {
         return text;
     }
+    if let Some(wave) = rollout.guard.as_ref().and_then(|guard| guard.wave.as_ref()) {
+        text += &format!("  {}\n", layout.paint(Tone::Plain, &wave.to_string()));
+    }
     let groups = rollout.groups();
     for group in groups.iter().take(REASONS_MAX) {
         let tone = if group.cause.is_failing() { Tone::Bad } else { Tone::Plain };

@@ -3,7 +3,7 @@
 use everynode_insight::overview::{
     Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
-use everynode_insight::rollout::{HeldUpNodes, Phase};
+use everynode_insight::rollout::{GuardedWave, HeldUpNodes, Phase};
 use everynode_insight::situation::Situation;
 
 use super::view::{Connection, Content, EventLine, View};
@@ -20,10 +20,11 @@ pub(crate) enum Example {
     Deleted,
     Large,
     NoNodes,
+    Guarded,
 }
 
 impl Example {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::FirstPlacement,
         Self::Rollout,
         Self::CrashLoop,
@@ -33,6 +34,7 @@ impl Example {
         Self::Deleted,
         Self::Large,
         Self::NoNodes,
+        Self::Guarded,
     ];
 }
 
@@ -61,6 +63,7 @@ pub(crate) fn view(example: Example) -> View {
             ],
             ..live(Overview { zones: Vec::new(), ..crash_loop() })
         },
+        Example::Guarded => live(guarded()),
     }
 }
 
@@ -119,6 +122,7 @@ fn done() -> Overview {
         phase: Phase::Done,
         progress: Progress { desired: 20, updated: 20, ready: 20, available: 20, done: 20 },
         waits_for: String::new(),
+        wave: None,
         revisions: vec![revision(4, "6d5f8bc9c4", 20, 20)],
         zones: zones(&[
             &[(Situation::UpToDate, 8)],
@@ -243,6 +247,36 @@ fn on_delete() -> Overview {
         held_up: vec![held_up(Situation::Outdated, why, None, named(13, 8))],
         estimate: Estimate::AwaitsDeletion,
         ..done()
+    }
+}
+
+/// The canary of a guarded rollout bakes.
+fn guarded() -> Overview {
+    Overview {
+        progress: Progress { desired: 20, updated: 2, ready: 20, available: 20, done: 2 },
+        waits_for: "the end of the bake time of wave canary".to_owned(),
+        wave: Some(GuardedWave {
+            name: Some("canary".to_owned()),
+            number: 1,
+            waves: 8,
+            nodes: 2,
+            nodes_done: 2,
+            bake_seconds_left: Some(754),
+        }),
+        revisions: vec![revision(4, "6d5f8bc9c4", 2, 2), revision(3, "58c7f9d9b6", 18, 18)],
+        zones: zones(&[
+            &[(Situation::UpToDate, 1), (Situation::Outdated, 7)],
+            &[(Situation::UpToDate, 1), (Situation::Outdated, 7)],
+            &[(Situation::Outdated, 4)],
+        ]),
+        held_up: vec![held_up(
+            Situation::Outdated,
+            "ready, older revision: its wave of the rollout is not open",
+            None,
+            named(3, 18),
+        )],
+        estimate: Estimate::Unknown,
+        ..rollout()
     }
 }
 

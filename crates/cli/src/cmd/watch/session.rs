@@ -223,7 +223,14 @@ impl Session {
 async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watcher> {
     let events =
         Selection::in_namespace(cluster.namespace()).about(ObjectKind::DaemonSet, name.as_str());
-    status::watch(cluster, name, [(ObjectKind::Event, events)]).await
+    let namespace = cluster.namespace();
+    let additional = [
+        (ObjectKind::Event, events),
+        (ObjectKind::Namespace, Selection::all().named(namespace)),
+        (ObjectKind::RolloutPolicy, Selection::in_namespace(namespace)),
+        (ObjectKind::ClusterRolloutPolicy, Selection::all()),
+    ];
+    status::watch(cluster, name, additional).await
 }
 
 fn uid(watcher: &Watcher, key: &DaemonSetKey) -> Option<Uid> {

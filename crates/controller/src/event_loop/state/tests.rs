@@ -25,6 +25,8 @@ fn state() -> LoopState {
         .into(),
         synced: watch::channel(false).0,
         queue: Queue::default(),
+        policy_queue: Queue::default(),
+        watches_namespaces: false,
         tasks: Vec::new(),
         wall_ahead_ms: 0,
     };
@@ -138,13 +140,69 @@ fn a_connection_wakes_only_daemon_sets_with_a_failure() {
     assert_eq!(state.next_deadline(), before);
 }
 
+/// G4: once a policy selects namespaces by their labels, they are watched, and nothing is planned
+/// before they are listed.
+#[test]
+fn namespaces_are_awaited_once_a_policy_needs_them() {
+    let mut state = state();
+    let selector = json!({ "matchLabels": { "team": "a" } });
+    let applied = |spec: serde_json::Value| {
+        let policy = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": spec });
+        let item = convert::policy_object(policy.to_string().as_bytes()).unwrap();
+        let change = Change::Applied { item, version: ResourceVersion(6) };
+        Event::Observed(Observation::ClusterRolloutPolicy(change))
+    };
+    let needs = applied(json!({ "daemonSets": { "selector": {} }, "namespaces": selector }));
+    let tasks = state.process([needs], Timestamp(0));
+    assert!(matches!(tasks[..], [Task::WatchPods, Task::WatchNamespaces]), "{tasks:?}");
+    assert_eq!(state.next_deadline(), None);
+    let listed = Event::Observed(Observation::Namespace(reset([])));
+    let tasks = state.process([listed], Timestamp(0));
+    assert!(matches!(tasks[..], [Task::Execute { .. }]), "{tasks:?}");
+}
+
+/// G21: the status of a policy is written a second after it has changed, and again after a failure.
+#[test]
+fn the_status_of_a_policy_is_written_soon_and_again_after_a_failure() {
+    let mut state = state();
+    let spec = json!({ "daemonSets": { "name": "none" } });
+    let policy =
+        json!({ "metadata": { "name": "p", "namespace": "ns", "uid": "p" }, "spec": spec });
+    let item = convert::policy_object(policy.to_string().as_bytes()).unwrap();
+    let change = Change::Applied { item, version: ResourceVersion(6) };
+    let observed = Event::Observed(Observation::RolloutPolicy(change));
+    let writes = |tasks: Vec<Task>| {
+        let write = |task| match task {
+            Task::WritePolicyStatus(write) => Some(write),
+            Task::Execute { .. }
+            | Task::ListOrphans(_)
+            | Task::WatchPods
+            | Task::WatchNamespaces => None,
+        };
+        tasks.into_iter().filter_map(write).collect::<Vec<_>>()
+    };
+    assert!(writes(state.process([observed], Timestamp(0))).is_empty());
+    let [write] = &writes(state.process([], Timestamp(1000)))[..] else { panic!("one write") };
+    let written =
+        |result| Event::PolicyStatusWritten { reference: write.reference.clone(), result };
+    let failed = written(Err("refused".to_owned()));
+    assert!(writes(state.process([failed], Timestamp(1000))).is_empty());
+    let due = state.next_deadline().expect("it is tried again");
+    assert_eq!(writes(state.process([], due)), std::slice::from_ref(write));
+    assert!(writes(state.process([written(Ok(()))], due)).is_empty());
+    assert!(writes(state.process([], due + Duration::from_secs(60))).is_empty());
+}
+
 /// Fails the next sync's writes with `outcome`. Returns when the DaemonSet is retried.
 fn fail_next_sync(state: &mut LoopState, outcome: &Outcome, now: Timestamp) -> Timestamp {
     let key = DaemonSetKey::new("ns", "d");
     let tasks = state.process([], now);
     let plan = tasks.into_iter().find_map(|task| match task {
         Task::Execute { plan, .. } => Some(plan),
-        Task::ListOrphans(_) | Task::WatchPods => None,
+        Task::ListOrphans(_)
+        | Task::WatchPods
+        | Task::WatchNamespaces
+        | Task::WritePolicyStatus(_) => None,
     });
     let plan = plan.expect("the plan has writes");
     let written = plan.writes.into_iter().map(|write| Event::Written {

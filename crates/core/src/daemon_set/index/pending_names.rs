@@ -35,6 +35,8 @@ struct Pending {
     is_settled: bool,
     /// Whether a pod with this name exists and stays, so that another pod needs another name.
     is_taken: bool,
+    /// Whether the pod would be the second one of its node.
+    is_surge: bool,
 }
 
 /// The pod that has a pending name.
@@ -50,8 +52,14 @@ impl PendingNames {
     pub(crate) fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
         let run = self.0.get(node).filter(|pending| pending.reserves_surge(now));
         let since = run.map_or(now, |pending| pending.since);
-        let (is_settled, is_taken) = (false, false);
-        let pending = Pending { name: name.clone(), since, last: now, is_settled, is_taken };
+        let pending = Pending {
+            name: name.clone(),
+            since,
+            last: now,
+            is_settled: false,
+            is_taken: false,
+            is_surge: false,
+        };
         self.0.insert(node.clone(), pending);
     }
 
@@ -85,6 +93,20 @@ impl PendingNames {
     pub(crate) fn name_for(&self, node: &NodeName) -> Option<&PodName> {
         let pending = self.0.get(node).filter(|pending| !pending.is_taken)?;
         Some(&pending.name)
+    }
+
+    /// Updates which of the creations would make a second pod on their node.
+    pub(crate) fn update_surges(&mut self, has_old_pod: impl Fn(&NodeName) -> bool) {
+        for (node, pending) in &mut self.0 {
+            pending.is_surge = has_old_pod(node);
+        }
+    }
+
+    /// Number of surges that are not seen yet on nodes outside these sets: they began before the
+    /// rollout was paused, or before there was a newer template.
+    pub(crate) fn surges_outside(&self, sets: [&NodeSet; 2], now: Timestamp) -> usize {
+        let surging = self.0.iter().filter(|(_, it)| it.is_surge && it.reserves_surge(now));
+        surging.filter(|(node, _)| !sets.iter().any(|set| set.contains_key(*node))).count()
     }
 
     /// The nodes of a set on which a pod may appear that counts as a surge and is not seen yet.

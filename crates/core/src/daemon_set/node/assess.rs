@@ -203,11 +203,11 @@ impl<'a> Assessor<'a> {
     /// Sets whether the new pod starts, or has failed (G15). A node whose old pod has yet to stop
     /// does not start.
     fn assess_failure(&self, slot: &Slot, pods: &ActivePods<'_>, assessment: &mut NodeAssessment) {
-        if slot.wanted != Wanted::Target || !slot.eligibility.should_run() {
+        if slot.wanted != Wanted::Target || !slot.eligibility.should_continue_running() {
             return;
         }
         assessment.starting = match pods {
-            ActivePods::Nothing => slot.pods.as_slice().is_empty(),
+            ActivePods::Nothing => slot.eligibility.should_run() && slot.pods.as_slice().is_empty(),
             ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
             ActivePods::Old(_) | ActivePods::TooMany => false,
         };
@@ -235,8 +235,10 @@ impl<'a> Assessor<'a> {
         match slot.eligibility {
             Eligibility::NoNode => true,
             Eligibility::MustNotRun => !slot.pods.as_slice().iter().any(PodView::counts),
+            // A node that goes down gets a taint which the pod may not tolerate: it counts.
             Eligibility::ContinueRunning => match pods {
-                ActivePods::Nothing | ActivePods::New(_) => true,
+                ActivePods::Nothing => true,
+                ActivePods::New(new) => self.is_available(new),
                 ActivePods::Old(_) | ActivePods::Both { .. } | ActivePods::TooMany => false,
             },
             Eligibility::Run => match pods {

@@ -12,8 +12,8 @@ pub(in crate::daemon_set) struct Slot {
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
     pub wanted: Wanted,
-    /// Whether the node's wave is open, so that the node gets the target (G1).
-    pub is_wave_open: bool,
+    /// Whether the node's wave is open.
+    pub wave: Wave,
     /// Whether the node went down before the rollout reached it: it is left alone (G13).
     pub was_down_before: bool,
     /// The last assessment, which counts and sets contain.
@@ -32,6 +32,18 @@ pub(in crate::daemon_set) enum Wanted {
     Kept,
     /// Those of the base, to which a failed rollout goes back.
     Base,
+}
+
+/// Whether a policy lets a node have the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::daemon_set) enum Wave {
+    /// It does not yet.
+    #[default]
+    Closed,
+    /// It does: the node gets the target (G1).
+    Open,
+    /// It excludes the node from rollouts, forward and back (G5).
+    Held,
 }
 
 impl Slot {

@@ -11,7 +11,7 @@ use crate::api::{
     Timestamp,
 };
 use crate::daemon_set::gate::Gate;
-use crate::daemon_set::guard::{self, GuardInput, Stage};
+use crate::daemon_set::guard::{self, GuardInput, Stage, WayBack};
 use crate::daemon_set::node::{PodView, Wanted};
 use crate::daemon_set::sync::{Draft, whole_seconds};
 use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
@@ -35,6 +35,8 @@ const UNKNOWN_RECORD_FOR: Duration = Duration::from_secs(90);
 #[derive(Debug, Default)]
 pub(super) struct Guarding {
     as_of: Option<AsOf>,
+    /// The record of the current revision.
+    record: Option<Arc<RolloutRecord>>,
     /// The record of a rollout that moves forward.
     moving: Option<Arc<RolloutRecord>>,
     /// Whether nothing but nodes and time can change the record.
@@ -72,8 +74,11 @@ struct AsOf {
 #[derive(Clone, Debug)]
 struct Bake {
     position: Position,
-    /// When the phase began.
+    /// When the phase began, by the record.
     since: Timestamp,
+    /// The same by the steady clock. A time that was ahead when the phase was first seen was
+    /// written by a clock that was wrong: then it is that moment.
+    began: Timestamp,
     end: BakeEnd,
 }
 
@@ -97,13 +102,27 @@ impl Guarding {
         self.condition.as_ref()
     }
 
-    /// When a bake time ends, or a failed rollout goes back, if that lies ahead.
-    pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let bake_ends = self.bake.as_ref().and_then(|bake| match bake.end {
+    /// The record of the current revision.
+    pub(super) const fn record(&self) -> Option<&Arc<RolloutRecord>> {
+        self.record.as_ref()
+    }
+
+    /// The record of a rollout that moves forward.
+    pub(super) fn moving(&self) -> Option<&RolloutRecord> {
+        self.moving.as_deref()
+    }
+
+    /// When the bake time of the current wave ends, by the steady clock, if that lies ahead.
+    pub(super) fn bake_ends_at(&self) -> Option<Timestamp> {
+        self.bake.as_ref().and_then(|bake| match bake.end {
             BakeEnd::At(at) => Some(at),
             BakeEnd::Over => None,
-        });
-        bake_ends.into_iter().chain(self.rollback_at).filter(|at| *at > now).min()
+        })
+    }
+
+    /// When a bake time ends, or a failed rollout goes back, if that lies ahead.
+    pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.bake_ends_at().into_iter().chain(self.rollback_at).filter(|at| *at > now).min()
     }
 
     fn is_baked(&self) -> bool {
@@ -114,6 +133,7 @@ impl Guarding {
 impl DaemonSetState {
     /// Determines which revisions govern nodes, if anything has changed of what says so.
     pub(super) fn refresh_guard(&mut self, is_target_stored: bool, now: Now, nodes: &NodeTable) {
+        self.refresh_groups(nodes);
         if !self.is_guarded() {
             self.guarding = Guarding::default();
             self.apply_gate(Gate::Open, None, nodes);
@@ -139,8 +159,9 @@ impl DaemonSetState {
             self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
         });
         let position = stage.position().cloned();
+        let record = revisions.current.and_then(|current| current.record.stored()).cloned();
         let moving = match stage {
-            Stage::Moving(_) => revisions.current.and_then(|c| c.record.stored()).cloned(),
+            Stage::Moving(_) => record.clone(),
             Stage::Unguarded
             | Stage::Paused
             | Stage::WithoutPolicy { .. }
@@ -151,6 +172,7 @@ impl DaemonSetState {
             moving.is_some() && self.guard_input(&revisions, now).awaits_nodes(&stage);
         self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
         self.guarding.moving = moving;
+        self.guarding.record = record;
         self.guarding.as_of = Some(as_of);
         self.guarding.condition_as_of = None;
         self.apply_gate(gate, position, nodes);
@@ -259,9 +281,12 @@ impl DaemonSetState {
         let is_failing = assessment.failed || fails_at.is_some_and(|at| at <= now);
         let has_failed =
             rule.is_some() && (is_failing || waves.has_failed(id) && assessment.starting);
+        let has_pod = pods.iter().any(PodView::counts);
+        let should_run = should_run();
         let status = NodeStatus {
             has_failed,
-            is_member: pods.iter().any(PodView::counts) || should_run(),
+            is_member: has_pod || should_run || slot.eligibility.should_run(),
+            is_empty: !has_pod && !should_run,
             has_target: slot.wanted == Wanted::Target
                 && pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels)),
             is_done: slot.wanted == Wanted::Target && assessment.done,
@@ -278,20 +303,23 @@ impl DaemonSetState {
         let step = waves.step(&record.position);
         let Some(step) = step.filter(|_| record.phase == RolloutPhase::Baking) else { return };
         let is_same = |bake: &Bake| bake.position == record.position && bake.since == record.since;
-        let end = known.filter(is_same).map(|bake| bake.end);
-        let end = match end.unwrap_or(BakeEnd::At(now.to_steady(record.since) + step.bake)) {
+        let mut bake = known.filter(is_same).unwrap_or_else(|| {
+            let began = now.to_steady(record.since).min(now.steady);
+            let (position, since) = (record.position.clone(), record.since);
+            Bake { position, since, began, end: BakeEnd::At(began + step.bake) }
+        });
+        bake.end = match bake.end {
             BakeEnd::Over => BakeEnd::Over,
             BakeEnd::At(at) if at > now.steady || !waves.is_complete(&record.position) => {
                 BakeEnd::At(at)
             }
             BakeEnd::At(_) => {
-                let since = self.available_since(waves, &record.position, record.since, now);
-                let at = since.max(now.to_steady(record.since)) + step.bake;
+                let available = self.available_since(waves, &record.position, record.since, now);
+                let at = available.max(bake.began) + step.bake;
                 if at <= now.steady { BakeEnd::Over } else { BakeEnd::At(at) }
             }
         };
-        let position = record.position.clone();
-        self.guarding.bake = Some(Bake { position, since: record.since, end });
+        self.guarding.bake = Some(bake);
     }
 
     /// When the last of the open nodes at a position became available, by the steady clock. Pods
@@ -329,10 +357,14 @@ impl DaemonSetState {
             _ => None,
         };
         let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
-        let has_target_pods = revisions.current_hashes().iter().any(is_live);
+        let way_back = match self.gate.base() {
+            None => WayBack::None,
+            Some(_) if revisions.current_hashes().iter().any(is_live) => WayBack::UnderWay,
+            Some(_) => WayBack::Done,
+        };
         let waves = self.waves.as_deref();
         self.guarding.condition =
-            guard::condition(&self.daemon_set, &stage, waves, waits, has_target_pods);
+            guard::condition(&self.daemon_set, &stage, waves, waits, way_back);
         self.guarding.condition_as_of = Some(is_baked);
     }
 
@@ -395,6 +427,9 @@ impl DaemonSetState {
             waves: self.waves.as_deref(),
             wall: whole_seconds(now),
             is_baked: self.guarding.is_baked(),
+            is_rolled_out: self.counts.updated == self.counts.desired
+                && self.counts.available == self.counts.desired
+                && self.counts.misscheduled == 0,
         }
     }
 }

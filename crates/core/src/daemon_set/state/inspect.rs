@@ -1,6 +1,8 @@
 //! The state of one node for reports and forecasts. No decision reads this.
 
-use crate::api::{Budget, Now, PodName, Timestamp, Uid};
+use std::sync::Arc;
+
+use crate::api::{Budget, Now, PodName, RolloutReason, Timestamp, Uid, WaveName};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 
@@ -69,6 +71,18 @@ impl DaemonSetState {
             uses_budget: self.uses_budget(&slot.assessment),
             pods: pods.collect(),
         }
+    }
+
+    /// What the condition states of a guarded or paused rollout, as of the last plan: reason and
+    /// message (G21).
+    pub const fn stated_rollout(&self) -> Option<&(RolloutReason, Arc<str>)> {
+        self.guarding.condition()
+    }
+
+    /// The wave that a guarded rollout is at, as of the last plan.
+    pub fn wave(&self) -> Option<WaveName> {
+        let policy = self.daemon_set.policy.valid()?;
+        policy.wave_name(&self.guarding.moving()?.position)
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::api::{Now, Timestamp};
-use crate::daemon_set::index::{NodeCounts, WorkSets};
-use crate::daemon_set::node::{Assessor, NodeAssessment, Slot, Wanted};
+use crate::api::{GroupLimit, Now, Timestamp};
+use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
+use crate::daemon_set::node::{Assessor, NodeAssessment, Slot, Wanted, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
@@ -46,11 +46,15 @@ impl DaemonSetState {
             let id = NodeId::from_index(index);
             work_sets.update(nodes.name(id), id, &NodeAssessment::default(), &assessment);
         }
+        let has_groups = self.groups.as_deref().is_none_or(|groups| {
+            let all = self.assess_all(now);
+            groups.equals(&Self::grouped(groups.limit().clone(), all, nodes))
+        });
         // A node whose failed pod was just deleted leaves the set with the next plan.
         work_sets.has_ended.retain(|_, id| !self.marked.contains(id));
         let mut known = self.work_sets.clone();
         known.has_ended.retain(|_, id| !self.marked.contains(id));
-        self.recount(now) == self.counts && work_sets == known
+        self.recount(now) == self.counts && work_sets == known && has_groups
     }
 
     pub(super) fn make_room(&mut self, nodes: &NodeTable) {
@@ -85,7 +89,7 @@ impl DaemonSetState {
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        let governing = self.gate.governing(pods, slot.is_wave_open, &self.labels);
+        let governing = self.gate.governing(pods, slot.wave, &self.labels);
         let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
@@ -95,18 +99,19 @@ impl DaemonSetState {
     }
 
     /// Whether the node went down before a pod of the target was created there (G13). Blame needs
-    /// touch: a node that goes down later counts.
+    /// touch: a node that goes down later counts, and so does one that goes down within the same
+    /// second, which is how exact the times are.
     fn was_down_before(&self, id: NodeId, nodes: &NodeTable) -> bool {
         let Some(since) = nodes.node(id).and_then(|node| node.not_ready_since) else {
             return false;
         };
         let mut pods = self.slots[id.index()].pods.as_slice().iter();
-        !pods.any(|pod| self.labels.is_updated(pod.labels) && pod.creation_timestamp < since)
+        !pods.any(|pod| self.labels.is_updated(pod.labels) && pod.creation_timestamp <= since)
     }
 
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
-        let is_wave_open = self.waves.as_ref().is_some_and(|waves| waves.is_open(id));
-        self.slots[id.index()].is_wave_open = is_wave_open;
+        let wave = self.waves.as_ref().map_or(Wave::Closed, |waves| waves.wave(id));
+        self.slots[id.index()].wave = wave;
         let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
         let was_down_before = self.waves.is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
@@ -133,6 +138,7 @@ impl DaemonSetState {
             self.assess_marked(now, nodes);
         }
         self.refresh_bake(now);
+        self.recount_waves();
         self.refresh_condition(now);
         self.backoff.collect(now.steady);
         debug_assert!(
@@ -211,7 +217,39 @@ impl DaemonSetState {
             self.counts.remove(&old);
             self.counts.add(&new);
             self.work_sets.update(nodes.name(id), id, &old, &new);
+            if let Some(groups) = &mut self.groups {
+                groups.update(nodes.name(id), id, &old, &new);
+            }
         }
+    }
+
+    /// Divides the nodes into the groups that the policy limits, if that is not done yet.
+    pub(super) fn refresh_groups(&mut self, nodes: &NodeTable) {
+        let policy = self.daemon_set.policy.valid();
+        let limit = policy.and_then(|policy| policy.max_unavailable_per.as_ref());
+        if limit != self.groups.as_deref().map(Groups::limit) {
+            let all = self.slots.iter().map(|slot| slot.assessment);
+            let groups = limit.map(|limit| Self::grouped(limit.clone(), all, nodes));
+            self.groups = groups.map(Box::new);
+        }
+    }
+
+    /// The groups of a limit, made from the assessments of all slots.
+    fn grouped(
+        limit: GroupLimit,
+        assessments: impl Iterator<Item = NodeAssessment>,
+        nodes: &NodeTable,
+    ) -> Groups {
+        let mut groups = Groups::new(limit);
+        let none = NodeAssessment::default();
+        for (index, assessment) in assessments.enumerate() {
+            let id = NodeId::from_index(index);
+            if let Some(node) = nodes.node(id) {
+                groups.apply_node(nodes.name(id), id, &node.labels, &none);
+            }
+            groups.update(nodes.name(id), id, &none, &assessment);
+        }
+        groups
     }
 
     /// Removes a slot with neither a node nor pods from all counts and sets at once, because

@@ -6,7 +6,7 @@
 //! creates has no pod and therefore uses the budget already.
 
 use crate::api::{Budget, RevisionHash};
-use crate::daemon_set::index::NodeSet;
+use crate::daemon_set::index::{Admitted, NodeSet};
 
 use super::SyncInput;
 use super::draft::Draft;
@@ -17,10 +17,39 @@ pub(in crate::daemon_set) fn rolling_update(
     hash: &RevisionHash,
     draft: &mut Draft,
 ) {
-    match input.daemon_set.budget(input.counts.desired) {
-        None => {}
-        Some(Budget::Surge(max_surge)) => surge(input, max_surge, hash, draft),
-        Some(Budget::Unavailable(max_unavailable)) => replace(input, max_unavailable, draft),
+    let Some(budget) = input.daemon_set.budget(input.counts.desired) else { return };
+    let admitted = input
+        .groups
+        .map(|groups| groups.admitted(input.retry_order, input.pending_names, input.now.steady));
+    let candidates = Candidates::of(input, admitted.as_ref());
+    match budget {
+        Budget::Surge(max_surge) => surge(input, &candidates, max_surge, hash, draft),
+        Budget::Unavailable(max_unavailable) => replace(input, &candidates, max_unavailable, draft),
+    }
+}
+
+/// The nodes on which the rollout may begin: all that need it, unless each group has a limit (G13).
+struct Candidates<'a> {
+    replace_now: &'a NodeSet,
+    replace: &'a NodeSet,
+    surge_now: &'a NodeSet,
+    surge: &'a NodeSet,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(input: &SyncInput<'a>, admitted: Option<&'a Admitted>) -> Self {
+        let all = input.work_sets;
+        match admitted {
+            None => Self {
+                replace_now: &all.replace_now,
+                replace: &all.replace,
+                surge_now: &all.surge_now,
+                surge: &all.surge,
+            },
+            Some(Admitted { replace_now, replace, surge_now, surge }) => {
+                Self { replace_now, replace, surge_now, surge }
+            }
+        }
     }
 }
 
@@ -28,35 +57,49 @@ pub(in crate::daemon_set) fn rolling_update(
 ///
 /// A strategy that surges gets here, too, when no node is desired and its percentage is zero (C51).
 /// No node is eligible then, so all nodes with an available old pod are in `delete_old_if_spare`.
-fn replace(input: &SyncInput<'_>, max_unavailable: usize, draft: &mut Draft) {
+fn replace(
+    input: &SyncInput<'_>,
+    candidates: &Candidates<'_>,
+    max_unavailable: usize,
+    draft: &mut Draft,
+) {
     let sets = input.work_sets;
     let beginnings = input.beginnings_left(max_unavailable);
-    let begun = delete_old(input, &sets.replace_now, beginnings, draft);
+    let begun = delete_old(input, candidates.replace_now, beginnings, draft);
     let surges = input.daemon_set.strategy().surges();
-    let nodes = if surges { &sets.delete_old_if_spare } else { &sets.replace };
+    let nodes = if surges { &sets.delete_old_if_spare } else { candidates.replace };
     let budget = max_unavailable.saturating_sub(input.counts.uses_unavailable);
     delete_old(input, nodes, budget.min(beginnings - begun), draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
-fn surge(input: &SyncInput<'_>, max_surge: usize, hash: &RevisionHash, draft: &mut Draft) {
+fn surge(
+    input: &SyncInput<'_>,
+    candidates: &Candidates<'_>,
+    max_surge: usize,
+    hash: &RevisionHash,
+    draft: &mut Draft,
+) {
     let sets = input.work_sets;
     delete_old(input, &sets.delete_old, usize::MAX, draft);
-    delete_old(input, &sets.replace_now, usize::MAX, draft);
+    delete_old(input, candidates.replace_now, usize::MAX, draft);
     let spare = input.counts.serves.saturating_sub(input.counts.desired);
     delete_old(input, &sets.delete_old_if_spare, spare, draft);
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
     let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);
     let budget = max_surge.saturating_sub(input.counts.uses_surge);
-    let budget = budget.saturating_sub(reserved(&sets.surge_now).len());
-    let again = reserved(&sets.surge);
-    let others = input.retry_order.sorted(&sets.surge);
+    let outside = input
+        .pending_names
+        .surges_outside([candidates.surge, candidates.surge_now], input.now.steady);
+    let budget = budget.saturating_sub(reserved(candidates.surge_now).len() + outside);
+    let again = reserved(candidates.surge);
+    let others = input.retry_order.sorted(candidates.surge);
     let others = others.filter(|(name, _)| !again.contains_key(*name));
     let others = others.take(budget.saturating_sub(again.len()));
     let again = again.iter().take(budget).map(|(name, id)| (name, *id));
-    let beginnings = input.beginnings_left(max_surge);
-    let at_once = input.retry_order.sorted(&sets.surge_now).take(beginnings);
+    let beginnings = input.beginnings_left(max_surge).saturating_sub(outside);
+    let at_once = input.retry_order.sorted(candidates.surge_now).take(beginnings);
     for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
         if draft.creations_left() == 0 {
             break;

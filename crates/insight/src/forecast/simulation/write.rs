@@ -1,8 +1,8 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
 use everynode_core::api::{
-    HASH_LABEL, Labels, NodeName, Pod, PodName, PodPhase, Readiness, RecordState, ResourceVersion,
-    Revision, TEMPLATE_GENERATION_LABEL, Uid,
+    HASH_LABEL, Labels, Pod, PodName, PodPhase, Readiness, RecordState, ResourceVersion, Revision,
+    TEMPLATE_GENERATION_LABEL, Uid,
 };
 use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
 
@@ -161,11 +161,6 @@ impl Simulation {
         reference.node.iter().for_each(|node| self.note_write(node));
         self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
         self.written(pod.uid)
-    }
-
-    /// Records the time of the first write that concerns the node.
-    fn note_write(&mut self, node: &NodeName) {
-        self.first_write_at.entry(node.clone()).or_insert(self.now);
     }
 }
 

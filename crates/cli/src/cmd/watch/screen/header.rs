@@ -1,7 +1,7 @@
 //! The first lines of the screen: title, progress, and the estimate of the end.
 
 use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
-use everynode_insight::rollout::Phase;
+use everynode_insight::rollout::{GuardedWave, Phase};
 use ratatui::text::{Line, Span};
 
 use super::palette::Palette;
@@ -21,6 +21,7 @@ pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'st
             lines.push(bar(overview.progress, width, palette));
             lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
             lines.push(state(overview, palette));
+            lines.extend(overview.wave.as_ref().map(|wave| self::wave(wave, palette)));
         }
     }
     lines
@@ -70,6 +71,15 @@ fn counts(progress: Progress) -> String {
     let Progress { desired, updated, available, done, .. } = progress;
     let nodes = if desired == 1 { "node" } else { "nodes" };
     format!("{done} of {desired} {nodes} done: {updated} updated, {available} available")
+}
+
+/// The wave of a guarded rollout, with the rest of its bake time.
+fn wave(wave: &GuardedWave, palette: Palette) -> Line<'static> {
+    let bakes = match wave.bake_seconds_left {
+        None => String::new(),
+        Some(seconds) => format!(" · bakes for {}", age(seconds)),
+    };
+    palette.span(Tone::Plain, format!("{wave}{bakes}")).into()
 }
 
 fn state(overview: &Overview, palette: Palette) -> Line<'static> {

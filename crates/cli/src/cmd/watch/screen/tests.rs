@@ -81,6 +81,12 @@ fn five_thousand_nodes_in_forty_zones() {
     check(Example::Large, expect_file!["tests/large.txt"]);
 }
 
+/// G22: the wave, and what it waits for
+#[test]
+fn a_guarded_rollout_whose_canary_bakes() {
+    check(Example::Guarded, expect_file!["tests/guarded.txt"]);
+}
+
 #[test]
 fn without_the_right_to_read_nodes() {
     check(Example::NoNodes, expect_file!["tests/no_nodes.txt"]);

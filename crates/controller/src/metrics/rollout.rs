@@ -1,0 +1,215 @@
+//! Metrics of guarded and paused rollouts: one set of gauges for each DaemonSet that has a policy,
+//! a pause or a record, and none for the others (G21).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use everynode_core::api::{DaemonSetKey, RolloutPhase, RolloutReason};
+use everynode_core::daemon_set::GuardState;
+use everynode_core::plan::Transition;
+
+use super::labels::{DaemonSetLabels, ReasonLabels};
+use super::register;
+
+/// The `everynode_rollout_*` metrics.
+#[derive(Debug, Default)]
+pub(super) struct RolloutMetrics {
+    info: Family<InfoLabels, Gauge>,
+    phase_start: Family<DaemonSetLabels, Gauge>,
+    failed_nodes: Family<DaemonSetLabels, Gauge>,
+    waves: Family<DaemonSetLabels, Gauge>,
+    waves_done: Family<DaemonSetLabels, Gauge>,
+    transitions: Family<ReasonLabels, Counter>,
+    /// The DaemonSets that have gauges, with the reason that is exported.
+    exported: Mutex<BTreeMap<DaemonSetKey, RolloutReason>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InfoLabels {
+    namespace: String,
+    daemonset: String,
+    reason: &'static str,
+}
+
+impl InfoLabels {
+    fn new(key: &DaemonSetKey, reason: RolloutReason) -> Self {
+        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::of(key);
+        Self { namespace, daemonset, reason: reason.as_str() }
+    }
+}
+
+impl RolloutMetrics {
+    /// Registers all of them; `r` has their prefix.
+    pub(super) fn new(r: &mut Registry) -> Self {
+        let metrics = Self::default();
+        register(
+            r,
+            "info",
+            "1 for each guarded or paused rollout, by the reason of its condition Progressing",
+            metrics.info.clone(),
+        );
+        for (name, help, family) in [
+            (
+                "phase_start_timestamp_seconds",
+                "When the phase of a guarded rollout began, as its record states it",
+                &metrics.phase_start,
+            ),
+            ("failed_nodes", "Nodes on which a guarded rollout has failed", &metrics.failed_nodes),
+            ("waves", "Waves of a guarded rollout; all other nodes are the last", &metrics.waves),
+            ("waves_done", "Waves of a guarded rollout that are complete", &metrics.waves_done),
+        ] {
+            register(r, name, help, family.clone());
+        }
+        register(
+            r,
+            "transitions",
+            "Transitions of guarded rollouts, by the reason of their event",
+            metrics.transitions.clone(),
+        );
+        metrics
+    }
+
+    /// Counts a transition.
+    pub(super) fn count(&self, transition: &Transition) {
+        let reason = transition.reason();
+        self.transitions.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// Sets the gauges of a DaemonSet, or removes them if its rollout is neither guarded nor
+    /// paused.
+    pub(super) fn set(&self, key: &DaemonSetKey, state: Option<&GuardState>) {
+        let mut exported = self.exported();
+        let old = match state {
+            Some(state) => exported.insert(key.clone(), state.reason),
+            None => exported.remove(key),
+        };
+        let reason = state.map(|state| state.reason);
+        if let Some(old) = old.filter(|old| reason != Some(*old)) {
+            self.info.remove(&InfoLabels::new(key, old));
+        }
+        if let Some(reason) = reason {
+            self.info.get_or_create(&InfoLabels::new(key, reason)).set(1);
+        }
+        if reason.is_none() && old.is_none() {
+            return;
+        }
+        for (family, value) in self.values(state) {
+            match value {
+                Some(value) => {
+                    family.get_or_create(&DaemonSetLabels::of(key)).set(value);
+                }
+                None => {
+                    family.remove(&DaemonSetLabels::of(key));
+                }
+            }
+        }
+    }
+
+    fn values(
+        &self,
+        state: Option<&GuardState>,
+    ) -> [(&Family<DaemonSetLabels, Gauge>, Option<i64>); 4] {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let record = state.and_then(|state| state.record.as_deref());
+        let wave = state.and_then(|state| state.wave.as_ref());
+        // After the last wave there is no other one that would end it.
+        let done = wave.zip(record).map(|(wave, record)| {
+            let is_complete = record.phase == RolloutPhase::Complete;
+            if is_complete { wave.waves } else { wave.waves_before }
+        });
+        [
+            (&self.phase_start, record.map(|record| record.since.as_millis().div_euclid(1000))),
+            (&self.failed_nodes, state.map(|state| number(state.failed_nodes))),
+            (&self.waves, wave.map(|wave| number(wave.waves))),
+            (&self.waves_done, done.map(number)),
+        ]
+    }
+
+    fn exported(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, RolloutReason>> {
+        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use everynode_core::api::{Position, RolloutRecord, Timestamp};
+    use everynode_core::daemon_set::WaveState;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    fn state(reason: RolloutReason, phase: RolloutPhase) -> GuardState {
+        let since = Timestamp::from_seconds(1_700_000_000);
+        GuardState {
+            reason,
+            message: "".into(),
+            record: Some(Arc::new(RolloutRecord {
+                phase,
+                position: Position::AllNodes,
+                began: since,
+                since,
+                approvals: Vec::new(),
+                steps_hash: "".into(),
+                order: None,
+                reason: None,
+            })),
+            failed_nodes: 2,
+            wave: Some(WaveState {
+                name: None,
+                waves_before: 3,
+                waves: 4,
+                nodes: 10,
+                nodes_done: 4,
+                bake_ends_at: None,
+            }),
+        }
+    }
+
+    /// The samples of rollouts in the exposition.
+    fn samples(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.text().unwrap();
+        let samples = text.lines().filter(|line| line.starts_with("everynode_rollout_"));
+        samples.map(str::to_owned).collect()
+    }
+
+    /// G21: a DaemonSet has one phase at a time, and no series are left when nothing guards it any
+    /// more.
+    #[test]
+    fn a_guarded_rollout_has_gauges_until_nothing_guards_it() {
+        let metrics = Metrics::new();
+        let key = DaemonSetKey::new("kube-system", "agent");
+        metrics.set_rollout(&key, None);
+        assert_eq!(samples(&metrics), Vec::<String>::new());
+        metrics.set_rollout(&key, Some(&state(RolloutReason::Updating, RolloutPhase::Updating)));
+        let of = r#"namespace="kube-system",daemonset="agent""#;
+        let expected = [
+            format!("everynode_rollout_info{{{of},reason=\"Updating\"}} 1"),
+            format!("everynode_rollout_phase_start_timestamp_seconds{{{of}}} 1700000000"),
+            format!("everynode_rollout_failed_nodes{{{of}}} 2"),
+            format!("everynode_rollout_waves{{{of}}} 4"),
+            format!("everynode_rollout_waves_done{{{of}}} 3"),
+        ];
+        assert_eq!(samples(&metrics), expected);
+        metrics.set_rollout(&key, Some(&state(RolloutReason::Complete, RolloutPhase::Complete)));
+        let complete = samples(&metrics);
+        assert!(complete[0].ends_with("reason=\"Complete\"} 1"), "{complete:?}");
+        assert!(complete[4].ends_with(" 4") && complete.len() == 5, "{complete:?}");
+        let unknown = GuardState {
+            record: None,
+            wave: None,
+            ..state(RolloutReason::Paused, RolloutPhase::Updating)
+        };
+        metrics.set_rollout(&key, Some(&unknown));
+        assert_eq!(samples(&metrics).len(), 2);
+        metrics.remove_daemon_set(&key);
+        assert_eq!(samples(&metrics), Vec::<String>::new());
+    }
+}

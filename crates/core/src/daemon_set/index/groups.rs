@@ -1,0 +1,145 @@
+//! Counts and sets for each group of nodes that have the same value of a label, for a policy that
+//! limits each of them (G13).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::api::{GroupLimit, GroupValue, Labels, NodeName, Timestamp};
+use crate::daemon_set::node::NodeAssessment;
+use crate::node_table::NodeId;
+
+use super::counts::NodeCounts;
+use super::pending_names::PendingNames;
+use super::retry_order::RetryOrder;
+use super::work_sets::{NodeSet, WorkSets};
+
+/// The groups of a limit, updated by the difference of two assessments of a node.
+#[derive(Debug)]
+pub(in crate::daemon_set) struct Groups {
+    limit: GroupLimit,
+    groups: BTreeMap<GroupValue, Group>,
+    /// The group of each node, by its number.
+    nodes: Vec<GroupValue>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Group {
+    counts: NodeCounts,
+    work_sets: WorkSets,
+}
+
+/// The nodes that may be begun now, so that no group exceeds its limit. Each set replaces the one
+/// of [`WorkSets`] with the same name.
+#[derive(Debug, Default)]
+pub(in crate::daemon_set) struct Admitted {
+    pub replace_now: NodeSet,
+    pub replace: NodeSet,
+    pub surge_now: NodeSet,
+    pub surge: NodeSet,
+}
+
+impl Groups {
+    /// Groups without nodes.
+    pub(crate) fn new(limit: GroupLimit) -> Self {
+        Self { limit, groups: BTreeMap::new(), nodes: Vec::new() }
+    }
+
+    /// The limit of each group.
+    pub(crate) const fn limit(&self) -> &GroupLimit {
+        &self.limit
+    }
+
+    /// Applies the labels of a node that is assessed as `assessment`.
+    pub(crate) fn apply_node(
+        &mut self,
+        name: &NodeName,
+        id: NodeId,
+        labels: &Labels,
+        assessment: &NodeAssessment,
+    ) {
+        let value = group_value(&self.limit.label, labels);
+        let known = self.nodes.get(id.index());
+        if known.unwrap_or(&GroupValue::Unlabelled) == &value {
+            return;
+        }
+        let none = NodeAssessment::default();
+        self.update(name, id, assessment, &none);
+        if self.nodes.len() <= id.index() {
+            self.nodes.resize(id.index() + 1, GroupValue::Unlabelled);
+        }
+        self.nodes[id.index()] = value;
+        self.update(name, id, &none, assessment);
+    }
+
+    /// Applies the change of a node's assessment from `old` to `new`.
+    pub(crate) fn update(
+        &mut self,
+        name: &NodeName,
+        id: NodeId,
+        old: &NodeAssessment,
+        new: &NodeAssessment,
+    ) {
+        let (old, new) = (&relevant(old), &relevant(new));
+        if old == new {
+            return;
+        }
+        let value = self.nodes.get(id.index()).unwrap_or(&GroupValue::Unlabelled);
+        if !self.groups.contains_key(value) {
+            self.groups.insert(value.clone(), Group::default());
+        }
+        let Some(group) = self.groups.get_mut(value) else { return };
+        group.counts.remove(old);
+        group.counts.add(new);
+        group.work_sets.update(name, id, old, new);
+        if *group == Group::default() {
+            let value = value.clone();
+            self.groups.remove(&value);
+        }
+    }
+
+    /// Whether the other groups have the same nodes.
+    pub(crate) fn equals(&self, other: &Self) -> bool {
+        self.groups == other.groups
+    }
+
+    /// The nodes that may be begun within the limit of each group, in the order in which they are
+    /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
+    pub(crate) fn admitted(
+        &self,
+        retry_order: &RetryOrder,
+        pending_names: &PendingNames,
+        now: Timestamp,
+    ) -> Admitted {
+        let mut admitted = Admitted::default();
+        for group in self.groups.values() {
+            let (counts, sets) = (&group.counts, &group.work_sets);
+            let max = self.limit.max.of(counts.desired);
+            let mut room = max.saturating_sub(counts.in_flight);
+            let admit = |set: &NodeSet, room: usize, admitted: &mut NodeSet| {
+                let reserved = pending_names.nodes_reserving_surge(set, now);
+                let others = retry_order.sorted(set).map(|(name, id)| (name.clone(), id));
+                let others = others.filter(|(name, _)| !reserved.contains_key(name));
+                let first = reserved.clone().into_iter().chain(others).take(room);
+                let before = admitted.len();
+                admitted.extend(first);
+                admitted.len() - before
+            };
+            room -= admit(&sets.replace_now, room, &mut admitted.replace_now);
+            let unused = max.saturating_sub(counts.uses_unavailable);
+            room -= admit(&sets.replace, room.min(unused), &mut admitted.replace);
+            room -= admit(&sets.surge_now, room, &mut admitted.surge_now);
+            admit(&sets.surge, room, &mut admitted.surge);
+        }
+        admitted
+    }
+}
+
+/// The parts of an assessment that a limit needs.
+fn relevant(of: &NodeAssessment) -> NodeAssessment {
+    let &NodeAssessment { desired, uses_unavailable, in_flight, step, .. } = of;
+    NodeAssessment { desired, uses_unavailable, in_flight, step, ..NodeAssessment::default() }
+}
+
+fn group_value(label: &Arc<str>, labels: &Labels) -> GroupValue {
+    labels.get(label).map_or(GroupValue::Unlabelled, |value| GroupValue::Value(value.clone()))
+}

@@ -1,0 +1,150 @@
+//! How many waves a rollout has, and how far it is. For people: nothing is decided by it.
+
+use crate::api::{Position, WavePosition};
+
+use super::{NodeWaves, Waves};
+
+/// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::daemon_set) struct WaveCount {
+    /// The waves before the position.
+    pub done: usize,
+    pub total: usize,
+}
+
+impl Waves {
+    /// The waves at a position, as [`recount`](Self::recount) has counted them.
+    pub(in crate::daemon_set) fn counted(&self, position: &Position) -> Option<WaveCount> {
+        self.count.as_ref().filter(|(of, _)| of == position).map(|(_, count)| *count)
+    }
+
+    /// Counts the waves at a position, unless that is known. It visits all groups and nodes.
+    pub(in crate::daemon_set) fn recount(&mut self, position: &Position) {
+        if self.counted(position).is_none() {
+            self.count = Some((position.clone(), self.count_at(position)));
+        }
+    }
+
+    fn count_at(&self, position: &Position) -> WaveCount {
+        let waves_of_step = |index: usize| {
+            // A step without nodes still bakes and awaits its approval.
+            self.groups_of_step(index).count().max(1) * self.policy.steps[index].up_to.len()
+        };
+        let steps = 0..self.policy.steps.len();
+        let of_steps: usize = steps.clone().map(waves_of_step).sum();
+        let done = match position {
+            Position::AllNodes => of_steps,
+            Position::Wave(WavePosition { step, group, size }) => {
+                let of_groups = self.groups_of_step(*step).filter(|value| *value < group).count();
+                let sizes = self.policy.steps.get(*step).map_or(0, |step| step.up_to.len());
+                let before: usize = steps.take(*step).map(waves_of_step).sum();
+                before + of_groups * sizes + size
+            }
+        };
+        let total = of_steps + usize::from(of_steps == 0 || self.has_other_nodes());
+        WaveCount { done: done.min(total - 1), total }
+    }
+
+    /// Whether nodes are left after the last step.
+    fn has_other_nodes(&self) -> bool {
+        let mut is_whole = vec![false; self.groups.len()];
+        for ((step, _), number) in &self.numbers {
+            let members = self.groups[*number].members;
+            let last = self.policy.steps[*step].up_to.last();
+            is_whole[*number] = last.is_some_and(|size| size.of(members) >= members);
+        }
+        let is_other = |node: &NodeWaves| node.groups.iter().all(|number| !is_whole[*number]);
+        self.nodes.iter().any(|node| node.counts() && is_other(node))
+    }
+
+    /// How many nodes the wave at a position has, and how many of these are done.
+    pub(in crate::daemon_set) fn nodes_at(&self, position: &Position) -> (usize, usize) {
+        let group = self.group(position);
+        match position {
+            Position::AllNodes => (group.members, group.done),
+            Position::Wave(wave) => {
+                let size = self.size_at(position, wave.step, &wave.group, group.members);
+                (size.max(group.open), group.done)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::NodeStatus;
+    use super::*;
+    use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep};
+    use crate::node_table::NodeId;
+
+    fn step(by: Option<&str>, up_to: &[u32]) -> RolloutStep {
+        RolloutStep {
+            name: "step".into(),
+            nodes: LabelSelector::default(),
+            by: by.map(Into::into),
+            up_to: up_to.iter().map(|nodes| IntOrPercent::Int(*nodes)).collect(),
+            bake: Duration::ZERO,
+            approval: false,
+        }
+    }
+
+    fn waves(steps: Vec<RolloutStep>) -> Waves {
+        let policy = RolloutPolicy { steps, ..RolloutPolicy::default() };
+        Waves::new(Arc::new(policy), "t".into())
+    }
+
+    fn add(waves: &mut Waves, index: usize, zone: Option<&str>) {
+        let id = NodeId::from_index(index);
+        let labels: Labels = zone.map(|zone| ("zone", zone)).into_iter().collect();
+        waves.apply_node(id, Some(&labels));
+        waves.apply_status(id, NodeStatus { is_member: true, ..NodeStatus::default() });
+    }
+
+    /// The number before each position, from the first one on, and the total.
+    fn numbers(waves: &mut Waves) -> (Vec<usize>, usize) {
+        let mut position = waves.first();
+        let mut before = Vec::new();
+        loop {
+            waves.recount(&position);
+            let count = waves.counted(&position).expect("it was counted");
+            before.push(count.done);
+            if position == Position::AllNodes {
+                return (before, count.total);
+            }
+            position = waves.after(&position);
+        }
+    }
+
+    /// G22: each wave has its number, also in steps by zone and in steps without a node
+    #[test]
+    fn waves_are_numbered_in_their_order() {
+        let mut waves = waves(vec![step(None, &[1]), step(Some("zone"), &[1, 2])]);
+        assert_eq!(numbers(&mut waves), (vec![0, 1, 2, 2], 3), "without nodes");
+        for (index, zone) in [Some("a"), Some("b"), Some("b"), None].into_iter().enumerate() {
+            add(&mut waves, index, zone);
+        }
+        assert_eq!(numbers(&mut waves), (vec![0, 1, 2, 3, 4, 5, 6, 6], 7), "no other nodes");
+        for index in 4..6 {
+            add(&mut waves, index, None);
+        }
+        assert_eq!(numbers(&mut waves), ((0..8).collect(), 8), "one is left of those without");
+    }
+
+    /// G22: the first node of a zone adds the waves of that zone, and the last one removes them
+    #[test]
+    fn a_zone_that_comes_or_goes_changes_the_number_of_waves() {
+        let mut waves = waves(vec![step(Some("zone"), &[1])]);
+        add(&mut waves, 0, Some("a"));
+        assert_eq!(numbers(&mut waves).1, 1);
+        add(&mut waves, 1, Some("a"));
+        assert_eq!(numbers(&mut waves).1, 2);
+        add(&mut waves, 2, Some("b"));
+        assert_eq!(waves.counted(&Position::AllNodes), None);
+        assert_eq!(numbers(&mut waves).1, 3);
+        waves.apply_node(NodeId::from_index(2), None);
+        assert_eq!(numbers(&mut waves).1, 2);
+    }
+}

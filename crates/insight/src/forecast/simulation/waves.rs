@@ -1,0 +1,118 @@
+//! The waves of a simulated rollout: which ones it reaches, when, and on which nodes it begins in
+//! each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everynode_core::api::{
+    NodeName, Order, OrderVerb, Position, Revision, RolloutReason, Timestamp,
+};
+
+use super::Simulation;
+use crate::forecast::{GuardedWave, NodeChanges, Wave};
+
+/// A wave of the policy that the rollout has reached.
+pub(super) struct ReachedWave {
+    position: Position,
+    at: Timestamp,
+}
+
+/// When the first write concerned a node.
+#[derive(Clone, Copy)]
+pub(super) struct FirstWrite {
+    at: Timestamp,
+    /// The index of the wave of the policy, if one is reached.
+    wave: Option<usize>,
+}
+
+impl Simulation {
+    /// Records the wave that the rollout is at.
+    pub(super) fn note_wave(&mut self) {
+        let Some(record) = self.controller.state.guard_state().and_then(|state| state.record)
+        else {
+            return;
+        };
+        let is_noted =
+            self.reached.last().is_some_and(|reached| reached.position == record.position);
+        if record.phase.is_under_way() && !is_noted {
+            let position = record.position.clone();
+            self.reached.push(ReachedWave { position, at: self.now });
+        }
+    }
+
+    /// Records the time of the first write that concerns the node.
+    pub(super) fn note_write(&mut self, node: &NodeName) {
+        let first = FirstWrite { at: self.now, wave: self.reached.len().checked_sub(1) };
+        self.first_writes.entry(node.clone()).or_insert(first);
+    }
+
+    /// Approves the wave that must be approved, as a person does who is there at once. Returns
+    /// whether there is one.
+    pub(super) fn approve_wave(&mut self) -> bool {
+        let Some(rollout) = &self.daemon_set.status.rollout else { return false };
+        if rollout.reason != RolloutReason::AwaitingApproval {
+            return false;
+        }
+        let target = self.revisions.values().find(|r| r.stores(&self.daemon_set.template));
+        let wave = || {
+            let record = target?.record.stored()?;
+            self.daemon_set.policy.valid()?.wave_name(&record.position)
+        };
+        let Some((wave, revision)) = wave().zip(target.and_then(Revision::hash)) else {
+            return false;
+        };
+        self.version += 1;
+        let text = format!("approve {revision} {wave} {}", self.version).into();
+        let verb = OrderVerb::Approve(wave);
+        if self.daemon_set.order.as_ref().is_some_and(|o| o.verb == verb && o.revision == revision)
+        {
+            return false;
+        }
+        self.daemon_set.order = Some(Order { verb, revision, text });
+        self.apply_daemon_set();
+        true
+    }
+
+    /// The nodes whose pods are replaced, by the time at which that begins.
+    pub(in crate::forecast) fn waves(&self, changes: &NodeChanges) -> Vec<Wave> {
+        let mut waves: BTreeMap<Timestamp, Vec<String>> = BTreeMap::new();
+        for node in &changes.replace {
+            let first = self.first_writes.get(node.as_str());
+            let at = first.map_or(self.started_at, |first| first.at);
+            waves.entry(at).or_default().push(node.clone());
+        }
+        waves
+            .into_iter()
+            .map(|(at, nodes)| Wave { starts_after_seconds: self.seconds_until(at), nodes })
+            .collect()
+    }
+
+    /// The waves of the policy that the rollout reaches, with the nodes whose pods are replaced in
+    /// each.
+    pub(in crate::forecast) fn guarded_waves(&self, changes: &NodeChanges) -> Vec<GuardedWave> {
+        let Some(policy) = self.daemon_set.policy.valid() else { return Vec::new() };
+        let replaced: BTreeSet<&str> = changes.replace.iter().map(String::as_str).collect();
+        let nodes = |index: usize| {
+            let begun =
+                self.first_writes.iter().filter(move |(_, first)| first.wave == Some(index));
+            let names = begun.map(|(node, _)| node.as_str());
+            names.filter(|node| replaced.contains(node)).map(str::to_owned).collect()
+        };
+        let reached = self.reached.iter().enumerate();
+        let waves = reached.map(|(index, ReachedWave { position, at })| {
+            let step = policy.step(position);
+            GuardedWave {
+                name: policy.wave_name(position).map(|name| name.to_string()),
+                starts_after_seconds: self.seconds_until(*at),
+                nodes: nodes(index),
+                bake_seconds: step.map_or(0, |step| step.bake.as_secs()),
+                approval: step.is_some_and(|step| step.approval),
+            }
+        });
+        // Nothing is left for the last wave if the steps have all nodes.
+        waves.filter(|wave| wave.name.is_some() || !wave.nodes.is_empty()).collect()
+    }
+
+    fn seconds_until(&self, at: Timestamp) -> u64 {
+        at.since(self.started_at).as_secs()
+    }
+}

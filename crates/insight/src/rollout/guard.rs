@@ -1,0 +1,123 @@
+//! What the controller states of a guarded rollout, and the wave that it is at (G21, G22).
+
+use std::fmt;
+
+use everynode_core::api::{DaemonSet, RolloutReason, Timestamp};
+use everynode_core::daemon_set::{GuardState, WaveState};
+use serde::{Serialize, Serializer};
+
+use crate::controller_view::ControllerView;
+use crate::snapshot::Snapshot;
+
+/// A guarded rollout. Reason and message are those of the condition `Progressing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Guard {
+    /// The reason, such as `AwaitingApproval`.
+    #[serde(serialize_with = "serialize_reason")]
+    pub reason: RolloutReason,
+    /// The message.
+    pub message: String,
+    /// The wave that the rollout is at, or at which it has failed. Absent if it is complete, if
+    /// there is no valid policy, or if nodes could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave: Option<GuardedWave>,
+}
+
+/// A wave of a guarded rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GuardedWave {
+    /// Its name; `null` for that of all nodes which no step names.
+    pub name: Option<String>,
+    /// Its number, from 1.
+    pub number: usize,
+    /// The number of all waves. The last one is that of all other nodes, if there are any.
+    pub waves: usize,
+    /// The number of nodes that have the new template at its end: of the nodes of its step and
+    /// label, or in the last wave of all nodes.
+    pub nodes: usize,
+    /// How many of these are updated and available.
+    pub nodes_done: usize,
+    /// The rest of its bake time, if all nodes remain available; absent if it does not bake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bake_seconds_left: Option<u64>,
+}
+
+impl Guard {
+    /// What the controller has stated of the DaemonSet; `None` if it has stated nothing. With the
+    /// wave, all is as the controller would state it now: its statement follows the record a
+    /// little later.
+    pub(super) fn of(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Option<Self> {
+        let stated = daemon_set.status.rollout.as_ref()?;
+        let is_under_way = stated.reason != RolloutReason::Complete
+            && daemon_set.policy.valid().is_some()
+            && !snapshot.nodes.is_empty();
+        let state = || ControllerView::new(snapshot, daemon_set.clone(), now).guard_state();
+        let state = if is_under_way { state().filter(|state| state.wave.is_some()) } else { None };
+        Some(match state {
+            Some(GuardState { reason, message, wave, .. }) => {
+                let wave = wave.filter(|_| reason != RolloutReason::Complete);
+                let wave = wave.map(|wave| GuardedWave::of(wave, now));
+                Self { reason, message: message.to_string(), wave }
+            }
+            None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
+        })
+    }
+
+    /// Whether the rollout is not over although all pods may be updated and available: the last
+    /// wave bakes, or must be approved.
+    pub(super) const fn is_under_way(&self) -> bool {
+        match self.reason {
+            RolloutReason::Updating
+            | RolloutReason::Baking
+            | RolloutReason::AwaitingApproval
+            | RolloutReason::RollingBack => true,
+            RolloutReason::Paused
+            | RolloutReason::InvalidPolicy
+            | RolloutReason::Failed
+            | RolloutReason::Complete => false,
+        }
+    }
+
+    /// Whether it does not go on before a person acts.
+    pub(super) const fn awaits_person(&self) -> bool {
+        match self.reason {
+            RolloutReason::AwaitingApproval
+            | RolloutReason::InvalidPolicy
+            | RolloutReason::Failed => true,
+            RolloutReason::Paused
+            | RolloutReason::Updating
+            | RolloutReason::Baking
+            | RolloutReason::RollingBack
+            | RolloutReason::Complete => false,
+        }
+    }
+}
+
+impl GuardedWave {
+    fn of(wave: WaveState, now: Timestamp) -> Self {
+        Self {
+            name: wave.name.map(|name| name.to_string()),
+            number: wave.waves_before + 1,
+            waves: wave.waves,
+            nodes: wave.nodes,
+            nodes_done: wave.nodes_done,
+            bake_seconds_left: wave.bake_ends_at.map(|at| at.since(now).as_secs()),
+        }
+    }
+}
+
+impl fmt::Display for GuardedWave {
+    /// The text does not change with the time alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, number, waves, nodes, nodes_done, .. } = self;
+        let name = name.as_deref();
+        let name = name.unwrap_or(if *waves == 1 { "all nodes" } else { "all other nodes" });
+        write!(f, "wave {number} of {waves}, {name}: {nodes_done} of {nodes} nodes done")
+    }
+}
+
+fn serialize_reason<S: Serializer>(reason: &RolloutReason, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(reason.as_str())
+}

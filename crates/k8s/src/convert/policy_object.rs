@@ -1,0 +1,236 @@
+//! RolloutPolicies and ClusterRolloutPolicies (G4).
+
+use std::fmt;
+use std::sync::Arc;
+
+use everynode_core::api::{DaemonSetName, LabelSelector, Namespace, RolloutPolicy, Uid};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Error;
+use super::label::is_subdomain;
+use super::policy::{Errors, Fields, policy};
+use super::wire::{Metadata, text};
+use crate::go_json;
+use crate::policy_status::PolicyStatus;
+
+/// A RolloutPolicy, or a ClusterRolloutPolicy if it has no namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PolicyReference {
+    /// `metadata.namespace`.
+    pub namespace: Option<Namespace>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+/// A policy object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyObject {
+    /// Kind, namespace and name.
+    pub reference: PolicyReference,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.generation`: grows with every change of `spec`.
+    pub generation: i64,
+    /// `spec.daemonSets`; `None` if that is malformed: then it selects nothing.
+    pub target: Option<PolicyTarget>,
+    /// `spec.namespaces`; `None` for all that the policy may select in.
+    pub namespaces: Option<LabelSelector>,
+    /// The other fields, or what is wrong with any.
+    pub policy: Result<Arc<RolloutPolicy>, Arc<str>>,
+    /// `status`.
+    pub status: PolicyStatus,
+}
+
+/// Which DaemonSets a policy selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyTarget {
+    /// The one with this name.
+    Name(DaemonSetName),
+    /// Those with such labels.
+    Labels(LabelSelector),
+}
+
+impl PolicyReference {
+    /// `RolloutPolicy` or `ClusterRolloutPolicy`.
+    pub const fn kind(&self) -> &'static str {
+        match self.namespace {
+            Some(_) => "RolloutPolicy",
+            None => "ClusterRolloutPolicy",
+        }
+    }
+}
+
+impl fmt::Display for PolicyReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = (self.kind(), &self.name);
+        match &self.namespace {
+            Some(namespace) => write!(f, "{kind} {namespace}/{name}"),
+            None => write!(f, "{kind} {name}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct WirePolicy<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    spec: Option<Value>,
+    #[serde(default)]
+    status: Value,
+}
+
+/// Decodes a RolloutPolicy or a ClusterRolloutPolicy. What is wrong with its `spec` is in the
+/// result: it still selects DaemonSets, whose rollouts it holds (G7).
+///
+/// # Errors
+/// If `metadata` is malformed, or the name is missing.
+pub fn policy_object(json: &[u8]) -> Result<PolicyObject, Error> {
+    let error = |cause: String| Error::new("RolloutPolicy", json, cause);
+    let text_of_json = go_json::text(json);
+    let wire: WirePolicy<'_> =
+        serde_json::from_str(&text_of_json).map_err(|e| error(e.to_string()))?;
+    let name = wire.metadata.name().map_err(|e| error(e.to_owned()))?;
+    let namespace = wire.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let reference = PolicyReference { namespace: namespace.map(Into::into), name: name.into() };
+    let spec = wire.spec.unwrap_or_default();
+    let Spec { target, namespaces, policy } = decode(&spec, reference.namespace.is_some());
+    Ok(PolicyObject {
+        uid: Uid::new(text(wire.metadata.uid.as_ref())),
+        generation: wire.metadata.generation.unwrap_or(0),
+        target,
+        namespaces,
+        policy: policy.map(Arc::new).map_err(Into::into),
+        // Only this controller writes it. Another form of it is replaced.
+        status: serde_json::from_value(wire.status).unwrap_or_default(),
+        reference,
+    })
+}
+
+struct Spec {
+    target: Option<PolicyTarget>,
+    namespaces: Option<LabelSelector>,
+    policy: Result<RolloutPolicy, String>,
+}
+
+fn decode(spec: &Value, is_namespaced: bool) -> Spec {
+    let mut errors = Errors::default();
+    let Some(mut fields) = Fields::of("spec", spec, &mut errors) else {
+        return Spec { target: None, namespaces: None, policy: errors.result(None) };
+    };
+    let mut target = target(&mut fields, is_namespaced, &mut errors);
+    let mut namespaces = None;
+    if !is_namespaced && fields.has("namespaces") {
+        namespaces = fields.optional_selector("namespaces", &mut errors);
+        // Which DaemonSets it selects is not known then.
+        target = target.filter(|_| namespaces.is_some());
+    }
+    let policy = policy(&mut fields, &mut errors);
+    fields.finish(&mut errors);
+    Spec { target, namespaces, policy: errors.result(policy) }
+}
+
+fn target(
+    fields: &mut Fields<'_>,
+    is_namespaced: bool,
+    errors: &mut Errors,
+) -> Option<PolicyTarget> {
+    let path = fields.path("daemonSets");
+    let Some(value) = fields.take("daemonSets") else {
+        errors.required(&path);
+        return None;
+    };
+    let mut fields = Fields::of(&path, value, errors)?;
+    let has_name = is_namespaced && fields.has("name");
+    let target = match (has_name, fields.has("selector")) {
+        (true, false) => {
+            let name = fields.take("name").and_then(Value::as_str).filter(|n| is_subdomain(n));
+            if name.is_none() {
+                errors.invalid(
+                    &fields.path("name"),
+                    &value["name"],
+                    "must be the name of a DaemonSet",
+                );
+            }
+            name.map(|name| PolicyTarget::Name(name.into()))
+        }
+        (false, true) => fields.optional_selector("selector", errors).map(PolicyTarget::Labels),
+        (true, true) | (false, false) if is_namespaced => {
+            errors.invalid(&path, value, "exactly one of name and selector is required");
+            return None;
+        }
+        (true, true) | (false, false) => {
+            errors.required(&fields.path("selector"));
+            None
+        }
+    };
+    fields.finish(errors);
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(namespace: Option<&str>, spec: &Value) -> PolicyObject {
+        let metadata = json!({ "name": "p", "namespace": namespace, "uid": "u", "generation": 3 });
+        let json = json!({ "metadata": metadata, "spec": spec });
+        policy_object(json.to_string().as_bytes()).expect("an object")
+    }
+
+    /// G4: both kinds are read, with what they select.
+    #[test]
+    fn a_policy_object_is_read() {
+        let spec = json!({ "daemonSets": { "name": "d" }, "steps": [{ "name": "a" }] });
+        let policy = object(Some("ns"), &spec);
+        assert_eq!(policy.reference.to_string(), "RolloutPolicy ns/p");
+        assert_eq!(policy.target, Some(PolicyTarget::Name("d".into())));
+        assert_eq!(policy.generation, 3);
+        assert_eq!(policy.policy.expect("it is valid").steps.len(), 1);
+        let spec = json!({ "daemonSets": { "selector": {} }, "namespaces": {
+            "matchLabels": { "team": "a" } }, "paused": true });
+        let policy = object(None, &spec);
+        assert_eq!(policy.reference.to_string(), "ClusterRolloutPolicy p");
+        assert_eq!(policy.target, Some(PolicyTarget::Labels(LabelSelector::default())));
+        assert_eq!(policy.namespaces.map(|selector| selector.requirements.len()), Some(1));
+        assert!(policy.policy.expect("it is valid").paused);
+    }
+
+    /// G4, G7: an object that is wrong still selects, unless that is what is wrong.
+    #[test]
+    fn an_invalid_object_says_what_is_wrong_and_still_selects() {
+        let name = || json!({ "daemonSets": { "name": "d" } });
+        let with = |key: &str, value: Value| {
+            let mut spec = name();
+            spec[key] = value;
+            spec
+        };
+        let wrong = object(Some("ns"), &with("steps", json!([{ "name": "A" }])));
+        assert!(wrong.target.is_some());
+        assert!(
+            wrong.policy.expect_err("it is invalid").starts_with("spec.steps[0].name: Invalid")
+        );
+        for (namespace, spec, error) in [
+            (Some("ns"), json!({}), "spec.daemonSets: Required value"),
+            (Some("ns"), json!(3), "spec: Invalid value: 3: must be an object"),
+            (Some("ns"), json!({ "daemonSets": {} }), "exactly one of name and selector"),
+            (Some("ns"), json!({ "daemonSets": { "name": "d", "selector": {} } }), "exactly one"),
+            (Some("ns"), json!({ "daemonSets": { "name": "D" } }), "spec.daemonSets.name: Invalid"),
+            (Some("ns"), json!({ "daemonSets": { "selector": 3 } }), "spec.daemonSets.selector"),
+            (None, name(), "spec.daemonSets.selector: Required value; spec.daemonSets.name: unkn"),
+            (
+                None,
+                json!({ "daemonSets": { "selector": {} }, "namespaces": 3 }),
+                "spec.namespaces: Invalid value: 3",
+            ),
+        ] {
+            let policy = object(namespace, &spec);
+            assert_eq!(policy.target, None, "{spec}");
+            let found = policy.policy.expect_err("it is invalid");
+            assert!(found.contains(error), "{spec}: {found}");
+        }
+        let other = object(Some("ns"), &with("namespaces", json!({})));
+        assert_eq!(other.policy.expect_err("invalid").as_ref(), "spec.namespaces: unknown field");
+    }
+}

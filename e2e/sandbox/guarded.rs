@@ -1,0 +1,169 @@
+//! Guarded rollouts while the controller is killed, and while nodes die.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::separate_process::{bare, run};
+use crate::observe::{Limits, Observer, uids};
+use crate::world::guard::{guarded, image_of};
+use crate::world::manifest::{NEXT_IMAGE, image_patch, with};
+use crate::world::pod::{is_available, is_terminating, node_of, uid};
+use crate::world::process::Process;
+use crate::world::{Setup, World, eventually};
+
+const RECORD: &str = "everynode.dev/rollout";
+
+/// G8, G9, G11: a controller that is killed in any phase of a rollout goes on where the other one
+/// was: the attempt is the same, no approval is needed twice, and the budget holds
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_killed_in_any_phase_goes_on() -> Result<()> {
+    let world = bare(4).await?;
+    let mut controller = start(&world)?;
+    let policy = "steps: [{name: canary, upTo: [1], bake: 3s, approval: true}, \
+                  {name: half, upTo: ['50%']}]";
+    // Each new pod takes some seconds to be available, so that there is time to kill.
+    let slow = json!({"spec": {"minReadySeconds": 2,
+        "updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}});
+    world.create_daemon_set(&with(guarded("agent", policy), slow)).await?;
+    world.reaches("agent", "Complete").await?;
+    let limits = Limits::ONE_BY_ONE.with_min_ready_seconds(2);
+    let observer = Observer::start(&world, "agent", limits).await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    for reason in ["Updating", "Baking", "AwaitingApproval"] {
+        world.reaches("agent", reason).await?;
+        kill(&mut controller).await?;
+        controller = start(&world)?;
+    }
+    let first = record(&world).await?;
+    world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
+    kill(&mut controller).await?;
+    let updated = world.images("agent").await?[NEXT_IMAGE];
+    ensure!(updated <= 2, "{updated} of 4 nodes were updated at once");
+    controller = start(&world)?;
+    world.reaches("agent", "Complete").await?;
+    let complete = record(&world).await?;
+    ensure!(complete["began"] == first["began"], "{complete} is another attempt than {first}");
+    ensure!(complete["approvals"] == json!(["canary"]), "{complete}");
+    observer.finish().await?;
+
+    // An abort, which the next controller carries out to its end.
+    let third = json!({"spec": {"template": {"metadata": {"annotations": {"third": "yes"}}}}});
+    world.patch_daemon_set("agent", third).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    let (aborted, goes_back) = tokio::join!(
+        world.everynode(&["rollout", "abort", "ds/agent"]),
+        world.reaches("agent", "RollingBack"),
+    );
+    goes_back?;
+    aborted?.ok()?;
+    kill(&mut controller).await?;
+    controller = start(&world)?;
+    world.reaches("agent", "Failed").await?;
+    eventually("the canary has gone back", async || world.all_available("agent").await).await?;
+    let before = uids(&world, "agent").await?;
+    kill(&mut controller).await?;
+    controller = start(&world)?;
+    let approve = world.everynode(&["rollout", "approve", "ds/agent"]).await?;
+    ensure!(approve.code == 1 && approve.stderr.contains("its phase is Failed"), "{approve:?}");
+    world.everynode(&["rollout", "retry", "ds/agent"]).await?.ok()?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    let same = before.intersection(&uids(&world, "agent").await?).count();
+    ensure!(same == 3, "{same} of 4 pods were left alone until the retry reached its canary");
+    controller.check_running()
+}
+
+fn start(world: &World) -> Result<Process> {
+    run(world, &["--leader-elect=false"])
+}
+
+async fn kill(controller: &mut Process) -> Result<()> {
+    controller.signal("KILL")?;
+    controller.ended().await.map(drop)
+}
+
+/// The record of the newest revision.
+async fn record(world: &World) -> Result<Value> {
+    let revisions = world.revisions().list(&ListParams::default()).await?.items;
+    let newest = revisions.into_iter().max_by_key(|revision| revision.revision);
+    let annotations = newest.and_then(|revision| revision.metadata.annotations);
+    let record = annotations.and_then(|mut annotations| annotations.remove(RECORD));
+    Ok(serde_json::from_str(&record.context("the newest revision has no record")?)?)
+}
+
+/// G13, G14, G15: of 300 nodes 30 are dead before a rollout and 10 die in it: all others are
+/// updated, within the budget, and the pods of the 30 are left alone until these nodes are back
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_nodes_do_not_hold_up_a_rollout() -> Result<()> {
+    let world = World::sandbox(Setup { nodes: 300, ..Setup::default() }).await?;
+    let policy = "{steps: [{name: tenth, upTo: ['10%'], approval: true}], maxUnavailable: 10%, \
+                  failure: {maxNodes: 10, readyWithin: 30s}}";
+    // Without its tolerations, no pod would be wanted on a node that is down.
+    let spec = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "50%"}},
+        "template": {"spec": {"tolerations": [{"operator": "Exists"}]}}});
+    world.roll_out(&with(guarded("agent", policy), json!({ "spec": spec }))).await?;
+    world.reaches("agent", "Complete").await?;
+    let nodes = World::node_names(&world.list_nodes().await?);
+    let dead_before: BTreeSet<&String> = nodes.iter().step_by(10).collect();
+    set_down(&world, &dead_before, true).await?;
+    are_available(&world, 270).await?;
+    let kept = pods_on(&world, &dead_before).await?;
+    // Those that die come on top of those that are being replaced.
+    let observer = Observer::start(&world, "agent", Limits::without_surge(30 + 10)).await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    // Five that have a new pod, and the five that come last.
+    let live = nodes.iter().filter(|node| !dead_before.contains(node));
+    let dying: BTreeSet<&String> = live.clone().take(5).chain(live.rev().take(5)).collect();
+    set_down(&world, &dying, true).await?;
+    are_available(&world, 260).await?;
+    world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
+    eventually("all other nodes are updated", async || {
+        let pods = world.pods_of("agent").await?;
+        let updated = pods.iter().filter(|pod| image_of(pod) == NEXT_IMAGE && is_available(pod, 0));
+        ensure!(updated.clone().count() == 260, "{} are", updated.count());
+        Ok(())
+    })
+    .await?;
+    let left = pods_on(&world, &dead_before).await?;
+    ensure!(left == kept, "of {} pods on dead nodes {} are left", kept.len(), left.len());
+    // The nodes that died with a new pod may have died of it.
+    world.stated("agent", "Updating").await?;
+    observer.finish().await?;
+    set_down(&world, &dying, false).await?;
+    set_down(&world, &dead_before, false).await?;
+    world.reaches("agent", "Complete").await?;
+    eventually("every node is updated", async || {
+        let images = world.images("agent").await?;
+        ensure!(images == [(NEXT_IMAGE.to_owned(), 300)].into(), "{images:?}");
+        world.all_available("agent").await
+    })
+    .await
+}
+
+async fn are_available(world: &World, expected: usize) -> Result<()> {
+    eventually("nodes are down", async || {
+        let pods = world.pods_of("agent").await?;
+        let available = pods.iter().filter(|pod| is_available(pod, 0)).count();
+        ensure!(available == expected, "{available} pods are available");
+        Ok(())
+    })
+    .await
+}
+
+async fn set_down(world: &World, nodes: &BTreeSet<&String>, is_down: bool) -> Result<()> {
+    let annotation = "sandbox.everynode.dev/down";
+    let change = if is_down { format!("{annotation}=true") } else { format!("{annotation}-") };
+    let nodes = nodes.iter().map(|node| node.as_str());
+    let arguments: Vec<&str> = ["annotate", "nodes"].into_iter().chain(nodes).collect();
+    world.kubectl(&[&arguments[..], &[change.as_str()]].concat()).await.map(drop)
+}
+
+/// The UIDs of the pods on these nodes that are not terminating.
+async fn pods_on(world: &World, nodes: &BTreeSet<&String>) -> Result<BTreeSet<String>> {
+    let pods = world.pods_of("agent").await?.into_iter();
+    let pods = pods.filter(|pod| nodes.contains(&node_of(pod)) && !is_terminating(pod));
+    Ok(pods.map(|pod| uid(&pod)).collect())
+}
