@@ -4,20 +4,24 @@
 //! plan: the [`View`] with which the request is stamped. The rules are written here a second time,
 //! from their text and the objects' JSON, not by calling the controller's functions.
 
+mod budget;
 mod coverage;
 mod creation_delay;
 mod duplicate;
 mod foreign;
+mod guard;
 mod history;
 mod model;
-mod pause;
 mod plan;
 mod quiescence;
 mod reason;
+mod record;
 mod revision;
 mod situation;
+mod stage;
 mod status;
 mod template;
+mod waves;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,11 +33,13 @@ use everynode_sandbox::store::Store;
 use serde_json::Value;
 
 use crate::network::Request;
+use crate::open_nodes;
 use crate::serve::Target;
 use crate::view::{View, is_pod_write};
 use history::History;
 use model::BoundBy;
-use plan::{Backoffs, JudgedPlan};
+use plan::Backoffs;
+use reason::JudgedPlan;
 use situation::Situation;
 
 pub use coverage::{Coverage, Judged};
@@ -59,6 +65,14 @@ pub enum Property {
     /// The controller makes as many pods unavailable as `maxUnavailable` allows, and creates as
     /// many beside others as `maxSurge` allows (C51–C53).
     Budget,
+    /// A node gets the target only if its wave is open, and is left alone while the rollout is
+    /// paused, has failed, or has no valid policy, and if it was down before (G1, G5–G7, G13).
+    Gate,
+    /// The record of a rollout is written before anything follows from it, moves on by the rules
+    /// only, and at rest states why the rollout is not complete (G8–G11, G15).
+    Record,
+    /// At rest the condition of a rollout states what its record and its policy say (G21).
+    Condition,
     /// The controller writes no object of another owner (C21, C61).
     Foreign,
     /// The controller deletes no revision that a live pod uses, and those beyond the limit (C40,
@@ -168,7 +182,7 @@ impl Checks {
 
     /// Checks what holds at rest.
     pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
-        quiescence::check(&self.history, now)
+        quiescence::check(&self.history, now, open_nodes::noted)
     }
 
     /// Checks a write of the controller before it takes effect. A write that the server refuses is
@@ -190,6 +204,7 @@ impl Checks {
             Ok(reason) => reason,
             Err(violation) => return Some(violation),
         };
+        self.note_record(write, &view);
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
             self.created_pods.insert(name.to_owned(), node);
@@ -199,6 +214,16 @@ impl Checks {
         }
         self.record(creates, deletes, reason);
         None
+    }
+
+    /// Notes that a record was judged, and by which policy it was begun.
+    fn note_record(&mut self, write: &PendingWrite, view: &View) {
+        let Some(record) = record::written(write) else { return };
+        self.coverage.record_rollout(&record);
+        let seen = self.history.daemon_sets.at(&view.daemon_set, view.feeds.daemon_sets);
+        if let Some(policy) = seen.and_then(|ds| ds.policy.valid()).cloned() {
+            self.history.note_steps(&record, &policy);
+        }
     }
 
     fn record(&mut self, creates: bool, deletes: bool, reason: Option<&'static str>) {
@@ -263,7 +288,8 @@ impl Checks {
             return Err(Violation { property: Property::Foreign, message });
         };
         let problem = foreign::check(write, view, &situation, self)
-            .or_else(|| revision::check(write, &situation));
+            .or_else(|| revision::check(write, &situation))
+            .or_else(|| record::check(write, view, &situation, &self.history));
         if let Some(violation) = problem {
             return Err(violation);
         }

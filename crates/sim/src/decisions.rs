@@ -12,7 +12,8 @@ use crate::journal;
 use crate::machine::Clocks;
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
-use crate::view::ViewRecorder;
+use crate::open_nodes;
+use crate::view::{Times, ViewRecorder};
 
 /// The decisions of one replica.
 pub(crate) struct CheckedDecisions {
@@ -57,6 +58,8 @@ impl Decisions for CheckedDecisions {
             truth
         });
         let mut tasks = self.state.process(events.drain(..), believed_now);
+        let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
+        self.note_open_nodes();
         if let Some(truth) = truth {
             self.state.index.observe(truth);
         }
@@ -73,12 +76,16 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let times = (self.clocks.now(), self.clocks.wall_clock());
-                let view = self.recorder.view(self.replica, raw, plan, times, self.burst);
+                let times = Times {
+                    planned_at: self.clocks.now(),
+                    wall_clock: self.clocks.wall_clock(),
+                    followed_clock: planned_at.to_wall(planned_at.steady),
+                };
+                let open = open_nodes::noted(&raw.uid.to_string());
+                let view = self.recorder.view(self.replica, raw, plan, times, open, self.burst);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
-        let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
         tasks
             .iter()
             .filter_map(|task| self.recount_violation(task, planned_at))
@@ -115,7 +122,19 @@ impl CheckedDecisions {
                     mutation.result(result);
                 }
             }
-            Event::Executed { .. } | Event::Connected | Event::OrphansListed(_) => {}
+            Event::Executed { .. }
+            | Event::Connected
+            | Event::OrphansListed(_)
+            | Event::PolicyStatusWritten { .. } => {}
+        }
+    }
+
+    /// Notes which nodes are open to each rollout.
+    fn note_open_nodes(&self) {
+        let index = &self.state.index;
+        for state in index.keys().filter_map(|key| index.state(&key)) {
+            let open = state.open_nodes(index.nodes()).map(ToString::to_string).collect();
+            open_nodes::note(&state.daemon_set().uid.to_string(), open);
         }
     }
 

@@ -33,6 +33,7 @@ mod journal;
 mod machine;
 pub mod mutation;
 mod network;
+mod open_nodes;
 mod open_watch;
 mod replica;
 pub mod runner;

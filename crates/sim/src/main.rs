@@ -7,7 +7,7 @@ use clap::Parser;
 use everynode_sim::checker::Coverage;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::runner;
-use everynode_sim::schedule::Schedule;
+use everynode_sim::schedule::{Policies, Schedule};
 use everynode_sim::world::World;
 
 /// Plays the controller against the sandbox in virtual time, with faults in between.
@@ -36,6 +36,9 @@ struct Arguments {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     report: Option<u64>,
+    /// Guard the rollouts of each schedule by a policy, not those of one in three.
+    #[arg(long)]
+    guarded: bool,
     /// Insert a deliberate bug into the controller, one of those in crates/sim/src/mutation.rs.
     #[arg(long, value_name = "BUG", value_parser = mutation)]
     mutation: Option<Mutation>,
@@ -46,12 +49,14 @@ Examples:
   everynode-sim --seed 79
   everynode-sim --replay crates/sim/tests/regressions/created-twice.txt
   everynode-sim --schedules 100000 --from 20000 --report 1000
-  everynode-sim --schedules 1500 --mutation SkipExpectations";
+  everynode-sim --schedules 1500 --mutation SkipExpectations
+  everynode-sim --schedules 10000 --guarded";
 
 fn main() -> ExitCode {
-    let Arguments { seed, replay, schedules, from, report, mutation } = Arguments::parse();
+    let Arguments { seed, replay, schedules, from, report, guarded, mutation } = Arguments::parse();
+    let policies = if guarded { Policies::Always } else { Policies::Sometimes };
     if let Some(seed) = seed {
-        return print(Schedule::from_seed(seed).play(mutation, true));
+        return print(Schedule::from_seed(seed, policies).play(mutation, true));
     }
     if let Some(path) = replay {
         return match read(&path) {
@@ -62,23 +67,29 @@ fn main() -> ExitCode {
             }
         };
     }
-    run(from, schedules.unwrap_or_default(), report.unwrap_or(u64::MAX), mutation)
+    run(from, schedules.unwrap_or_default(), report.unwrap_or(u64::MAX), policies, mutation)
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
     let known = || {
-        let names = Mutation::ALL.into_iter().map(|(mutation, _)| format!("{mutation:?}"));
+        let names = Mutation::all().map(|(mutation, _)| mutation.name());
         format!("the known mutations are {}", names.collect::<Vec<_>>().join(", "))
     };
     Mutation::from_name(name).ok_or_else(known)
 }
 
-fn run(from: u64, count: u64, report: u64, mutation: Option<Mutation>) -> ExitCode {
+fn run(
+    from: u64,
+    count: u64,
+    report: u64,
+    policies: Policies,
+    mutation: Option<Mutation>,
+) -> ExitCode {
     let (mut failures, mut writes, mut steps) = (0, 0, 0);
     let mut coverage = Coverage::default();
     for seed in from..from + count {
-        steps += Schedule::from_seed(seed).steps.len();
-        match runner::run(seed, mutation) {
+        steps += Schedule::from_seed(seed, policies).steps.len();
+        match runner::run(seed, policies, mutation) {
             Ok(world) => {
                 writes += world.writes;
                 coverage.merge(&world.checks.coverage);

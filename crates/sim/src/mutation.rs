@@ -3,6 +3,7 @@
 //! property must catch each of them.
 
 mod forgetting;
+mod guarded;
 
 use bytes::Bytes;
 use everynode_controller::event::Event;
@@ -22,6 +23,7 @@ use crate::network::Request;
 use crate::serve::Target;
 
 pub(crate) use forgetting::Forgetting;
+pub use guarded::GuardedMutation;
 
 /// How late [`Mutation::CountEarlier`] is.
 const COUNTS_LATE_MS: i64 = 10_000;
@@ -115,6 +117,8 @@ pub enum Mutation {
     IgnorePause,
     /// A pod of the base is made from the current template (G16).
     BaseOfTarget,
+    /// One of guarded rollouts.
+    Guarded(GuardedMutation),
 }
 
 /// How a watch reports a change.
@@ -129,8 +133,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    /// Every mutation, with the property that it violates.
-    pub const ALL: [(Self, Property); 43] = [
+    const PLAIN: [(Self, Property); 43] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -170,16 +173,30 @@ impl Mutation {
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),
-        (Self::IgnorePause, Property::Budget),
+        (Self::IgnorePause, Property::Gate),
         (Self::BaseOfTarget, Property::Template),
         (Self::TrustAdmission, Property::Backoff),
         (Self::DistrustAdmission, Property::Placement),
     ];
 
+    /// Every mutation, with the property that it violates.
+    pub fn all() -> impl Iterator<Item = (Self, Property)> {
+        let guarded = GuardedMutation::ALL.into_iter();
+        let guarded = guarded.map(|(mutation, property)| (Self::Guarded(mutation), property));
+        Self::PLAIN.into_iter().chain(guarded)
+    }
+
+    /// The name of the mutation.
+    pub fn name(self) -> String {
+        match self {
+            Self::Guarded(mutation) => format!("{mutation:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+
     /// Returns the mutation with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = Self::ALL.into_iter().map(|(mutation, _)| mutation);
-        all.into_iter().find(|mutation| format!("{mutation:?}") == name)
+        Self::all().map(|(mutation, _)| mutation).find(|mutation| mutation.name() == name)
     }
 
     /// Returns how a watch of this kind reports a change.
@@ -207,6 +224,10 @@ impl Mutation {
             "Pod" => self.change_pod(&mut value, object),
             "Node" => self.change_taints(&mut value["spec"]["taints"]),
             _ => false,
+        };
+        let is_changed = match self {
+            Self::Guarded(mutation) => mutation.change(kind.kind, &mut value),
+            _ => is_changed,
         };
         match (self, kind.kind) {
             (Self::StatusNeverRight, "DaemonSet") => {
@@ -333,6 +354,9 @@ impl Mutation {
 
     /// Changes a plan before it is executed.
     pub fn plan(self, plan: &mut Plan) {
+        if let Self::Guarded(mutation) = self {
+            mutation.plan(plan);
+        }
         for write in &mut plan.writes {
             match (self, &mut *write) {
                 (Self::AnotherName, Write::CreatePod(new)) => new.name = None,
@@ -389,6 +413,9 @@ impl Mutation {
     /// Changes a request before it is sent. Returns an answer if the request is not sent at all.
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Bytes> {
         let is_pod = request.path.contains("/pods/");
+        if let Self::Guarded(mutation) = self {
+            mutation.request(request);
+        }
         match (self, request.method.as_str()) {
             (Self::LeavePods, "DELETE") if is_pod => empty_answer(),
             (Self::DropUidPrecondition, "DELETE" | "PATCH") => {
@@ -462,6 +489,9 @@ fn is_bookmark(observation: &Observation) -> bool {
         Observation::Pod(change) => matches!(change, WatchChange::Reached(_)),
         Observation::Revision(change) => matches!(change, WatchChange::Reached(_)),
         Observation::Namespace(change) => matches!(change, WatchChange::Reached(_)),
+        Observation::RolloutPolicy(change) | Observation::ClusterRolloutPolicy(change) => {
+            matches!(change, WatchChange::Reached(_))
+        }
     }
 }
 

@@ -95,6 +95,7 @@ impl Replica {
         let outages = OutageLog::default();
         let controller = Controller {
             namespace: None,
+            rollout_policies: false,
             namespace_node_selectors: settings.namespace_node_selectors,
             config,
             client: Connection::client(number, outbox.clone()),

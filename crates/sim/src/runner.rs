@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::mutation::Mutation;
-use crate::schedule::Schedule;
+use crate::schedule::{Policies, Schedule};
 use crate::shrink;
 use crate::world::World;
 
@@ -11,8 +11,12 @@ use crate::world::World;
 ///
 /// # Errors
 /// The violation, with the transcript of the shrunk schedule.
-pub fn run(seed: u64, mutation: Option<Mutation>) -> Result<World, Box<Failure>> {
-    let schedule = Schedule::from_seed(seed);
+pub fn run(
+    seed: u64,
+    policies: Policies,
+    mutation: Option<Mutation>,
+) -> Result<World, Box<Failure>> {
+    let schedule = Schedule::from_seed(seed, policies);
     let world = schedule.play(mutation, false);
     let Some(violation) = world.violation else { return Ok(world) };
     let shrunk = shrink::shrink(&schedule, violation.property, mutation);

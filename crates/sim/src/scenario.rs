@@ -1,6 +1,8 @@
 //! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so
 //! that one fault can be injected at each single write.
 
+mod guarded;
+
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
@@ -57,7 +59,53 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "revision without labels",
         steps: &[create, remove_revision_labels, second_image],
     },
+    Scenario {
+        name: "guarded rollout",
+        steps: &[guarded::create, second_image, guarded::approve, wait],
+    },
+    Scenario {
+        name: "guarded rollout with surge",
+        steps: &[guarded::create_with_surge, second_image, guarded::approve, wait],
+    },
+    Scenario {
+        name: "guarded rollout that is aborted and retried",
+        steps: &[guarded::create, second_image, guarded::abort, guarded::retry, guarded::approve],
+    },
+    Scenario {
+        name: "guarded rollout that fails and goes back",
+        steps: &[guarded::create_that_goes_back, second_image, guarded::fail_canary, third_image],
+    },
+    Scenario {
+        name: "guarded rollout whose canary restarts",
+        steps: &[
+            guarded::create_without_restarts,
+            second_image,
+            guarded::restart_canary,
+            third_image,
+            guarded::approve,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout whose policy is removed",
+        steps: &[guarded::create, second_image, guarded::remove_policy, guarded::promote_in_full],
+    },
+    Scenario {
+        name: "guarded rollout with a node that is down",
+        steps: &[
+            guarded::create,
+            guarded::stop_node,
+            second_image,
+            guarded::approve,
+            wait,
+            guarded::start_node,
+        ],
+    },
+    Scenario { name: KILLER, steps: &[guarded::create_for_killer, guarded::roll_out_killer] },
 ];
+/// The scenario of a rollout that stops the nodes that it reaches.
+pub const KILLER: &str = "guarded rollout that stops its nodes";
+
+pub use guarded::WAVES;
 
 impl Scenario {
     /// Plays the scenario, optionally with a fault at one write and with a deliberate bug.

@@ -23,6 +23,10 @@ const STEPS_OF_LARGE_MAX: usize = 8;
 const EXTRA_STEPS_MAX: usize = 4;
 /// Maximum rate, per thousand, of faults that never end.
 const REST_FAULTS_MAX: u32 = 30;
+/// Maximum pause before a step of a guarded rollout.
+const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
+/// Makes the random choices of guarded rollouts independent of the others.
+const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
 const LONG_PAUSE_MS: std::ops::Range<i64> = 120_000..1_200_000;
 
 /// All inputs of a run: the cluster, the faults and the workload.
@@ -36,10 +40,29 @@ pub struct Schedule {
     pub steps: Vec<Step>,
 }
 
+/// In which schedules rollouts are guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policies {
+    /// In one of three.
+    Sometimes,
+    /// In each.
+    Always,
+}
+
 impl Schedule {
     /// Draws the schedule of a seed. One in four is large, the others are small and fast. A few
     /// have many nodes. Each feature is off in about half of the schedules.
-    pub fn from_seed(seed: u64) -> Self {
+    pub fn from_seed(seed: u64, policies: Policies) -> Self {
+        let rng = &mut Pcg64Mcg::seed_from_u64(seed ^ GUARDED_SEED);
+        let mut schedule = Self::without_policies(seed);
+        let is_guarded = rng.random_ratio(1, 3);
+        if is_guarded || policies == Policies::Always {
+            schedule.guard_rollouts(rng);
+        }
+        schedule
+    }
+
+    fn without_policies(seed: u64) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed);
         let (nodes_max, steps_max) = if rng.random_ratio(1, 4) { (5, 30) } else { (3, 12) };
         let setting = Setting {
@@ -101,6 +124,19 @@ impl Schedule {
         if self.setting.wrong_clocks {
             self.insert_steps(StepKind::FenceLeader, rng);
         }
+    }
+
+    /// Gives the DaemonSet a policy at first, and inserts steps of guarded rollouts. Most of them
+    /// leave time for a wave.
+    fn guard_rollouts(&mut self, rng: &mut Pcg64Mcg) {
+        for _ in 0..2 {
+            self.insert_steps(StepKind::Rollout, rng);
+        }
+        for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::Rollout) {
+            step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
+        }
+        let first = Step { kind: StepKind::Policy, pause_ms: 5_000, ..Step::random(rng) };
+        self.steps.insert(0, first);
     }
 
     /// Inserts steps of this kind at random places.

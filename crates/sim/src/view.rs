@@ -3,6 +3,7 @@
 
 mod orphans;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
@@ -35,12 +36,17 @@ pub struct View {
     pub planned_at: Timestamp,
     /// The same by the replica's wall clock.
     pub wall_clock: Timestamp,
+    /// The wall clock as the replica follows it: it ignores small adjustments.
+    pub followed_clock: Timestamp,
+    /// The nodes whose wave the replica has opened (G1).
+    pub open_nodes: Arc<BTreeSet<String>>,
     /// The watches.
     pub feeds: Feeds,
     /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
     pub orphans: Option<Arc<KnownOrphans>>,
-    /// The outcomes of the replica's earlier writes of pods of this DaemonSet, in their order.
-    pub outcomes: Vec<PodOutcome>,
+    /// The outcomes of the replica's earlier writes of pods and records of this DaemonSet, in their
+    /// order.
+    pub outcomes: Vec<WriteOutcome>,
     /// What the plan writes.
     pub writes: Vec<Write>,
     /// Whether the controller plans nothing new, because it has not seen an earlier write (C60).
@@ -64,9 +70,9 @@ pub struct Feeds {
     pub revisions: u64,
 }
 
-/// The outcome of a creation or a deletion of a pod.
+/// The outcome of a write of a pod or of a record.
 #[derive(Clone, Debug)]
-pub struct PodOutcome {
+pub struct WriteOutcome {
     /// The UID of the DaemonSet.
     pub daemon_set: String,
     /// The write, with its outcome.
@@ -77,12 +83,23 @@ pub struct PodOutcome {
     pub daemon_sets: u64,
 }
 
+/// What the clocks of a replica show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The time.
+    pub planned_at: Timestamp,
+    /// The same by the wall clock.
+    pub wall_clock: Timestamp,
+    /// The same by the wall clock as the replica follows it.
+    pub followed_clock: Timestamp,
+}
+
 /// Records what a replica sees and plans.
 #[derive(Debug, Default)]
 pub(crate) struct ViewRecorder {
     feeds: Feeds,
     orphans: OrphanRecorder,
-    outcomes: Vec<PodOutcome>,
+    outcomes: Vec<WriteOutcome>,
     plans: u64,
     last: Option<Arc<View>>,
 }
@@ -108,19 +125,31 @@ impl ViewRecorder {
                 advance(&mut self.feeds.revisions, change);
             }
             Event::Written { uid, result, .. } => {
-                if is_pod_write(&result.write) {
+                if is_pod_write(&result.write) || matches!(result.write, Write::WriteRecord { .. })
+                {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
-                    let is_recent = |old: &PodOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
+                    let is_recent =
+                        |old: &WriteOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
                     self.outcomes.retain(is_recent);
                     let (daemon_sets, arrived_at) = (self.feeds.daemon_sets, now);
-                    self.outcomes.push(PodOutcome { daemon_set, result, arrived_at, daemon_sets });
+                    self.outcomes.push(WriteOutcome {
+                        daemon_set,
+                        result,
+                        arrived_at,
+                        daemon_sets,
+                    });
                 }
             }
             Event::Observed(Observation::Namespace(change)) => {
                 advance(&mut self.feeds.namespaces, change);
             }
             Event::OrphansListed(list) => self.orphans.record_list(list),
-            Event::Executed { .. } | Event::Connected => {}
+            Event::Executed { .. }
+            | Event::Connected
+            | Event::Observed(
+                Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
+            )
+            | Event::PolicyStatusWritten { .. } => {}
         }
     }
 
@@ -130,7 +159,8 @@ impl ViewRecorder {
         replica: u64,
         raw: &RawDaemonSet,
         plan: &Plan,
-        (planned_at, wall_clock): (Timestamp, Timestamp),
+        times: Times,
+        open_nodes: Arc<BTreeSet<String>>,
         burst: usize,
     ) -> Arc<View> {
         let daemon_set = raw.uid.to_string();
@@ -142,8 +172,10 @@ impl ViewRecorder {
             previous: self.last.clone(),
             outcomes: outcomes.cloned().collect(),
             daemon_set,
-            planned_at,
-            wall_clock,
+            planned_at: times.planned_at,
+            wall_clock: times.wall_clock,
+            followed_clock: times.followed_clock,
+            open_nodes,
             feeds: self.feeds,
             orphans: self.orphans.orphans(&raw.key),
             writes: plan.writes.clone(),
@@ -178,7 +210,7 @@ impl Drop for View {
     }
 }
 
-impl PodOutcome {
+impl WriteOutcome {
     /// Whether the outcome of the write is unknown.
     pub fn is_unknown(&self) -> bool {
         matches!(self.result.outcome, Outcome::Unknown { .. })

@@ -6,6 +6,7 @@ mod namespace;
 mod node;
 mod ownership;
 mod pod;
+mod rollout;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -55,6 +56,10 @@ pub enum StepKind {
     Ownership,
     /// A webhook or a quota refuses or changes created pods for a while.
     Admission,
+    /// The DaemonSet gets a policy that guards its rollouts.
+    Policy,
+    /// A template, a policy, an order or what a guarded rollout depends on is changed.
+    Rollout,
     /// Nothing happens.
     Nothing,
 }
@@ -99,6 +104,8 @@ impl Step {
             StepKind::Namespace => namespace::change(world, rng),
             StepKind::Ownership => ownership::change(world, rng),
             StepKind::Admission => admission::change(world, rng),
+            StepKind::Policy => rollout::begin(world, rng),
+            StepKind::Rollout => rollout::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();
@@ -113,6 +120,7 @@ pub fn repair(world: &mut World) {
     node::repair(world);
     pod::repair(world);
     ownership::repair(world);
+    rollout::repair(world);
     world.settle();
 }
 

@@ -27,6 +27,7 @@ use crate::fault::Faults;
 use crate::journal;
 use crate::mutation::Mutation;
 use crate::network::{Message, Outbox, Reply, Request};
+use crate::open_nodes;
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
 
@@ -178,6 +179,7 @@ impl World {
         let started = runtime.block_on(async { Instant::now() });
         let (outbox, messages) = mpsc::unbounded_channel();
         journal::start(false);
+        open_nodes::start();
         let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use everynode_sim::checker::Property;
 use everynode_sim::mutation::Mutation;
 use everynode_sim::scenario::SCENARIOS;
-use everynode_sim::schedule::Schedule;
+use everynode_sim::schedule::{Policies, Schedule};
 use everynode_sim::shrink;
 use everynode_sim::world::{InjectedFault, World};
 
@@ -27,8 +27,12 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, World)> {
             })
         })
     });
+    let policies = match mutation {
+        Mutation::Guarded(_) => Policies::Always,
+        _ => Policies::Sometimes,
+    };
     let random = (0..SCHEDULES_MAX).map(move |seed| {
-        (format!("seed {seed}"), Schedule::from_seed(seed).play(Some(mutation), false))
+        (format!("seed {seed}"), Schedule::from_seed(seed, policies).play(Some(mutation), false))
     });
     plain.chain(with_fault).chain(random)
 }
@@ -61,7 +65,7 @@ fn caught(mutation: Mutation, property: Property) -> Option<String> {
 /// 200 random schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
-    let remaining = Mutex::new(Mutation::ALL.into_iter());
+    let remaining = Mutex::new(Mutation::all());
     let missed = Mutex::new(Vec::new());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -88,8 +92,9 @@ fn a_failing_schedule_is_shrunk() {
         let violation = schedule.play(Some(mutation), false).violation;
         violation.is_some_and(|violation| violation.property == property)
     };
-    let long =
-        (0..SCHEDULES_MAX).map(Schedule::from_seed).filter(|schedule| schedule.steps.len() > 15);
+    let long = (0..SCHEDULES_MAX)
+        .map(|seed| Schedule::from_seed(seed, Policies::Sometimes))
+        .filter(|schedule| schedule.steps.len() > 15);
     let failing = long.into_iter().find(fails).expect("one of them fails");
     let small = shrink::shrink(&failing, property, Some(mutation));
     assert!(fails(&small), "{}", small.to_line());

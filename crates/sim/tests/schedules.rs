@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use everynode_sim::checker::Coverage;
 use everynode_sim::runner;
+use everynode_sim::schedule::Policies;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
 const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 10_000 };
@@ -15,6 +16,18 @@ const SCHEDULES_MIN: u64 = 20;
 const COVERAGE_MIN: u64 = 1_000;
 /// Least share of the deletions and creations of pods that are judged, in percent.
 const JUDGED_MIN: u64 = 90;
+/// The records of guarded rollouts that must be among the schedules.
+const RECORDS: [&str; 9] = [
+    "Baking",
+    "Complete",
+    "Complete PromotedInFull",
+    "Failed Aborted",
+    "Failed NodesFailed",
+    "Superseded",
+    "Superseded PromotedInFull",
+    "Updating",
+    "Updating PromotedInFull",
+];
 /// The faults that must be among the schedules, also in the middle of a rollout.
 const FAULTS: [&str; 22] = [
     "5xx after the write",
@@ -65,7 +78,7 @@ fn no_schedule_violates_a_property() {
                     if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
                         return;
                     }
-                    match runner::run(seed, None) {
+                    match runner::run(seed, Policies::Sometimes, None) {
                         Ok(world) => {
                             invalid.fetch_add(world.read_report.invalid_objects, Ordering::Relaxed);
                             reported.fetch_add(world.read_report.problems.len(), Ordering::Relaxed);
@@ -92,6 +105,8 @@ fn no_schedule_violates_a_property() {
         assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
         assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
         assert!(coverage.bound > 0, "the controller has bound no pod: {coverage}");
+        let is_missing = |record: &&str| !coverage.records.contains_key(*record);
+        assert_eq!(RECORDS.into_iter().find(is_missing), None, "a record is missing: {coverage}");
         let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
         assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
     }

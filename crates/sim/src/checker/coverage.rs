@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::model::Record;
+
 /// What the checkers have looked at, in one run or in many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
@@ -16,6 +18,8 @@ pub struct Coverage {
     pub reasons: BTreeMap<&'static str, u64>,
     /// Judged writes of other kinds.
     pub others: BTreeMap<&'static str, u64>,
+    /// Judged records of guarded rollouts, by phase, and by reason for those that have one.
+    pub records: BTreeMap<String, u64>,
     /// Plans that replace available pods, and those of them that use the whole budget.
     pub budgets: Judged,
     /// Plans that create pods beside available ones, and those that use the whole `maxSurge`.
@@ -78,6 +82,11 @@ impl Coverage {
         *self.others.entry(write).or_default() += 1;
     }
 
+    pub(super) fn record_rollout(&mut self, record: &Record) {
+        let reason = record.reason.as_ref().map_or(String::new(), |reason| format!(" {reason}"));
+        *self.records.entry(format!("{:?}{reason}", record.phase)).or_default() += 1;
+    }
+
     pub(super) fn record_budget(&mut self, is_full: bool) {
         self.budgets.record(is_full);
     }
@@ -100,6 +109,9 @@ impl Coverage {
         self.bound += other.bound;
         self.budgets.add(other.budgets);
         self.surges.add(other.surges);
+        for (key, count) in &other.records {
+            *self.records.entry(key.clone()).or_default() += count;
+        }
         let pairs = [
             (&mut self.reasons, &other.reasons),
             (&mut self.others, &other.others),
@@ -125,6 +137,8 @@ impl fmt::Display for Coverage {
         writeln!(f, "pods bound by the controller: {}", self.bound)?;
         writeln!(f, "reasons: {}", list(&self.reasons))?;
         writeln!(f, "other writes judged: {}", list(&self.others))?;
+        let records = self.records.iter().map(|(key, count)| format!("{key}: {count}"));
+        writeln!(f, "records judged: {}", records.collect::<Vec<_>>().join(", "))?;
         writeln!(f, "rollouts with a full budget: {}", self.budgets)?;
         writeln!(f, "rollouts with a full maxSurge: {}", self.surges)?;
         writeln!(f, "faults: {}", list(&self.faults))?;

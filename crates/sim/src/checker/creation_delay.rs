@@ -6,7 +6,7 @@ use everynode_core::plan::{NewPod, Outcome, Write};
 
 use super::history::History;
 use super::model::{DaemonSet, Pod};
-use crate::view::{PodOutcome, View};
+use crate::view::{View, WriteOutcome};
 
 /// The delay doubles from the first to the second. So does the back-off of failed pods (C24).
 pub(super) const BACKOFF_MIN_MS: i64 = 1_000;
@@ -30,7 +30,7 @@ pub(super) fn end(view: &View, ds: &DaemonSet, history: &History) -> Option<Time
 /// The delay after the outcome of a write. A pod that counts ends it if it was created afterwards.
 fn next(
     last: Option<Delay>,
-    outcome: &PodOutcome,
+    outcome: &WriteOutcome,
     view: &View,
     history: &History,
 ) -> Option<Delay> {

@@ -8,7 +8,7 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, 
 use everynode_sandbox::store::{Action, Store};
 use serde_json::Value;
 
-use super::model::{DaemonSet, Namespace, Node, Pod, Revision};
+use super::model::{DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(super) struct History {
     pub daemon_sets: Versions<DaemonSet>,
     pub pods: Versions<Pod>,
     pub revisions: Versions<Revision>,
+    /// The steps of policies, by what identifies them in records.
+    steps: BTreeMap<String, Value>,
     /// The time at which each version was current for the first time.
     times: Vec<(Timestamp, u64)>,
     version: u64,
@@ -52,6 +54,16 @@ impl History {
         true
     }
 
+    /// Notes by which policy a record was begun.
+    pub(super) fn note_steps(&mut self, record: &Record, policy: &Policy) {
+        self.steps.entry(record.steps.clone()).or_insert_with(|| policy.text.clone());
+    }
+
+    /// Whether the position of a record refers to the steps of this policy.
+    pub(super) fn is_of_steps(&self, record: &Record, policy: &Policy) -> bool {
+        self.steps.get(&record.steps) == Some(&policy.text)
+    }
+
     /// Whether a pod of a rolling update has the hash of another revision than the newest one.
     pub(super) fn has_rollout(&self) -> bool {
         self.daemon_sets.all().any(|ds| {
@@ -61,6 +73,19 @@ impl History {
             let mut pods = self.pods.all().filter(|pod| ds.owns(&pod.metadata));
             ds.strategy.budget(1).is_some() && pods.any(|pod| pod.metadata.hash() != newest)
         })
+    }
+
+    /// When the phase of a revision's record was stored.
+    pub(super) fn phase_stored_at(&self, uid: &str, record: &Record) -> Option<Timestamp> {
+        let is_it = |other: &Record| {
+            (other.phase, &other.position, other.since)
+                == (record.phase, &record.position, record.since)
+        };
+        let mut states = self.revisions.of(uid);
+        let (first, _) =
+            states.find(|(_, revision)| revision.record.as_ref().is_some_and(is_it))?;
+        let index = self.times.partition_point(|(_, version)| *version < first);
+        self.times.get(index).map(|(at, _)| *at)
     }
 
     /// The newest version.
@@ -121,6 +146,12 @@ impl<T> Versions<T> {
     pub(super) fn has_changed(&self, uid: &str, after: u64, until: u64) -> bool {
         let mut states = self.objects.get(uid).into_iter().flatten();
         states.any(|(at, _)| *at > after && *at <= until)
+    }
+
+    /// The states of an object that exists or existed, with their versions.
+    pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = (u64, &T)> {
+        let states = self.objects.get(uid).into_iter().flatten();
+        states.filter_map(|(version, state)| Some((*version, state.as_deref()?)))
     }
 
     /// All objects that exist.

@@ -12,10 +12,10 @@ use super::coverage::Coverage;
 use super::creation_delay::{self, BACKOFF_MAX_MS, BACKOFF_MIN_MS};
 use super::history::History;
 use super::model::{Budget, Eligibility, Pod};
-use super::reason::{Creation, Deletion, Doubt};
+use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
-use super::{Property, Violation};
-use crate::view::{PodOutcome, View};
+use super::{Property, Violation, budget, record, waves};
+use crate::view::{View, WriteOutcome};
 
 /// The deletions of failed pods, by replica, DaemonSet and node.
 #[derive(Debug, Default)]
@@ -32,15 +32,6 @@ struct Backoff {
     /// If they do.
     longest_ms: i64,
     since: Timestamp,
-}
-
-/// The writes of pods of a plan, with the reason for each.
-#[derive(Debug, Default)]
-pub(super) struct JudgedPlan {
-    /// By the pod's UID.
-    pub deletions: BTreeMap<String, Deletion>,
-    /// By the node.
-    pub creations: BTreeMap<String, Creation>,
 }
 
 /// Judges a plan.
@@ -60,6 +51,9 @@ pub(super) fn judge(
     if has_pods && situation.ds.selector.is_empty() {
         let message = "pods are written although the selector is empty".to_owned();
         return error(situation, Property::Deletion, message);
+    }
+    if let Some(violation) = waves::check(situation, history) {
+        return Err(violation);
     }
     let creations_delayed_until = creation_delay::end(view, situation.ds, history);
     let judge = Judge { view, situation, creations_delayed_until };
@@ -121,12 +115,23 @@ impl Judge<'_> {
             return fail(Property::Deletion, "which is being deleted already");
         }
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
+            if situation.is_hash_doubtful() && situation.budget().is_some() {
+                return Ok(Deletion::WithinBudget);
+            }
             let is_updated = situation.is_updated(pod);
-            let property = if is_updated { Property::Deletion } else { Property::Budget };
+            let property = match () {
+                () if situation.keeps_pods(on_node) || situation.is_spared(on_node) => {
+                    Property::Gate
+                }
+                () if is_updated => Property::Deletion,
+                () => Property::Budget,
+            };
             let state = format!(
-                "without a reason (up to date: {is_updated}, available: {}, node: {:?})",
+                "without a reason (updated: {is_updated}, available: {}, node: {:?}, {:?}, {:?})",
                 situation.is_surely_available(pod),
                 on_node.eligibility,
+                on_node.wanted,
+                situation.stage,
             );
             return fail(property, &state);
         };
@@ -186,6 +191,9 @@ impl Judge<'_> {
     /// Counts what is taken from the budgets (C51–C53).
     fn budgets(&self, judged: &JudgedPlan, coverage: &mut Coverage) -> Result<(), Violation> {
         let Self { situation, .. } = self;
+        if let Some(violation) = budget::check(situation, judged) {
+            return Err(violation);
+        }
         let count = |reason| judged.deletions.values().filter(|r| **r == reason).count();
         let surging = |reason| judged.creations.values().filter(|r| **r == reason).count();
         let may_be_available = |pod: &Pod| situation.may_be_available(pod);
@@ -249,13 +257,17 @@ impl Judge<'_> {
             || situation.ds.metadata.is_terminating
             || situation.ds.selector.is_empty()
             || situation.is_base_unknown()
+            || record::comes_first(view)
         {
-            // The revision comes first (C40).
+            // The revision comes first (C40), and so does a record (G9).
             return Ok(());
+        }
+        if let Some(violation) = record::left_out(view, situation) {
+            return Err(violation);
         }
         let may_delete = judged.deletions.len() < view.burst;
         // Creations pause after the namespace has refused one (C28).
-        let is_refused = |outcome: &PodOutcome| {
+        let is_refused = |outcome: &WriteOutcome| {
             outcome.daemon_set == view.daemon_set
                 && outcome.result.outcome == Outcome::NamespaceTerminating
         };
@@ -282,8 +294,35 @@ impl Judge<'_> {
         }
         let deleted: BTreeSet<&str> =
             judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
+        if may_delete {
+            self.demands_deletions(&demanded, &deleted)?;
+        }
+        if may_create {
+            self.demands_surges(&demanded, judged, &deleted)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the plan deletes fewer old pods than the budget allows. `deleted` are the nodes from
+    /// which it deletes pods.
+    fn demands_deletions(
+        &self,
+        demanded: &Demands<'_>,
+        deleted: &BTreeSet<&str>,
+    ) -> Result<(), Violation> {
+        let Self { situation, .. } = self;
+        let is_deleted = |node: &&&str| deleted.contains(**node);
+        let (all, left) = (demanded.begins_at_once.len(), demanded.beginnings_left);
+        let begun = demanded.begins_at_once.iter().filter(is_deleted).count();
+        if begun < all.min(left) {
+            let message = format!(
+                "{begun} old pods that are not available are deleted, although there are {all} \
+                 and {left} may be"
+            );
+            return error(situation, Property::Budget, message);
+        }
         let candidates = &demanded.within_budget;
-        let done = candidates.iter().filter(|node| deleted.contains(**node)).count();
+        let done = candidates.iter().filter(is_deleted).count();
         // A pod that has ended may still be called available: its node is the next unavailable one.
         let surely_available = |pod: &Pod| situation.is_surely_available(pod);
         let becomes_unavailable = |node: &&&str| {
@@ -292,20 +331,44 @@ impl Judge<'_> {
             is_available && !candidates.contains(node)
         };
         let others = deleted.iter().filter(becomes_unavailable).count();
-        let (all, left) = (candidates.len(), demanded.budget_left.saturating_sub(others));
-        if may_delete && done < all.min(left) {
+        let left = demanded.budget_left.saturating_sub(others);
+        let left = left.min(demanded.beginnings_left.saturating_sub(begun));
+        let all = candidates.len();
+        if done < all.min(left) {
             let message =
                 format!("{done} old pods are deleted, although there are {all} and {left} may be");
             return error(situation, Property::Budget, message);
         }
+        Ok(())
+    }
+
+    /// Whether the plan creates fewer pods beside others than the budget allows.
+    fn demands_surges(
+        &self,
+        demanded: &Demands<'_>,
+        judged: &JudgedPlan,
+        deleted: &BTreeSet<&str>,
+    ) -> Result<(), Violation> {
+        let Self { situation, .. } = self;
         let is_created = |node: &&&str| judged.creations.contains_key(**node);
         // A node whose pod has ended gets a new one next, and uses up the budget as well.
         let is_done = |node: &&&str| is_created(node) || deleted.contains(**node);
         let candidates = demanded.surges.iter();
         let (all, done) = (candidates.len(), candidates.filter(is_done).count());
         let left = demanded.surge_left.saturating_sub(self.pending_surges(judged));
-        if may_create && done < all.min(left) {
-            let message = format!("{done} pods surge, although {all} and {left} may");
+        let at_once = demanded.surges_at_once.len();
+        let begun = demanded.surges_at_once.iter().filter(is_done).count();
+        if begun < at_once.min(demanded.beginnings_left) {
+            let message = format!(
+                "{begun} pods surge beside unavailable ones, although {at_once} and {} may",
+                demanded.beginnings_left
+            );
+            return error(situation, Property::Budget, message);
+        }
+        let left = left.min(demanded.beginnings_left.saturating_sub(begun));
+        if done < all.min(left) {
+            let message =
+                format!("{done} pods surge, although {all} and {left} may: {:?}", demanded.surges);
             return error(situation, Property::Budget, message);
         }
         Ok(())
@@ -326,6 +389,13 @@ pub(super) struct Demands<'a> {
     pub surges: Vec<&'a str>,
     /// How many of them may.
     pub surge_left: usize,
+    /// The nodes of a guarded rollout whose old pods are not available: it may begin there whatever
+    /// the budget of unavailable nodes (G14).
+    pub begins_at_once: Vec<&'a str>,
+    /// Those of them that get a second pod.
+    pub surges_at_once: Vec<&'a str>,
+    /// On how many more nodes the rollout may begin.
+    pub beginnings_left: usize,
 }
 
 impl<'a> Demands<'a> {
@@ -349,7 +419,20 @@ impl<'a> Demands<'a> {
             budget_left: max_unavailable.saturating_sub(unavailable),
             surges: Vec::new(),
             surge_left: max_surge.saturating_sub(surging),
+            begins_at_once: Vec::new(),
+            surges_at_once: Vec::new(),
+            beginnings_left: usize::MAX,
         };
+        let is_guarded = situation.is_guarded();
+        if situation.ds.policy.valid().is_some_and(super::model::Policy::limits_groups) {
+            // Which nodes of the groups come first depends on earlier attempts.
+            demands.beginnings_left = 0;
+        } else if is_guarded {
+            let is_available = |pod: &Pod| surely_available(pod) && !pod.has_ended();
+            let begun = situation.begun_nodes(is_available);
+            demands.beginnings_left = (max_unavailable + max_surge).saturating_sub(begun);
+        }
+        let is_limited = is_guarded && max_surge == 0;
         for (node, on_node) in &situation.nodes {
             let mut is_touched = false;
             for pod in on_node.deletable() {
@@ -360,17 +443,24 @@ impl<'a> Demands<'a> {
                 match reason {
                     Some(Deletion::WithinBudget) => demands.within_budget.push(node),
                     Some(Deletion::Spare) | None => {}
+                    Some(Deletion::OldAndUnavailable) if is_limited => {
+                        demands.begins_at_once.push(node);
+                    }
                     Some(reason) => {
                         is_touched = true;
                         demands.deletions.insert(&pod.metadata.uid, reason);
+                        // The rollout begins on the node with the next pod.
+                        demands.beginnings_left = demands.beginnings_left.saturating_sub(1);
                     }
                 }
             }
             match situation.reason_to_create(on_node, Doubt::Demands) {
                 Some(Creation::Missing) => demands.creations.push(node),
-                Some(Creation::SurgeAtOnce) if !is_touched => demands.creations.push(node),
+                Some(Creation::SurgeAtOnce) if is_touched => {}
+                Some(Creation::SurgeAtOnce) if is_guarded => demands.surges_at_once.push(node),
+                Some(Creation::SurgeAtOnce) => demands.creations.push(node),
                 Some(Creation::SurgeWithinBudget) => demands.surges.push(node),
-                Some(_) | None => {}
+                None => {}
             }
         }
         demands

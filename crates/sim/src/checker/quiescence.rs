@@ -1,17 +1,25 @@
 //! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
 //! C44, C53, C70).
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::history::History;
-use super::model::{Budget, Eligibility, Metadata, Pod};
+use super::model::{Budget, Eligibility, Metadata, Phase, Pod};
 use super::plan::Demands;
 use super::reason::{Deletion, Doubt};
-use super::situation::{OnNode, Situation};
+use super::situation::{Clocks, OnNode, Situation};
+use super::stage::{Stage, Wanted};
 use super::{Property, Violation, status};
 use crate::view::Feeds;
 use everynode_core::api::Timestamp;
 
 /// Checks all DaemonSets that are not terminating.
-pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
+pub(super) fn check(
+    history: &History,
+    now: Timestamp,
+    open_nodes: impl Fn(&str) -> Arc<BTreeSet<String>>,
+) -> Option<Violation> {
     let newest = history.version();
     let feeds = Feeds {
         nodes: newest,
@@ -22,8 +30,10 @@ pub(super) fn check(history: &History, now: Timestamp) -> Option<Violation> {
     };
     let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
     alive.into_iter().find_map(|ds| {
-        let situation = Situation::seen(&ds.metadata.uid, &feeds, None, (now, now), history)?;
+        let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
+        let situation = Situation::seen(uid, &feeds, None, clocks, open_nodes(uid), history)?;
         let problem = ownership(&situation)
+            .or_else(|| guard(&situation))
             .or_else(|| placement(&situation))
             .or_else(|| status(&situation))
             .or_else(|| rollout(&situation))
@@ -103,10 +113,11 @@ fn rollout(situation: &Situation) -> Problem {
     if let Some(node) = demands.creations.first() {
         return Some((Property::Placement, format!("no pod is created on {node}")));
     }
-    if let Some(node) = demands.within_budget.first().filter(|_| demands.budget_left > 0) {
-        return Some((Property::Budget, format!("the pod on {node} is old")));
-    }
-    if let Some(node) = demands.surges.first().filter(|_| demands.surge_left > 0) {
+    let at_once = demands.begins_at_once.iter().chain(&demands.surges_at_once);
+    let within = demands.within_budget.iter().filter(|_| demands.budget_left > 0);
+    let surges = demands.surges.iter().filter(|_| demands.surge_left > 0);
+    let mut old = at_once.chain(within).chain(surges).filter(|_| demands.beginnings_left > 0);
+    if let Some(node) = old.next() {
         return Some((Property::Budget, format!("the pod on {node} is old")));
     }
     let serving = situation.serving_nodes(|pod| situation.is_surely_available(pod));
@@ -138,9 +149,62 @@ fn revisions(situation: &Situation) -> Problem {
     if let Some(unlabelled) = all.find(|revision| revision.metadata.hash().is_none()) {
         return problem(format!("revision {} has no hash", unlabelled.metadata.name));
     }
-    let is_unused = |hash: Option<&str>| hash.is_none_or(|hash| !situation.is_used(hash));
-    let unused = revisions.old.iter().find(|old| is_unused(old.metadata.hash()));
+    let unused = revisions.old.iter().find(|old| !situation.is_needed(old));
     let limit = situation.ds.history_limit;
     let unused = unused.filter(|_| revisions.old.len() > limit)?;
     problem(format!("revision {} is beyond the limit of {limit}", unused.metadata.name))
+}
+
+/// What is wrong at rest with the records of a DaemonSet, or with its condition (G11, G21).
+fn guard(situation: &Situation) -> Problem {
+    let older = situation.revisions.old.iter();
+    let mut records = older.filter_map(|old| old.record.as_ref().filter(|r| r.is_under_way()));
+    if records.next().is_some() && situation.movement().is_some() {
+        return Some((Property::Record, "an older rollout is not superseded".to_owned()));
+    }
+    if situation.is_base_unknown() {
+        return None;
+    }
+    let reason = match &situation.stage {
+        Stage::Unguarded => None,
+        _ if situation.ds.is_paused() && !matches!(situation.stage, Stage::Pending) => {
+            Some("Paused")
+        }
+        Stage::Paused => Some("Paused"),
+        Stage::Pending => {
+            return Some((Property::Record, "the rollout has no record".to_owned()));
+        }
+        Stage::WithoutPolicy { .. } => Some("InvalidPolicy"),
+        Stage::Failed { .. } => Some("Failed"),
+        Stage::Moving(record) => match record.phase {
+            Phase::Complete => Some("Complete"),
+            Phase::Baking => Some("AwaitingApproval"),
+            Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
+        },
+    };
+    if reason == Some("Updating") && !has_blocker(situation) {
+        return Some((Property::Record, "the rollout does not move on".to_owned()));
+    }
+    let conditions = situation.ds.status["conditions"].as_array().into_iter().flatten();
+    let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
+    let stated = progressing.and_then(|condition| condition["reason"].as_str());
+    let is_stated = stated == reason;
+    (!is_stated).then(|| {
+        let message = format!("the condition states {stated:?}, correct is {reason:?}");
+        (Property::Condition, message)
+    })
+}
+
+/// Whether a node of the rollout is not done: its pod cannot start, or cannot leave.
+fn has_blocker(situation: &Situation) -> bool {
+    situation.nodes.values().any(|on_node| {
+        let active = situation.active(on_node);
+        let has_available = matches!((&active.new[..], &active.old[..]),
+            ([new], []) if situation.is_surely_available(new));
+        on_node.wanted == Wanted::Target
+            && !on_node.was_down_before
+            && on_node.eligibility.keeps()
+            && on_node.occupants().next().is_some()
+            && !has_available
+    })
 }

@@ -1,7 +1,18 @@
 //! The reasons that the rules give for a deletion or a creation of a pod.
 
+use std::collections::BTreeMap;
+
 use super::model::{Budget, Eligibility, Pod, PodStatus};
 use super::situation::{OnNode, Situation};
+
+/// The writes of pods of a plan, with the reason for each.
+#[derive(Debug, Default)]
+pub(super) struct JudgedPlan {
+    /// By the pod's UID.
+    pub deletions: BTreeMap<String, Deletion>,
+    /// By the node.
+    pub creations: BTreeMap<String, Creation>,
+}
 
 /// A reason to delete a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +65,19 @@ impl Deletion {
     }
 }
 
+impl Deletion {
+    /// Whether a rollout begins on a node with this deletion (G14).
+    pub(super) fn begins(self) -> bool {
+        matches!(self, Self::OldAndUnavailable | Self::WithinBudget)
+    }
+}
+
 impl Creation {
+    /// Whether a rollout begins on a node with this creation (G14).
+    pub(super) fn begins(self) -> bool {
+        matches!(self, Self::SurgeAtOnce | Self::SurgeWithinBudget)
+    }
+
     /// What coverage calls the reason.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -121,7 +144,7 @@ impl<'a> Situation<'a> {
             return on_node.running().skip(1).any(is_it).then_some(Deletion::Surplus);
         }
         let (new, old): (Vec<&Pod>, Vec<&Pod>) =
-            on_node.running().partition(|pod| self.is_updated(pod));
+            on_node.running().partition(|pod| self.wants(on_node, pod));
         let mut others = new.iter().skip(1).chain(old.iter().skip(1));
         if others.any(|other| is_it(other)) {
             return Some(Deletion::Surplus);
@@ -137,8 +160,8 @@ impl<'a> Situation<'a> {
         let active = self.active(on_node);
         let [old] = &active.old[..] else { return None };
         // A paused rollout replaces no pod, but finishes where the new one is there (G6).
-        let is_kept = self.ds.paused && active.new.is_empty();
-        if old.metadata.uid != pod.metadata.uid || is_kept {
+        let is_kept = self.keeps_pods(on_node) && active.new.is_empty();
+        if old.metadata.uid != pod.metadata.uid || is_kept || self.is_spared(on_node) {
             return None;
         }
         match (&active.new[..], budget) {
@@ -176,7 +199,8 @@ impl<'a> Situation<'a> {
                 if on_node.eligibility == Eligibility::ShouldRun
                     && surges
                     && !has_orphan
-                    && !self.ds.paused =>
+                    && !self.keeps_pods(on_node)
+                    && !self.is_spared(on_node) =>
             {
                 Some(if self.is_old_available(old, doubt) {
                     Creation::SurgeWithinBudget

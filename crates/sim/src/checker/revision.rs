@@ -62,8 +62,7 @@ fn creation_problem(created: &Revision, situation: &Situation) -> Option<String>
 fn deletion_problem(uid: &str, situation: &Situation) -> Option<String> {
     let revisions = &situation.revisions;
     let is_it = |revision: &&&Revision| revision.metadata.uid == uid;
-    let is_used =
-        |revision: &Revision| revision.metadata.hash().is_some_and(|hash| situation.is_used(hash));
+    let is_used = |revision: &Revision| situation.is_needed(revision);
     if let Some(duplicate) = revisions.current.iter().find(is_it) {
         let current = revisions.current.last().expect("it contains the duplicate");
         let has_same_hash = current.metadata.hash() == duplicate.metadata.hash();

@@ -2,6 +2,7 @@
 //! shown, and the outcomes of its own writes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use everynode_core::api::{AdmissionChange, Timestamp};
 use everynode_core::plan::{Outcome, Write};
@@ -10,12 +11,24 @@ use super::history::{History, Objects};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
+use super::stage::{Stage, Wanted};
 use crate::view::{Feeds, KnownOrphans, View};
 
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
 /// A clock that is adjusted by less may be followed later (C54).
 const CLOCK_TOLERANCE_MS: i64 = 500;
+
+/// What the clocks of a replica showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    /// The time.
+    pub now: Timestamp,
+    /// The same by the wall clock.
+    pub wall: Timestamp,
+    /// The same by the wall clock as the replica follows it.
+    pub followed: Timestamp,
+}
 
 /// What a replica knows about a DaemonSet.
 pub(super) struct Situation<'a> {
@@ -24,6 +37,10 @@ pub(super) struct Situation<'a> {
     pub now: Timestamp,
     /// The same by the wall clock of the replica.
     wall_clock: Timestamp,
+    /// What record and policy allow.
+    pub stage: Stage<'a>,
+    /// The nodes that the replica has opened to the rollout.
+    pub open_nodes: Arc<BTreeSet<String>>,
     /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
     pub nodes: BTreeMap<&'a str, OnNode<'a>>,
     /// All pods, by UID.
@@ -38,7 +55,17 @@ pub(super) struct Situation<'a> {
 /// A node, and the DaemonSet's pods there.
 pub(super) struct OnNode<'a> {
     pub node: Option<&'a Node>,
+    /// By the revision that governs the node (G1).
     pub eligibility: Eligibility,
+    /// Which pods the rollout wants here.
+    pub wanted: Wanted,
+    /// Whether the node was down before a guarded rollout reached it (G13).
+    pub was_down_before: bool,
+    /// Whether the node counts for the waves of a policy: it has a pod or should run one, or it
+    /// is open.
+    pub is_member: bool,
+    /// Whether the node should run a pod of the target.
+    pub should_run_target: bool,
     /// Its pods and the orphans that it adopts, by age (C25).
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
@@ -82,12 +109,24 @@ pub(super) struct Active<'a> {
     pub old: Vec<&'a Pod>,
 }
 
+impl Clocks {
+    pub(super) fn of(view: &View) -> Self {
+        Self { now: view.planned_at, wall: view.wall_clock, followed: view.followed_clock }
+    }
+
+    /// Clocks that all show the time.
+    pub(super) fn right(now: Timestamp) -> Self {
+        Self { now, wall: now, followed: now }
+    }
+}
+
 impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
         let known = view.orphans.as_deref();
-        let clocks = (view.planned_at, view.wall_clock);
-        let mut situation = Self::seen(&view.daemon_set, &view.feeds, known, clocks, history)?;
+        let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
+        let mut situation =
+            Self::seen(daemon_set, &view.feeds, known, Clocks::of(view), open_nodes, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts.
             let last = situation.revisions.old.last();
@@ -103,7 +142,8 @@ impl<'a> Situation<'a> {
         daemon_set: &str,
         feeds: &Feeds,
         known: Option<&KnownOrphans>,
-        (now, wall_clock): (Timestamp, Timestamp),
+        clocks: Clocks,
+        open_nodes: Arc<BTreeSet<String>>,
         history: &'a History,
     ) -> Option<Self> {
         let daemon_sets = history.daemon_sets.seen(feeds.daemon_sets);
@@ -135,13 +175,25 @@ impl<'a> Situation<'a> {
         if revisions.current.is_empty() {
             current_hashes = stored_by_others(ds, history);
         }
-        let mut situation =
-            Self { ds, now, wall_clock, nodes, pods, all_revisions, revisions, current_hashes };
+        let stage = Stage::of(ds, (&revisions.current, &revisions.old), clocks.followed, history);
+        let Clocks { now, wall: wall_clock, .. } = clocks;
+        let mut situation = Self {
+            ds,
+            now,
+            wall_clock,
+            stage,
+            open_nodes,
+            nodes,
+            pods,
+            all_revisions,
+            revisions,
+            current_hashes,
+        };
         let pods: Vec<&Pod> = situation.pods.values().copied().collect();
         for pod in pods {
             situation.add(pod);
         }
-        situation.apply_pause(namespace);
+        situation.apply_guard(namespace);
         Some(situation)
     }
 
@@ -243,6 +295,12 @@ impl<'a> Situation<'a> {
         self.revisions.current.iter().any(|revision| revision.metadata.hash().is_some())
     }
 
+    /// Whether another owner's revision stores the template and has had several hashes: which one
+    /// the replica has read is not known (C43).
+    pub(super) fn is_hash_doubtful(&self) -> bool {
+        self.revisions.current.is_empty() && self.current_hashes.len() > 1
+    }
+
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
@@ -267,7 +325,8 @@ impl<'a> Situation<'a> {
         let mut active = Active::default();
         let pods = on_node.pods.iter().filter(|our| !our.is_orphan && !our.is_going);
         for our in pods.filter(|_| on_node.eligibility.keeps()) {
-            let pods = if self.is_updated(our.pod) { &mut active.new } else { &mut active.old };
+            let is_new = self.wants(on_node, our.pod);
+            let pods = if is_new { &mut active.new } else { &mut active.old };
             pods.push(our.pod);
         }
         active
@@ -289,9 +348,49 @@ impl<'a> Situation<'a> {
         counts && !has_one
     }
 
-    /// Number of nodes that use up `maxUnavailable` (C52).
+    /// Number of nodes that use up `maxUnavailable` (C52), without those that were down before a
+    /// guarded rollout (G13).
     pub(super) fn unavailable_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
-        self.nodes.values().filter(|on| self.is_unavailable(on, &is_available)).count()
+        self.unavailable_among(|_| true, is_available)
+    }
+
+    /// The same, among some of the nodes.
+    pub(super) fn unavailable_among(
+        &self,
+        counts: impl Fn(&OnNode<'a>) -> bool,
+        is_available: impl Fn(&Pod) -> bool,
+    ) -> usize {
+        let nodes = self.nodes.values().filter(|on| !on.was_down_before && counts(on));
+        nodes.filter(|on| self.is_unavailable(on, &is_available)).count()
+    }
+
+    /// Number of nodes on which a guarded rollout has begun and is not done (G14).
+    pub(super) fn begun_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
+        self.begun_among(|_| true, is_available)
+    }
+
+    /// The same, among some of the nodes.
+    pub(super) fn begun_among(
+        &self,
+        counts: impl Fn(&OnNode<'a>) -> bool,
+        is_available: impl Fn(&Pod) -> bool,
+    ) -> usize {
+        let is_begun = |on_node: &&OnNode<'a>| {
+            let active = self.active(on_node);
+            match (&active.new[..], &active.old[..]) {
+                ([], []) => on_node.eligibility == Eligibility::ShouldRun,
+                ([new], [] | [_]) => !is_available(new),
+                ([], [_]) => false,
+                _ => true,
+            }
+        };
+        let nodes = self.nodes.values().filter(|on_node| {
+            on_node.node.is_some()
+                && on_node.wanted != Wanted::Kept
+                && !on_node.was_down_before
+                && counts(on_node)
+        });
+        nodes.filter(is_begun).count()
     }
 
     /// Number of nodes that use up `maxSurge`: a new pod beside the old one is not available (C53).
@@ -304,7 +403,7 @@ impl<'a> Situation<'a> {
                 _ => true,
             }
         };
-        self.nodes.values().filter(uses_surge).count()
+        self.nodes.values().filter(|on_node| !on_node.was_down_before).filter(uses_surge).count()
     }
 
     /// Number of nodes with an available pod, for a strategy that surges (C53).
@@ -330,7 +429,16 @@ impl<'a> Situation<'a> {
 
 impl Default for OnNode<'_> {
     fn default() -> Self {
-        Self { node: None, eligibility: Eligibility::NoNode, pods: Vec::new(), pending: None }
+        Self {
+            node: None,
+            eligibility: Eligibility::NoNode,
+            wanted: Wanted::Target,
+            was_down_before: false,
+            is_member: false,
+            should_run_target: false,
+            pods: Vec::new(),
+            pending: None,
+        }
     }
 }
 

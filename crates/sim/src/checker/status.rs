@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::history::History;
 use super::model::{Eligibility, Pod};
-use super::situation::Situation;
+use super::situation::{Clocks, Situation};
 use super::{PendingWrite, Property, Violation, violation};
 use crate::view::View;
 
 /// Judges a write of the status by the view of its plan.
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
     let orphans = view.orphans.as_deref();
-    let clocks = (view.planned_at, view.wall_clock);
-    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, clocks, history);
+    let (clocks, open_nodes) = (Clocks::of(view), view.open_nodes.clone());
+    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, clocks, open_nodes, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();
         return violation(Property::Foreign, message);

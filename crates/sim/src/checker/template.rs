@@ -1,9 +1,9 @@
 //! A created pod is the one that its template and its node demand, and has the hash of the revision
-//! that stores the template: the target's, or in a paused rollout the one that governs the node
+//! that stores the template: the target's, or in a guarded rollout the one that governs the node
 //! (C14, C30, C31, C40, C45, G1, G16).
 
+use super::guard::Governing;
 use super::model::{BoundBy, HASH_LABEL, expected_pod, is_same, reduced};
-use super::pause::Governing;
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, violation};
 
@@ -29,7 +29,10 @@ pub(super) fn check(
              current hashes are {:?}",
             situation.current_hashes
         );
-        return violation(Property::Template, message);
+        // A pod of the target where the target does not govern is one of a closed wave (G1).
+        let is_target = situation.current_hashes.contains(hash.as_str());
+        let property = if is_target { Property::Gate } else { Property::Template };
+        return violation(property, message);
     }
     let old = situation.revisions.old.iter();
     let older = old.copied().find(|old| old.metadata.hash() == Some(hash.as_str()));

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::metadata::Metadata;
 use super::placement::Placement;
+use super::policy::PolicySource;
+use super::record::Order;
 use super::rollout::Strategy;
 use super::selector::Selector;
 use super::template::{is_same, reduced};
@@ -24,7 +26,9 @@ pub(in crate::checker) struct DaemonSet {
     pub min_ready_seconds: i64,
     pub history_limit: usize,
     /// Whether the annotation pauses the rollout (G6, G7).
-    pub paused: bool,
+    pub has_pause: bool,
+    pub policy: PolicySource,
+    pub order: Option<Order>,
     /// The annotation with the template generation (C45).
     pub template_generation: Option<i64>,
     pub status: Value,
@@ -36,18 +40,21 @@ impl DaemonSet {
         let annotations = &object["metadata"]["annotations"];
         let generation = &annotations["deprecated.daemonset.template.generation"];
         let limit = spec["revisionHistoryLimit"].as_u64().unwrap_or(10);
+        let policy = PolicySource::parse(annotations);
         Self {
             metadata: Metadata::parse(object),
             generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
             selector: Selector::parse(&spec["selector"]),
             meaning: reduced(&spec["template"]),
             placement: Placement::parse(&spec["template"]),
-            strategy: Strategy::parse(spec),
+            strategy: Strategy::parse(spec).guarded_by(policy.valid()),
             min_ready_seconds: spec["minReadySeconds"].as_i64().unwrap_or_default(),
             history_limit: usize::try_from(limit).unwrap_or(usize::MAX),
-            paused: annotations["everynode.dev/paused"]
+            has_pause: annotations["everynode.dev/paused"]
                 .as_str()
                 .is_some_and(|text| text != "false"),
+            order: Order::parse(annotations),
+            policy,
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             template: spec["template"].clone(),
             status: object["status"].clone(),
@@ -76,6 +83,11 @@ impl DaemonSet {
             && object.namespace == self.metadata.namespace
             && !self.selector.is_empty()
             && self.selector.matches(&object.labels)
+    }
+
+    /// Whether annotation or policy pauses the rollout (G6).
+    pub(in crate::checker) fn is_paused(&self) -> bool {
+        self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
     }
 
     /// Whether the template generation makes the pod up to date (C45).

@@ -10,6 +10,8 @@ use super::metadata::{Metadata, text, time};
 pub(in crate::checker) struct Node {
     pub metadata: Metadata,
     pub taints: Vec<Taint>,
+    /// Since when the condition `Ready` is not true, if it is not.
+    pub not_ready_since: Option<Timestamp>,
 }
 
 /// A taint of a node.
@@ -28,7 +30,16 @@ impl Node {
             value: text(&taint["value"]),
             effect: text(&taint["effect"]),
         });
-        Self { metadata: Metadata::parse(object), taints: taints.collect() }
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        let since = |condition: &Value| time(condition["lastTransitionTime"].as_str()?);
+        Self {
+            metadata: Metadata::parse(object),
+            taints: taints.collect(),
+            not_ready_since: ready
+                .filter(|condition| condition["status"] != "True")
+                .map(|condition| since(condition).unwrap_or(Timestamp(i64::MIN))),
+        }
     }
 
     /// When the node was created, without fractions of a second.

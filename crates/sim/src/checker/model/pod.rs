@@ -18,6 +18,8 @@ pub(in crate::checker) struct Pod {
     pub is_ready: bool,
     /// Since when the condition has been as it is.
     pub ready_since: Option<Timestamp>,
+    /// The most restarts of a container.
+    pub restarts: u64,
 }
 
 /// Whether a pod can still run, and how it ended if it cannot.
@@ -43,6 +45,8 @@ impl Pod {
         });
         let conditions = status["conditions"].as_array().into_iter().flatten();
         let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        let containers = status["containerStatuses"].as_array().into_iter().flatten();
+        let restarts = containers.filter_map(|container| container["restartCount"].as_u64());
         Self {
             metadata: Metadata::parse(object),
             node_name: Some(text(&spec["nodeName"])).filter(|name| !name.is_empty()),
@@ -55,12 +59,18 @@ impl Pod {
             is_ready: ready.is_some_and(|condition| condition["status"] == "True"),
             ready_since: ready
                 .and_then(|condition| time(condition["lastTransitionTime"].as_str()?)),
+            restarts: restarts.max().unwrap_or_default(),
         }
     }
 
     /// The pod's node (C20).
     pub(in crate::checker) fn node(&self) -> Option<&str> {
         self.node_name.as_deref().or(self.pinned_to.as_deref())
+    }
+
+    /// When the pod was created, without fractions of a second.
+    pub(in crate::checker) fn created(&self) -> Option<Timestamp> {
+        time(&self.metadata.created)
     }
 
     /// Whether the pod has ended.

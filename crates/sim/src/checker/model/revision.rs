@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::metadata::Metadata;
 use super::placement::Placement;
+use super::record::Record;
 use super::template::reduced;
 
 /// A ControllerRevision.
@@ -14,6 +15,7 @@ pub(in crate::checker) struct Revision {
     /// The stored template, [reduced] to its meaning.
     pub template: Value,
     pub placement: Placement,
+    pub record: Option<Record>,
 }
 
 impl Revision {
@@ -23,6 +25,7 @@ impl Revision {
             metadata: Metadata::parse(object),
             number: object["revision"].as_i64().unwrap_or_default(),
             placement: Placement::parse(&template),
+            record: Record::parse(&object["metadata"]["annotations"]),
             template,
         }
     }

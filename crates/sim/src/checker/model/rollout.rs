@@ -2,12 +2,17 @@
 
 use serde_json::Value;
 
-/// `spec.updateStrategy`.
+use super::percent::of;
+use super::policy::Policy;
+
+/// `spec.updateStrategy`, as a policy leaves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checker) struct Strategy {
     is_rolling: bool,
     max_unavailable: Value,
     max_surge: Value,
+    /// `maxUnavailable` of the policy, or null.
+    limit: Value,
 }
 
 /// How many nodes a rolling update may work on at the same time (C51).
@@ -31,7 +36,19 @@ impl Strategy {
             is_rolling: strategy["type"].as_str().unwrap_or("RollingUpdate") == "RollingUpdate",
             max_unavailable: or(&rolling["maxUnavailable"], 1),
             max_surge: or(&rolling["maxSurge"], 0),
+            limit: Value::Null,
         }
+    }
+
+    /// The strategy under a policy, which guards `OnDelete` as well (G5, G18).
+    pub(super) fn guarded_by(self, policy: Option<&Policy>) -> Self {
+        let Some(policy) = policy else { return self };
+        let limit = policy.max_unavailable.clone();
+        if self.is_rolling {
+            return Self { limit, ..self };
+        }
+        let max_unavailable = if limit.is_null() { 1.into() } else { limit };
+        Self { is_rolling: true, max_unavailable, max_surge: 0.into(), limit: Value::Null }
     }
 
     /// Whether a node may have two pods during an update (C26).
@@ -43,22 +60,13 @@ impl Strategy {
     pub(in crate::checker) fn budget(&self, desired: usize) -> Option<Budget> {
         let surge = of(&self.max_surge, desired);
         let unavailable = of(&self.max_unavailable, desired);
+        let limit = if self.limit.is_null() { usize::MAX } else { of(&self.limit, desired) };
         self.is_rolling.then_some(match (surge, unavailable) {
-            (0, 0) => Budget::Unavailable(usize::from(desired > 0)),
-            (0, unavailable) => Budget::Unavailable(unavailable),
-            (surge, _) => Budget::Surge(surge),
+            (0, 0) => Budget::Unavailable(usize::from(desired > 0).min(limit)),
+            (0, unavailable) => Budget::Unavailable(unavailable.min(limit)),
+            (surge, _) => Budget::Surge(surge.min(limit)),
         })
     }
-}
-
-/// A number, or a percentage of `total`, rounded up (C51).
-fn of(number: &Value, total: usize) -> usize {
-    if let Some(number) = number.as_u64() {
-        return usize::try_from(number).unwrap_or(usize::MAX);
-    }
-    let percent = number.as_str().and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
-    let hundredths = percent.unwrap_or_default() * total;
-    hundredths / 100 + usize::from(!hundredths.is_multiple_of(100))
 }
 
 #[cfg(test)]

@@ -1,0 +1,217 @@
+//! Which revision governs a node of a guarded or paused rollout, and which pods are replaced (G1,
+//! G6, G7, G11, G13, G15), by the text of the rules.
+//!
+//! Which nodes of a wave are open depends on what the replica did before, so its view states them.
+//! [`waves`](super::waves) judges that statement; here it is used.
+
+use super::model::{Eligibility, Namespace, Node, Phase, Pod, Revision};
+use super::situation::{OnNode, Situation};
+use super::stage::{Movement, Wanted};
+
+/// The revision that governs a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Governing<'a> {
+    Target,
+    Old(&'a Revision),
+    /// The base, which nothing shows: neither a record nor a pod of a stored revision does.
+    Unknown,
+}
+
+impl<'a> Situation<'a> {
+    /// Whether a policy that is followed guards the rollout.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.ds.policy.valid().is_some()
+    }
+
+    /// Which pods are replaced; `None` if the target governs all nodes.
+    pub(super) fn movement(&self) -> Option<Movement> {
+        self.stage.movement(self.ds.is_paused())
+    }
+
+    /// Whether no pod of the node is replaced for its revision (G1, G6, G13).
+    pub(super) fn keeps_pods(&self, on_node: &OnNode<'a>) -> bool {
+        self.movement().is_some_and(|movement| !movement.replaces) || on_node.wanted == Wanted::Kept
+    }
+
+    /// Whether the node was down before, and is left alone (G13).
+    pub(super) fn is_spared(&self, on_node: &OnNode<'a>) -> bool {
+        on_node.was_down_before
+            && self.movement().is_some_and(|movement| movement.spares_down_nodes)
+    }
+
+    /// Whether the rollout wants the pod on its node.
+    pub(super) fn wants(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
+        match on_node.wanted {
+            Wanted::Target => self.is_updated(pod),
+            Wanted::Kept => false,
+            Wanted::Base => match self.base() {
+                Governing::Old(base) => pod.metadata.hash() == base.metadata.hash(),
+                Governing::Target | Governing::Unknown => self.is_updated(pod),
+            },
+        }
+    }
+
+    /// The revision that governs the node with this name.
+    pub(super) fn governing(&self, node: &str) -> Governing<'a> {
+        match (self.nodes.get(node), self.movement()) {
+            (Some(on_node), Some(movement)) => {
+                self.governing_of(node, on_node, movement, self.base()).0
+            }
+            (Some(_) | None, _) => Governing::Target,
+        }
+    }
+
+    /// Whether some node may be governed by a base that nothing shows.
+    pub(super) fn is_base_unknown(&self) -> bool {
+        self.movement().is_some() && matches!(self.base(), Governing::Unknown)
+    }
+
+    /// Determines for each node which revision governs it, and its eligibility by that one.
+    pub(super) fn apply_guard(&mut self, namespace: Option<&Namespace>) {
+        let Some(movement) = self.movement() else { return };
+        let base = self.base();
+        let is_guarded = self.is_guarded();
+        let found: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(name, on_node)| {
+                let governing = self.governing_of(name, on_node, movement, base);
+                let eligibility =
+                    on_node.node.map(|node| self.eligibility(on_node, node, governing, namespace));
+                let should_run = on_node.eligibility == Eligibility::ShouldRun;
+                (governing.1, eligibility, should_run)
+            })
+            .collect();
+        let down: Vec<bool> =
+            self.nodes.values().map(|on_node| is_guarded && self.is_down_before(on_node)).collect();
+        for (((name, on_node), (wanted, found, by_target)), down) in
+            self.nodes.iter_mut().zip(found).zip(down)
+        {
+            let is_open = self.open_nodes.contains(*name);
+            on_node.eligibility = found.unwrap_or(on_node.eligibility);
+            on_node.wanted = wanted;
+            on_node.was_down_before = down;
+            on_node.should_run_target = by_target;
+            let should_run = by_target || on_node.eligibility == Eligibility::ShouldRun;
+            let has_pod = on_node.occupants().next().is_some();
+            on_node.is_member = on_node.node.is_some() && (should_run || has_pod || is_open);
+        }
+    }
+
+    fn eligibility(
+        &self,
+        on_node: &OnNode<'a>,
+        node: &Node,
+        (governing, wanted): (Governing<'a>, Wanted),
+        namespace: Option<&Namespace>,
+    ) -> Eligibility {
+        let placement = match governing {
+            Governing::Old(revision) => &revision.placement,
+            Governing::Target => &self.ds.placement,
+            // Any revision may be the base.
+            Governing::Unknown => return Eligibility::ShouldRun,
+        };
+        let found = placement.eligibility(node);
+        let is_restricted = namespace.is_some_and(|namespace| !namespace.allows(node));
+        if found == Eligibility::ShouldRun && is_restricted {
+            return Eligibility::MayKeep;
+        }
+        let is_known = |pod: &Pod| self.is_updated(pod) || self.old_revision_of(pod).is_some();
+        if wanted != Wanted::Kept || on_node.pods.iter().all(|our| is_known(our.pod)) {
+            found
+        } else {
+            found.max(Eligibility::MayKeep)
+        }
+    }
+
+    fn governing_of(
+        &self,
+        name: &str,
+        on_node: &OnNode<'a>,
+        movement: Movement,
+        base: Governing<'a>,
+    ) -> (Governing<'a>, Wanted) {
+        let pods = || on_node.pods.iter().map(|our| our.pod);
+        let is_target = |pod| self.is_updated(pod) && self.old_revision_of(pod).is_none();
+        let has_target = pods().any(is_target);
+        let is_open = self.open_nodes.contains(name);
+        let policy = self.ds.policy.valid();
+        let is_held = on_node
+            .node
+            .zip(policy)
+            .is_some_and(|(node, policy)| policy.holds(&node.metadata.labels));
+        if movement.goes_back && has_target && is_held {
+            return (Governing::Target, Wanted::Kept);
+        }
+        if movement.goes_back && has_target {
+            return match base {
+                Governing::Target => (base, Wanted::Target),
+                Governing::Old(_) | Governing::Unknown => (base, Wanted::Base),
+            };
+        }
+        if !movement.goes_back && (has_target || is_open) {
+            return (Governing::Target, Wanted::Target);
+        }
+        let kept = pods().find_map(|pod| self.old_revision_of(pod));
+        (kept.map_or(base, Governing::Old), Wanted::Kept)
+    }
+
+    /// Whether the node is not ready since before a pod of the target was created there (G13).
+    fn is_down_before(&self, on_node: &OnNode<'a>) -> bool {
+        let Some(since) = on_node.node.and_then(|node| node.not_ready_since) else { return false };
+        let is_older = |pod: &Pod| pod.created().is_some_and(|created| created <= since);
+        !on_node.pods.iter().any(|our| self.is_updated(our.pod) && is_older(our.pod))
+    }
+
+    /// The revision of nodes without a pod: the one whose rollout was completed last. If no record
+    /// states one, it is the newest old one that a pod has, or the target if none has one.
+    pub(super) fn base(&self) -> Governing<'a> {
+        let current = self.revisions.current.last().copied();
+        let all = self.revisions.old.iter().copied().chain(current);
+        let completed = all.filter_map(|revision| {
+            let record = revision.record.as_ref()?;
+            (record.phase == Phase::Complete).then_some(((record.since, revision.number), revision))
+        });
+        let last = completed.max_by_key(|(at, _)| *at).map(|(_, revision)| revision);
+        let is_current = |revision: &Revision| {
+            current.is_some_and(|current| current.metadata.uid == revision.metadata.uid)
+        };
+        match last {
+            Some(last) if is_current(last) => return Governing::Target,
+            Some(last) if is_stored(last) => return Governing::Old(last),
+            Some(_) | None => {}
+        }
+        let is_used =
+            |revision: &&Revision| revision.metadata.hash().is_some_and(|hash| self.is_used(hash));
+        let mut stored = self.revisions.old.iter().rev().copied().filter(|old| is_stored(old));
+        let current = &self.revisions.current;
+        match stored.clone().find(|old| is_used(old)) {
+            Some(old) => Governing::Old(old),
+            None if current.iter().any(is_used) => Governing::Target,
+            None if stored.next().is_none() => Governing::Target,
+            None => Governing::Unknown,
+        }
+    }
+
+    /// Whether the history keeps a revision: a pod is of it, or it is the base (C44, G16).
+    pub(super) fn is_needed(&self, revision: &Revision) -> bool {
+        let is_used = revision.metadata.hash().is_some_and(|hash| self.is_used(hash));
+        let is_base = || {
+            self.movement().is_some()
+                && matches!(self.base(), Governing::Old(base)
+                    if base.metadata.uid == revision.metadata.uid)
+        };
+        is_used || is_base()
+    }
+
+    fn old_revision_of(&self, pod: &Pod) -> Option<&'a Revision> {
+        let hash = pod.metadata.hash()?;
+        let mut old = self.revisions.old.iter().copied().filter(|old| is_stored(old));
+        old.find(|old| old.metadata.hash() == Some(hash))
+    }
+}
+
+/// Whether pods can be made from the revision.
+fn is_stored(revision: &Revision) -> bool {
+    revision.template.is_object() && revision.metadata.hash().is_some()
+}

@@ -1,0 +1,114 @@
+//! The record of a rollout, on the ControllerRevision of its template (G8), and orders (G10).
+
+use everynode_core::api::Timestamp;
+use serde_json::Value;
+
+use super::metadata::time;
+use super::policy::{Group, Position};
+
+/// The annotation with a record.
+const RECORD: &str = "everynode.dev/rollout";
+/// The annotation of a DaemonSet with an order.
+const ORDER: &str = "everynode.dev/order";
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Record {
+    pub phase: Phase,
+    pub position: Position,
+    /// When the attempt began.
+    pub began: Timestamp,
+    /// When the phase began.
+    pub since: Timestamp,
+    pub approvals: Vec<String>,
+    /// Identifies the steps that the position refers to.
+    pub steps: String,
+    /// The text of the last order.
+    pub order: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// The phases of a rollout (G11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::checker) enum Phase {
+    Updating,
+    Baking,
+    Complete,
+    Failed,
+    Superseded,
+}
+
+/// What somebody ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Order {
+    pub verb: Verb,
+    pub hash: String,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) enum Verb {
+    Approve(String),
+    Promote(String),
+    PromoteFull,
+    Abort,
+    Retry,
+}
+
+impl Record {
+    /// The record in the annotations of a revision. One that cannot be read counts as lost (G9).
+    pub(in crate::checker) fn parse(annotations: &Value) -> Option<Self> {
+        let record: Value = serde_json::from_str(annotations[RECORD].as_str()?).ok()?;
+        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
+        let approvals = record["approvals"].as_array().into_iter().flatten();
+        Some(Self {
+            phase: match record["phase"].as_str()? {
+                "Updating" => Phase::Updating,
+                "Baking" => Phase::Baking,
+                "Complete" => Phase::Complete,
+                "Failed" => Phase::Failed,
+                "Superseded" => Phase::Superseded,
+                _ => return None,
+            },
+            position: match &record["wave"] {
+                Value::Null => Position::AllNodes,
+                wave => Position::Wave {
+                    step: index(&wave["step"])?,
+                    group: text(&wave["group"]).map_or(Group::Unlabelled, Group::Value),
+                    size: index(&wave["size"])?,
+                },
+            },
+            began: time(record["began"].as_str()?)?,
+            since: time(record["since"].as_str()?)?,
+            approvals: approvals.filter_map(text).collect(),
+            steps: text(&record["steps"])?,
+            order: text(&record["order"]),
+            reason: text(&record["reason"]),
+        })
+    }
+
+    /// Whether the rollout goes on.
+    pub(in crate::checker) fn is_under_way(&self) -> bool {
+        matches!(self.phase, Phase::Updating | Phase::Baking)
+    }
+}
+
+impl Order {
+    /// The order in the annotations of a DaemonSet: `VERB HASH [WAVE] TIME`.
+    pub(super) fn parse(annotations: &Value) -> Option<Self> {
+        let text = annotations[ORDER].as_str()?;
+        let (verb, hash) = match text.split(' ').collect::<Vec<_>>()[..] {
+            ["approve", hash, wave, _] => (Verb::Approve(wave.to_owned()), hash),
+            ["promote", hash, wave, _] => (Verb::Promote(wave.to_owned()), hash),
+            ["promote-full", hash, _] => (Verb::PromoteFull, hash),
+            ["abort", hash, _] => (Verb::Abort, hash),
+            ["retry", hash, _] => (Verb::Retry, hash),
+            _ => return None,
+        };
+        Some(Self { verb, hash: hash.to_owned(), text: text.to_owned() })
+    }
+}
+
+fn index(value: &Value) -> Option<usize> {
+    value.as_u64()?.try_into().ok()
+}

@@ -1,0 +1,512 @@
+//! The record of a rollout: it comes first, and moves on by the rules only (G8–G11, G15).
+
+use everynode_core::api::Timestamp;
+use everynode_core::plan::{Outcome, Write};
+use everynode_sandbox::kind::CONTROLLER_REVISION;
+
+use super::history::History;
+use super::model::{
+    Eligibility, Group, Order, Phase, Pod, PodStatus, Policy, Position, Record, Revision, Step,
+    Verb,
+};
+use super::situation::{OnNode, Situation};
+use super::stage::{Stage, Wanted};
+use super::{PendingWrite, Property, Violation, violation};
+use crate::view::{View, WriteOutcome};
+
+/// How long a replica waits for a record of unknown outcome: a minute and a half.
+const UNKNOWN_FOR_MS: i64 = 90_000;
+/// How long after a failed write a record may be written again: five seconds.
+const RETRIED_AFTER_MS: i64 = 6_000;
+/// Clocks of replicas differ by up to 0.9 s, and records have whole seconds.
+const TOLERANCE_MS: i64 = 3_000;
+
+/// The record that a request writes, if it writes one.
+pub(super) fn written(write: &PendingWrite) -> Option<Record> {
+    let is_revision = write.target.kind.kind == CONTROLLER_REVISION.kind;
+    let is_patch = write.request.method == http::Method::PATCH;
+    let annotations = &write.body["metadata"]["annotations"];
+    (is_revision && is_patch).then(|| Record::parse(annotations)).flatten()
+}
+
+/// Whether a plan holds a record and nothing else, or waits for one of unknown outcome (G9).
+pub(super) fn comes_first(view: &View) -> bool {
+    let is_record = |write: &Write| matches!(write, Write::WriteRecord { .. });
+    let is_unknown = view.outcomes.iter().any(|outcome| {
+        is_record(&outcome.result.write)
+            && matches!(outcome.result.outcome, Outcome::Unknown { .. })
+            && view.planned_at.0 - outcome.arrived_at.0 <= UNKNOWN_FOR_MS
+    });
+    is_unknown || view.writes.iter().any(is_record)
+}
+
+/// Judges the write of a record by the view of its plan.
+pub(super) fn check(
+    write: &PendingWrite,
+    view: &View,
+    situation: &Situation,
+    history: &History,
+) -> Option<Violation> {
+    let new = written(write)?;
+    let uid = write.uid_precondition().or(write.object().map(|object| object.uid()))?;
+    let is_it = |revision: &&&Revision| revision.metadata.uid == uid;
+    let judge = Judge { situation, view, history };
+    let problem = match () {
+        () if view.writes.len() != 1 => Some("is not the only write of its plan".to_owned()),
+        () if !write.body["metadata"]["resourceVersion"].is_string() => {
+            Some("is written without a resourceVersion".to_owned())
+        }
+        // Which nodes are eligible is not known then, nor which waves have nodes.
+        () if situation.is_base_unknown() => None,
+        () => match situation.revisions.current.last().filter(is_it) {
+            Some(current) => judge.transition(current.record.as_ref(), &new),
+            None => match situation.revisions.old.iter().find(is_it) {
+                Some(old) => superseded_problem(old.record.as_ref(), &new),
+                None => Some("is written to another revision".to_owned()),
+            },
+        },
+    }?;
+    let name = &situation.ds.metadata.name;
+    violation(Property::Record, format!("{name}: the record {new:?} {problem}"))
+}
+
+/// Records of older templates are closed, and nothing else (G11).
+fn superseded_problem(old: Option<&Record>, new: &Record) -> Option<String> {
+    let Some(old) = old.filter(|old| old.is_under_way()) else {
+        return Some("is that of an older template, whose rollout is not under way".to_owned());
+    };
+    let expected = Record { phase: Phase::Superseded, since: new.since, ..old.clone() };
+    (*new != expected).then(|| "should be superseded".to_owned())
+}
+
+struct Judge<'a> {
+    situation: &'a Situation<'a>,
+    view: &'a View,
+    history: &'a History,
+}
+
+impl Judge<'_> {
+    /// Why the record of the target must not change like this.
+    fn transition(&self, old: Option<&Record>, new: &Record) -> Option<String> {
+        if old == Some(new) {
+            return Some("is the stored one".to_owned());
+        }
+        let older = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
+        if older.into_iter().any(Record::is_under_way) {
+            return Some("changes before the older one is superseded".to_owned());
+        }
+        let policy = self.situation.ds.policy.valid();
+        match (&self.situation.stage, old, policy) {
+            (Stage::Unguarded, Some(old), _) if old.is_under_way() => {
+                self.completion_without_policy(old, new)
+            }
+            (Stage::Unguarded | Stage::Paused, ..) => Some("is that of no guarded rollout".into()),
+            (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
+            (_, Some(old), policy) if old.order != new.order => self.order(old, new, policy),
+            (Stage::Moving(old), _, Some(policy)) => self.progress(old, new, policy),
+            (stage, ..) => Some(format!("changes in stage {stage:?}")),
+        }
+    }
+
+    /// The record of a rollout that begins.
+    fn beginning(&self, old: Option<&Record>, new: &Record, policy: &Policy) -> Option<String> {
+        let order = old.and_then(|old| old.order.clone());
+        let foreign = || {
+            let order = self.situation.ds.order.as_ref()?;
+            (!self.is_target(&order.hash)).then(|| order.text.clone())
+        };
+        let order = order.or_else(foreign);
+        let is_done = self.incomplete(&Position::AllNodes).is_none() && self.has_members();
+        let (phase, position) = match () {
+            () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
+            () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
+            () => (Phase::Updating, self.first_of_step(policy, 0)),
+        };
+        if new.phase == Phase::Complete && !is_done {
+            let why = self.incomplete(&Position::AllNodes);
+            return Some(format!("is complete at once: {why:?}"));
+        }
+        let expected = Record {
+            phase,
+            position,
+            began: new.began,
+            since: new.since,
+            approvals: Vec::new(),
+            steps: new.steps.clone(),
+            order,
+            reason: None,
+        };
+        self.differs(new, &expected)
+    }
+
+    /// What an order does (G10).
+    fn order(&self, old: &Record, new: &Record, policy: Option<&Policy>) -> Option<String> {
+        let order = self.situation.ds.order.as_ref();
+        let Some(order) = order.filter(|order| Some(&order.text) == new.order.as_ref()) else {
+            return Some("has an order that nobody gave".to_owned());
+        };
+        let all = self.situation.revisions.old.iter().chain(&self.situation.revisions.current);
+        let mut records = all.filter_map(|revision| revision.record.as_ref());
+        if records.any(|record| record.order.as_ref() == Some(&order.text)) {
+            return Some("carries out an order a second time".to_owned());
+        }
+        let changed = if self.is_target(&order.hash) {
+            self.ordered(old, new, order, policy)
+        } else {
+            old.clone()
+        };
+        self.differs(new, &Record { order: Some(order.text.clone()), ..changed })
+    }
+
+    fn ordered(
+        &self,
+        old: &Record,
+        new: &Record,
+        order: &Order,
+        policy: Option<&Policy>,
+    ) -> Record {
+        let wave = policy.and_then(|policy| policy.wave_name(&old.position));
+        let is_at = |named: &String| old.is_under_way() && wave.as_ref() == Some(named);
+        let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
+        match (&order.verb, policy) {
+            (Verb::Approve(named), _) if is_at(named) && !old.approvals.contains(named) => {
+                let mut approvals = old.approvals.clone();
+                approvals.push(named.clone());
+                Record { approvals, ..old.clone() }
+            }
+            (Verb::Promote(named), Some(policy)) if is_at(named) => {
+                at(self.after(policy, &old.position), Phase::Updating)
+            }
+            (Verb::PromoteFull, _) if old.phase != Phase::Complete => Record {
+                reason: Some("PromotedInFull".to_owned()),
+                ..at(Position::AllNodes, Phase::Updating)
+            },
+            (Verb::Abort, _) if old.is_under_way() => Record {
+                reason: Some("Aborted".to_owned()),
+                ..at(old.position.clone(), Phase::Failed)
+            },
+            (Verb::Retry, Some(policy)) if old.phase == Phase::Failed => Record {
+                began: new.began,
+                approvals: Vec::new(),
+                reason: None,
+                steps: new.steps.clone(),
+                ..at(self.first_of_step(policy, 0), Phase::Updating)
+            },
+            _ => old.clone(),
+        }
+    }
+
+    /// How a rollout moves on by itself (G11).
+    fn progress(&self, old: &Record, new: &Record, policy: &Policy) -> Option<String> {
+        let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
+        if new.phase == Phase::Failed {
+            let expected = Record {
+                reason: Some("NodesFailed".to_owned()),
+                ..at(old.position.clone(), Phase::Failed)
+            };
+            return self.unfailed(policy).or_else(|| self.differs(new, &expected));
+        }
+        if !old.is_under_way() {
+            return Some("changes, although the rollout is not under way".to_owned());
+        }
+        if self.situation.ds.is_paused() {
+            return Some("moves on, although the rollout is paused".to_owned());
+        }
+        if let Some(why) = self.incomplete(&old.position) {
+            return Some(format!("moves on from a wave that is not complete: {why}"));
+        }
+        let step = policy.step(&old.position);
+        let next = || {
+            let mut next = self.next(policy, &old.position);
+            let is_it = |position: &Position| *position == new.position;
+            let index = next.iter().position(is_it).unwrap_or_default();
+            at(next.swap_remove(index), Phase::Updating)
+        };
+        let expected = match (old.phase, step) {
+            (Phase::Updating, None) => at(Position::AllNodes, Phase::Complete),
+            (Phase::Updating, Some(step)) if step.waits() => {
+                at(old.position.clone(), Phase::Baking)
+            }
+            (Phase::Baking, Some(step)) => {
+                let wave = policy.wave_name(&old.position);
+                let is_approved = wave.is_some_and(|wave| old.approvals.contains(&wave));
+                if step.needs_approval && !is_approved {
+                    return Some("moves on without an approval".to_owned());
+                }
+                if let Some(why) = self.unbaked(old, step) {
+                    return Some(format!("moves on before the wave has baked: {why}"));
+                }
+                next()
+            }
+            _ => next(),
+        };
+        self.differs(new, &expected)
+    }
+
+    /// A rollout that goes to all nodes without a policy is complete when they have the target.
+    fn completion_without_policy(&self, old: &Record, new: &Record) -> Option<String> {
+        let expected = Record { phase: Phase::Complete, since: new.since, ..old.clone() };
+        let has_target = |on_node: &OnNode| {
+            let oldest = on_node.occupants().next();
+            oldest.is_some_and(|our| {
+                self.situation.is_updated(our.pod) && self.situation.may_be_available(our.pod)
+            })
+        };
+        let is_done = |on_node: &OnNode| match on_node.eligibility {
+            Eligibility::ShouldRun => has_target(on_node),
+            Eligibility::NoNode => true,
+            Eligibility::MayKeep | Eligibility::MustNotRun => on_node.occupants().next().is_none(),
+        };
+        if !self.situation.nodes.values().all(is_done) {
+            return Some("is complete without the target on all nodes".to_owned());
+        }
+        self.differs(new, &expected)
+    }
+
+    /// Why the bake time of a wave is not over.
+    fn unbaked(&self, record: &Record, step: &Step) -> Option<String> {
+        let bake_ms = step.bake_ms;
+        let uid = |revision: &&&Revision| revision.record.as_ref() == Some(record);
+        let current = self.situation.revisions.current.iter().rev().find(uid)?;
+        let stored = self.history.phase_stored_at(&current.metadata.uid, record)?;
+        let by_clock_ms = self.view.followed_clock.0 - record.since.0;
+        let in_truth_ms = self.view.planned_at.0 - stored.0;
+        let longest_ms = by_clock_ms.max(in_truth_ms) + TOLERANCE_MS;
+        if longest_ms < bake_ms {
+            return Some(format!("{longest_ms} of {bake_ms} ms"));
+        }
+        let is_clock_wrong =
+            (self.view.followed_clock.0 - self.view.planned_at.0).abs() > TOLERANCE_MS;
+        let policy = self.situation.ds.policy.valid();
+        let tolerates = policy.is_some_and(|policy| policy.failure.is_some());
+        if is_clock_wrong || step.needs_approval || tolerates {
+            // A record has the time of the clock of its writer. A bake time that was over before
+            // the approval came, or while a tolerated node had failed, remains so.
+            return None;
+        }
+        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
+        let is_too_young = |pod: &Pod| {
+            let since = pod.ready_since.filter(|_| pod.is_ready);
+            let is_known =
+                pod.created().is_some_and(|created| created.0 <= stored.0 - TOLERANCE_MS);
+            is_known
+                && since.is_some_and(|since| {
+                    self.view.planned_at.0 - since.0 - min_ready_ms + TOLERANCE_MS < bake_ms
+                })
+        };
+        let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
+        let mut pods =
+            open.flat_map(|(_, on_node)| on_node.pods.iter().filter(|our| !our.is_going));
+        let young = pods.find(|our| is_too_young(our.pod))?;
+        Some(format!("pod {} became available too recently", young.pod.metadata.name))
+    }
+
+    /// Why the rollout has not failed: too few nodes may have (G15).
+    fn unfailed(&self, policy: &Policy) -> Option<String> {
+        let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
+        let has_target = |on_node: &OnNode| {
+            on_node.pods.iter().any(|our| !our.is_going && self.situation.is_updated(our.pod))
+        };
+        let members = || self.members(&Position::AllNodes);
+        let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
+        let failed = members().filter(|(_, on_node)| self.may_have_failed(on_node)).count();
+        let max = rule.max_nodes(touched.min(members().count()));
+        (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
+    }
+
+    /// Whether a node may have failed. How long it has been without an available pod is known to
+    /// its replica only.
+    fn may_have_failed(&self, on_node: &OnNode) -> bool {
+        let Some(rule) = self.situation.ds.policy.valid().and_then(|p| p.failure.as_ref()) else {
+            return false;
+        };
+        let active = self.situation.active(on_node);
+        let is_available = active.new.iter().any(|pod| self.situation.is_surely_available(pod));
+        let is_bad =
+            |pod: &Pod| pod.has_ended() || rule.max_restarts.is_some_and(|max| pod.restarts > max);
+        let has_bad =
+            on_node.pods.iter().any(|our| self.situation.is_updated(our.pod) && is_bad(our.pod));
+        on_node.wanted == Wanted::Target && !on_node.was_down_before && (has_bad || !is_available)
+    }
+
+    /// Why the wave at a position is not complete (G11). A wave does not wait for failed nodes.
+    fn incomplete(&self, position: &Position) -> Option<String> {
+        let tolerates = *position != Position::AllNodes;
+        let members: Vec<_> = self.members(position).collect();
+        let open: Vec<_> = members.iter().filter(|(name, _)| self.is_open(name)).collect();
+        let is_beginning = matches!(self.situation.stage, Stage::Pending);
+        let size = match (self.situation.ds.policy.valid(), position) {
+            (Some(policy), Position::Wave { step, group, .. }) => {
+                policy.size_at(position, (*step, group), members.len())
+            }
+            _ => members.len(),
+        };
+        if open.len() < size && !is_beginning {
+            return Some(format!("{} of {size} nodes are open", open.len()));
+        }
+        let is_passed =
+            |on_node: &OnNode| self.is_done(on_node) || tolerates && self.may_have_failed(on_node);
+        let mut waited = members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
+        let (name, _) = waited.find(|(_, on_node)| !is_passed(on_node))?;
+        Some(format!("node {name} is not done"))
+    }
+
+    /// Whether nothing is left to do on a node that is open.
+    fn is_done(&self, on_node: &OnNode) -> bool {
+        let is_empty = on_node.occupants().next().is_none() && !on_node.should_run_target;
+        if matches!(self.situation.stage, Stage::Pending) && is_empty {
+            return true;
+        }
+        if on_node.wanted != Wanted::Target {
+            return false;
+        }
+        if on_node.was_down_before {
+            return true;
+        }
+        let active = self.situation.active(on_node);
+        match (on_node.eligibility, &active.new[..], &active.old[..]) {
+            (Eligibility::NoNode, ..) => true,
+            (Eligibility::MustNotRun, ..) => on_node.occupants().next().is_none(),
+            (Eligibility::MayKeep, [], []) => true,
+            (Eligibility::MayKeep | Eligibility::ShouldRun, [new], []) => {
+                self.situation.may_be_available(new)
+            }
+            (Eligibility::MayKeep | Eligibility::ShouldRun, ..) => false,
+        }
+    }
+
+    fn is_open(&self, name: &str) -> bool {
+        self.situation.open_nodes.contains(name)
+    }
+
+    fn is_target(&self, hash: &str) -> bool {
+        let mut current = self.situation.revisions.current.iter();
+        current.any(|revision| revision.metadata.hash() == Some(hash))
+    }
+
+    fn has_members(&self) -> bool {
+        self.members(&Position::AllNodes).next().is_some()
+    }
+
+    /// The members of the group at a position, without those that are held.
+    fn members<'s>(
+        &'s self,
+        position: &Position,
+    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
+        let policy = self.situation.ds.policy.valid();
+        let key = match position {
+            Position::AllNodes => None,
+            Position::Wave { step, group, .. } => Some((*step, group.clone())),
+        };
+        let nodes = self.situation.nodes.iter();
+        nodes.filter_map(move |(name, on_node)| {
+            let labels = &on_node.node?.metadata.labels;
+            let counts = policy.is_some_and(|policy| {
+                !policy.holds(labels)
+                    && key
+                        .as_ref()
+                        .is_none_or(|(step, group)| policy.groups(labels).get(step) == Some(group))
+            });
+            (on_node.is_member && counts).then_some((*name, on_node))
+        })
+    }
+
+    /// The groups of a step that have nodes, in their order.
+    fn groups(&self, policy: &Policy, step: usize) -> std::collections::BTreeSet<Group> {
+        let members = self.members(&Position::AllNodes);
+        let nodes = members.filter_map(|(_, on_node)| on_node.node);
+        nodes.filter_map(|node| policy.groups(&node.metadata.labels).remove(&step)).collect()
+    }
+
+    fn first_of_step(&self, policy: &Policy, step: usize) -> Position {
+        if step >= policy.steps.len() {
+            return Position::AllNodes;
+        }
+        let group = self.groups(policy, step).into_iter().next().unwrap_or(Group::Unlabelled);
+        Position::Wave { step, group, size: 0 }
+    }
+
+    /// The wave after this one.
+    fn after(&self, policy: &Policy, position: &Position) -> Position {
+        let Position::Wave { step, group, size } = position else { return Position::AllNodes };
+        if policy.steps.get(*step).is_some_and(|step| size + 1 < step.size_count()) {
+            return Position::Wave { step: *step, group: group.clone(), size: size + 1 };
+        }
+        match self.groups(policy, *step).into_iter().find(|other| other > group) {
+            Some(group) => Position::Wave { step: *step, group, size: 0 },
+            None => self.first_of_step(policy, step + 1),
+        }
+    }
+
+    /// The waves that may come after this one: those in which nothing is to be done or awaited are
+    /// passed over. Clocks leave open whether a pod is available, and so whether one is.
+    fn next(&self, policy: &Policy, position: &Position) -> Vec<Position> {
+        let mut next = vec![self.after(policy, position)];
+        while let Some(last) = next.last()
+            && policy.step(last).is_some_and(|step| !step.waits())
+            && self.incomplete(last).is_none()
+        {
+            next.push(self.after(policy, last));
+        }
+        next
+    }
+
+    /// How the record differs from the one that the rules demand. Times are those of the replica's
+    /// clock, and an attempt keeps its beginning.
+    fn differs(&self, new: &Record, expected: &Record) -> Option<String> {
+        let completed = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
+        let completed = completed.filter(|old| old.phase == Phase::Complete);
+        let last = completed.map(|old| old.since.0).max().unwrap_or_default();
+        let is_now = |time: Timestamp| {
+            let now = self.view.followed_clock.0;
+            // The revision that is completed last must be the base, whatever the clock.
+            (now - time.0).abs() < TOLERANCE_MS
+                || new.phase == Phase::Complete && time.0 > now && time.0 <= last + 1_000
+        };
+        let is_kept = |old: Option<Timestamp>| old == Some(new.since);
+        let current = self.situation.revisions.current.last();
+        let since = current.and_then(|current| current.record.as_ref()).map(|old| old.since);
+        if new != expected {
+            return Some(format!("should be {expected:?}"));
+        }
+        (!is_now(new.since) && !is_kept(since)).then(|| "has another time".to_owned())
+    }
+}
+
+/// Why a plan without a record must hold one: more nodes have certainly failed than the policy
+/// tolerates (G15).
+pub(super) fn left_out(view: &View, situation: &Situation) -> Option<Violation> {
+    let (Stage::Moving(record), Some(policy)) = (&situation.stage, situation.ds.policy.valid())
+    else {
+        return None;
+    };
+    let rule = policy.failure.as_ref().filter(|_| record.is_under_way())?;
+    let is_recent = |outcome: &WriteOutcome| {
+        matches!(outcome.result.write, Write::WriteRecord { .. })
+            && view.planned_at.0 - outcome.arrived_at.0 <= RETRIED_AFTER_MS
+    };
+    if view.outcomes.iter().any(is_recent) {
+        return None;
+    }
+    let has_failed = |on_node: &&OnNode| {
+        let is_bad = |pod: &Pod| {
+            situation.is_updated(pod)
+                && (pod.status == PodStatus::Failed
+                    || rule.max_restarts.is_some_and(|max| pod.restarts > max))
+        };
+        on_node.is_member
+            && on_node.wanted == Wanted::Target
+            && on_node.eligibility.keeps()
+            && !on_node.was_down_before
+            && on_node.node.is_some_and(|node| !policy.holds(&node.metadata.labels))
+            && on_node.pods.iter().any(|our| is_bad(our.pod))
+    };
+    let has_target =
+        |on_node: &&OnNode| on_node.pods.iter().any(|our| situation.is_updated(our.pod));
+    let nodes = situation.nodes.values();
+    let failed = nodes.clone().filter(has_failed).count();
+    let max = rule.max_nodes(nodes.filter(has_target).count());
+    let name = &situation.ds.metadata.name;
+    let message = format!("{name}: the rollout goes on with {failed} failed nodes, {max} may fail");
+    (failed > max).then_some(Violation { property: Property::Record, message })
+}

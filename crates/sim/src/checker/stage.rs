@@ -1,0 +1,115 @@
+//! What the record and the policy of a rollout allow (G6, G7, G11, G13, G15), by the text of the
+//! rules.
+
+use everynode_core::api::Timestamp;
+
+use super::history::History;
+use super::model::{DaemonSet, Phase, Policy, PolicySource, Position, Record, Revision};
+
+/// What record and policy allow.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage<'a> {
+    /// Nothing guards the rollout (G2).
+    Unguarded,
+    /// The annotation pauses it, and there is no policy (G6).
+    Paused,
+    /// The policy is invalid, or was removed in the middle of the rollout (G7).
+    WithoutPolicy { has_failed: bool },
+    /// A policy guards it, and no record for its steps is stored (G9).
+    Pending,
+    /// The rollout is where its record says.
+    Moving(&'a Record),
+    /// It has failed (G15).
+    Failed { goes_back: bool },
+}
+
+/// Which pods are replaced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Movement {
+    /// Whether nodes that have the target get the base; otherwise open nodes get the target.
+    pub goes_back: bool,
+    /// Whether any pod is replaced for its revision.
+    pub replaces: bool,
+    /// Whether nodes that were down before are left alone (G13).
+    pub spares_down_nodes: bool,
+}
+
+/// Which pods a rollout wants on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Target,
+    /// Those that are there: none is replaced.
+    Kept,
+    Base,
+}
+
+impl<'a> Stage<'a> {
+    /// The stage by this clock.
+    pub(super) fn of(
+        ds: &DaemonSet,
+        (current, old): (&[&'a Revision], &[&'a Revision]),
+        clock: Timestamp,
+        history: &History,
+    ) -> Self {
+        let record = current.last().and_then(|current| current.record.as_ref());
+        let has_failed = record.is_some_and(|record| record.phase == Phase::Failed);
+        let unguarded = if ds.has_pause { Self::Paused } else { Self::Unguarded };
+        let under_way = record.filter(|record| record.is_under_way());
+        match &ds.policy {
+            PolicySource::None => match under_way {
+                Some(record) if record.position != Position::AllNodes => {
+                    Self::WithoutPolicy { has_failed }
+                }
+                None if has_failed => Self::WithoutPolicy { has_failed },
+                Some(_) | None => unguarded,
+            },
+            PolicySource::Invalid => match under_way.and_then(|record| record.reason.as_deref()) {
+                Some("PromotedInFull") => unguarded,
+                Some(_) | None => Self::WithoutPolicy { has_failed },
+            },
+            PolicySource::Valid(policy) => match record {
+                Some(record) if has_failed => Self::failed(record, policy, clock),
+                Some(record) if record.phase == Phase::Complete => {
+                    let was_replaced = |old: &&Revision| {
+                        let other = old.record.as_ref();
+                        other.is_some_and(|other| {
+                            other.phase == Phase::Complete && other.since > record.since
+                        })
+                    };
+                    let is_base = !old.iter().any(was_replaced);
+                    if is_base { Self::Moving(record) } else { Self::Pending }
+                }
+                Some(record) if record.is_under_way() && history.is_of_steps(record, policy) => {
+                    Self::Moving(record)
+                }
+                Some(_) | None => Self::Pending,
+            },
+        }
+    }
+
+    fn failed(record: &Record, policy: &Policy, clock: Timestamp) -> Self {
+        let after_ms = if record.reason.as_deref() == Some("Aborted") {
+            Some(0)
+        } else {
+            policy.failure.as_ref().and_then(|rule| rule.rollback_after_ms)
+        };
+        let goes_back = after_ms.is_some_and(|after_ms| {
+            // A time that is far ahead was written by a clock that was wrong.
+            record.since.0 + after_ms <= clock.0 || record.since.0 > clock.0 + 60_000
+        });
+        Self::Failed { goes_back }
+    }
+
+    /// Which pods are replaced; `None` if the target governs all nodes.
+    pub(super) fn movement(&self, is_paused: bool) -> Option<Movement> {
+        let is_complete = matches!(self, Self::Moving(record) if record.phase == Phase::Complete);
+        let (goes_back, replaces) = match self {
+            Self::Unguarded => return None,
+            Self::Paused | Self::Failed { goes_back: false } => (false, false),
+            Self::WithoutPolicy { has_failed } => (*has_failed, false),
+            Self::Pending | Self::Moving(_) => (false, !is_paused),
+            Self::Failed { goes_back: true } => (true, !is_paused),
+        };
+        Some(Movement { goes_back, replaces, spares_down_nodes: !is_complete })
+    }
+}

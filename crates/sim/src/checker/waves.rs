@@ -1,0 +1,106 @@
+//! Which nodes a replica may have opened to a guarded rollout (G5, G11, G17): so many of each group
+//! as the stored position allows, and none that is held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::history::History;
+use super::model::{Group, Policy, Position};
+use super::situation::Situation;
+use super::stage::Stage;
+use super::{Property, Violation, violation};
+
+/// The groups of a policy, by step and value.
+type GroupKey = (usize, Group);
+
+/// Judges which nodes the replica has opened.
+pub(super) fn check(situation: &Situation, history: &History) -> Option<Violation> {
+    let is_there = |name: &&String| {
+        situation.nodes.get(name.as_str()).is_some_and(|on_node| on_node.node.is_some())
+    };
+    let open: BTreeSet<&String> = situation.open_nodes.iter().filter(is_there).collect();
+    let first = open.first()?;
+    let problem = match (&situation.stage, situation.ds.policy.valid()) {
+        (Stage::Moving(record), Some(policy)) => {
+            problem(situation, history, policy, &record.position, &open)
+        }
+        (stage, _) => Some(format!("node {first} is open, although the stage is {stage:?}")),
+    }?;
+    let name = &situation.ds.metadata.name;
+    violation(Property::Gate, format!("{name}: {problem}"))
+}
+
+fn problem(
+    situation: &Situation,
+    history: &History,
+    policy: &Policy,
+    position: &Position,
+    open: &BTreeSet<&String>,
+) -> Option<String> {
+    let labels = |name: &str| {
+        situation.nodes[name].node.map(|node| node.metadata.labels.clone()).unwrap_or_default()
+    };
+    if let Some(held) = open.iter().find(|name| policy.holds(&labels(name))) {
+        return Some(format!("node {held} is open, although it is held"));
+    }
+    if *position == Position::AllNodes {
+        return None;
+    }
+    let sizes = sizes(situation, history, policy, position);
+    let size = |key: &GroupKey| sizes.get(key).copied().unwrap_or(0);
+    let mut only: BTreeMap<GroupKey, usize> = BTreeMap::new();
+    let mut relabelled = 0;
+    for name in open {
+        let groups: Vec<GroupKey> =
+            policy.groups(&labels(name)).into_iter().filter(|key| size(key) > 0).collect();
+        match &groups[..] {
+            // A node that is open stays open when its labels change.
+            [] if was_in(history, policy, name, size) => relabelled += 1,
+            [] => {
+                return Some(format!(
+                    "node {name} is open, which is in no wave up to {position:?}"
+                ));
+            }
+            [group] => *only.entry(group.clone()).or_default() += 1,
+            _ => {}
+        }
+    }
+    let exceeded = only.iter().find(|(key, count)| **count > size(key));
+    if let Some((group, count)) = exceeded {
+        return Some(format!("{count} nodes of {group:?} are open at {position:?}: {open:?}"));
+    }
+    let most: usize = sizes.values().sum();
+    (open.len() > most + relabelled).then(|| format!("more than {most} nodes are open: {open:?}"))
+}
+
+/// Whether a node has ever been in a group of which nodes may be open.
+fn was_in(
+    history: &History,
+    policy: &Policy,
+    name: &str,
+    size: impl Fn(&GroupKey) -> usize,
+) -> bool {
+    let states = history.nodes.states().filter(|(_, node)| node.metadata.name == name);
+    let mut groups = states.flat_map(|(_, node)| policy.groups(&node.metadata.labels));
+    groups.any(|key| size(&key) > 0)
+}
+
+/// How many nodes of each group may be open at most. A node that is open stays open when its group
+/// shrinks, so that all nodes count that have ever been of the group.
+fn sizes(
+    situation: &Situation,
+    history: &History,
+    policy: &Policy,
+    position: &Position,
+) -> BTreeMap<GroupKey, usize> {
+    let mut members: BTreeMap<GroupKey, BTreeSet<&str>> = BTreeMap::new();
+    let known = situation.nodes.values().filter_map(|on_node| on_node.node);
+    for node in history.nodes.states().map(|(_, node)| node).chain(known) {
+        for key in policy.groups(&node.metadata.labels) {
+            members.entry(key).or_default().insert(&node.metadata.uid);
+        }
+    }
+    let size = |((step, group), nodes): (&GroupKey, &BTreeSet<&str>)| {
+        policy.size_at(position, (*step, group), nodes.len())
+    };
+    members.iter().map(|entry| (entry.0.clone(), size(entry))).collect()
+}

@@ -1,0 +1,365 @@
+//! Deliberate bugs of guarded rollouts: what the replica reads of policies, records, orders and
+//! nodes, and which records and conditions it writes.
+
+use everynode_core::api::{Position, RolloutPhase, RolloutRecord};
+use everynode_core::plan::{Plan, Write};
+use serde_json::{Value, json};
+
+use crate::checker::Property;
+use crate::network::Request;
+
+const POLICY: &str = "everynode.dev/rollout-policy";
+const ORDER: &str = "everynode.dev/order";
+const RECORD: &str = "everynode.dev/rollout";
+
+/// A deliberate bug of guarded rollouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuardedMutation {
+    /// Policies are not read (G1).
+    IgnorePolicy,
+    /// All waves are open (G1).
+    IgnorePosition,
+    /// A record is written whatever its version (G9).
+    IgnoreVersion,
+    /// A plan with a record holds another write (G9).
+    WriteBesideRecord,
+    /// A number in `upTo` is one too high (G5).
+    LargerWaves,
+    /// A percentage in `upTo` is 100% (G5).
+    WholeWaves,
+    /// After a wave come all nodes (G11).
+    SkipWaves,
+    /// The next wave is the first one again (G11).
+    RepeatWaves,
+    /// `bake` is zero (G5).
+    IgnoreBake,
+    /// A wave bakes since the attempt began (G5).
+    BakeSinceBeginning,
+    /// `approval` is false (G5).
+    IgnoreApproval,
+    /// A wave that bakes is approved (G10).
+    ApproveUnasked,
+    /// The policy's `maxUnavailable` is not read (G5).
+    IgnorePolicyBudget,
+    /// The policy's `maxUnavailable` is one too high (G5).
+    LargerPolicyBudget,
+    /// `maxUnavailablePer` is not read (G5).
+    IgnoreGroupLimit,
+    /// The limit of each group of nodes is one too high (G5).
+    LargerGroupLimit,
+    /// New pods that are not ready count as ready (G14).
+    CountStarting,
+    /// Old pods that are not ready are treated as failed (G14).
+    UnreadyIsFailed,
+    /// A failed rollout goes on (G15).
+    FailedGoesOn,
+    /// A failed rollout goes back although the policy does not say so (G15).
+    GoBackUnasked,
+    /// A failed rollout does not go back although the policy says so (G15).
+    NeverGoBack,
+    /// A rollout that goes back is paused (G11).
+    PauseGoingBack,
+    /// A pod of the base has a template generation (G16).
+    BaseWithGeneration,
+    /// Nodes that are not ready count as ready (G13).
+    IgnoreDownNodes,
+    /// All nodes count as down since ever (G13).
+    AllNodesAreDown,
+    /// `failure` is not read (G15).
+    IgnoreFailures,
+    /// `maxRestarts` is not read (G15).
+    IgnoreRestarts,
+    /// An invalid policy is treated as none (G7).
+    InvalidIsNone,
+    /// A record of a rollout that is under way is treated as that of a superseded one (G7, G11).
+    UnderWayIsSuperseded,
+    /// The last order of a record is not read (G10).
+    RepeatOrders,
+    /// An order to retry is read as one to promote (G10).
+    PromoteInsteadOfRetry,
+    /// The steps of a record are never those of the policy (G11).
+    ForgetSteps,
+    /// A rollout is complete when its last wave begins (G11).
+    CompleteTooEarly,
+    /// A failed revision is treated as complete (G11).
+    FailedIsComplete,
+    /// The condition of a rollout that awaits an approval states that it bakes (G21).
+    StateBaking,
+    /// The condition of a complete rollout states that it goes on (G21).
+    StateUpdating,
+}
+
+impl GuardedMutation {
+    /// Every bug, with the property that it violates, in the order of the invariants in
+    /// docs/simulation.md.
+    pub const ALL: [(Self, Property); 36] = [
+        (Self::IgnorePolicy, Property::Gate),
+        (Self::IgnorePosition, Property::Gate),
+        (Self::IgnoreVersion, Property::Record),
+        (Self::WriteBesideRecord, Property::Record),
+        (Self::LargerWaves, Property::Gate),
+        (Self::WholeWaves, Property::Gate),
+        (Self::SkipWaves, Property::Record),
+        (Self::RepeatWaves, Property::Record),
+        (Self::IgnoreBake, Property::Record),
+        (Self::BakeSinceBeginning, Property::Record),
+        (Self::IgnoreApproval, Property::Record),
+        (Self::ApproveUnasked, Property::Record),
+        (Self::IgnorePolicyBudget, Property::Budget),
+        (Self::LargerPolicyBudget, Property::Budget),
+        (Self::IgnoreGroupLimit, Property::Budget),
+        (Self::LargerGroupLimit, Property::Budget),
+        (Self::CountStarting, Property::Budget),
+        (Self::UnreadyIsFailed, Property::Deletion),
+        (Self::FailedGoesOn, Property::Gate),
+        (Self::GoBackUnasked, Property::Gate),
+        (Self::NeverGoBack, Property::Budget),
+        (Self::PauseGoingBack, Property::Budget),
+        (Self::BaseWithGeneration, Property::Template),
+        (Self::IgnoreDownNodes, Property::Budget),
+        (Self::AllNodesAreDown, Property::Record),
+        (Self::IgnoreFailures, Property::Record),
+        (Self::IgnoreRestarts, Property::Record),
+        (Self::InvalidIsNone, Property::Gate),
+        (Self::UnderWayIsSuperseded, Property::Record),
+        (Self::RepeatOrders, Property::Record),
+        (Self::PromoteInsteadOfRetry, Property::Record),
+        (Self::ForgetSteps, Property::Record),
+        (Self::CompleteTooEarly, Property::Record),
+        (Self::FailedIsComplete, Property::Gate),
+        (Self::StateBaking, Property::Condition),
+        (Self::StateUpdating, Property::Condition),
+    ];
+
+    /// Changes an object as the replica receives it. Returns whether this bug does.
+    pub(super) fn change(self, kind: &str, object: &mut Value) -> bool {
+        match kind {
+            "DaemonSet" => {
+                let annotations = &mut object["metadata"]["annotations"];
+                self.change_annotations(annotations);
+                // The replica believes that it has stated the right reason.
+                if let Some([right, wrong]) = self.reasons() {
+                    replace_reason(&mut object["status"], wrong, right);
+                }
+            }
+            "ControllerRevision" => {
+                let annotation = &mut object["metadata"]["annotations"][RECORD];
+                let record = annotation.as_str().and_then(|text| serde_json::from_str(text).ok());
+                let Some(mut record): Option<Value> = record else { return false };
+                self.change_record(&mut record);
+                *annotation = json!(record.to_string());
+            }
+            "Node" => self.change_conditions(&mut object["status"]["conditions"]),
+            "Pod" => self.change_pod(object),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The right reason of a condition, and the one that is stated instead.
+    const fn reasons(self) -> Option<[&'static str; 2]> {
+        match self {
+            Self::StateBaking => Some(["AwaitingApproval", "Baking"]),
+            Self::StateUpdating => Some(["Complete", "Updating"]),
+            _ => None,
+        }
+    }
+
+    fn change_annotations(self, annotations: &mut Value) {
+        if self == Self::PromoteInsteadOfRetry
+            && let Some(order) = annotations[ORDER].as_str()
+        {
+            annotations[ORDER] = json!(order.replace("retry", "promote-full"));
+        }
+        let Some(text) = annotations[POLICY].as_str() else { return };
+        let policy: Option<Value> = serde_json::from_str(text).ok();
+        let is_valid = policy.as_ref().is_some_and(|policy| policy["windows"].is_null());
+        let hides = self == Self::IgnorePolicy || self == Self::InvalidIsNone && !is_valid;
+        if hides {
+            annotations.as_object_mut().map(|all| all.remove(POLICY));
+        } else if let Some(mut policy) = policy.filter(|_| is_valid) {
+            self.change_policy(&mut policy);
+            annotations[POLICY] = json!(policy.to_string());
+        }
+    }
+
+    fn change_policy(self, policy: &mut Value) {
+        for step in policy["steps"].as_array_mut().into_iter().flatten() {
+            self.change_step(step);
+        }
+        let max = policy["maxUnavailable"].clone();
+        let Some(policy) = policy.as_object_mut() else { return };
+        match self {
+            Self::IgnorePolicyBudget => drop(policy.remove("maxUnavailable")),
+            Self::LargerPolicyBudget => {
+                if let Some(number) = max.as_u64() {
+                    policy.insert("maxUnavailable".to_owned(), json!(number + 1));
+                }
+            }
+            Self::IgnoreGroupLimit => drop(policy.remove("maxUnavailablePer")),
+            Self::LargerGroupLimit => {
+                if let Some(per) = policy.get_mut("maxUnavailablePer") {
+                    per["max"] = json!(2);
+                }
+            }
+            Self::IgnoreFailures => drop(policy.remove("failure")),
+            Self::PauseGoingBack => {
+                if policy.get("failure").is_some_and(|rule| !rule["rollbackAfter"].is_null()) {
+                    policy.insert("paused".to_owned(), json!(true));
+                }
+            }
+            _ => {
+                if let Some(failure) = policy.get_mut("failure").and_then(Value::as_object_mut) {
+                    match self {
+                        Self::GoBackUnasked => {
+                            failure.insert("rollbackAfter".to_owned(), json!("0s"));
+                        }
+                        Self::NeverGoBack => drop(failure.remove("rollbackAfter")),
+                        Self::IgnoreRestarts => drop(failure.remove("maxRestarts")),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn change_step(self, step: &mut Value) {
+        let sizes = step["upTo"].as_array().cloned().unwrap_or_default();
+        match self {
+            Self::LargerWaves if !sizes.is_empty() => {
+                let larger = |size: &Value| size.as_u64().map_or(size.clone(), |n| json!(n + 1));
+                step["upTo"] = sizes.iter().map(larger).collect();
+            }
+            Self::WholeWaves if sizes.iter().any(|size| *size == "50%") => {
+                step["upTo"] = json!(["99%", "100%"]);
+            }
+            Self::IgnoreBake => step["bake"] = json!("0s"),
+            Self::IgnoreApproval => step["approval"] = json!(false),
+            _ => {}
+        }
+    }
+
+    fn change_record(self, record: &mut Value) {
+        let phase = record["phase"].as_str().unwrap_or_default().to_owned();
+        match self {
+            Self::IgnorePosition => {
+                record.as_object_mut().map(|all| all.remove("wave"));
+            }
+            Self::BakeSinceBeginning if phase == "Baking" => {
+                record["since"] = record["began"].clone();
+            }
+            Self::FailedGoesOn if phase == "Failed" => record["phase"] = json!("Updating"),
+            Self::FailedIsComplete if phase == "Failed" => record["phase"] = json!("Complete"),
+            Self::UnderWayIsSuperseded if phase == "Updating" || phase == "Baking" => {
+                record["phase"] = json!("Superseded");
+            }
+            Self::RepeatOrders => {
+                record.as_object_mut().map(|all| all.remove("order"));
+            }
+            Self::ForgetSteps => record["steps"] = json!("none"),
+            _ => {}
+        }
+    }
+
+    fn change_conditions(self, conditions: &mut Value) {
+        let all = conditions.as_array_mut().into_iter().flatten();
+        for condition in all.filter(|condition| condition["type"] == "Ready") {
+            match self {
+                Self::IgnoreDownNodes => condition["status"] = json!("True"),
+                Self::AllNodesAreDown => {
+                    condition["status"] = json!("False");
+                    condition["lastTransitionTime"] = json!("1970-01-01T00:00:00Z");
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn change_pod(self, pod: &mut Value) {
+        let is_new = pod["spec"]["containers"][0]["image"] != "image:1";
+        let all = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
+        for condition in all.filter(|condition| condition["type"] == "Ready") {
+            match self {
+                Self::CountStarting if is_new => condition["status"] = json!("True"),
+                Self::UnreadyIsFailed if !is_new && condition["status"] == "False" => {
+                    pod["status"]["phase"] = json!("Failed");
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Changes a plan before it is executed.
+    pub(super) fn plan(self, plan: &mut Plan) {
+        for write in &mut plan.writes {
+            match (self, write) {
+                (_, Write::WriteRecord { record, .. }) => {
+                    let mut changed = RolloutRecord::clone(record);
+                    self.change_written(&mut changed);
+                    *record = changed.into();
+                }
+                (Self::BaseWithGeneration, Write::CreatePod(new)) if new.template.is_some() => {
+                    new.template_generation = Some(1);
+                }
+                _ => {}
+            }
+        }
+        let is_record = |write: &&Write| matches!(write, Write::WriteRecord { .. });
+        if self == Self::WriteBesideRecord
+            && let Some(record) = plan.writes.iter().find(is_record).cloned()
+        {
+            plan.writes.push(record);
+        }
+    }
+
+    fn change_written(self, record: &mut RolloutRecord) {
+        let is_wave = matches!(record.position, Position::Wave(_));
+        match (self, record.phase, &mut record.position) {
+            (Self::SkipWaves, RolloutPhase::Updating, position) => *position = Position::AllNodes,
+            (Self::RepeatWaves, RolloutPhase::Updating, Position::Wave(wave)) => {
+                wave.step = 0;
+                wave.size = 0;
+            }
+            (Self::ApproveUnasked, RolloutPhase::Baking, _) => {
+                record.approvals = ["canary", "gate", "zones/x"].map(Into::into).to_vec();
+            }
+            (Self::CompleteTooEarly, RolloutPhase::Updating, _) if !is_wave => {
+                record.phase = RolloutPhase::Complete;
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes a request before it is sent.
+    pub(super) fn request(self, request: &mut Request) {
+        let is_record = request.path.contains("/controllerrevisions/");
+        let is_status = request.path.ends_with("/status");
+        match self {
+            Self::IgnoreVersion if is_record && request.method == http::Method::PATCH => {
+                request.change(|body| {
+                    let metadata = body["metadata"].as_object_mut();
+                    metadata.map(|metadata| metadata.remove("resourceVersion"));
+                });
+            }
+            Self::StateBaking | Self::StateUpdating if is_status => {
+                if let Some([right, wrong]) = self.reasons() {
+                    request.change(|body| replace_reason(&mut body["status"], right, wrong));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Replaces a reason in the conditions of a status, if the message is that of a rollout that awaits
+/// an approval or is complete.
+fn replace_reason(status: &mut Value, from: &str, to: &str) {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        let message = condition["message"].as_str().unwrap_or_default();
+        let is_it = message.contains("must be approved") || message.contains("is complete");
+        if is_it && condition["reason"] == from {
+            condition["reason"] = json!(to);
+        }
+    }
+}

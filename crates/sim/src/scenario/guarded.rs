@@ -1,0 +1,201 @@
+//! What users do in the scenarios of guarded rollouts: node-0001 is the canary.
+
+use everynode_core::api::Timestamp;
+use everynode_k8s::record::time_text;
+use everynode_sandbox::cluster::DOWN_ANNOTATION;
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
+use serde_json::{Value, json};
+
+use crate::workload::{NAMESPACE, manifest};
+use crate::world::World;
+
+const POLICY: &str = "everynode.dev/rollout-policy";
+const ORDER: &str = "everynode.dev/order";
+const CANARY: &str = "node-0001";
+
+/// Longer than `readyWithin` on two nodes, one after the other.
+const KILLED_FOR_SECONDS: u32 = 120;
+
+/// Number of waves of the policy, without the last one of all other nodes.
+pub const WAVES: u64 = 3;
+
+/// A canary that bakes and must be approved, then one zone after the other.
+fn policy() -> Value {
+    json!({"steps": [
+        {
+            "name": "canary",
+            "nodes": {"matchLabels": {"kubernetes.io/hostname": CANARY}},
+            "bake": "5s",
+            "approval": true,
+        },
+        {"name": "zones", "by": "topology.kubernetes.io/zone", "upTo": [1, "100%"]},
+    ]})
+}
+
+fn create_with(world: &mut World, policy: &Value) {
+    let mut ds = manifest("a", 1);
+    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    world.create(&DAEMON_SET, ds);
+}
+
+pub(super) fn create(world: &mut World) {
+    create_with(world, &policy());
+}
+
+/// One failed node is too many, and then all go back.
+pub(super) fn create_that_goes_back(world: &mut World) {
+    let mut policy = policy();
+    policy["failure"] = json!({"maxNodes": 0, "readyWithin": "30s", "rollbackAfter": "0s"});
+    create_with(world, &policy);
+}
+
+/// A container that restarts more than once makes a node fail.
+pub(super) fn create_without_restarts(world: &mut World) {
+    let mut policy = policy();
+    policy["failure"] = json!({"maxNodes": 0, "maxRestarts": 1});
+    create_with(world, &policy);
+}
+
+pub(super) fn create_with_surge(world: &mut World) {
+    let mut ds = manifest("a", 1);
+    ds["metadata"]["annotations"] = json!({POLICY: policy().to_string()});
+    let surge = json!({"maxSurge": 1, "maxUnavailable": 0});
+    ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": surge});
+    world.create(&DAEMON_SET, ds);
+}
+
+fn order(world: &mut World, verb: &str, wave: &str) {
+    let store = world.cluster.store();
+    let newest =
+        store.iter(&CONTROLLER_REVISION, None).max_by_key(|r| r.value()["revision"].as_i64());
+    let hash = newest.map(|r| r.value()["metadata"]["labels"]["controller-revision-hash"].clone());
+    let Some(hash) = hash.as_ref().and_then(Value::as_str) else { return };
+    let order = format!("{verb} {hash}{wave} {}", world.now.0);
+    annotate(world, ORDER, Some(order));
+}
+
+fn annotate(world: &mut World, key: &str, value: Option<String>) {
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
+    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    match (value, ds["metadata"]["annotations"].as_object_mut()) {
+        (Some(value), Some(annotations)) => drop(annotations.insert(key.to_owned(), json!(value))),
+        (None, Some(annotations)) => drop(annotations.remove(key)),
+        (_, None) => {}
+    }
+    world.update(&DAEMON_SET, ds);
+}
+
+pub(super) fn approve(world: &mut World) {
+    order(world, "approve", " canary");
+}
+
+pub(super) fn abort(world: &mut World) {
+    order(world, "abort", "");
+}
+
+pub(super) fn retry(world: &mut World) {
+    order(world, "retry", "");
+}
+
+pub(super) fn promote_in_full(world: &mut World) {
+    order(world, "promote-full", "");
+}
+
+pub(super) fn remove_policy(world: &mut World) {
+    annotate(world, POLICY, None);
+}
+
+/// The canary's pod.
+fn canary_pod(world: &World) -> Option<Value> {
+    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
+    pods.filter(|pod| pod["spec"]["nodeName"] == CANARY).last().cloned()
+}
+
+/// The containers of the canary's pod have restarted twice.
+pub(super) fn restart_canary(world: &mut World) {
+    let Some(mut pod) = canary_pod(world) else { return };
+    for container in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        container["restartCount"] = json!(2);
+    }
+    update_status(world, pod);
+}
+
+/// The canary's pod ends as failed.
+pub(super) fn fail_canary(world: &mut World) {
+    let Some(mut pod) = canary_pod(world) else { return };
+    pod["status"]["phase"] = json!("Failed");
+    update_status(world, pod);
+}
+
+fn update_status(world: &mut World, pod: Value) {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let options = world.write_options();
+    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
+    world.log(|| format!("the status of pod {name} changes: {done:?}"));
+}
+
+/// The last node goes down.
+pub(super) fn stop_node(world: &mut World) {
+    set_node(world, "node-0003", false);
+}
+
+pub(super) fn start_node(world: &mut World) {
+    set_node(world, "node-0003", true);
+}
+
+/// Sets whether a node is up, with its kubelet and its condition.
+fn set_node(world: &mut World, name: &str, is_up: bool) {
+    let stored = world.cluster.store().find(&NODE, "", name);
+    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    node["metadata"]["annotations"][DOWN_ANNOTATION] = json!((!is_up).to_string());
+    world.update(&NODE, node);
+    let stored = world.cluster.store().find(&NODE, "", name);
+    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    set_ready(&mut node, is_up, world.now);
+    let options = world.write_options();
+    let done = world.registry().update_status(&NODE, "", name, node, &options).map(|_| ());
+    world.log(|| format!("{name} is up: {is_up}: {done:?}"));
+}
+
+/// Sets the condition `Ready` of a node or a pod.
+fn set_ready(object: &mut Value, is_ready: bool, now: Timestamp) {
+    for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+        if condition["type"] == "Ready" {
+            condition["status"] = json!(if is_ready { "True" } else { "False" });
+            condition["lastTransitionTime"] = json!(time_text(now));
+        }
+    }
+}
+
+/// One failed node is tolerated, and two may be unavailable.
+pub(super) fn create_for_killer(world: &mut World) {
+    let failure = json!({"maxNodes": 1, "readyWithin": "30s"});
+    let mut ds = manifest("a", 1);
+    let policy = json!({"failure": failure});
+    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    // Long enough for the template to stop the node.
+    ds["spec"]["minReadySeconds"] = json!(5);
+    let two = json!({"maxSurge": 0, "maxUnavailable": 2});
+    ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
+    world.create(&DAEMON_SET, ds);
+}
+
+/// Rolls out a template that stops each node on which it runs.
+pub(super) fn roll_out_killer(world: &mut World) {
+    super::second_image(world);
+    for _ in 0..KILLED_FOR_SECONDS {
+        world.run_for(1_000);
+        let is_killer = |pod: &Value| {
+            pod["spec"]["containers"][0]["image"] == "image:2"
+                && pod["status"]["phase"] == "Running"
+        };
+        let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
+        let killers: Vec<Value> = pods.filter(|pod| is_killer(pod)).cloned().collect();
+        for mut pod in killers {
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+            set_node(world, &node, false);
+            set_ready(&mut pod, false, world.now);
+            update_status(world, pod);
+        }
+    }
+}

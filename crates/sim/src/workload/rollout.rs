@@ -1,0 +1,213 @@
+//! Guarded rollouts: policies come, change and go, people give orders, and all pods of a DaemonSet
+//! become unready at once.
+
+use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
+use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+
+use super::pick;
+use crate::world::{NAMESPACE, World};
+
+const POLICY: &str = "everynode.dev/rollout-policy";
+const ORDER: &str = "everynode.dev/order";
+const RECORD: &str = "everynode.dev/rollout";
+const HOLD: &str = "everynode.dev/hold";
+
+pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
+    let name = pick(rng, &["a", "a", "a", "b"]);
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
+    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    match rng.random_range(0..20) {
+        0..4 => {
+            let image = format!("image:{}", rng.random_range(1..4));
+            ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        }
+        4..6 => ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string()),
+        6 => ds["metadata"]["annotations"][POLICY] = json!(pick(rng, &["{", "{\"windows\": []}"])),
+        7 => {
+            if let Some(annotations) = ds["metadata"]["annotations"].as_object_mut() {
+                annotations.remove(POLICY);
+            }
+        }
+        8 => return label_node(world, rng),
+        9 => return lose_record(world, rng),
+        10 => return disturb_all(world, name),
+        _ => {
+            let Some(order) = order(world, &ds, rng) else { return };
+            ds["metadata"]["annotations"][ORDER] = json!(order);
+        }
+    }
+    world.update(&DAEMON_SET, ds);
+}
+
+/// Gives the DaemonSets a policy, and the nodes zones and canaries. The names alone decide, so that
+/// nodes which are added later have them as well.
+pub(super) fn begin(world: &mut World, rng: &mut Pcg64Mcg) {
+    let nodes: Vec<Value> =
+        world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
+    for (index, mut node) in nodes.into_iter().enumerate() {
+        node["metadata"]["labels"]["zone"] = json!(if index % 2 == 0 { "x" } else { "y" });
+        if index == 0 {
+            node["metadata"]["labels"]["pool"] = json!("canary");
+        }
+        world.update(&NODE, node);
+    }
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
+    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string());
+    world.update(&DAEMON_SET, ds);
+}
+
+/// A valid policy.
+pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
+    let canary = json!({
+        "name": "canary",
+        "nodes": {"matchLabels": {"pool": "canary"}},
+        "bake": pick(rng, &["0s", "20s", "60s"]),
+        "approval": rng.random_ratio(1, 2),
+    });
+    let one = json!({"name": "one", "upTo": [1], "bake": pick(rng, &["0s", "10s"])});
+    let zones = json!({
+        "name": "zones",
+        "by": "zone",
+        "upTo": pick(rng, &[json!([1, "100%"]), json!(["50%", "100%"]), json!(["100%"])]),
+        "approval": rng.random_ratio(1, 4),
+    });
+    let gate = json!({"name": "gate", "upTo": [0], "approval": true});
+    let steps = pick(
+        rng,
+        &[
+            json!([]),
+            json!([canary]),
+            json!([one]),
+            json!([canary, zones]),
+            json!([one, zones]),
+            json!([zones]),
+            json!([gate, one]),
+        ],
+    );
+    let mut policy = json!({"steps": steps});
+    if rng.random_ratio(1, 3) {
+        policy["maxUnavailable"] = pick(rng, &[json!(1), json!("50%"), json!(2)]);
+    }
+    if rng.random_ratio(1, 4) {
+        policy["maxUnavailablePer"] =
+            json!({"label": "zone", "max": pick(rng, &[json!(1), json!("50%")])});
+    }
+    if rng.random_ratio(1, 2) {
+        policy["failure"] = failure(rng);
+    }
+    if rng.random_ratio(1, 12) {
+        policy["paused"] = json!(true);
+    }
+    policy
+}
+
+fn failure(rng: &mut Pcg64Mcg) -> Value {
+    let mut failure = json!({"maxNodes": pick(rng, &[json!(0), json!(1), json!("50%")])});
+    if rng.random_ratio(1, 2) {
+        failure["maxRestarts"] = json!(pick(rng, &[0, 1]));
+    }
+    if rng.random_ratio(1, 2) {
+        failure["readyWithin"] = json!(pick(rng, &["30s", "60s"]));
+    }
+    if rng.random_ratio(1, 2) {
+        failure["rollbackAfter"] = json!(pick(rng, &["0s", "10s"]));
+    }
+    failure
+}
+
+/// An order, mostly about the current template and the current wave.
+fn order(world: &World, ds: &Value, rng: &mut Pcg64Mcg) -> Option<String> {
+    let hashes = hashes(world, ds);
+    let hash = if rng.random_ratio(1, 8) { hashes.first() } else { hashes.last() }?;
+    let wave = wave(ds).unwrap_or_else(|| pick(rng, &["canary", "one", "zones/x:1"]).to_owned());
+    let verb = pick(
+        rng,
+        &["approve", "approve", "approve", "promote", "promote-full", "abort", "retry", "retry"],
+    );
+    let time = world.now.0;
+    Some(match (verb, rng.random_ratio(1, 16)) {
+        (_, true) => format!("{verb} it"),
+        ("approve" | "promote", false) => format!("{verb} {hash} {wave} {time}"),
+        (_, false) => format!("{verb} {hash} {time}"),
+    })
+}
+
+/// The hashes of the revisions of a DaemonSet, by number.
+fn hashes(world: &World, ds: &Value) -> Vec<String> {
+    let uid = &ds["metadata"]["uid"];
+    let is_owned = |revision: &Value| revision["metadata"]["ownerReferences"][0]["uid"] == *uid;
+    let revisions = world.cluster.store().iter(&CONTROLLER_REVISION, None);
+    let mut revisions: Vec<&Value> =
+        revisions.map(|revision| revision.value()).filter(|value| is_owned(value)).collect();
+    revisions.sort_by_key(|revision| revision["revision"].as_i64());
+    let hash = |revision: &Value| {
+        revision["metadata"]["labels"]["controller-revision-hash"].as_str().map(ToOwned::to_owned)
+    };
+    revisions.into_iter().filter_map(hash).collect()
+}
+
+/// The wave that the condition names, as a person would read it.
+fn wave(ds: &Value) -> Option<String> {
+    let conditions = ds["status"]["conditions"].as_array()?;
+    let progressing = conditions.iter().find(|condition| condition["type"] == "Progressing")?;
+    let message = progressing["message"].as_str()?;
+    let mut words = message.split(' ').skip_while(|word| *word != "wave");
+    words.nth(1).map(ToOwned::to_owned)
+}
+
+fn label_node(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut node) = world.random_object(&NODE, rng) else { return };
+    match rng.random_range(0..4) {
+        0 => node["metadata"]["labels"]["pool"] = json!(pick(rng, &["canary", "other"])),
+        1 | 2 => node["metadata"]["labels"]["zone"] = json!(pick(rng, &["x", "y", "z"])),
+        _ => {
+            let Some(labels) = node["metadata"]["labels"].as_object_mut() else { return };
+            if labels.remove(HOLD).is_none() {
+                labels.insert(HOLD.to_owned(), json!(""));
+            }
+        }
+    }
+    world.update(&NODE, node);
+}
+
+/// Removes or damages a record.
+fn lose_record(world: &mut World, rng: &mut Pcg64Mcg) {
+    let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
+    let Some(annotations) = revision["metadata"]["annotations"].as_object_mut() else { return };
+    if annotations.remove(RECORD).is_some() && rng.random_ratio(1, 2) {
+        annotations.insert(RECORD.to_owned(), json!("{}"));
+    }
+    world.update(&CONTROLLER_REVISION, revision);
+}
+
+/// All pods become unready, as if a datastore had failed.
+fn disturb_all(world: &mut World, daemon_set: &str) {
+    let is_its = |pod: &Value| pod["metadata"]["labels"]["app"] == daemon_set;
+    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
+    let pods: Vec<Value> = pods.filter(|pod| is_its(pod)).cloned().collect();
+    for mut pod in pods {
+        pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("never-ready");
+        world.update(&POD, pod);
+    }
+}
+
+/// In half of the schedules somebody promotes what is not complete, so that rollouts end.
+pub(super) fn repair(world: &mut World) {
+    let rng = &mut Pcg64Mcg::seed_from_u64(world.setting.seed);
+    if rng.random_ratio(1, 2) {
+        return;
+    }
+    let all: Vec<Value> =
+        world.cluster.store().iter(&DAEMON_SET, None).map(|ds| ds.value().clone()).collect();
+    for mut ds in all {
+        let has_policy = ds["metadata"]["annotations"][POLICY].is_string();
+        let Some(hash) = hashes(world, &ds).pop().filter(|_| has_policy) else { continue };
+        ds["metadata"]["annotations"][ORDER] =
+            json!(format!("promote-full {hash} {}", world.now.0));
+        world.update(&DAEMON_SET, ds);
+    }
+}
