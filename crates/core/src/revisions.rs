@@ -38,8 +38,6 @@ pub(crate) struct RevisionHistory {
     /// under the same name, because pods have its hash (C41, C46).
     deleted_current: Option<(RevisionName, RevisionHash)>,
     last_creation: Option<LastCreation>,
-    /// The revision that was deleted last, or got another owner.
-    last_removed: Option<RevisionName>,
 }
 
 /// The revision that was created last, and when it may be created again (C40).
@@ -154,7 +152,6 @@ impl RevisionHistory {
 
     /// Removes a revision; returns whether it was known.
     fn remove(&mut self, name: &RevisionName) -> bool {
-        self.last_removed = Some(name.clone());
         self.changes += 1;
         self.revisions.remove(name).is_some()
     }
@@ -238,10 +235,10 @@ impl RevisionHistory {
         self.last_creation = Some(LastCreation { name: new.name.clone(), delay });
     }
 
-    /// Whether the revision was created so recently that it must not be created again yet.
-    pub(crate) fn is_delayed(&self, new: &NewRevision, now: Timestamp) -> bool {
-        let last = self.last_creation.as_ref().filter(|last| last.name == new.name);
-        last.is_some_and(|last| last.delay.is_running(now))
+    /// Until when the revision must not be created again, if it was created recently.
+    pub(crate) fn delayed_until(&self, new: &NewRevision, now: Timestamp) -> Option<Timestamp> {
+        let last = self.last_creation.as_ref().filter(|last| last.name == new.name)?;
+        Some(last.delay.end()).filter(|end| now < *end)
     }
 
     /// Forgets the deleted revision, because the template changed.
@@ -298,17 +295,10 @@ impl RevisionHistory {
         })
     }
 
-    /// When a creation is retried or no longer delayed, and when duplicates are deleted.
-    pub(crate) fn due_at(&self) -> [Option<Timestamp>; 3] {
+    /// When a creation is retried after a collision, and when duplicates are deleted.
+    pub(crate) fn due_at(&self) -> [Option<Timestamp>; 2] {
         let retry_at = self.collision.as_ref().map(|collision| collision.retry_at);
-        // The watch may show that it was deleted before the response to its creation arrives.
-        let is_gone = |last: &&LastCreation| {
-            self.last_removed.as_ref() == Some(&last.name)
-                && !self.revisions.contains_key(&last.name)
-        };
-        let gone = self.last_creation.as_ref().filter(is_gone);
-        let delayed_until = gone.map(|last| last.delay.end());
-        [retry_at, delayed_until, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
+        [retry_at, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
     }
 
     /// Whether duplicates have existed for long enough to be deleted (C42).

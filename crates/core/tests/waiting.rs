@@ -1,4 +1,4 @@
-//! A rollout waits until the watches have shown its writes (C56).
+//! What waits: a rollout for the watches (C56), a creation for the end of its delay (C40).
 
 mod support;
 
@@ -50,5 +50,28 @@ fn a_rollout_waits_for_the_watch_of_each_kind() {
         assert_eq!(world.state.counts().updated, NODES.len(), "{kind:?}");
         let daemon_set = &world.server.daemon_set;
         assert_eq!(daemon_set.status.observed_generation, daemon_set.generation, "{kind:?}");
+    }
+}
+
+/// C40: a revision that somebody deletes right after its creation is created again, in whichever
+/// order older ones are deleted.
+#[test]
+fn a_deleted_revision_is_created_again() {
+    for newest_first in [false, true] {
+        let mut world = World::new(daemon_set());
+        world.settle();
+        set_template(&mut world, "B");
+        world.sync();
+        let mut revisions: Vec<_> = world.server.revisions.values().cloned().collect();
+        revisions
+            .sort_by_key(|revision| if newest_first { -revision.number } else { revision.number });
+        assert_eq!(revisions.len(), 2);
+        for revision in revisions {
+            world.remove_revision(&revision.name);
+        }
+        world.settle_all_deadlines();
+        let template = &world.server.daemon_set.template;
+        let mut stored = world.server.revisions.values();
+        assert!(stored.any(|revision| revision.stores(template)), "newest first: {newest_first}");
     }
 }

@@ -376,7 +376,7 @@ impl DaemonSetState {
             self.plan_writes(now, &mut draft);
         }
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
-        draft.plan.requeue_at = requeue_at.into_iter().chain(draft.status_due_at).min();
+        draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
         self.record_planned(&draft.plan, now.steady);
         draft.plan
     }

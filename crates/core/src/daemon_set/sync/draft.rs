@@ -15,8 +15,8 @@ pub(in crate::daemon_set) struct Draft {
     pub touched: BTreeSet<NodeId>,
     /// Nodes whose failed pod the plan deletes: each deletion lengthens the back-off (C24).
     pub failed: Vec<NodeId>,
-    /// When a status that was written too recently may be written.
-    pub status_due_at: Option<Timestamp>,
+    /// When a write that was delayed is due.
+    pub delayed_until: Option<Timestamp>,
     creations_left: usize,
     deletions_left: usize,
     patches_left: usize,
@@ -28,7 +28,7 @@ impl Draft {
             plan: Plan::default(),
             touched: BTreeSet::new(),
             failed: Vec::new(),
-            status_due_at: None,
+            delayed_until: None,
             creations_left: burst_replicas,
             deletions_left: burst_replicas,
             patches_left: burst_replicas,
@@ -73,6 +73,11 @@ impl Draft {
             self.patches_left = left;
             self.plan.writes.push(write);
         }
+    }
+
+    /// Asks for another plan at this time, because a write was delayed until then.
+    pub(crate) fn requeue(&mut self, at: Timestamp) {
+        self.delayed_until = self.delayed_until.into_iter().chain([at]).min();
     }
 
     /// Adds a write that has no limit.

@@ -28,7 +28,7 @@ pub(in crate::daemon_set) fn plan_status(
         return;
     }
     match due_at(input, state, &status).filter(|at| input.now.steady < *at) {
-        Some(at) => draft.status_due_at = Some(at),
+        Some(at) => draft.requeue(at),
         None => {
             let resource_version = input.daemon_set.resource_version;
             let known = input.daemon_set.status.rollout.as_ref();
