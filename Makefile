@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
 # Tests at a time: those that need a sandbox mostly wait.
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
+# Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
+PROPTEST_RNG_SEED ?= 1
 
 .PHONY: demo test e2e-real lint bench instructions manifest tools clean
 
@@ -14,8 +16,8 @@ demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays 
 
 test: tools ## every test, through real clients too, and the list of rules with their tests
 	KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python RUST_TEST_THREADS=$(TEST_THREADS) \
-		$(CARGO) test --workspace --exclude everynode-sim --no-fail-fast
-	$(CARGO) test --package everynode-sim --profile sim --no-fail-fast
+		PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --exclude everynode-sim --no-fail-fast
+	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --package everynode-sim --profile sim --no-fail-fast
 	$(CARGO) xtask rules
 
 e2e-real: tools ## the end-to-end tests against the cluster of EVERYNODE_E2E_KUBECONFIG, whose DaemonSet controller must be running
