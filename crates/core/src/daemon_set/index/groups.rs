@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::api::{GroupLimit, GroupValue, Labels, NodeName, Timestamp};
+use crate::api::{Budget, GroupLimit, GroupValue, Labels, NodeName, Timestamp};
 use crate::daemon_set::node::NodeAssessment;
 use crate::node_table::NodeId;
 
@@ -104,8 +104,10 @@ impl Groups {
 
     /// The nodes that may be begun within the limit of each group, in the order in which they are
     /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
+    /// A surge needs no limit for nodes in `replace_now`: they should run no pod (C53).
     pub(crate) fn admitted(
         &self,
+        budget: Budget,
         retry_order: &RetryOrder,
         pending_names: &PendingNames,
         now: Timestamp,
@@ -124,11 +126,17 @@ impl Groups {
                 admitted.extend(first);
                 admitted.len() - before
             };
-            room -= admit(&sets.replace_now, room, &mut admitted.replace_now);
-            let unused = max.saturating_sub(counts.uses_unavailable);
-            room -= admit(&sets.replace, room.min(unused), &mut admitted.replace);
-            room -= admit(&sets.surge_now, room, &mut admitted.surge_now);
-            admit(&sets.surge, room, &mut admitted.surge);
+            match budget {
+                Budget::Unavailable(_) => {
+                    room -= admit(&sets.replace_now, room, &mut admitted.replace_now);
+                    let unused = max.saturating_sub(counts.uses_unavailable);
+                    admit(&sets.replace, room.min(unused), &mut admitted.replace);
+                }
+                Budget::Surge(_) => {
+                    room -= admit(&sets.surge_now, room, &mut admitted.surge_now);
+                    admit(&sets.surge, room, &mut admitted.surge);
+                }
+            }
         }
         admitted
     }

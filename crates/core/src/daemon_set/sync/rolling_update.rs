@@ -18,9 +18,9 @@ pub(in crate::daemon_set) fn rolling_update(
     draft: &mut Draft,
 ) {
     let Some(budget) = input.daemon_set.budget(input.counts.desired) else { return };
-    let admitted = input
-        .groups
-        .map(|groups| groups.admitted(input.retry_order, input.pending_names, input.now.steady));
+    let admitted = input.groups.map(|groups| {
+        groups.admitted(budget, input.retry_order, input.pending_names, input.now.steady)
+    });
     let candidates = Candidates::of(input, admitted.as_ref());
     match budget {
         Budget::Surge(max_surge) => surge(input, &candidates, max_surge, hash, draft),
@@ -82,7 +82,7 @@ fn surge(
 ) {
     let sets = input.work_sets;
     delete_old(input, &sets.delete_old, usize::MAX, draft);
-    delete_old(input, candidates.replace_now, usize::MAX, draft);
+    delete_old(input, &sets.replace_now, usize::MAX, draft);
     let spare = input.counts.serves.saturating_sub(input.counts.desired);
     delete_old(input, &sets.delete_old_if_spare, spare, draft);
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
@@ -97,7 +97,10 @@ fn surge(
     let others = input.retry_order.sorted(candidates.surge);
     let others = others.filter(|(name, _)| !again.contains_key(*name));
     let others = others.take(budget.saturating_sub(again.len()));
-    let again = again.iter().take(budget).map(|(name, id)| (name, *id));
+    // A smaller budget may not have room for all of them. Then none is sent again, because any of
+    // them may be there.
+    let fits = again.len() <= budget;
+    let again = again.iter().filter(|_| fits).map(|(name, id)| (name, *id));
     let beginnings = input.beginnings_left(max_surge).saturating_sub(outside);
     let at_once = input.retry_order.sorted(candidates.surge_now).take(beginnings);
     for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
