@@ -46,8 +46,12 @@ fn group_exceeded(situation: &Situation, policy: &Policy, judged: &JudgedPlan) -
         deletions.filter_map(|(uid, _)| group_of(situation.pods[uid.as_str()].node()?))
     };
     let created = judged.creations.iter().filter(|(_, reason)| reason.begins());
+    let begun: Vec<Group> = match situation.budget()? {
+        Budget::Unavailable(_) => deleted(Deletion::begins).collect(),
+        Budget::Surge(_) => created.filter_map(|(node, _)| group_of(node)).collect(),
+    };
     let mut begins: BTreeMap<Group, usize> = BTreeMap::new();
-    for value in deleted(Deletion::begins).chain(created.filter_map(|(node, _)| group_of(node))) {
+    for value in begun {
         *begins.entry(value).or_default() += 1;
     }
     let is_available = |pod: &Pod| situation.may_be_available(pod);

@@ -71,6 +71,7 @@ impl<'a> Situation<'a> {
         let Some(movement) = self.movement() else { return };
         let base = self.base();
         let is_guarded = self.is_guarded();
+        let is_unknown = matches!(base, Governing::Unknown);
         let found: Vec<_> = self
             .nodes
             .iter()
@@ -92,6 +93,7 @@ impl<'a> Situation<'a> {
             on_node.wanted = wanted;
             on_node.was_down_before = down;
             on_node.should_run_target = by_target;
+            on_node.is_doubtful = wanted == Wanted::Kept && is_unknown && on_node.pods.is_empty();
             let should_run = by_target || on_node.eligibility == Eligibility::ShouldRun;
             let has_pod = on_node.occupants().next().is_some();
             on_node.is_member = on_node.node.is_some() && (should_run || has_pod || is_open);
@@ -108,7 +110,7 @@ impl<'a> Situation<'a> {
         let placement = match governing {
             Governing::Old(revision) => &revision.placement,
             Governing::Target => &self.ds.placement,
-            // Any revision may be the base.
+            // Any revision may be the base: what each of them allows is allowed.
             Governing::Unknown => return Eligibility::ShouldRun,
         };
         let found = placement.eligibility(node);

@@ -201,9 +201,11 @@ impl Judge<'_> {
         if let (Some(Budget::Unavailable(max)), 1..) = (situation.budget(), within) {
             let used = situation.unavailable_nodes(may_be_available);
             if used + within > max {
+                let unavailable: Vec<String> = situation.describe_unavailable(may_be_available);
                 let message = format!(
                     "{within} available pods are deleted while {used} nodes are unavailable, \
-                     {max} allowed"
+                     {max} allowed: {}",
+                    unavailable.join(", ")
                 );
                 return error(situation, Property::Budget, message);
             }
@@ -225,7 +227,12 @@ impl Judge<'_> {
         if let (Some(Budget::Surge(max)), 1..) = (situation.budget(), within) {
             let used = situation.surging_nodes(may_be_available) + self.pending_surges(judged);
             if used + within > max {
-                let message = format!("{within} pods surge while {used} nodes do, {max} allowed");
+                let pending = situation.nodes.iter().filter(|(_, on)| on.pending.is_some());
+                let pending: Vec<&str> = pending.map(|(name, _)| *name).collect();
+                let message = format!(
+                    "{within} pods surge while {used} nodes do, {max} allowed; creations of \
+                     unknown outcome on {pending:?}"
+                );
                 return error(situation, Property::Budget, message);
             }
             coverage.record_surge(used + within == max);

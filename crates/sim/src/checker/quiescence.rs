@@ -149,7 +149,10 @@ fn revisions(situation: &Situation) -> Problem {
     if let Some(unlabelled) = all.find(|revision| revision.metadata.hash().is_none()) {
         return problem(format!("revision {} has no hash", unlabelled.metadata.name));
     }
-    let unused = revisions.old.iter().find(|old| !situation.is_needed(old));
+    // One of those that no pod has may be the base.
+    let spared = usize::from(situation.is_base_unknown());
+    let mut unneeded = revisions.old.iter().filter(|old| !situation.is_needed(old));
+    let unused = unneeded.nth(spared);
     let limit = situation.ds.history_limit;
     let unused = unused.filter(|_| revisions.old.len() > limit)?;
     problem(format!("revision {} is beyond the limit of {limit}", unused.metadata.name))

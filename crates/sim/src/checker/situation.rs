@@ -61,6 +61,8 @@ pub(super) struct OnNode<'a> {
     pub wanted: Wanted,
     /// Whether the node was down before a guarded rollout reached it (G13).
     pub was_down_before: bool,
+    /// Whether it is not known which revision governs the node, which may therefore need no pod.
+    pub is_doubtful: bool,
     /// Whether the node counts for the waves of a policy: it has a pod or should run one, or it
     /// is open.
     pub is_member: bool,
@@ -338,7 +340,7 @@ impl<'a> Situation<'a> {
         on_node: &OnNode<'a>,
         is_available: impl Fn(&Pod) -> bool,
     ) -> bool {
-        let counts = on_node.eligibility == Eligibility::ShouldRun
+        let counts = on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful
             || on_node.node.is_some() && on_node.occupants().next().is_some();
         let active = self.active(on_node);
         let has_one = match (&active.new[..], &active.old[..]) {
@@ -364,6 +366,15 @@ impl<'a> Situation<'a> {
         nodes.filter(|on| self.is_unavailable(on, &is_available)).count()
     }
 
+    /// The nodes that use up `maxUnavailable`, with what is expected of each.
+    pub(super) fn describe_unavailable(&self, is_available: impl Fn(&Pod) -> bool) -> Vec<String> {
+        let nodes = self.nodes.iter().filter(|(_, on_node)| !on_node.was_down_before);
+        let unavailable = nodes.filter(|(_, on_node)| self.is_unavailable(on_node, &is_available));
+        unavailable
+            .map(|(name, on)| format!("{name} ({:?}, {:?})", on.eligibility, on.wanted))
+            .collect()
+    }
+
     /// Number of nodes on which a guarded rollout has begun and is not done (G14).
     pub(super) fn begun_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
         self.begun_among(|_| true, is_available)
@@ -378,7 +389,7 @@ impl<'a> Situation<'a> {
         let is_begun = |on_node: &&OnNode<'a>| {
             let active = self.active(on_node);
             match (&active.new[..], &active.old[..]) {
-                ([], []) => on_node.eligibility == Eligibility::ShouldRun,
+                ([], []) => on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful,
                 ([new], [] | [_]) => !is_available(new),
                 ([], [_]) => false,
                 _ => true,
@@ -434,6 +445,7 @@ impl Default for OnNode<'_> {
             eligibility: Eligibility::NoNode,
             wanted: Wanted::Target,
             was_down_before: false,
+            is_doubtful: false,
             is_member: false,
             should_run_target: false,
             pods: Vec::new(),

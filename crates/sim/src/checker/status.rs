@@ -1,5 +1,6 @@
 //! The status: the counts of what a replica had seen, by the text of the rules (C56, C70).
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
@@ -77,14 +78,17 @@ fn updated(situation: &Situation) -> RangeInclusive<i64> {
         let updated = number(desired_nodes(situation, |pod| situation.is_updated(pod)));
         return updated..=updated;
     }
-    let like = |pod: &Pod| {
-        desired_nodes(situation, |other| {
-            situation.ds.has_generation(other)
-                || other.metadata.hash() == pod.metadata.hash()
-                || other.generation().is_some() && other.generation() == pod.generation()
+    let hashes: BTreeSet<_> = situation.pods.values().map(|pod| pod.metadata.hash()).collect();
+    let generations: BTreeSet<_> = situation.pods.values().map(|pod| pod.generation()).collect();
+    let pairs = hashes.iter().flat_map(|hash| generations.iter().map(move |of| (hash, of)));
+    let updated = pairs.map(|(hash, generation)| {
+        desired_nodes(situation, |pod| {
+            situation.ds.has_generation(pod)
+                || hash.is_some() && pod.metadata.hash() == *hash
+                || generation.is_some() && pod.generation() == *generation
         })
-    };
-    0..=number(situation.pods.values().map(|pod| like(pod)).max().unwrap_or_default())
+    });
+    0..=number(updated.max().unwrap_or_default())
 }
 
 /// Number of nodes that should not run a pod and have one.
