@@ -281,6 +281,11 @@ pub enum Transition {
         /// The number of failed nodes.
         nodes: usize,
     },
+    /// No pod of the revision was created for too long (G15).
+    NoProgress {
+        /// The number of nodes that are neither updated nor failed.
+        nodes: usize,
+    },
     /// All nodes have the revision.
     Completed {
         /// The revision.
@@ -309,7 +314,7 @@ impl Transition {
             Self::Begun { .. } => "RolloutBegun",
             Self::WaveUpdated { .. } => "RolloutWaveUpdated",
             Self::WaveBegun { .. } => "RolloutWaveBegun",
-            Self::NodesFailed { .. } => "RolloutFailed",
+            Self::NodesFailed { .. } | Self::NoProgress { .. } => "RolloutFailed",
             Self::Completed { .. } => "RolloutComplete",
             Self::Superseded { .. } => "RolloutSuperseded",
             Self::Ordered(order) => match order.verb {
@@ -325,7 +330,7 @@ impl Transition {
     /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::OrderIgnored { .. } | Self::NodesFailed { .. } => true,
+            Self::OrderIgnored { .. } | Self::NodesFailed { .. } | Self::NoProgress { .. } => true,
             Self::Begun { .. }
             | Self::WaveUpdated { .. }
             | Self::WaveBegun { .. }

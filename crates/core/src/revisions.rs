@@ -241,6 +241,11 @@ impl RevisionHistory {
         Some(last.delay.end()).filter(|end| now < *end)
     }
 
+    /// The hash of a deleted revision that stored the current template, until it is created again.
+    pub(crate) fn deleted_current(&self) -> Option<&RevisionHash> {
+        self.deleted_current.as_ref().map(|(_, hash)| hash)
+    }
+
     /// Forgets the deleted revision, because the template changed.
     pub(crate) fn forget_deleted_current(&mut self) {
         self.deleted_current = None;

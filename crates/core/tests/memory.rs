@@ -71,6 +71,7 @@ fn running_pod(number: usize) -> Pod {
         phase: PodPhase::Running,
         readiness: Readiness::ReadySince(NOW),
         restarts: 0,
+        unschedulable: false,
         ..pod
     }
 }

@@ -262,7 +262,8 @@ proptest! {
         let mut world = world_of(&case);
         let plan = world.plan();
         // Without default tolerations: `upstream` adds its own.
-        let template = Template { canonical: "A".into(), placement: case.placement.into() };
+        let placement = case.placement.into();
+        let template = Template { placement, ..Template::new("A", Placement::default()) };
         let daemon_set = DaemonSet { template, ..world.server.daemon_set.clone() };
         let upstream = Upstream {
             daemon_set: &daemon_set,

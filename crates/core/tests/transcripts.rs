@@ -41,6 +41,8 @@ transcripts! {
     guarded_down_nodes: "guarded-down-nodes",
     guarded_groups: "guarded-groups",
     guarded_failure: "guarded-failure",
+    guarded_stuck: "guarded-stuck",
+    guarded_no_room: "guarded-no-room",
     guarded_rollback: "guarded-rollback",
     handover: "handover",
     highest_revision_number: "highest-revision-number",

@@ -54,6 +54,7 @@ enum ReasonDef {
     Aborted,
     PromotedInFull,
     NodesFailed,
+    NoProgress,
 }
 
 #[derive(Serialize, Deserialize)]

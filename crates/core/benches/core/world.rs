@@ -209,6 +209,7 @@ impl World {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
             restarts: 0,
+            unschedulable: false,
         };
         let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
         let running = Pod { phase: PodPhase::Running, ..scheduled.clone() };

@@ -1,6 +1,7 @@
 //! DaemonSets, their update strategy and their status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
@@ -95,14 +96,32 @@ pub struct Template {
     pub canonical: Arc<str>,
     /// The nodes that the template allows, with the default tolerations (C14).
     pub placement: Arc<Placement>,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub termination_grace_period: Duration,
 }
+
+/// The default of `spec.terminationGracePeriodSeconds`.
+const TERMINATION_GRACE_PERIOD_DEFAULT: Duration = Duration::from_secs(30);
 
 impl Template {
     /// A template of this canonical text. `placement` is what the template itself contains; this
-    /// function adds the default tolerations (C14).
+    /// function adds the default tolerations (C14). The termination grace period is the default.
     pub fn new(canonical: impl Into<Arc<str>>, placement: Placement) -> Self {
         let placement = Arc::new(placement.with_default_tolerations());
-        Self { canonical: canonical.into(), placement }
+        Self {
+            canonical: canonical.into(),
+            placement,
+            termination_grace_period: TERMINATION_GRACE_PERIOD_DEFAULT,
+        }
+    }
+
+    /// The template with this `spec.terminationGracePeriodSeconds`, if it has one.
+    #[must_use]
+    pub const fn with_termination_grace_period(mut self, seconds: Option<u64>) -> Self {
+        if let Some(seconds) = seconds {
+            self.termination_grace_period = Duration::from_secs(seconds);
+        }
+        self
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Pod {
     pub readiness: Readiness,
     /// The highest `restartCount` of its containers, at most 255 (G15).
     pub restarts: u8,
+    /// Whether the condition `PodScheduled` is false (G13).
+    pub unschedulable: bool,
 }
 
 impl Pod {

@@ -57,6 +57,8 @@ pub enum RecordReason {
     PromotedInFull,
     /// More nodes have failed than the policy tolerates (G15).
     NodesFailed,
+    /// No pod of the revision was created for too long, and nodes are left (G15).
+    NoProgress,
 }
 
 /// How far a rollout is: all waves before this one are complete.
@@ -160,6 +162,7 @@ impl RecordReason {
             Self::Aborted => "Aborted",
             Self::PromotedInFull => "PromotedInFull",
             Self::NodesFailed => "NodesFailed",
+            Self::NoProgress => "NoProgress",
         }
     }
 }

@@ -32,8 +32,9 @@ pub(super) struct Guarded {
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
-    /// Whether the target is stored. If not, labels still tell which pods were updated before.
-    is_target_stored: bool,
+    /// Whether the target is stored, or was until somebody deleted it. If not, labels still tell
+    /// which pods had the previous target.
+    is_target_known: bool,
     movement: Movement,
 }
 
@@ -82,7 +83,7 @@ impl Gate {
         &self,
         revisions: &RevisionSet<'_>,
         labels: &RevisionLabels,
-        is_target_stored: bool,
+        is_target_known: bool,
         movement: Movement,
     ) -> Self {
         let stored = |old: &&Revision| Some((old.hash()?, old.template.clone().ok()?));
@@ -99,7 +100,7 @@ impl Gate {
             (_, None) if is_rolled_out() => None,
             (_, None) => before().find(is_stored),
         };
-        Self::Guarded(Guarded { templates, base, is_target_stored, movement })
+        Self::Guarded(Guarded { templates, base, is_target_known, movement })
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
@@ -197,7 +198,7 @@ impl Guarded {
     }
 
     fn is_target(&self, pod: &PodView, labels: &RevisionLabels) -> bool {
-        self.is_target_stored
+        self.is_target_known
             && labels.is_updated(pod.labels)
             && self.revision_of(pod, labels).is_none()
     }

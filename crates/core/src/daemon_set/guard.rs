@@ -63,6 +63,8 @@ pub(super) struct GuardInput<'a> {
     pub wall: Timestamp,
     /// Whether the bake time of the wave is over.
     pub is_baked: bool,
+    /// Whether the rollout has been without progress for too long.
+    pub is_stuck: bool,
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
 }
@@ -105,9 +107,12 @@ impl<'a> Stage<'a> {
             PolicySource::Invalid(_) => {
                 match record.filter(|record| record.phase.is_under_way()).and_then(|r| r.reason) {
                     Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
-                    Some(RecordReason::Aborted | RecordReason::NodesFailed) | None => {
-                        Self::WithoutPolicy { has_failed }
-                    }
+                    Some(
+                        RecordReason::Aborted
+                        | RecordReason::NodesFailed
+                        | RecordReason::NoProgress,
+                    )
+                    | None => Self::WithoutPolicy { has_failed },
                 }
             }
             PolicySource::Valid(policy) => match record {
@@ -132,9 +137,10 @@ impl<'a> Stage<'a> {
     fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
         let after = match record.reason {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),
-            Some(RecordReason::PromotedInFull | RecordReason::NodesFailed) | None => {
-                policy.failure.and_then(|rule| rule.rollback_after)
-            }
+            Some(
+                RecordReason::PromotedInFull | RecordReason::NodesFailed | RecordReason::NoProgress,
+            )
+            | None => policy.failure.and_then(|rule| rule.rollback_after),
         };
         let back_at = after.map(|after| record.since + after);
         let wall = now.to_wall(now.steady);
@@ -378,13 +384,18 @@ impl<'a> GuardInput<'a> {
         waves: &Waves,
     ) -> Option<(RolloutRecord, Transition)> {
         let position = &record.position;
+        let failed = |reason| RolloutRecord {
+            reason: Some(reason),
+            ..self.with_phase(record, RolloutPhase::Failed)
+        };
         if record.phase.is_under_way() && waves.has_failed_nodes() {
-            let record = RolloutRecord {
-                reason: Some(RecordReason::NodesFailed),
-                ..self.with_phase(record, RolloutPhase::Failed)
-            };
             let nodes = waves.group(&Position::AllNodes).failed;
-            return Some((record, Transition::NodesFailed { nodes }));
+            return Some((failed(RecordReason::NodesFailed), Transition::NodesFailed { nodes }));
+        }
+        if self.is_stuck {
+            let group = waves.group(position);
+            let nodes = group.open - group.passed;
+            return Some((failed(RecordReason::NoProgress), Transition::NoProgress { nodes }));
         }
         if self.daemon_set.is_paused() || !waves.is_complete(position) {
             return None;
@@ -466,6 +477,7 @@ pub(super) fn condition(
             let reason = match record.reason {
                 Some(RecordReason::Aborted) => "was aborted",
                 Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
+                Some(RecordReason::NoProgress) => "has failed: it made no progress",
                 Some(RecordReason::PromotedInFull) | None => "has failed",
             };
             let (is_over, message) = match way_back {

@@ -8,6 +8,7 @@ mod guard_state;
 mod guarding;
 mod inspect;
 mod pods;
+mod progress;
 mod refresh;
 mod results;
 

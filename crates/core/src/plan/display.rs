@@ -117,6 +117,9 @@ impl fmt::Display for Transition {
             Self::NodesFailed { nodes } => {
                 write!(f, "the rollout fails: {nodes} nodes have failed")
             }
+            Self::NoProgress { nodes } => {
+                write!(f, "the rollout fails: it makes no progress, and {nodes} nodes are left")
+            }
             Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
             Self::Superseded { revision } => {
                 write!(f, "the rollout of revision {revision} ends: there is a new template")

@@ -38,6 +38,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         phase: PodPhase::Pending,
         readiness: Readiness::NotReady,
         restarts: 0,
+        unschedulable: false,
     }
 }
 

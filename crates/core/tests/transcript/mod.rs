@@ -359,6 +359,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "owner" => pod.controller = (value != "none").then(|| value.into()),
         "terminating" => pod.terminating = true,
         "created" => pod.creation_timestamp = seconds(value),
+        "unschedulable" => pod.unschedulable = true,
         "restarts" => pod.restarts = value.parse().expect("a number"),
         "uid" => pod.uid = value.into(),
         other => panic!("pod has no {other}"),

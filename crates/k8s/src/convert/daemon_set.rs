@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::placement::termination_grace_period_seconds;
 use super::wire::{Metadata, TextMap, text, timestamp};
 use super::{Error, label_selector, placement, resource_version, rollout_order, rollout_policy};
 use crate::canonical::canonical;
@@ -222,7 +223,9 @@ fn template(
         Ok(value) => {
             let spec = value.get("spec").unwrap_or(&Value::Null);
             let (placement, problems) = placement(spec, "spec.template.spec");
-            (Template::new(canonical(&value), placement), raw, problems)
+            let template = Template::new(canonical(&value), placement)
+                .with_termination_grace_period(termination_grace_period_seconds(spec));
+            (template, raw, problems)
         }
         Err(cause) => {
             let problem = Problem::Template { message: cause.to_string().into() };

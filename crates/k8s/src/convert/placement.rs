@@ -34,6 +34,11 @@ pub fn placement(spec: &Value, path: &str) -> (Placement, Vec<Problem>) {
     (placement, problems)
 }
 
+/// `terminationGracePeriodSeconds` of a pod's spec.
+pub(super) fn termination_grace_period_seconds(spec: &Value) -> Option<u64> {
+    spec.get("terminationGracePeriodSeconds").and_then(Value::as_u64)
+}
+
 fn required_node_affinity(
     spec: &Value,
     path: &str,

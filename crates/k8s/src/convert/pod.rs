@@ -187,6 +187,7 @@ impl Identity {
             phase: phase(text(status.phase.as_ref())),
             readiness: status.readiness(),
             restarts: status.restarts(),
+            unschedulable: status.is_unschedulable(),
         }))
     }
 }
@@ -286,9 +287,19 @@ impl WireStatus<'_> {
         counts.max().map_or(0, |count| u8::try_from(count.max(0)).unwrap_or(u8::MAX))
     }
 
-    fn readiness(&self) -> Readiness {
+    fn condition(&self, kind: &str) -> Option<&Condition<'_>> {
         let mut conditions = self.conditions.iter().flatten();
-        match conditions.find(|condition| text(condition.kind.as_ref()) == "Ready") {
+        conditions.find(|condition| text(condition.kind.as_ref()) == kind)
+    }
+
+    /// Whether the scheduler has found no node for the pod, or must not look for one.
+    fn is_unschedulable(&self) -> bool {
+        let scheduled = self.condition("PodScheduled");
+        scheduled.is_some_and(|condition| text(condition.status.as_ref()) == "False")
+    }
+
+    fn readiness(&self) -> Readiness {
+        match self.condition("Ready") {
             Some(ready) if text(ready.status.as_ref()) == "True" => {
                 let since = ready.last_transition_time.as_ref().and_then(Time::timestamp);
                 since.map_or(Readiness::Ready, Readiness::ReadySince)

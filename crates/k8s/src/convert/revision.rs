@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::placement::termination_grace_period_seconds;
 use super::wire::{Metadata, TextMap, text};
 use super::{Controller, Error, Interner, placement, resource_version};
 use crate::go_json;
@@ -90,7 +91,8 @@ fn template(data: Option<&RawValue>, interner: &mut Interner) -> Result<Template
     let template = template_of_data(&data)?;
     let spec = data.pointer("/spec/template/spec").unwrap_or(&Value::Null);
     let (placement, _) = placement(spec, "data.spec.template.spec");
-    Ok(Template::new(interner.text(&template), placement))
+    Ok(Template::new(interner.text(&template), placement)
+        .with_termination_grace_period(termination_grace_period_seconds(spec)))
 }
 
 #[cfg(test)]

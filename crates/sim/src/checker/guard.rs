@@ -158,9 +158,15 @@ impl<'a> Situation<'a> {
         (kept.map_or(base, Governing::Old), Wanted::Kept)
     }
 
-    /// Whether the node is not ready since before a pod of the target was created there (G13).
+    /// Whether the node is not ready since before a pod of the target was created there, or has a
+    /// pod that is not schedulable and none of the target (G13).
     fn is_down_before(&self, on_node: &OnNode<'a>) -> bool {
-        let Some(since) = on_node.node.and_then(|node| node.not_ready_since) else { return false };
+        let Some(node) = on_node.node else { return false };
+        let Some(since) = node.not_ready_since else {
+            let has_target = on_node.pods.iter().any(|our| self.is_updated(our.pod));
+            let mut waiting = on_node.pods.iter().filter(|our| !our.pod.metadata.is_terminating);
+            return !has_target && waiting.any(|our| our.pod.is_unschedulable);
+        };
         let is_older = |pod: &Pod| pod.created().is_some_and(|created| created <= since);
         !on_node.pods.iter().any(|our| self.is_updated(our.pod) && is_older(our.pod))
     }

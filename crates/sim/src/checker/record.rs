@@ -1,23 +1,24 @@
 //! The record of a rollout: it comes first, and moves on by the rules only (G8–G11, G15).
 
+mod failure;
+
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
 use super::history::History;
 use super::model::{
-    Eligibility, Group, Order, Phase, Pod, PodStatus, Policy, Position, Record, Revision, Step,
-    Verb,
+    Eligibility, Group, Order, Phase, Pod, Policy, Position, Record, Revision, Step, Verb,
 };
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::{PendingWrite, Property, Violation, violation};
-use crate::view::{View, WriteOutcome};
+use crate::view::View;
+
+pub(super) use failure::left_out;
 
 /// How long a replica waits for a record of unknown outcome: a minute and a half.
 const UNKNOWN_FOR_MS: i64 = 90_000;
-/// How long after a failed write a record may be written again: five seconds.
-const RETRIED_AFTER_MS: i64 = 6_000;
 /// Clocks of replicas differ by up to 0.9 s, and records have whole seconds.
 const TOLERANCE_MS: i64 = 3_000;
 
@@ -200,11 +201,14 @@ impl Judge<'_> {
     fn progress(&self, old: &Record, new: &Record, policy: &Policy) -> Option<String> {
         let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
         if new.phase == Phase::Failed {
-            let expected = Record {
-                reason: Some("NodesFailed".to_owned()),
-                ..at(old.position.clone(), Phase::Failed)
+            let is_stuck = new.reason.as_deref() == Some("NoProgress");
+            let (reason, problem) = match is_stuck {
+                true => ("NoProgress", self.unstuck(old, policy)),
+                false => ("NodesFailed", self.unfailed(policy)),
             };
-            return self.unfailed(policy).or_else(|| self.differs(new, &expected));
+            let failed = at(old.position.clone(), Phase::Failed);
+            let expected = Record { reason: Some(reason.to_owned()), ..failed };
+            return problem.or_else(|| self.differs(new, &expected));
         }
         if !old.is_under_way() {
             return Some("changes, although the rollout is not under way".to_owned());
@@ -299,34 +303,6 @@ impl Judge<'_> {
             open.flat_map(|(_, on_node)| on_node.pods.iter().filter(|our| !our.is_going));
         let young = pods.find(|our| is_too_young(our.pod))?;
         Some(format!("pod {} became available too recently", young.pod.metadata.name))
-    }
-
-    /// Why the rollout has not failed: too few nodes may have (G15).
-    fn unfailed(&self, policy: &Policy) -> Option<String> {
-        let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
-        let has_target = |on_node: &OnNode| {
-            on_node.pods.iter().any(|our| !our.is_going && self.situation.is_updated(our.pod))
-        };
-        let members = || self.members(&Position::AllNodes);
-        let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
-        let failed = members().filter(|(_, on_node)| self.may_have_failed(on_node)).count();
-        let max = rule.max_nodes(touched.min(members().count()));
-        (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
-    }
-
-    /// Whether a node may have failed. How long it has been without an available pod is known to
-    /// its replica only.
-    fn may_have_failed(&self, on_node: &OnNode) -> bool {
-        let Some(rule) = self.situation.ds.policy.valid().and_then(|p| p.failure.as_ref()) else {
-            return false;
-        };
-        let active = self.situation.active(on_node);
-        let is_available = active.new.iter().any(|pod| self.situation.is_surely_available(pod));
-        let is_bad =
-            |pod: &Pod| pod.has_ended() || rule.max_restarts.is_some_and(|max| pod.restarts > max);
-        let has_bad =
-            on_node.pods.iter().any(|our| self.situation.is_updated(our.pod) && is_bad(our.pod));
-        on_node.wanted == Wanted::Target && !on_node.was_down_before && (has_bad || !is_available)
     }
 
     /// Why the wave at a position is not complete (G11). A wave does not wait for failed nodes.
@@ -471,42 +447,4 @@ impl Judge<'_> {
         }
         (!is_now(new.since) && !is_kept(since)).then(|| "has another time".to_owned())
     }
-}
-
-/// Why a plan without a record must hold one: more nodes have certainly failed than the policy
-/// tolerates (G15).
-pub(super) fn left_out(view: &View, situation: &Situation) -> Option<Violation> {
-    let (Stage::Moving(record), Some(policy)) = (&situation.stage, situation.ds.policy.valid())
-    else {
-        return None;
-    };
-    let rule = policy.failure.as_ref().filter(|_| record.is_under_way())?;
-    let is_recent = |outcome: &WriteOutcome| {
-        matches!(outcome.result.write, Write::WriteRecord { .. })
-            && view.planned_at.0 - outcome.arrived_at.0 <= RETRIED_AFTER_MS
-    };
-    if view.outcomes.iter().any(is_recent) {
-        return None;
-    }
-    let has_failed = |on_node: &&OnNode| {
-        let is_bad = |pod: &Pod| {
-            situation.is_updated(pod)
-                && (pod.status == PodStatus::Failed
-                    || rule.max_restarts.is_some_and(|max| pod.restarts > max))
-        };
-        on_node.is_member
-            && on_node.wanted == Wanted::Target
-            && on_node.eligibility.keeps()
-            && !on_node.was_down_before
-            && on_node.node.is_some_and(|node| !policy.holds(&node.metadata.labels))
-            && on_node.pods.iter().any(|our| is_bad(our.pod))
-    };
-    let has_target =
-        |on_node: &&OnNode| on_node.pods.iter().any(|our| situation.is_updated(our.pod));
-    let nodes = situation.nodes.values();
-    let failed = nodes.clone().filter(has_failed).count();
-    let max = rule.max_nodes(nodes.filter(has_target).count());
-    let name = &situation.ds.metadata.name;
-    let message = format!("{name}: the rollout goes on with {failed} failed nodes, {max} may fail");
-    (failed > max).then_some(Violation { property: Property::Record, message })
 }

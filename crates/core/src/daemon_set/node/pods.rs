@@ -28,6 +28,8 @@ pub(in crate::daemon_set) struct PodView {
     pub phase: PodPhase,
     /// The highest number of restarts of a container (G15).
     pub restarts: u8,
+    /// Whether the scheduler has found no place for the pod (G13).
+    pub unschedulable: bool,
     pub terminating: bool,
     /// Whether the pod has a `spec.nodeName`.
     pub scheduled: bool,
@@ -46,6 +48,7 @@ impl PodView {
             labels,
             phase: pod.phase,
             restarts: pod.restarts,
+            unschedulable: pod.unschedulable,
             terminating: pod.terminating,
             scheduled: pod.node_name.is_some(),
             orphan,

@@ -21,6 +21,7 @@ use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
+use super::progress::Progress;
 
 /// Time until a record is written again after a failure. Until then the stored record holds, and
 /// missing pods are created (G9).
@@ -38,10 +39,11 @@ pub(super) struct Guarding {
     /// The record of the current revision.
     record: Option<Arc<RolloutRecord>>,
     /// The record of a rollout that moves forward.
-    moving: Option<Arc<RolloutRecord>>,
+    pub moving: Option<Arc<RolloutRecord>>,
     /// Whether nothing but nodes and time can change the record.
     awaits_nodes: bool,
     bake: Option<Bake>,
+    pub progress: Progress,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     condition: Option<(RolloutReason, Arc<str>)>,
@@ -66,7 +68,7 @@ struct AsOf {
     policy: PolicySource,
     order: Option<Arc<str>>,
     paused: bool,
-    is_target_stored: bool,
+    is_target_known: bool,
     wall_ahead_ms: i64,
 }
 
@@ -120,9 +122,16 @@ impl Guarding {
         })
     }
 
-    /// When a bake time ends, or a failed rollout goes back, if that lies ahead.
+    /// When a bake time ends, a failed rollout goes back, or one without progress fails, if that
+    /// lies ahead.
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.bake_ends_at().into_iter().chain(self.rollback_at).filter(|at| *at > now).min()
+        let times = [self.bake_ends_at(), self.rollback_at, self.progress.ends_at()];
+        times.into_iter().flatten().filter(|at| *at > now).min()
+    }
+
+    /// Records that a pod of the target was created.
+    pub(super) fn record_creation(&mut self, now: Timestamp) {
+        self.progress.record_creation(now);
     }
 
     fn is_baked(&self) -> bool {
@@ -132,7 +141,7 @@ impl Guarding {
 
 impl DaemonSetState {
     /// Determines which revisions govern nodes, if anything has changed of what says so.
-    pub(super) fn refresh_guard(&mut self, is_target_stored: bool, now: Now, nodes: &NodeTable) {
+    pub(super) fn refresh_guard(&mut self, is_target_known: bool, now: Now, nodes: &NodeTable) {
         self.refresh_groups(nodes);
         if !self.is_guarded() {
             self.guarding = Guarding::default();
@@ -146,7 +155,7 @@ impl DaemonSetState {
             policy: self.daemon_set.policy.clone(),
             order: self.daemon_set.order.as_ref().map(|order| order.text.clone()),
             paused: self.daemon_set.paused,
-            is_target_stored,
+            is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
         let goes_back = self.guarding.rollback_at.is_some_and(|at| at <= now.steady);
@@ -156,7 +165,7 @@ impl DaemonSetState {
         let revisions = self.history.classify(&self.daemon_set);
         let stage = Stage::of(&self.daemon_set, &revisions, now);
         let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
-            self.gate.guarded(&revisions, &self.labels, is_target_stored, movement)
+            self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
         });
         let position = stage.position().cloned();
         let record = revisions.current.and_then(|current| current.record.stored()).cloned();
@@ -170,6 +179,8 @@ impl DaemonSetState {
         };
         self.guarding.awaits_nodes =
             moving.is_some() && self.guard_input(&revisions, now).awaits_nodes(&stage);
+        let progress_limit = self.progress_limit(&revisions);
+        self.guarding.progress.limit = progress_limit;
         self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
         self.guarding.moving = moving;
         self.guarding.record = record;
@@ -371,7 +382,7 @@ impl DaemonSetState {
     /// Plans the next change of a record, if one is due. Returns whether it did.
     pub(super) fn plan_record(&self, now: Now, draft: &mut Draft) -> bool {
         let is_delayed = self.record_retry_at.is_some_and(|at| now.steady < at);
-        if !self.is_guarded() || is_delayed || self.awaits_nodes() {
+        if !self.is_guarded() || is_delayed || self.awaits_nodes(now.steady) {
             return false;
         }
         let revisions = self.history.classify(&self.daemon_set);
@@ -411,12 +422,13 @@ impl DaemonSetState {
     }
 
     /// Whether the record stays as it is until the nodes of the wave have changed.
-    fn awaits_nodes(&self) -> bool {
+    fn awaits_nodes(&self, now: Timestamp) -> bool {
         let (Some(waves), Some(record)) = (&self.waves, &self.guarding.moving) else {
             return false;
         };
         let is_complete = record.phase == RolloutPhase::Complete;
         self.guarding.awaits_nodes
+            && !self.is_stuck(now)
             && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
     }
 
@@ -427,6 +439,7 @@ impl DaemonSetState {
             waves: self.waves.as_deref(),
             wall: whole_seconds(now),
             is_baked: self.guarding.is_baked(),
+            is_stuck: self.is_stuck(now.steady),
             is_rolled_out: self.counts.updated == self.counts.desired
                 && self.counts.available == self.counts.desired
                 && self.counts.misscheduled == 0,

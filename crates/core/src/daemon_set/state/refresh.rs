@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
-use crate::daemon_set::node::{Assessor, NodeAssessment, Slot, Wanted, Wave};
+use crate::daemon_set::node::{Assessor, NodeAssessment, PodView, Slot, Wanted, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
@@ -98,15 +98,19 @@ impl DaemonSetState {
         Evaluation { eligibility, wanted: governing.wanted }
     }
 
-    /// Whether the node went down before a pod of the target was created there (G13). Blame needs
-    /// touch: a node that goes down later counts, and so does one that goes down within the same
-    /// second, which is how exact the times are.
+    /// Whether the node went down before a pod of the target was created there (G13): it is not
+    /// ready, or its pod is not schedulable. Blame needs touch: a node that goes down later counts,
+    /// and so does one that goes down within the same second, which is how exact the times are.
     fn was_down_before(&self, id: NodeId, nodes: &NodeTable) -> bool {
-        let Some(since) = nodes.node(id).and_then(|node| node.not_ready_since) else {
-            return false;
-        };
-        let mut pods = self.slots[id.index()].pods.as_slice().iter();
-        !pods.any(|pod| self.labels.is_updated(pod.labels) && pod.creation_timestamp <= since)
+        let pods = self.slots[id.index()].pods.as_slice();
+        let mut targets = pods.iter().filter(|pod| self.labels.is_updated(pod.labels));
+        match nodes.node(id).and_then(|node| node.not_ready_since) {
+            Some(since) => !targets.any(|pod| pod.creation_timestamp <= since),
+            None => {
+                let has_no_place = |pod: &PodView| pod.unschedulable && !pod.terminating;
+                pods.iter().any(has_no_place) && targets.next().is_none()
+            }
+        }
     }
 
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
@@ -139,6 +143,7 @@ impl DaemonSetState {
         }
         self.refresh_bake(now);
         self.recount_waves();
+        self.refresh_progress(now.steady);
         self.refresh_condition(now);
         self.backoff.collect(now.steady);
         debug_assert!(
@@ -162,7 +167,12 @@ impl DaemonSetState {
         // While none is stored, the answer depends on the time as well.
         self.current_as_of = current.is_some().then_some(as_of);
         self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
-        self.refresh_guard(current.is_some(), now, nodes);
+        let is_deleted = || {
+            let deleted = self.history.deleted_current();
+            deleted.is_some_and(|hash| self.labels.current_hashes().any(|it| it == hash))
+        };
+        let is_target_known = current.is_some() || is_deleted();
+        self.refresh_guard(is_target_known, now, nodes);
         // While no revision of the current template is stored, the previous one counts.
         current.is_some_and(|current| self.labels.set_current(current))
     }

@@ -101,6 +101,9 @@ impl DaemonSetState {
         }
         if let Write::CreatePod(new) = write {
             self.pending_names.settle(&new.node);
+            if new.template.is_none() {
+                self.guarding.record_creation(now);
+            }
             self.expectations.expect_creation(uid, resource_version);
         }
         if let Write::CreateRevision(new) = write {

@@ -133,6 +133,7 @@ impl Simulation {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
             restarts: 0,
+            unschedulable: false,
         };
         self.note_write(&new.node);
         let outcome = self.written(pod.uid.clone());

@@ -20,6 +20,8 @@ pub(in crate::checker) struct Pod {
     pub ready_since: Option<Timestamp>,
     /// The most restarts of a container.
     pub restarts: u64,
+    /// Whether the condition `PodScheduled` is false.
+    pub is_unschedulable: bool,
 }
 
 /// Whether a pod can still run, and how it ended if it cannot.
@@ -43,8 +45,11 @@ impl Pod {
             let [only] = &field["values"].as_array().filter(|_| is_name)?[..] else { return None };
             only.as_str().map(ToOwned::to_owned)
         });
-        let conditions = status["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        let condition = |of: &str| {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            conditions.find(|condition| condition["type"] == of)
+        };
+        let ready = condition("Ready");
         let containers = status["containerStatuses"].as_array().into_iter().flatten();
         let restarts = containers.filter_map(|container| container["restartCount"].as_u64());
         Self {
@@ -60,6 +65,8 @@ impl Pod {
             ready_since: ready
                 .and_then(|condition| time(condition["lastTransitionTime"].as_str()?)),
             restarts: restarts.max().unwrap_or_default(),
+            is_unschedulable: condition("PodScheduled")
+                .is_some_and(|condition| condition["status"] == "False"),
         }
     }
 

@@ -1,0 +1,113 @@
+//! When a rollout fails: too many nodes have failed, or it makes no progress (G15).
+
+use everynode_core::plan::Write;
+
+use crate::checker::model::{Phase, Pod, PodStatus, Policy, Position, Record};
+use crate::checker::situation::{OnNode, Situation};
+use crate::checker::stage::{Stage, Wanted};
+use crate::checker::{Property, Violation};
+use crate::view::{View, WriteOutcome};
+
+use super::{Judge, TOLERANCE_MS};
+
+/// How long after a failed write a record may be written again: five seconds.
+const RETRIED_AFTER_MS: i64 = 6_000;
+
+impl Judge<'_> {
+    /// Why the rollout is not stuck: it has nothing to do, or may not, or has created a pod of the
+    /// target recently (G15).
+    pub(super) fn unstuck(&self, record: &Record, policy: &Policy) -> Option<String> {
+        let Some(ready_within_ms) = policy.failure.as_ref().and_then(|rule| rule.ready_within_ms)
+        else {
+            return Some("fails without a limit of time".to_owned());
+        };
+        if record.phase != Phase::Updating || self.situation.ds.is_paused() {
+            return Some("fails for want of progress while nothing may be done".to_owned());
+        }
+        let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
+        if open.map(|(_, on_node)| on_node).all(|on_node| self.is_done(on_node)) {
+            return Some("fails for want of progress although nothing is left to do".to_owned());
+        }
+        let current = self.situation.revisions.current.last()?;
+        let grace_s = current.template["spec"]["terminationGracePeriodSeconds"].as_i64();
+        let limit_ms =
+            ready_within_ms + 1_000 * (self.situation.ds.min_ready_seconds + grace_s.unwrap_or(30));
+        let since = self.view.planned_at.0 - limit_ms + TOLERANCE_MS;
+        let begun = self.history.phase_stored_at(&current.metadata.uid, record);
+        if begun.is_some_and(|begun| begun.0 > since) {
+            return Some("fails for want of progress too early in its phase".to_owned());
+        }
+        let is_recent = |pod: &&Pod| {
+            self.situation.is_updated(pod) && pod.created().is_some_and(|at| at.0 > since)
+        };
+        let pods = self.situation.nodes.values().flat_map(|on_node| &on_node.pods);
+        let pod = pods.map(|our| our.pod).find(is_recent)?;
+        Some(format!("fails for want of progress after pod {}", pod.metadata.name))
+    }
+
+    /// Why the rollout has not failed: too few nodes may have (G15).
+    pub(super) fn unfailed(&self, policy: &Policy) -> Option<String> {
+        let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
+        let has_target = |on_node: &OnNode| {
+            on_node.pods.iter().any(|our| !our.is_going && self.situation.is_updated(our.pod))
+        };
+        let members = || self.members(&Position::AllNodes);
+        let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
+        let failed = members().filter(|(_, on_node)| self.may_have_failed(on_node)).count();
+        let max = rule.max_nodes(touched.min(members().count()));
+        (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
+    }
+
+    /// Whether a node may have failed. How long it has been without an available pod is known to
+    /// its replica only.
+    pub(super) fn may_have_failed(&self, on_node: &OnNode) -> bool {
+        let Some(rule) = self.situation.ds.policy.valid().and_then(|p| p.failure.as_ref()) else {
+            return false;
+        };
+        let active = self.situation.active(on_node);
+        let is_available = active.new.iter().any(|pod| self.situation.is_surely_available(pod));
+        let is_bad =
+            |pod: &Pod| pod.has_ended() || rule.max_restarts.is_some_and(|max| pod.restarts > max);
+        let has_bad =
+            on_node.pods.iter().any(|our| self.situation.is_updated(our.pod) && is_bad(our.pod));
+        on_node.wanted == Wanted::Target && !on_node.was_down_before && (has_bad || !is_available)
+    }
+}
+
+/// Why a plan without a record must hold one: more nodes have certainly failed than the policy
+/// tolerates (G15).
+pub(in crate::checker) fn left_out(view: &View, situation: &Situation) -> Option<Violation> {
+    let (Stage::Moving(record), Some(policy)) = (&situation.stage, situation.ds.policy.valid())
+    else {
+        return None;
+    };
+    let rule = policy.failure.as_ref().filter(|_| record.is_under_way())?;
+    let is_recent = |outcome: &WriteOutcome| {
+        matches!(outcome.result.write, Write::WriteRecord { .. })
+            && view.planned_at.0 - outcome.arrived_at.0 <= RETRIED_AFTER_MS
+    };
+    if view.outcomes.iter().any(is_recent) {
+        return None;
+    }
+    let has_failed = |on_node: &&OnNode| {
+        let is_bad = |pod: &Pod| {
+            situation.is_updated(pod)
+                && (pod.status == PodStatus::Failed
+                    || rule.max_restarts.is_some_and(|max| pod.restarts > max))
+        };
+        on_node.is_member
+            && on_node.wanted == Wanted::Target
+            && on_node.eligibility.keeps()
+            && !on_node.was_down_before
+            && on_node.node.is_some_and(|node| !policy.holds(&node.metadata.labels))
+            && on_node.pods.iter().any(|our| is_bad(our.pod))
+    };
+    let has_target =
+        |on_node: &&OnNode| on_node.pods.iter().any(|our| situation.is_updated(our.pod));
+    let nodes = situation.nodes.values();
+    let failed = nodes.clone().filter(has_failed).count();
+    let max = rule.max_nodes(nodes.filter(has_target).count());
+    let name = &situation.ds.metadata.name;
+    let message = format!("{name}: the rollout goes on with {failed} failed nodes, {max} may fail");
+    (failed > max).then_some(Violation { property: Property::Record, message })
+}
