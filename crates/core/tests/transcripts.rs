@@ -43,6 +43,7 @@ transcripts! {
     guarded_failure: "guarded-failure",
     guarded_stuck: "guarded-stuck",
     guarded_no_room: "guarded-no-room",
+    guarded_outage: "guarded-outage",
     guarded_rollback: "guarded-rollback",
     handover: "handover",
     highest_revision_number: "highest-revision-number",

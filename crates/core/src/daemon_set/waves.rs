@@ -173,6 +173,16 @@ impl Waves {
         *since
     }
 
+    /// Measures anew how long nodes are without an available pod, and forgets which have failed.
+    pub(super) fn restart_clocks(&mut self, now: Timestamp) {
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            node.starting_since = node.starting_since.map(|_| now);
+            let status = NodeStatus { has_failed: false, ..node.status };
+            self.apply_status(NodeId::from_index(index), status);
+        }
+    }
+
     /// Whether the node's pod ended as failed, and no pod has been available there since.
     pub(super) fn has_failed(&self, id: NodeId) -> bool {
         self.nodes.get(id.index()).is_some_and(|node| node.status.has_failed)

@@ -84,7 +84,9 @@ fn deletion_problem(uid: &str, situation: &Situation) -> Option<String> {
     }
     let unused = revisions.old.iter().filter(|revision| !is_used(revision));
     let excess = revisions.old.len().saturating_sub(situation.ds.history_limit);
-    (!unused.take(excess).any(|revision| is_it(&revision))).then(|| {
+    // One of those that no pod has may be the base.
+    let spared = usize::from(excess > 0 && situation.is_base_unknown());
+    (!unused.take(excess + spared).any(|revision| is_it(&revision))).then(|| {
         format!(
             "is deleted, although it is not one of the oldest {excess} beyond the limit of {}",
             situation.ds.history_limit

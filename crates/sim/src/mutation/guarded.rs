@@ -1,7 +1,7 @@
 //! Deliberate bugs of guarded rollouts: what the replica reads of policies, records, orders and
 //! nodes, and which records and conditions it writes.
 
-use everynode_core::api::{Position, RolloutPhase, RolloutRecord};
+use everynode_core::api::{Position, RecordReason, RolloutPhase, RolloutRecord};
 use everynode_core::plan::{Plan, Write};
 use serde_json::{Value, json};
 
@@ -69,6 +69,8 @@ pub enum GuardedMutation {
     IgnoreFailures,
     /// `maxRestarts` is not read (G15).
     IgnoreRestarts,
+    /// A rollout fails for want of progress when its next wave begins (G15).
+    GiveUp,
     /// An invalid policy is treated as none (G7).
     InvalidIsNone,
     /// A record of a rollout that is under way is treated as that of a superseded one (G7, G11).
@@ -92,7 +94,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 36] = [
+    pub const ALL: [(Self, Property); 37] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -120,6 +122,7 @@ impl GuardedMutation {
         (Self::AllNodesAreDown, Property::Record),
         (Self::IgnoreFailures, Property::Record),
         (Self::IgnoreRestarts, Property::Record),
+        (Self::GiveUp, Property::Record),
         (Self::InvalidIsNone, Property::Gate),
         (Self::UnderWayIsSuperseded, Property::Record),
         (Self::RepeatOrders, Property::Record),
@@ -323,6 +326,10 @@ impl GuardedMutation {
             }
             (Self::ApproveUnasked, RolloutPhase::Baking, _) => {
                 record.approvals = ["canary", "gate", "zones/x"].map(Into::into).to_vec();
+            }
+            (Self::GiveUp, RolloutPhase::Updating, _) => {
+                record.phase = RolloutPhase::Failed;
+                record.reason = Some(RecordReason::NoProgress);
             }
             (Self::CompleteTooEarly, RolloutPhase::Updating, _) if !is_wave => {
                 record.phase = RolloutPhase::Complete;

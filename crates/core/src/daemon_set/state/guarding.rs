@@ -39,11 +39,11 @@ pub(super) struct Guarding {
     /// The record of the current revision.
     record: Option<Arc<RolloutRecord>>,
     /// The record of a rollout that moves forward.
-    pub moving: Option<Arc<RolloutRecord>>,
+    pub(super) moving: Option<Arc<RolloutRecord>>,
     /// Whether nothing but nodes and time can change the record.
     awaits_nodes: bool,
     bake: Option<Bake>,
-    pub progress: Progress,
+    pub(super) progress: Progress,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     condition: Option<(RolloutReason, Arc<str>)>,
@@ -127,11 +127,6 @@ impl Guarding {
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
         let times = [self.bake_ends_at(), self.rollback_at, self.progress.ends_at()];
         times.into_iter().flatten().filter(|at| *at > now).min()
-    }
-
-    /// Records that a pod of the target was created.
-    pub(super) fn record_creation(&mut self, now: Timestamp) {
-        self.progress.record_creation(now);
     }
 
     fn is_baked(&self) -> bool {
@@ -394,15 +389,25 @@ impl DaemonSetState {
         true
     }
 
-    /// Records the outcome of a write of a record, which is tried again after a failure (G9).
+    /// Records the outcome of a write of a record, which is tried again after a failure (G9). If
+    /// it was about a failed rollout, all times are measured anew: while the API server does not
+    /// answer, pods may have become available that the watch has not shown (G15).
     pub(super) fn record_written(
         &mut self,
         revision: &RevisionReference,
+        phase: RolloutPhase,
         outcome: &Outcome,
         now: Timestamp,
     ) {
         let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
         self.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
+        if !is_written && phase == RolloutPhase::Failed {
+            self.guarding.progress.restart();
+            if let Some(waves) = &mut self.waves {
+                waves.restart_clocks(now);
+            }
+            self.mark_all();
+        }
         if is_written {
             self.unknown_record = None;
         } else if matches!(outcome, Outcome::Unknown { .. }) && self.unknown_record.is_none() {

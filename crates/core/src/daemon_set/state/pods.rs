@@ -157,8 +157,12 @@ impl DaemonSetState {
                 if slot.pods.as_slice().is_empty() {
                     nodes.acquire(id);
                 }
-                if let Some(old) = slot.pods.remove(&pod.uid) {
-                    self.labels.release(old.labels);
+                match slot.pods.remove(&pod.uid) {
+                    Some(old) => self.labels.release(old.labels),
+                    None if self.labels.is_updated(pod.labels) => {
+                        self.guarding.progress.record_creation();
+                    }
+                    None => {}
                 }
                 slot.pods.insert(pod);
                 self.mark(id);

@@ -14,6 +14,8 @@ use super::DaemonSetState;
 pub(super) struct Progress {
     /// The maximum beside `minReadySeconds`; `None` without one.
     pub limit: Option<Duration>,
+    /// Whether a pod of the target was created since the last plan.
+    has_created: bool,
     /// `None` while the rollout has nothing to do, or must not do anything.
     without: Option<WithoutProgress>,
 }
@@ -35,16 +37,20 @@ impl Progress {
         Some(without.since + self.limit? + without.min_ready)
     }
 
-    /// Records that a pod of the target was created.
-    pub(super) fn record_creation(&mut self, now: Timestamp) {
-        if let Some(without) = &mut self.without {
-            without.since = now;
-        }
+    /// Records that a watch has shown a new pod of the target.
+    pub(super) const fn record_creation(&mut self) {
+        self.has_created = true;
+    }
+
+    /// Measures the time anew.
+    pub(super) fn restart(&mut self) {
+        self.without = None;
     }
 
     /// `record` is that of a rollout that has something to do.
     fn update(&mut self, record: Option<&RolloutRecord>, min_ready: Duration, now: Timestamp) {
-        let known = self.without.take();
+        let has_created = std::mem::take(&mut self.has_created);
+        let known = self.without.take().filter(|_| !has_created);
         let Some(RolloutRecord { position, since: phase_since, .. }) = record else { return };
         let is_same = |known: &WithoutProgress| {
             known.position == *position && known.phase_since == *phase_since

@@ -25,8 +25,8 @@ impl DaemonSetState {
         if matches!(write, Write::UpdateStatus { .. }) {
             self.status_in_flight = false;
         }
-        if let Write::WriteRecord { revision, .. } = &write {
-            self.record_written(revision, &outcome, now);
+        if let Write::WriteRecord { revision, record } = &write {
+            self.record_written(revision, record.phase, &outcome, now);
         }
         match outcome {
             Outcome::Written { uid, resource_version } => {
@@ -101,9 +101,6 @@ impl DaemonSetState {
         }
         if let Write::CreatePod(new) = write {
             self.pending_names.settle(&new.node);
-            if new.template.is_none() {
-                self.guarding.record_creation(now);
-            }
             self.expectations.expect_creation(uid, resource_version);
         }
         if let Write::CreateRevision(new) = write {
