@@ -117,6 +117,8 @@ impl Kubelets {
                 self.change_lifecycle(context, pod);
             } else if pod.is_terminating() || known.images_changed(pod) {
                 self.sync_pod(context, pod.uid(), false);
+            } else if status::is_outdated(pod.value()) {
+                self.sync_pod(context, pod.uid(), true);
             }
             return;
         }

@@ -80,7 +80,7 @@ fn conditions(run: &PodRun, phase: PodPhase, pod: &Value, now: Timestamp) -> Vec
     let old = pod["status"]["conditions"].as_array();
     let old = |kind: &str| old.into_iter().flatten().find(|condition| condition["type"] == kind);
     let mut conditions: Vec<Value> = Vec::with_capacity(KUBELET_CONDITIONS.len());
-    for (kind, state) in KUBELET_CONDITIONS.into_iter().zip(condition_states(run, phase)) {
+    for (kind, state) in KUBELET_CONDITIONS.into_iter().zip(condition_states(run, phase, pod)) {
         conditions.push(condition(kind, &state, old(kind), pod, now));
     }
     let others = pod["status"]["conditions"].as_array().into_iter().flatten();
@@ -105,7 +105,7 @@ impl ConditionState {
 }
 
 /// In the order of [`KUBELET_CONDITIONS`].
-fn condition_states(run: &PodRun, phase: PodPhase) -> [ConditionState; 5] {
+fn condition_states(run: &PodRun, phase: PodPhase, pod: &Value) -> [ConditionState; 5] {
     let sandbox = ConditionState {
         is_true: run.pod_ip.is_some() && !phase.is_terminal(),
         reason: None,
@@ -123,7 +123,12 @@ fn condition_states(run: &PodRun, phase: PodPhase) -> [ConditionState; 5] {
             ConditionState::not("ContainersNotInitialized", Some(message))
         }
     };
-    [sandbox, initialized, ready(run, phase), ready(run, phase), ConditionState::TRUE]
+    let containers_ready = ready(run, phase);
+    let ready = match (containers_ready.is_true, unmet_gates(pod)) {
+        (true, Some(message)) => ConditionState::not("ReadinessGatesNotReady", Some(message)),
+        (true | false, _) => ready(run, phase),
+    };
+    [sandbox, initialized, ready, containers_ready, ConditionState::TRUE]
 }
 
 fn ready(run: &PodRun, phase: PodPhase) -> ConditionState {
@@ -140,6 +145,40 @@ fn ready(run: &PodRun, phase: PodPhase) -> ConditionState {
             }
         }
     }
+}
+
+/// The readiness gates of a pod whose conditions are not true; `None` if there are none. Upstream:
+/// `GeneratePodReadyCondition`.
+fn unmet_gates(pod: &Value) -> Option<String> {
+    let gates = pod["spec"]["readinessGates"].as_array().into_iter().flatten();
+    let unmet =
+        gates.map(|gate| text(gate, &["conditionType"])).filter_map(|gate| match condition_status(
+            pod, gate,
+        ) {
+            None => Some(format!(
+                "corresponding condition of pod readiness gate \"{gate}\" does not exist."
+            )),
+            Some("True") => None,
+            Some(status) => Some(format!(
+                "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
+            )),
+        });
+    let unmet: Vec<String> = unmet.collect();
+    (!unmet.is_empty()).then(|| unmet.join(", "))
+}
+
+fn condition_status<'a>(pod: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    let condition = conditions.into_iter().find(|condition| condition["type"] == kind)?;
+    Some(text(condition, &["status"]))
+}
+
+/// Whether the condition `Ready` of a pod with readiness gates disagrees with the conditions that
+/// they name, because somebody else has changed these.
+pub(super) fn is_outdated(pod: &Value) -> bool {
+    pod["spec"]["readinessGates"].is_array()
+        && condition_status(pod, "ContainersReady") == Some("True")
+        && (condition_status(pod, "Ready") == Some("True")) != unmet_gates(pod).is_none()
 }
 
 fn names(run: &PodRun, which: impl Fn(&Container) -> bool) -> String {

@@ -33,6 +33,28 @@ fn by_default_a_pod_is_ready_at_once() {
         Normal Started: Container started"#]].assert_eq(&sim.events("p").join("\n"));
 }
 
+/// S22: a pod with a readiness gate is ready when the gate's condition is true.
+#[test]
+fn a_readiness_gate_holds_a_pod_up() {
+    let mut sim = Sim::new(1);
+    sim.create_pod(pod_that_has_gate("p", "example.com/lb"));
+    sim.run_for(1_000);
+    let ready = |sim: &Sim| {
+        let status = sim.pod("p").unwrap()["status"].clone();
+        let conditions = status["conditions"].as_array().unwrap();
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
+        ["status", "reason", "message"].map(|field| ready[field].as_str().unwrap().to_owned())
+    };
+    let unmet = "corresponding condition of pod readiness gate \"example.com/lb\" does not exist.";
+    assert_eq!(ready(&sim), ["False", "ReadinessGatesNotReady", unmet]);
+}
+
+fn pod_that_has_gate(name: &str, gate: &str) -> Value {
+    let mut pod = pod(name);
+    pod["spec"]["readinessGates"] = json!([{"conditionType": gate}]);
+    pod
+}
+
 /// S22: every field of the status that a kubelet reports.
 #[test]
 fn a_running_pods_status_matches_a_real_kubelets() {
