@@ -418,7 +418,7 @@ impl UnschedulableReasons {
             preemption.insert("Preemption is not helpful for scheduling".to_owned(), unhelpful);
         }
         let (reasons, preemption) = (self.nodes_message(), self.count(&preemption));
-        format!("{reasons} preemption: {preemption}")
+        format!("{reasons} no new claims to deallocate, preemption: {preemption}")
     }
 
     fn count(&self, counts: &BTreeMap<String, usize>) -> String {

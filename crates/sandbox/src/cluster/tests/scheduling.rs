@@ -42,10 +42,11 @@ fn pods_are_bound_to_matching_nodes_with_capacity() {
     );
 }
 
-const NO_HELP: &str =
-    "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
-const NO_VICTIMS: &str = "preemption: 0/3 nodes are available: 1 No preemption victims found for \
-                          incoming pod, 2 Preemption is not helpful for scheduling.";
+const NO_HELP: &str = "no new claims to deallocate, preemption: 0/3 nodes are available: 3 \
+                       Preemption is not helpful for scheduling.";
+const NO_VICTIMS: &str = "no new claims to deallocate, preemption: 0/3 nodes are available: 1 No \
+                          preemption victims found for incoming pod, 2 Preemption is not helpful \
+                          for scheduling.";
 
 fn asking(pod: Value, resource: &str, amount: &str) -> Value {
     with(pod, |pod| {
