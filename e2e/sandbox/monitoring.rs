@@ -53,6 +53,23 @@ fn the_page_about_metrics_lists_every_alert() -> Result<()> {
     Ok(())
 }
 
+/// With `maxSurge` and with OnDelete, a rollout that does not continue leaves every pod available.
+#[test]
+fn an_alert_compares_each_count_with_the_desired_one() -> Result<()> {
+    let compared: BTreeSet<String> = alerts()?
+        .iter()
+        .map(|rule| text(rule, "expr"))
+        .filter(|expression| expression.contains("everynode_daemonset_desired"))
+        .flat_map(|expression| {
+            let behind = r"everynode_daemonset_desired\{[^}]*\}\)\s*> [^>]*?(everynode_[a-z_]+)";
+            matches(behind, &expression).collect::<Vec<_>>()
+        })
+        .collect();
+    let expected = ["everynode_daemonset_available", "everynode_daemonset_updated"];
+    ensure!(compared == expected.map(str::to_owned).into(), "{compared:?}");
+    Ok(())
+}
+
 fn alerts() -> Result<Vec<Value>> {
     let document: Value = serde_saphyr::from_str(ALERTS)?;
     let groups = document["spec"]["groups"].as_array().context("no groups")?;
