@@ -6,6 +6,7 @@
 
 pub(crate) mod escape;
 mod table;
+mod wrap;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -43,6 +44,16 @@ impl TextLayout {
             format!("{style}{text}{style:#}")
         } else {
             text.into_owned()
+        }
+    }
+}
+
+impl TextLayout {
+    /// The text with lines that fit the terminal, as far as words do.
+    pub(crate) fn fitted(self, text: String) -> String {
+        match self.width {
+            Some(width) => wrap::wrapped(&text, width),
+            None => text,
         }
     }
 }

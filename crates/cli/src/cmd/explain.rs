@@ -127,7 +127,7 @@ fn texts(answers: &[Answer], layout: TextLayout, wide: bool) -> String {
             Answer::OneNode(node) => text::node(node, layout),
         })
         .collect();
-    texts.join("\n")
+    layout.fitted(texts.join("\n"))
 }
 
 /// The names of the nodes that need attention.

@@ -151,5 +151,5 @@ fn shown(
 fn texts(forecasts: &[Forecast], layout: TextLayout, wide: bool) -> String {
     let texts: Vec<String> =
         forecasts.iter().map(|forecast| text::forecast(forecast, layout, wide)).collect();
-    texts.join("\n")
+    layout.fitted(texts.join("\n"))
 }

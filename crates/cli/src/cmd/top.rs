@@ -124,7 +124,8 @@ fn table(
         let row = row(rollout, details.map(|details| details.get(&key)));
         (row, (tone(rollout.phase), rollout.waits_for()))
     });
-    output::table_with_remarks(layout, &headings, "REASON", &rows.collect::<Vec<_>>())
+    let rows: Vec<_> = rows.collect();
+    layout.fitted(output::table_with_remarks(layout, &headings, "REASON", &rows))
 }
 
 fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, String)> {

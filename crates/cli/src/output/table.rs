@@ -1,5 +1,5 @@
 //! Tables in kubectl's style: headings and columns without lines. On a narrow terminal long cells
-//! are broken.
+//! are broken, but not their words.
 
 use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
@@ -22,7 +22,9 @@ pub(crate) enum Tone {
 /// The text of one cell.
 pub(crate) type Text = (Tone, String);
 
-/// A table of rows under headings; empty if there are no rows.
+/// A table of rows under headings; empty if there are no rows. On a narrow terminal long cells are
+/// broken between words. If even the words are too wide, each row becomes a list of headings and
+/// cells.
 pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -43,7 +45,18 @@ pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -
         column.set_padding((0, if index < last { GAP } else { 0 }));
     }
     match layout.width {
-        Some(width) if !has_room(width, headings, rows) => narrow(&mut table, width, headings),
+        Some(width) if !has_room(width, headings, rows) => {
+            let boundaries = boundaries(headings, rows);
+            if boundaries.iter().map(|width| usize::from(*width)).sum::<usize>() > width.into() {
+                let none = (Tone::Plain, String::new());
+                let rows = rows.iter().map(|row| (row.clone(), none.clone()));
+                return rows.map(|row| list(layout, usize::from(width), headings, &row)).collect();
+            }
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            for (column, boundary) in table.column_iter_mut().zip(boundaries) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(boundary)));
+            }
+        }
         Some(_) | None => {
             table.set_content_arrangement(ContentArrangement::Disabled);
         }
@@ -52,15 +65,17 @@ pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -
     lines.collect()
 }
 
-/// Breaks long cells, but no heading.
-fn narrow(table: &mut Table, width: u16, headings: &[&str]) {
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+/// The width of each column with which no word is broken, with the gap after it.
+fn boundaries(headings: &[&str], rows: &[Vec<Text>]) -> Vec<u16> {
     let last = headings.len().saturating_sub(1);
-    for ((index, column), heading) in table.column_iter_mut().enumerate().zip(headings) {
-        let length = u16::try_from(heading.len()).unwrap_or(u16::MAX);
-        let boundary = length.saturating_add(if index < last { GAP } else { 0 });
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(boundary)));
-    }
+    let column = |(index, heading): (usize, &&str)| {
+        let cells = rows.iter().filter_map(|row| row.get(index));
+        let words = cells.flat_map(|(_, text)| text.split_whitespace());
+        let longest = words.map(|word| word.chars().count()).max().unwrap_or_default();
+        let longest = u16::try_from(longest.max(heading.len())).unwrap_or(u16::MAX);
+        longest.saturating_add(if index < last { GAP } else { 0 })
+    };
+    headings.iter().enumerate().map(column).collect()
 }
 
 fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
@@ -189,6 +204,38 @@ mod tests {
         "#]]
         .assert_eq(&text);
         assert!(text.lines().all(|line| line.len() <= 40));
+    }
+
+    /// Names can be copied from a terminal of any width.
+    #[test]
+    fn no_word_is_broken() {
+        let rows: Vec<Vec<Text>> = ["sigterm-785f4mf8jhd", "agent"]
+            .map(|name| {
+                ["7", name, "the image of the release"]
+                    .map(|cell| (Tone::Plain, cell.to_owned()))
+                    .into()
+            })
+            .into();
+        let shown = |width| {
+            let layout = TextLayout { color: false, width: Some(width) };
+            table(layout, &["REVISION", "NAME", "CHANGE-CAUSE"], &rows)
+        };
+        expect![[r#"
+            REVISION   NAME                  CHANGE-CAUSE
+            7          sigterm-785f4mf8jhd   the image of the
+                                             release
+            7          agent                 the image of the
+                                             release
+        "#]]
+        .assert_eq(&shown(50));
+        expect![[r#"
+            REVISION 7
+              NAME sigterm-785f4mf8jhd
+              CHANGE-CAUSE the image of the release
+            REVISION 7   NAME agent
+              CHANGE-CAUSE the image of the release
+        "#]]
+        .assert_eq(&shown(30));
     }
 
     #[test]

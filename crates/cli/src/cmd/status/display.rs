@@ -109,7 +109,7 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     let name = format!("daemonset {}/{}", rollout.namespace, rollout.name);
     let mut text = format!("{}: {headline}\n", layout.paint(Tone::Plain, &name));
     if rollout.phase == Phase::Done {
-        return text;
+        return layout.fitted(text);
     }
     if let Some(wave) = rollout.guard.as_ref().and_then(|guard| guard.wave.as_ref()) {
         text += &format!("  {}\n", layout.paint(Tone::Plain, &wave.to_string()));
@@ -122,5 +122,5 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     if groups.len() > REASONS_MAX {
         text += &format!("  and {} more reasons\n", groups.len() - REASONS_MAX);
     }
-    text
+    layout.fitted(text)
 }
