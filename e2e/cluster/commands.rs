@@ -1,7 +1,7 @@
 //! The operators' commands during a successful rollout and during a stuck one.
 
 use anyhow::{Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::observe::uids;
@@ -60,6 +60,34 @@ async fn a_stuck_rollout_is_reported_by_every_command() -> Result<()> {
     ensure!(status.code == 3 || status.code == 4, "status: {status:?}");
     world.kubectl(&["rollout", "undo", "ds/agent"]).await?;
     world.settled("agent").await?;
+    Ok(())
+}
+
+/// C70: what the API server warns of in a dry run is part of the plan
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_shows_the_servers_warnings() -> Result<()> {
+    let world = World::cluster(2).await?;
+    let selector = json!({"beta.kubernetes.io/os": "linux"});
+    let deprecated = json!({"spec": {"template": {"spec": {"nodeSelector": selector}}}});
+    let manifest = with(daemon_set("agent"), deprecated).to_string();
+    let warning = "! the server warns: \
+                   spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; \
+                   use \"kubernetes.io/os\" instead";
+    let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
+    ensure!(planned.stdout.contains(warning), "{planned:?}");
+    Ok(())
+}
+
+/// C12: a plan names the reasons if no node gets a pod
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_without_nodes_names_the_reasons() -> Result<()> {
+    let world = World::cluster(2).await?;
+    let selector = json!({"spec": {"template": {"spec": {"nodeSelector": {"disktype": "sdd"}}}}});
+    let manifest = with(daemon_set("agent"), selector).to_string();
+    let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
+    let why =
+        "! no node should run it: nodeSelector wants disktype=sdd, the node has no such label";
+    ensure!(planned.stdout.contains(why), "{planned:?}");
     Ok(())
 }
 

@@ -5,14 +5,16 @@ mod error;
 mod lookup;
 mod resource;
 mod revisions;
+mod warning;
 mod watcher;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use everynode_controller::client::{self, Location, Pings};
-use http::{Method, Request, header};
+use http::{Method, Request, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -122,14 +124,12 @@ impl Cluster {
     ) -> Result<Box<RawValue>, Error> {
         let permission = Permission::new("get", resource, namespace).of(name);
         let path = resource.path(namespace, Some(name));
-        let text = self
-            .send(&permission, request(Method::GET, &path, Representation::Object, None)?)
-            .await?;
-        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
+        let request = request(Method::GET, &path, Representation::Object, None)?;
+        Ok(self.send(&permission, request).await?.written(resource)?.object)
     }
 
     /// Lets the server validate a new object with `dryRun=All`; returns the object with the
-    /// server's defaults.
+    /// server's defaults, and its warnings.
     ///
     /// # Errors
     /// If the server rejects the object or does not answer.
@@ -138,17 +138,15 @@ impl Cluster {
         resource: Resource,
         namespace: &str,
         object: &Value,
-    ) -> Result<Box<RawValue>, Error> {
+    ) -> Result<Written, Error> {
         let permission = Permission::new("create", resource, Some(namespace));
         let path = resource.path(Some(namespace), None);
         let path = format!("{path}?fieldManager={FIELD_MANAGER}&dryRun=All");
-        let text = self
-            .send(&permission, request(Method::POST, &path, Representation::Object, Some(object))?)
-            .await?;
-        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
+        let request = request(Method::POST, &path, Representation::Object, Some(object))?;
+        self.send(&permission, request).await?.written(resource)
     }
 
-    /// Sends a strategic merge patch; returns the patched object.
+    /// Sends a strategic merge patch; returns the patched object, and the server's warnings.
     ///
     /// # Errors
     /// If the server rejects the patch or does not answer.
@@ -159,7 +157,7 @@ impl Cluster {
         name: &str,
         patch: &Value,
         dry_run: DryRun,
-    ) -> Result<Box<RawValue>, Error> {
+    ) -> Result<Written, Error> {
         let permission = Permission::new("patch", resource, namespace).of(name);
         let mut path = resource.path(namespace, Some(name));
         path.push_str("?fieldManager=");
@@ -167,10 +165,8 @@ impl Cluster {
         if dry_run == DryRun::Server {
             path.push_str("&dryRun=All");
         }
-        let text = self
-            .send(&permission, request(Method::PATCH, &path, Representation::Object, Some(patch))?)
-            .await?;
-        RawValue::from_string(text).map_err(|error| parse_error(resource, &error))
+        let request = request(Method::PATCH, &path, Representation::Object, Some(patch))?;
+        self.send(&permission, request).await?.written(resource)
     }
 
     async fn list_complete(
@@ -199,9 +195,8 @@ impl Cluster {
         let mut token = None;
         for _ in 0..PAGES_MAX {
             let path = selection.path(resource, limit, token.as_deref());
-            let text =
-                self.send(&permission, request(Method::GET, &path, representation, None)?).await?;
-            let page: Page = parsed(resource, &text)?;
+            let request = request(Method::GET, &path, representation, None)?;
+            let page: Page = parsed(resource, &self.send(&permission, request).await?.text)?;
             objects.extend(page.items.unwrap_or_default());
             match page.metadata.continue_token.filter(|token| !token.is_empty()) {
                 None => return Ok(objects),
@@ -216,14 +211,56 @@ impl Cluster {
         &self,
         permission: &Permission,
         request: Request<Vec<u8>>,
-    ) -> Result<String, Error> {
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.client.request_text(request)).await;
-        match answer {
-            Ok(Ok(text)) => Ok(text),
+    ) -> Result<Answer, Error> {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.answer(request)).await {
+            Ok(Ok(answer)) if answer.status.is_success() => Ok(answer),
+            Ok(Ok(answer)) => {
+                let (code, message) = (answer.status.as_u16(), answer.message());
+                Err(Error::of_status(permission, &self.server, code, message))
+            }
             Ok(Err(error)) => Err(Error::of(permission, &self.server, error)),
             Err(_) => Err(Error::Timeout { server: self.server.clone(), within: REQUEST_TIMEOUT }),
         }
     }
+
+    async fn answer(&self, request: Request<Vec<u8>>) -> kube::Result<Answer> {
+        let response = self.client.send(request.map(Body::from)).await?;
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.filter_map(|value| warning::text(value.to_str().ok()?)).collect();
+        let status = response.status();
+        let body = response.into_body().collect_bytes().await?;
+        Ok(Answer { status, warnings, text: String::from_utf8_lossy(&body).into_owned() })
+    }
+}
+
+/// What the server answers to a request.
+struct Answer {
+    status: StatusCode,
+    warnings: Vec<String>,
+    text: String,
+}
+
+impl Answer {
+    fn written(self, resource: Resource) -> Result<Written, Error> {
+        let object = RawValue::from_string(self.text);
+        let object = object.map_err(|error| parse_error(resource, &error))?;
+        Ok(Written { object, warnings: self.warnings })
+    }
+
+    /// The message of a status, or the text of another answer, such as a proxy's.
+    fn message(&self) -> String {
+        match serde_json::from_str::<kube::core::Status>(&self.text) {
+            Ok(status) => status.message,
+            Err(_) => self.text.clone(),
+        }
+    }
+}
+
+/// A written object, and what the server warns of.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub object: Box<RawValue>,
+    pub warnings: Vec<String>,
 }
 
 fn location(arguments: &ConnectionArguments) -> Location {

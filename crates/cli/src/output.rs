@@ -87,6 +87,13 @@ pub(crate) fn note(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{}", escape::line(&line.to_string()));
 }
 
+/// Writes what a server warns of to standard error, as kubectl does.
+pub(crate) fn warnings(warnings: &[String]) {
+    for warning in warnings {
+        note(format_args!("Warning: {warning}"));
+    }
+}
+
 /// The value as indented JSON.
 ///
 /// # Errors

@@ -68,12 +68,15 @@ async fn from_cluster(
     };
     let live: Option<Value> =
         live.map(|json| parsed(Resource::DaemonSets, json.get())).transpose()?;
-    let (proposed, warning) =
+    let (proposed, warnings) =
         match snapshot_source::dry_run_on_server(cluster, live.as_ref(), object).await {
-            Ok(proposed) => (proposed, None),
+            Ok((proposed, warnings)) => {
+                let warnings = warnings.iter().map(|text| format!("the server warns: {text}"));
+                (proposed, warnings.collect())
+            }
             Err(error) if error.is_forbidden() => {
                 let why = format!("not validated by the server; admission may change it: {error}");
-                (snapshot_source::apply_locally(live.as_ref(), object)?, Some(why))
+                (snapshot_source::apply_locally(live.as_ref(), object)?, vec![why])
             }
             // Nothing else is missing when an object is created.
             Err(Error::NotFound { .. }) if live.is_none() => {
@@ -84,7 +87,7 @@ async fn from_cluster(
                     "not validated by the server, where namespace {name} does not exist yet; \
                      admission may change it"
                 );
-                (snapshot_source::apply_locally(None, object)?, Some(why))
+                (snapshot_source::apply_locally(None, object)?, vec![why])
             }
             Err(error) => return Err(anyhow::Error::new(error).context("the server rejects it")),
         };
@@ -94,7 +97,7 @@ async fn from_cluster(
         if live.is_some() { RequiredData::NodesPodsAndRevisions } else { RequiredData::Nodes };
     let mut snapshot = snapshot_source::from_cluster(cluster, &proposed, pods, required).await?;
     snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
-    snapshot.problems.extend(warning);
+    snapshot.problems.extend(warnings);
     snapshot_source::add_policies_of(&mut snapshot, manifest);
     if let Some(live) = &live {
         snapshot.add(ObjectKind::DaemonSet, live.to_string().as_bytes());

@@ -20,7 +20,9 @@ pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
         "spec": { "template": { "metadata": { "annotations": annotations } } },
     });
     let namespace = Some(cluster.namespace());
-    cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
+    let restarted =
+        cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
+    output::warnings(&restarted.warnings);
     output::print(&format!("daemonset.apps/{name} restarted\n"))?;
     super::undo::warn_of_on_delete(&daemon_set);
     Ok(())

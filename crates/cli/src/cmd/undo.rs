@@ -30,8 +30,9 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
     let namespace = Some(cluster.namespace());
     let after =
         cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, dry_run).await?;
+    output::warnings(&after.warnings);
     if dry_run == DryRun::Server {
-        let mut after: Value = parsed(Resource::DaemonSets, after.get())?;
+        let mut after: Value = parsed(Resource::DaemonSets, after.object.get())?;
         let titles = ["current template".to_owned(), format!("revision {number}")];
         let templates = [&revisions.template, &after["spec"]["template"].take()];
         let layout = TextLayout::stdout(arguments.color.color);

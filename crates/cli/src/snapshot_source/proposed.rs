@@ -10,8 +10,8 @@ use crate::cluster::{Cluster, DryRun, Error, Resource, parsed};
 
 const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// The DaemonSet after `manifest` is applied to `live`, from the server's dry run. Nothing is
-/// written.
+/// The DaemonSet after `manifest` is applied to `live`, from the server's dry run, and what the
+/// server warns of. Nothing is written.
 ///
 /// # Errors
 /// If the server rejects the object or does not answer.
@@ -19,10 +19,10 @@ pub(crate) async fn dry_run_on_server(
     cluster: &Cluster,
     live: Option<&Value>,
     manifest: &Value,
-) -> Result<Value, Error> {
+) -> Result<(Value, Vec<String>), Error> {
     let text = |field: &str| manifest["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
-    let object = match live {
+    let written = match live {
         None => {
             cluster.dry_run_create(Resource::DaemonSets, namespace, &settable(manifest)).await?
         }
@@ -33,7 +33,7 @@ pub(crate) async fn dry_run_on_server(
                 .await?
         }
     };
-    parsed(Resource::DaemonSets, object.get())
+    Ok((parsed(Resource::DaemonSets, written.object.get())?, written.warnings))
 }
 
 /// The DaemonSet after `manifest` is applied to `live`, with the defaults and the validation of
