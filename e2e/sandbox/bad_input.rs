@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 use tokio::process::Command;
 
 use crate::world::command::{Output, finish};
+use crate::world::manifest::{daemon_set, with};
 use crate::world::process::EVERYNODE;
 
 /// Runs `everynode` without a cluster. `{dir}` in an argument stands for the directory.
@@ -157,5 +159,22 @@ async fn the_demo_settles_and_exits() -> Result<()> {
     ensure!(running == 20, "{running} pods in\n{}", output.stdout);
     let left: Vec<_> = std::fs::read_dir(directory.path())?.collect::<Result<_, _>>()?;
     ensure!(left.is_empty(), "left behind: {left:?}");
+    Ok(())
+}
+
+/// S20: a DaemonSet that no node should run is settled, and is no silent success.
+#[tokio::test]
+async fn a_selector_that_matches_no_node_is_told() -> Result<()> {
+    let selector = json!({"spec": {"template": {"spec": {"nodeSelector": {"disktype": "sdd"}}}}});
+    let manifest = with(daemon_set("agent"), selector);
+    let why = "daemonset default/agent: no node should run it: nodeSelector wants disktype=sdd, \
+               the node has no such label (2 nodes)";
+    let directory = tempfile::tempdir()?;
+    for (additional, code) in [(None, 0), (Some("--require-pods"), 1)] {
+        let arguments = ["sandbox", "--nodes", "2", "--apply", "-", "--exit-when-settled"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(additional).collect();
+        let output = everynode(directory.path(), &arguments, &manifest.to_string()).await?;
+        ensure!(output.code == code && output.stderr.contains(why), "{output:?}");
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod duration;
 mod finding;
+pub(crate) mod no_node;
 mod node;
 mod problems;
 mod reason;
@@ -21,6 +22,7 @@ use crate::situation::Situation;
 use crate::snapshot::{ObjectKind, Snapshot};
 use finding::Finding;
 
+pub use no_node::why_no_node;
 pub use node::{AffinityCheck, NodeExplanation, PodExplanation, ReasonDetail, explain_node};
 
 /// A DaemonSet with all nodes of the snapshot, in groups.

@@ -173,7 +173,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         action,
         update_strategy: strategy_text(daemon_set.update_strategy),
         changes: proposal.changes.clone().unwrap_or_default(),
-        risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical),
+        risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical, now),
         guarded_waves: typical.guarded_waves(&nodes),
         nodes,
         waves,

@@ -40,6 +40,9 @@ pub(crate) struct SandboxArguments {
     /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,
+    /// Exit with 1 if a DaemonSet should run on no node; otherwise that is a warning
+    #[arg(long, requires = "exit_when_settled")]
+    pub require_pods: bool,
     /// Maximum time until all nodes are ready and all DaemonSets rolled out
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,

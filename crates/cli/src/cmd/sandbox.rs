@@ -108,7 +108,14 @@ async fn apply_and_report(
         }
         output::note(format_args!("not settled after {timeout:?}: {missing}"));
     }
+    let without_nodes = client.daemon_sets_without_nodes().await?;
+    for daemon_set in &without_nodes {
+        output::note(daemon_set);
+    }
     output::print(&format!("\n{}", summary::table(&nodes, &pods)))?;
+    if arguments.require_pods && !without_nodes.is_empty() {
+        bail!("DaemonSets that no node should run: {}", without_nodes.len());
+    }
     if !arguments.exit_when_settled {
         output::print(&format!("\n{}", summary::next_steps(sandbox.kubeconfig_path())))?;
     }

@@ -1,13 +1,15 @@
 //! What can go wrong when a DaemonSet is applied, besides what the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, TaintEffect, Toleration, UpdateStrategy, default_tolerations,
+    DaemonSet, TaintEffect, Timestamp, Toleration, UpdateStrategy, default_tolerations,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::simulation::Simulation;
 use super::{NodeChanges, Proposal, Wave};
+use crate::controller_view::ControllerView;
+use crate::explain::no_node;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
 /// Something that can go wrong.
@@ -64,6 +66,7 @@ pub(super) fn risks(
     nodes: &NodeChanges,
     waves: &[Wave],
     simulation: &Simulation,
+    now: Timestamp,
 ) -> Vec<Risk> {
     let daemon_set = &proposal.object.daemon_set;
     let template = proposal.object.raw.template();
@@ -73,11 +76,9 @@ pub(super) fn risks(
         .iter()
         .map(|problem| everywhere(RiskKind::Malformed, problem.to_string()))
         .collect();
-    if simulation.desired() == 0 && !snapshot.nodes.is_empty() {
-        risks.push(everywhere(
-            RiskKind::NoNode,
-            "no node gets a pod: `everynode explain` shows the reasons",
-        ));
+    if simulation.desired() == 0 {
+        let view = ControllerView::new(snapshot, daemon_set.clone(), now);
+        risks.extend(no_node::sentence(&view).map(|why| everywhere(RiskKind::NoNode, why)));
     }
     risks.extend(host_port_with_surge(daemon_set, simulation));
     risks.extend(all_at_once(waves, nodes));

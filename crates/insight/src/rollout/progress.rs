@@ -28,6 +28,7 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
             0 => "nothing to roll out: every desired node has an available pod of the current \
                   revision"
                 .to_owned(),
+            _ if tally.desired == 0 => "nothing to roll out: no node should run a pod".to_owned(),
             missing => format!(
                 "every pod is of the current revision; {missing} of {} nodes have no available pod",
                 tally.desired

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use everynode_controller::client::{self, Location, Pings};
+use everynode_insight::explain::why_no_node;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_sandbox::OWN_USER_AGENT;
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use serde::de::DeserializeOwned;
 
 use super::settle::{NodeRow, PodRow};
+use crate::clock;
 use crate::cluster::PAGE_LIMIT;
 
 /// A client of the sandbox's API server.
@@ -54,6 +57,29 @@ impl SandboxClient {
 
     pub(crate) async fn pods(&self) -> anyhow::Result<Vec<PodRow>> {
         self.rows(|pod: &Pod| PodRow::of(pod)).await.context("list pods")
+    }
+
+    /// A sentence for each DaemonSet that no node should run, with the reasons.
+    pub(crate) async fn daemon_sets_without_nodes(&self) -> anyhow::Result<Vec<String>> {
+        let mut daemon_sets = self.daemon_sets().await?;
+        let is_empty = |status: &DaemonSetStatus| status.desired_number_scheduled == 0;
+        daemon_sets.retain(|daemon_set| daemon_set.status.as_ref().is_some_and(is_empty));
+        if daemon_sets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut snapshot = Snapshot::default();
+        for node in self.rows(|node: &Node| serde_json::to_vec(node)).await.context("list nodes")? {
+            snapshot.add(ObjectKind::Node, &node?);
+        }
+        for daemon_set in &daemon_sets {
+            snapshot.add(ObjectKind::DaemonSet, &serde_json::to_vec(daemon_set)?);
+        }
+        let keys = snapshot.daemon_sets.keys();
+        let sentences = keys.filter_map(|key| {
+            let why = why_no_node(&snapshot, key, clock::now())?;
+            Some(format!("daemonset {key}: {why}"))
+        });
+        Ok(sentences.collect())
     }
 
     /// Repeats the request while the server can't be reached.
