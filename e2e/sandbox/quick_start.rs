@@ -3,11 +3,12 @@
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
+use crate::world::process::EVERYNODE;
 use crate::world::{Setup, World};
 
 const PAGE: &str = include_str!("../../docs/quick-start.md");
-/// The section with kubectl commands only, after the start of the sandbox.
-const BEGIN: &str = "Everything from here on is kubectl";
+/// The section with the commands in another terminal, after the start of the sandbox.
+const BEGIN: &str = "The rest happens in another terminal";
 const END: &str = "## Your own nodes";
 
 #[tokio::test]
@@ -34,13 +35,19 @@ async fn the_commands_of_the_quick_start_work() -> Result<()> {
 /// The lines of the shell blocks, except the one that sets KUBECONFIG, which the test does.
 fn commands(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    blocks.flat_map(str::lines).filter(|line| line.starts_with("kubectl "))
+    blocks
+        .flat_map(str::lines)
+        .filter(|line| ["kubectl ", "everynode "].iter().any(|program| line.starts_with(program)))
 }
 
-/// Runs a line with the kubectl of the tests.
+/// Runs a line with the kubectl of the tests and the program under test.
 fn shell(line: &str) -> Command {
     let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let mut command = Command::new("sh");
-    command.args(["-c", &line.replacen("kubectl", &kubectl, 1)]);
+    let line = match line.strip_prefix("everynode ") {
+        Some(arguments) => format!("{EVERYNODE} {arguments}"),
+        None => line.replacen("kubectl", &kubectl, 1),
+    };
+    command.args(["-c", &line]);
     command
 }

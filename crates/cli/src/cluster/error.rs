@@ -61,7 +61,11 @@ impl Error {
     }
 
     fn unreachable(server: &str, cause: &dyn std::error::Error) -> Self {
-        Self::Unreachable { server: server.to_owned(), cause: client::one_line(cause) }
+        let cause = client::one_line(cause);
+        let is_untrusted = cause.contains("UnknownIssuer");
+        let untrusted = "its certificate is not signed by the kubeconfig's certificate-authority";
+        let cause = if is_untrusted { untrusted.to_owned() } else { cause };
+        Self::Unreachable { server: server.to_owned(), cause }
     }
 
     /// The error for a status that the server sent to a request that required the permission.
@@ -175,6 +179,19 @@ mod tests {
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
         let permission = Permission::new("patch", Resource::DaemonSets, Some("a")).of("b");
         assert_eq!(Error::of(&permission, "", kube::Error::Api(status)).to_string(), message);
+    }
+
+    #[test]
+    fn a_certificate_of_another_authority_is_reported_in_words() {
+        let cause = kube::Error::Service("invalid peer certificate: UnknownIssuer".into());
+        let permission = Permission::new("list", Resource::Pods, None);
+        let error = Error::of(&permission, "https://a", cause);
+        assert_eq!(
+            error.to_string(),
+            "no connection to https://a: its certificate is not signed by the kubeconfig's \
+             certificate-authority; if that is not the cluster you mean, use --context or \
+             --kubeconfig"
+        );
     }
 
     #[test]

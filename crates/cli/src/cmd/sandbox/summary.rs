@@ -27,7 +27,8 @@ pub(crate) fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
 pub(crate) fn next_steps(kubeconfig: &Path) -> String {
     format!(
         "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  \
-         kubectl get pods -A -o wide\nCtrl-C stops the sandbox.\n",
+         kubectl get pods -A -o wide\n  everynode top\n  \
+         everynode watch ds/NAME -n NAMESPACE\nCtrl-C stops the sandbox.\n",
         quoted(&kubeconfig.display().to_string())
     )
 }
