@@ -11,7 +11,8 @@ use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::terminal::Terminal;
 use crate::world::{Setup, World, eventually};
 
-const SIZE: (u16, u16) = (80, 40);
+/// No line is broken sooner or later with the length of the namespace.
+const SIZE: (u16, u16) = (98, 40);
 
 /// C41, C46: every command on a rollout that waits until somebody deletes the old pods.
 #[tokio::test(flavor = "multi_thread")]

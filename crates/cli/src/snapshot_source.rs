@@ -73,6 +73,27 @@ pub(crate) async fn from_cluster(
     Ok(snapshot)
 }
 
+/// Adds what events say about a DaemonSet that is not rolled out, and about its pods.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn add_warnings(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    key: &DaemonSetKey,
+) -> Result<(), Error> {
+    for (kind, selection) in Selection::warnings(key) {
+        let listed = cluster.list(kind.into(), &selection).await;
+        let is_told = snapshot.unread.contains(&ObjectKind::Event);
+        match listed {
+            // Of the same permission.
+            Err(error) if error.is_forbidden() && is_told => {}
+            listed => add_optional(snapshot, kind, listed)?,
+        }
+    }
+    Ok(())
+}
+
 /// Adds a namespace, and the policies that may govern its DaemonSets.
 ///
 /// # Errors
@@ -155,9 +176,8 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
                 ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy => {
                     "unknown whether a policy governs the rollout"
                 }
-                ObjectKind::Node | ObjectKind::DaemonSet | ObjectKind::Event => {
-                    "objects are missing"
-                }
+                ObjectKind::Event | ObjectKind::PodWarning => "causes may be missing",
+                ObjectKind::Node | ObjectKind::DaemonSet => "objects are missing",
             };
             snapshot.unread.insert(kind);
             snapshot.problems.push(format!("{unknown}: {error}"));

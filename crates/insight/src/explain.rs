@@ -14,10 +14,11 @@ mod reason;
 use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
+use everynode_core::daemon_set::NodeCounts;
 use serde::Serialize;
 
 use crate::controller_view::ControllerView;
-use crate::rollout::{progress, strategy_text};
+use crate::rollout::{Evidence, progress, strategy_text};
 use crate::situation::Situation;
 use crate::snapshot::{ObjectKind, Snapshot};
 use finding::Finding;
@@ -77,20 +78,20 @@ pub struct NodeGroup {
 
 /// Explains a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
 pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Explanation> {
-    let daemon_set = snapshot.daemon_sets.get(key)?.daemon_set.clone();
-    let view = ControllerView::new(snapshot, daemon_set, now);
-    let daemon_set = view.daemon_set();
-    let tally = view.tally();
+    let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
+    let view = ControllerView::new(snapshot, daemon_set.clone(), now);
+    let evidence = Evidence::new(snapshot, daemon_set, now);
     let has_pods = view.has_read(ObjectKind::Pod);
-    let findings = findings(&view);
+    let counts = counts(&view);
+    let findings = findings(&view, &evidence);
     Some(Explanation {
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
         nodes: findings.len(),
-        desired: tally.desired,
-        ready: has_pods.then_some(tally.ready),
-        available: has_pods.then_some(tally.available),
-        updated: view.knows_revisions_of_pods().then_some(tally.updated),
+        desired: counts.desired,
+        ready: has_pods.then_some(counts.ready),
+        available: has_pods.then_some(counts.available),
+        updated: counts.updated.filter(|_| view.knows_revisions_of_pods()),
         update_strategy: strategy_text(daemon_set.update_strategy),
         rollout: rollout_summary(&view, &findings),
         problems: problems::problems(&view),
@@ -98,9 +99,36 @@ pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Optio
     })
 }
 
+/// Numbers of nodes.
+struct Counts {
+    desired: usize,
+    ready: usize,
+    available: usize,
+    updated: Option<usize>,
+}
+
+/// The counts of the core. It does not look at the nodes of a DaemonSet that is being deleted, so
+/// that its last status counts then.
+fn counts(view: &ControllerView<'_>) -> Counts {
+    let (tally, daemon_set) = (view.tally(), view.daemon_set());
+    if !daemon_set.terminating {
+        let NodeCounts { desired, ready, available, updated, .. } = *tally;
+        return Counts { desired, ready, available, updated: Some(updated) };
+    }
+    let status = &daemon_set.status;
+    let [desired, ready, available] =
+        [status.desired_number_scheduled, status.number_ready, status.number_available]
+            .map(|count| count as usize);
+    Counts { desired, ready, available, updated: None }
+}
+
 /// The finding for every node of the snapshot.
-fn findings<'a>(view: &ControllerView<'a>) -> Vec<(&'a NodeName, Finding)> {
-    view.snapshot.nodes.keys().map(|name| (name, Finding::of(view, name))).collect()
+fn findings<'a>(
+    view: &ControllerView<'a>,
+    evidence: &Evidence<'a>,
+) -> Vec<(&'a NodeName, Finding)> {
+    let nodes = view.snapshot.nodes.keys();
+    nodes.map(|name| (name, Finding::of(view, evidence, name))).collect()
 }
 
 fn rollout_summary(view: &ControllerView<'_>, findings: &[(&NodeName, Finding)]) -> String {

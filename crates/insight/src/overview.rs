@@ -155,9 +155,10 @@ fn reported(rollout: &Rollout) -> Progress {
 fn held_up_nodes(explanation: &Explanation) -> Vec<HeldUpNodes> {
     let groups = explanation.groups.iter().filter(|group| group.situation.holds_up());
     groups
-        .map(|NodeGroup { situation, why, next, nodes, .. }| HeldUpNodes {
+        .map(|NodeGroup { situation, why, detail, next, nodes }| HeldUpNodes {
             situation: *situation,
             why: why.clone(),
+            detail: detail.clone(),
             next: next.clone(),
             nodes: nodes.clone(),
             count: nodes.len(),
@@ -167,11 +168,13 @@ fn held_up_nodes(explanation: &Explanation) -> Vec<HeldUpNodes> {
 
 /// The held-up nodes as far as pods alone show them.
 fn held_up_pods(rollout: &Rollout) -> Vec<HeldUpNodes> {
-    let groups = rollout.groups().into_iter();
-    groups
+    rollout
+        .groups()
+        .into_iter()
         .map(|group| HeldUpNodes {
             situation: group.cause.situation(),
             why: group.cause.to_string(),
+            detail: group.cause.message().map(str::to_owned),
             next: None,
             nodes: group.nodes.iter().map(NodeName::to_string).collect(),
             count: group.pods,

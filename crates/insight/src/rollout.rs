@@ -5,27 +5,35 @@
 
 mod cause;
 mod completion;
+mod evidence;
 mod guard;
 mod held_up;
 pub(crate) mod progress;
 mod revision;
 mod strategy;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, NodeName, PodName, RolloutReason, Timestamp, UpdateStrategy,
+    DaemonSet, DaemonSetKey, NodeName, Pod, RolloutReason, Timestamp, UpdateStrategy,
 };
 use serde::Serialize;
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Deletion, Snapshot};
 
-pub use cause::Cause;
+pub use cause::{Cause, Warning};
 pub use completion::Completion;
+pub(crate) use evidence::Evidence;
 pub use guard::{Guard, GuardedWave};
 pub use held_up::{CauseGroup, HeldUpNodes, HeldUpPod};
 pub(crate) use revision::current_hashes;
 pub use strategy::strategy_text;
+
+/// How long a pod may make no progress until it counts as stuck: the default of a Deployment's
+/// `progressDeadlineSeconds`.
+pub const PROGRESS_DEADLINE: Duration = Duration::from_mins(10);
 
 /// The progress of one DaemonSet's rollout. Its JSON form is what `top` and `status` print.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,16 +63,50 @@ pub struct Rollout {
     /// The update strategy; its text form in JSON.
     #[serde(serialize_with = "strategy::serialize")]
     pub update_strategy: UpdateStrategy,
+    /// The deletion of the DaemonSet, if somebody has deleted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<PendingDeletion>,
     /// The pods that hold up the rollout, the worst cause first.
     pub held_up: Vec<HeldUpPod>,
+}
+
+/// The deletion of a DaemonSet that still exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingDeletion {
+    /// The finalizers without which the DaemonSet would be gone.
+    pub finalizers: Vec<String>,
+    /// Whether that has lasted longer than [`PROGRESS_DEADLINE`].
+    pub stuck: bool,
+}
+
+impl PendingDeletion {
+    pub(crate) fn of(deletion: &Deletion, now: Timestamp) -> Self {
+        let stuck = deletion.due_at.is_some_and(|at| now.since(at) > PROGRESS_DEADLINE);
+        Self { finalizers: deletion.finalizers.clone(), stuck }
+    }
+}
+
+impl fmt::Display for PendingDeletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let duration = if self.stuck { " (for more than 10 min)" } else { "" };
+        write!(f, "being deleted{duration}")?;
+        if self.finalizers.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; finalizers: {}", self.finalizers.join(", "))
+    }
 }
 
 /// The state of a rollout, in the order in which operators should look at DaemonSets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// Pods or nodes fail and do not recover without intervention.
+    /// Pods or nodes fail and do not recover without intervention, or have made no progress for
+    /// [`PROGRESS_DEADLINE`].
     Failing,
+    /// The DaemonSet is being deleted.
+    Deleting,
     /// No controller has observed the latest spec yet.
     Unobserved,
     /// The rollout is under way.
@@ -109,21 +151,27 @@ impl Rollout {
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let status = &daemon_set.status;
-        let held_up = held_up(snapshot, daemon_set, now);
         let desired = status.desired_number_scheduled;
+        let missing = desired.saturating_sub(status.current_number_scheduled);
+        let held_up = held_up(snapshot, daemon_set, missing, now);
         let guard = Guard::of(snapshot, daemon_set, now);
+        let deletion = snapshot.deletions.get(key).map(|it| PendingDeletion::of(it, now));
         Some(Self {
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
-            phase: phase(daemon_set, guard.as_ref(), &held_up),
+            phase: match &deletion {
+                Some(_) => Phase::Deleting,
+                None => phase(daemon_set, guard.as_ref(), &held_up),
+            },
             desired,
             updated: status.updated_number_scheduled,
             ready: status.number_ready,
             available: status.number_available,
-            missing: desired.saturating_sub(status.current_number_scheduled),
+            missing,
             pause: Pause::of(daemon_set),
             guard,
             update_strategy: daemon_set.update_strategy,
+            deletion,
             held_up,
         })
     }
@@ -131,24 +179,22 @@ impl Rollout {
     /// The held-up pods by cause, the worst first. Causes with the same text form one group, even
     /// if details that the text omits differ.
     pub fn groups(&self) -> Vec<CauseGroup> {
-        let mut groups: Vec<CauseGroup> = Vec::new();
-        let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
-        for held_up in &self.held_up {
-            let index = *index_of.entry(held_up.cause.to_string()).or_insert(groups.len());
-            if index == groups.len() {
-                let cause = held_up.cause.clone();
-                groups.push(CauseGroup { cause, nodes: Vec::new(), pods: 0 });
-            }
-            groups[index].nodes.extend(held_up.node.clone());
-            groups[index].pods += 1;
-        }
-        groups
+        groups(&self.held_up)
     }
 
-    /// Whether a pod of the current revision fails and does not recover without intervention.
-    pub fn has_failing_pods(&self) -> bool {
-        let mut current = self.held_up.iter().filter(|held_up| !held_up.outdated);
-        current.any(|held_up| matches!(held_up.cause, Cause::Failing(_)))
+    /// Whether the rollout does not end without intervention, whatever waiting brings.
+    pub const fn is_stuck(&self) -> bool {
+        matches!(self.phase, Phase::Failing | Phase::Deleting)
+    }
+
+    /// Whether events may tell more about a cause. It is worth reading them only then.
+    pub fn events_may_tell_more(&self) -> bool {
+        self.held_up.iter().any(|held_up| !held_up.cause.is_turn())
+    }
+
+    /// Whether a pod of the current revision is stuck, or can't be created.
+    pub fn has_stuck_new_pods(&self) -> bool {
+        self.held_up.iter().any(|held_up| held_up.stuck && !held_up.outdated)
     }
 
     /// Whether the rollout does not go on before a person approves a wave, corrects the policy, or
@@ -159,7 +205,8 @@ impl Rollout {
             Phase::Failing => {
                 self.guard.as_ref().is_some_and(Guard::awaits_person) && self.updated < self.desired
             }
-            Phase::Unobserved
+            Phase::Deleting
+            | Phase::Unobserved
             | Phase::Progressing
             | Phase::Paused
             | Phase::AwaitsDeletion
@@ -172,9 +219,11 @@ impl Rollout {
         let Self { desired, updated, available, .. } = self;
         match self.phase {
             Phase::Unobserved => "no controller has observed the latest spec yet".to_owned(),
+            Phase::Done if *desired == 0 => "rolled out: no node should run a pod".to_owned(),
             Phase::Done => {
                 format!("rolled out: {available} of {desired} pods updated and available")
             }
+            Phase::Deleting => self.deletion_text(),
             Phase::Failing
             | Phase::Progressing
             | Phase::Paused
@@ -200,6 +249,10 @@ impl Rollout {
         }
     }
 
+    fn deletion_text(&self) -> String {
+        self.deletion.as_ref().map(PendingDeletion::to_string).unwrap_or_default()
+    }
+
     fn is_baking(&self) -> bool {
         self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
     }
@@ -212,15 +265,22 @@ impl Rollout {
     /// done.
     pub fn waits_for(&self) -> String {
         match (self.phase, self.groups().first()) {
+            (Phase::Done, _) if self.desired == 0 => {
+                format!(
+                    "no node should run a pod: everynode explain -n {} {}",
+                    self.namespace, self.name
+                )
+            }
             (Phase::Done, _) => String::new(),
+            (Phase::Deleting, _) => self.deletion_text(),
             (Phase::Unobserved, _) => "no controller has observed the latest spec".to_owned(),
             (Phase::AwaitsPerson, _) => match &self.guard {
                 Some(guard) => guard.message.clone(),
                 None => self.headline(),
             },
             (Phase::Progressing, _) if self.is_baking() => match self.wave_name() {
-                Some(wave) => format!("the end of the bake time of wave {wave}"),
-                None => "the end of a bake time".to_owned(),
+                Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
+                None => "waiting for the end of a bake time".to_owned(),
             },
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
@@ -232,25 +292,72 @@ impl Rollout {
     }
 }
 
-fn held_up(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<HeldUpPod> {
-    let current = current_hashes(snapshot, daemon_set);
-    let causes = snapshot.pods_of(&daemon_set.key).filter_map(|detail| {
-        let outdated = revision::is_outdated(&detail.pod, &current);
-        let cause = Cause::of(snapshot, daemon_set, detail, outdated, now)?;
-        let node = detail.pod.target_node_name().cloned();
-        Some((cause, node, detail.pod.name.clone(), outdated))
-    });
-    // Sorted by cause, node and pod.
-    let causes: BTreeSet<(Cause, Option<NodeName>, PodName, bool)> = causes.collect();
-    causes
-        .into_iter()
-        .map(|(cause, node, pod, outdated)| HeldUpPod {
-            node,
-            pod: pod.to_string(),
+/// `missing` is the number of nodes without a pod in the DaemonSet's status.
+fn held_up(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    missing: u32,
+    now: Timestamp,
+) -> Vec<HeldUpPod> {
+    let evidence = Evidence::new(snapshot, daemon_set, now);
+    let is_replaced = evidence.replaces_old_pods();
+    let held_up = |node: Option<&NodeName>, pod: Option<&Pod>, cause: Cause| {
+        let outdated = pod.is_some_and(|pod| evidence.is_outdated(pod));
+        let desired = evidence.is_desired(node);
+        HeldUpPod {
+            node: node.cloned(),
+            pod: pod.map(|pod| pod.name.to_string()),
+            desired,
             outdated,
+            stuck: cause.is_stuck() && desired && !(outdated && is_replaced),
+            message: cause.message().map(str::to_owned),
             cause,
-        })
-        .collect()
+        }
+    };
+    let pods = snapshot.pods_of(&daemon_set.key).filter_map(|detail| {
+        let cause = evidence.cause_of(detail, evidence.is_outdated(&detail.pod))?;
+        Some(held_up(detail.pod.target_node_name(), Some(&detail.pod), cause))
+    });
+    let mut all: Vec<HeldUpPod> = pods.collect();
+    if missing > 0 && !daemon_set.terminating {
+        let cause = || evidence.cause_of_missing_pod();
+        match evidence.nodes_without_pod() {
+            Some(nodes) => {
+                all.extend(nodes.into_iter().map(|node| held_up(Some(node), None, cause())));
+            }
+            None => all.extend((0..missing).map(|_| held_up(None, None, cause()))),
+        }
+    }
+    sorted(all)
+}
+
+/// Sorted by the rank of their causes, then by node and pod.
+fn sorted(mut held_up: Vec<HeldUpPod>) -> Vec<HeldUpPod> {
+    held_up.sort_by(|a, b| (&a.node, &a.pod).cmp(&(&b.node, &b.pod)));
+    let groups = groups(&held_up);
+    let place: BTreeMap<String, usize> =
+        groups.iter().enumerate().map(|(place, group)| (group.cause.to_string(), place)).collect();
+    held_up.sort_by_cached_key(|held_up| place.get(&held_up.cause.to_string()).copied());
+    held_up
+}
+
+fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
+    let mut groups: Vec<CauseGroup> = Vec::new();
+    let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
+    for held_up in held_up {
+        let index = *index_of.entry(held_up.cause.to_string()).or_insert(groups.len());
+        if index == groups.len() {
+            let cause = held_up.cause.clone();
+            groups.push(CauseGroup { cause, nodes: Vec::new(), pods: 0, desired: 0, stuck: false });
+        }
+        let group = &mut groups[index];
+        group.nodes.extend(held_up.node.clone());
+        group.pods += 1;
+        group.desired += usize::from(held_up.desired);
+        group.stuck |= held_up.stuck;
+    }
+    groups.sort_by_cached_key(CauseGroup::rank);
+    groups
 }
 
 fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[HeldUpPod]) -> Phase {
@@ -268,7 +375,7 @@ fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[HeldUpPod]) -
             None => Phase::Done,
         },
         Completion::Unavailable | Completion::Outdated
-            if held_up.iter().any(|held_up| held_up.cause.is_failing()) =>
+            if held_up.iter().any(|held_up| held_up.stuck) =>
         {
             Phase::Failing
         }
@@ -401,7 +508,7 @@ mod tests {
             expect![[r#"
                 Failing: 7 of 8 pods updated, 2 available
                   CrashLoopBackOff of container c: node-1..5
-                  ContainerCreating: node-6
+                  ContainerCreating for more than 10 min: node-6
                   older revision, waiting to be replaced: node-7
             "#]],
         );
@@ -448,7 +555,8 @@ mod tests {
     #[test]
     fn a_failed_rollout_waits_for_a_person() {
         let not_ready = json!({ "phase": "Running" });
-        let pods = [pod(1, "new", not_ready), pod(2, "old", ready(LONG_AGO))];
+        let mut pods = [pod(1, "new", not_ready), pod(2, "old", ready(LONG_AGO))];
+        pods[0]["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
         let mut failed = daemon_set(json!({}), [2, 1, 1, 1]);
         failed["status"]["conditions"] = json!([{ "type": "Progressing", "status": "False",
             "reason": "Failed", "message": "the rollout has failed",

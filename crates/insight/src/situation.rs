@@ -11,6 +11,10 @@ pub enum Situation {
     Failing,
     /// The scheduler finds no room for the pod on its node.
     Unschedulable,
+    /// The API server refuses the node's pod.
+    NotCreated,
+    /// The pod has neither started nor ended for a long time.
+    Stuck,
     /// The pod is not ready because its node is not.
     NodeNotReady,
     /// The node should have a pod and has none.
@@ -42,6 +46,8 @@ impl Situation {
         match self {
             Self::Failing
             | Self::Unschedulable
+            | Self::NotCreated
+            | Self::Stuck
             | Self::NodeNotReady
             | Self::Missing
             | Self::ToBeDeleted
@@ -56,7 +62,11 @@ impl Situation {
     /// Whether the node does not leave this state without intervention.
     pub const fn is_stuck(self) -> bool {
         match self {
-            Self::Failing | Self::Unschedulable | Self::NodeNotReady => true,
+            Self::Failing
+            | Self::Unschedulable
+            | Self::NotCreated
+            | Self::Stuck
+            | Self::NodeNotReady => true,
             Self::Missing
             | Self::ToBeDeleted
             | Self::NotReady
@@ -80,6 +90,8 @@ impl Situation {
         match self {
             Self::Failing => "failing",
             Self::Unschedulable => "unschedulable",
+            Self::NotCreated => "not created",
+            Self::Stuck => "stuck",
             Self::NodeNotReady => "node not ready",
             Self::Missing => "missing",
             Self::ToBeDeleted => "to be deleted",

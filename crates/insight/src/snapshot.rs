@@ -5,6 +5,7 @@
 //! out, and [`Snapshot::problems`] names it.
 
 mod condition;
+mod deletion;
 mod event;
 mod node;
 mod pod;
@@ -20,6 +21,7 @@ use everynode_k8s::convert::{
 use everynode_k8s::fit::Usage;
 use everynode_k8s::policies::Policies;
 
+pub use deletion::Deletion;
 pub use event::EventDetail;
 pub use node::{NodeDetail, NodeHealth, ZONE_LABEL};
 pub use pod::{ContainerExit, PodDetail, PodState, WaitingContainer};
@@ -31,8 +33,10 @@ pub enum ObjectKind {
     Node,
     /// A DaemonSet.
     DaemonSet,
-    /// An Event of the core API group.
+    /// An Event about a DaemonSet.
     Event,
+    /// An Event of the type `Warning` about a pod.
+    PodWarning,
     /// A Pod.
     Pod,
     /// A ControllerRevision.
@@ -61,6 +65,10 @@ pub struct Snapshot {
     pub revisions: BTreeMap<(Namespace, RevisionName), Revision>,
     /// Events about DaemonSets, by namespace and name.
     pub events: BTreeMap<(Namespace, String), EventDetail>,
+    /// Warnings about pods, by namespace and name.
+    pub pod_warnings: BTreeMap<(Namespace, String), EventDetail>,
+    /// The deletions of the DaemonSets that are being deleted.
+    pub deletions: BTreeMap<DaemonSetKey, Deletion>,
     /// The node selectors of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
     /// The policies of rollouts, and the labels of the namespaces that were read (G4).
@@ -82,7 +90,12 @@ impl Snapshot {
         let added = match kind {
             ObjectKind::Node => self.add_node(json),
             ObjectKind::DaemonSet => self.add_daemon_set(json),
-            ObjectKind::Event => self.add_event(json),
+            ObjectKind::Event => {
+                event(json).map(|(key, event)| self.events.insert(key, event)).map(drop)
+            }
+            ObjectKind::PodWarning => {
+                event(json).map(|(key, event)| self.pod_warnings.insert(key, event)).map(drop)
+            }
             ObjectKind::Pod => self.add_pod(json),
             ObjectKind::ControllerRevision => self.add_revision(json),
             ObjectKind::Namespace => self.add_namespace(json),
@@ -123,8 +136,12 @@ impl Snapshot {
     pub fn clear(&mut self, kind: ObjectKind) {
         match kind {
             ObjectKind::Node => self.nodes.clear(),
-            ObjectKind::DaemonSet => self.daemon_sets.clear(),
+            ObjectKind::DaemonSet => {
+                self.daemon_sets.clear();
+                self.deletions.clear();
+            }
             ObjectKind::Event => self.events.clear(),
+            ObjectKind::PodWarning => self.pod_warnings.clear(),
             ObjectKind::Pod => {
                 self.pods.clear();
                 self.other_pods.clear();
@@ -165,10 +182,15 @@ impl Snapshot {
                 self.nodes.remove(name);
             }
             ObjectKind::DaemonSet => {
-                self.daemon_sets.remove(&DaemonSetKey::new(namespace, name));
+                let key = DaemonSetKey::new(namespace, name);
+                self.daemon_sets.remove(&key);
+                self.deletions.remove(&key);
             }
             ObjectKind::Event => {
                 self.events.remove(&(namespace.into(), name.to_owned()));
+            }
+            ObjectKind::PodWarning => {
+                self.pod_warnings.remove(&(namespace.into(), name.to_owned()));
             }
             ObjectKind::Pod => {
                 self.pods.remove(&(namespace.into(), name.into()));
@@ -194,7 +216,12 @@ impl Snapshot {
 
     fn add_daemon_set(&mut self, json: &[u8]) -> Result<(), Error> {
         let object = self.governed(convert::daemon_set(json, None)?);
-        self.daemon_sets.insert(object.daemon_set.key.clone(), object);
+        let key = object.daemon_set.key.clone();
+        match Deletion::of(json) {
+            Some(deletion) => self.deletions.insert(key.clone(), deletion),
+            None => self.deletions.remove(&key),
+        };
+        self.daemon_sets.insert(key, object);
         Ok(())
     }
 
@@ -222,20 +249,6 @@ impl Snapshot {
         {
             self.revisions.insert((namespace, revision.name.clone()), revision);
         }
-        Ok(())
-    }
-
-    fn add_event(&mut self, json: &[u8]) -> Result<(), Error> {
-        let failed = |error: serde_json::Error| Error {
-            kind: "Event",
-            object: "without metadata".to_owned(),
-            cause: error.to_string(),
-        };
-        let meta = convert::meta(json).map_err(failed)?;
-        let event = EventDetail::new(json)
-            .map_err(|error| Error { object: meta.to_string(), ..failed(error) })?;
-        let namespace = Namespace::from(meta.namespace.unwrap_or_default());
-        self.events.insert((namespace, meta.name), event);
         Ok(())
     }
 
@@ -267,6 +280,20 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// An event, with its namespace and name.
+fn event(json: &[u8]) -> Result<((Namespace, String), EventDetail), Error> {
+    let failed = |error: serde_json::Error| Error {
+        kind: "Event",
+        object: "without metadata".to_owned(),
+        cause: error.to_string(),
+    };
+    let meta = convert::meta(json).map_err(failed)?;
+    let event = EventDetail::new(json)
+        .map_err(|error| Error { object: meta.to_string(), ..failed(error) })?;
+    let namespace = Namespace::from(meta.namespace.unwrap_or_default());
+    Ok(((namespace, meta.name), event))
 }
 
 #[cfg(test)]

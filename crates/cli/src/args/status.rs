@@ -17,8 +17,7 @@ pub(crate) struct StatusArguments {
     /// Maximum time to wait [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Stop waiting as soon as a pod of the current revision fails, or the rollout waits for a
-    /// person
+    /// Stop waiting as soon as the rollout is stuck or waits for a person
     #[arg(long)]
     pub fail_fast: bool,
     /// Print the current state without waiting
@@ -40,8 +39,9 @@ Exit codes:
   0  rolled out: every pod is of the current revision, and available
   1  an error, including that the DaemonSet was deleted while waiting
   2  invalid arguments
-  3  timeout (with --no-wait: not rolled out), and no pod fails
-  4  timeout (with --fail-fast: immediately), and pods of the current revision fail
+  3  timeout (with --no-wait: not rolled out), and the rollout is not stuck
+  4  timeout (with --fail-fast: immediately), and the rollout is stuck: pods fail, can't be created,
+     or have made no progress for 10 minutes, or the DaemonSet is being deleted
   5  timeout (with --fail-fast: immediately), and the rollout waits for a person: it is paused, a
      wave must be approved, or it has failed
 

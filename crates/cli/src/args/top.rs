@@ -9,6 +9,9 @@ use super::{ConnectionArguments, OutputArguments};
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("namespace", |namespace| namespace.help("Namespace [default: all namespaces]")))]
 pub(crate) struct TopArguments {
+    /// All namespaces, which is the default
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -21,4 +24,5 @@ Examples:
   everynode top -n kube-system   the DaemonSets of one namespace
   everynode top -o wide          with update strategy, images and age
 
-The command reads the pods of a DaemonSet only if it is not rolled out.";
+The command reads the pods of a DaemonSet, and warnings in events of its namespace, only if it is
+not rolled out.";

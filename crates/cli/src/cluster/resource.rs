@@ -3,6 +3,7 @@
 use std::fmt;
 
 use everynode_controller::orphans::SELECTOR_BYTES_MAX;
+use everynode_core::api::DaemonSetKey;
 use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -94,7 +95,7 @@ impl From<ObjectKind> for Resource {
         match kind {
             ObjectKind::ControllerRevision => Self::ControllerRevisions,
             ObjectKind::DaemonSet => Self::DaemonSets,
-            ObjectKind::Event => Self::Events,
+            ObjectKind::Event | ObjectKind::PodWarning => Self::Events,
             ObjectKind::Namespace => Self::Namespaces,
             ObjectKind::Node => Self::Nodes,
             ObjectKind::Pod => Self::Pods,
@@ -111,7 +112,7 @@ impl fmt::Display for Resource {
 }
 
 /// The objects of a resource to list or watch.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Selection {
     namespace: Option<String>,
     labels: Option<String>,
@@ -164,6 +165,21 @@ impl Selection {
     pub(crate) fn about(self, kind: ObjectKind, name: &str) -> Self {
         let fields = format!("involvedObject.kind={kind:?},involvedObject.name={name}");
         Self { fields: Some(fields), ..self }
+    }
+
+    /// The warnings about a DaemonSet, and those about all pods of its namespace.
+    pub(crate) fn warnings(key: &DaemonSetKey) -> [(ObjectKind, Self); 2] {
+        let namespace = Self::in_namespace(key.namespace.as_str());
+        let name = key.name.as_str();
+        let about = format!("involvedObject.kind=DaemonSet,involvedObject.name={name}");
+        let warnings = |about: &str| Self {
+            fields: Some(format!("{about},type=Warning")),
+            ..namespace.clone()
+        };
+        [
+            (ObjectKind::Event, warnings(&about)),
+            (ObjectKind::PodWarning, warnings("involvedObject.kind=Pod")),
+        ]
     }
 
     /// The namespace; `None` for all.

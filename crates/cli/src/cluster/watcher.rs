@@ -9,6 +9,7 @@ use everynode_controller::outage_log::OutageLog;
 use everynode_controller::watch::{
     self, Change, ConnectionState, Decode, Encoded, RequestFailure, Watch,
 };
+use everynode_core::api::DaemonSetKey;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
@@ -21,8 +22,13 @@ const BUFFER_SIZE: usize = 1000;
 /// A snapshot and the watches that update it.
 pub(crate) struct Watcher {
     pub snapshot: Snapshot,
-    events: mpsc::Receiver<Event>,
+    client: kube::Client,
     server: String,
+    sender: mpsc::Sender<Event>,
+    events: mpsc::Receiver<Event>,
+    environment: Environment,
+    outages: OutageLog,
+    metrics: Arc<Metrics>,
     /// The watched selections, and whether they have been read.
     watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
     /// The resources whose watches have no connection.
@@ -63,39 +69,60 @@ impl Cluster {
         selections: impl IntoIterator<Item = (ObjectKind, Selection)>,
     ) -> Watcher {
         let (sender, events) = mpsc::channel(BUFFER_SIZE);
-        let (metrics, outages) = (Arc::new(Metrics::default()), OutageLog::default());
-        let environment = Environment::default();
-        let mut watched = BTreeMap::new();
+        let mut watcher = Watcher {
+            snapshot: Snapshot::default(),
+            client: self.client.clone(),
+            server: self.server.clone(),
+            sender,
+            events,
+            environment: Environment::default(),
+            outages: OutageLog::default(),
+            metrics: Arc::default(),
+            watched: BTreeMap::new(),
+            lost: BTreeSet::new(),
+        };
         for (kind, selection) in selections {
-            let resource = Resource::from(kind);
-            let watch = Watch {
-                client: self.client.clone(),
-                resource: watch::Resource {
-                    name: resource.name(),
-                    path: selection.path(resource, None, None),
-                },
-                decoder: RawDecoder,
-                sender: sender.clone(),
-                wrap: wrap(kind),
-                is_optional: matches!(
-                    kind,
-                    ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy
-                ),
-                wrap_connection: |state| Some(Event::Connection(state)),
-                outages: outages.clone(),
-                environment: environment.clone(),
-                metrics: metrics.clone(),
-            };
-            tokio::spawn(watch.run());
-            watched.insert(kind, (selection, ReadState::Pending));
+            watcher.follow(kind, selection);
         }
-        let server = self.server.clone();
-        let (snapshot, lost) = (Snapshot::default(), BTreeSet::new());
-        Watcher { snapshot, events, server, watched, lost }
+        watcher
     }
 }
 
 impl Watcher {
+    /// Starts to watch what events say about a DaemonSet that is not rolled out, and about pods of
+    /// its namespace. Events have no labels, so the others are sorted out here.
+    pub(crate) fn follow_warnings(&mut self, key: &DaemonSetKey) {
+        for (kind, selection) in Selection::warnings(key) {
+            if !self.watched.contains_key(&kind) {
+                self.follow(kind, selection);
+            }
+        }
+    }
+
+    fn follow(&mut self, kind: ObjectKind, selection: Selection) {
+        let resource = Resource::from(kind);
+        let watch = Watch {
+            client: self.client.clone(),
+            resource: watch::Resource {
+                name: resource.name(),
+                path: selection.path(resource, None, None),
+            },
+            decoder: RawDecoder,
+            sender: self.sender.clone(),
+            wrap: wrap(kind),
+            is_optional: matches!(
+                kind,
+                ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy
+            ),
+            wrap_connection: |state| Some(Event::Connection(state)),
+            outages: self.outages.clone(),
+            environment: self.environment.clone(),
+            metrics: self.metrics.clone(),
+        };
+        tokio::spawn(watch.run());
+        self.watched.insert(kind, (selection, ReadState::Pending));
+    }
+
     /// Whether every kind has been read, except those without permission.
     pub(crate) fn is_complete(&self) -> bool {
         self.watched.values().all(|(_, state)| match state {
@@ -158,11 +185,9 @@ impl Watcher {
 
     /// What a failed request means; `None` if it has been reported.
     fn update_of(&mut self, failure: &RequestFailure) -> Option<Update> {
-        let found = self
-            .watched
-            .iter_mut()
-            .find(|(kind, _)| Resource::from(**kind).name() == failure.resource);
-        let (kind, (selection, state)) = found?;
+        let failed = |kind: ObjectKind| Resource::from(kind).name() == failure.resource;
+        let mut failed = self.watched.iter_mut().filter(|(kind, _)| failed(**kind));
+        let (kind, (selection, state)) = failed.next()?;
         let permission = Permission::new("watch", (*kind).into(), selection.namespace());
         let message = failure.message.clone();
         let error = match failure.code {
@@ -173,7 +198,14 @@ impl Watcher {
             self.lost.insert(failure.resource);
             return Some(Update::ConnectionLost(error));
         }
-        match std::mem::replace(state, ReadState::Forbidden) {
+        self.snapshot.unread.insert(*kind);
+        let before = std::mem::replace(state, ReadState::Forbidden);
+        // The same permission is missing for the other selections of events.
+        for (kind, (_, state)) in failed {
+            self.snapshot.unread.insert(*kind);
+            *state = ReadState::Forbidden;
+        }
+        match before {
             ReadState::Forbidden => None,
             ReadState::Pending | ReadState::Complete => Some(Update::Forbidden(*kind, error)),
         }
@@ -205,6 +237,7 @@ fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
         }
         ObjectKind::DaemonSet => |change| Event::Changed(ObjectKind::DaemonSet, change),
         ObjectKind::Event => |change| Event::Changed(ObjectKind::Event, change),
+        ObjectKind::PodWarning => |change| Event::Changed(ObjectKind::PodWarning, change),
         ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
         ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
         ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),

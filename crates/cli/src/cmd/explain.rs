@@ -70,7 +70,15 @@ async fn from_cluster(
     let mut snapshot = snapshot_source::from_cluster(cluster, &daemon_set, pods, required).await?;
     snapshot.honors_namespace_node_selectors = honors_namespace_node_selectors;
     snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
-    answer(&snapshot, &snapshot_source::key(&daemon_set), node)
+    let key = snapshot_source::key(&daemon_set);
+    let explanation = explain(&snapshot, &key, clock::now());
+    let is_unfinished = |explanation: Explanation| {
+        explanation.groups.iter().any(|group| group.situation.holds_up())
+    };
+    if explanation.is_some_and(is_unfinished) {
+        snapshot_source::add_warnings(&mut snapshot, cluster, &key).await?;
+    }
+    answer(&snapshot, &key, node)
 }
 
 fn from_files(

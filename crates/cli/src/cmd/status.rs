@@ -19,21 +19,24 @@ use crate::output::{self, TextLayout};
 use display::RolloutDisplay;
 
 const EXIT_TIMEOUT: u8 = 3;
-const EXIT_PODS_FAIL: u8 = 4;
+const EXIT_STUCK: u8 = 4;
 const EXIT_AWAITS_PERSON: u8 = 5;
 
 /// The minimum time between two evaluations of the snapshot, so that many changes cause one.
 const EVALUATION_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The time after which the snapshot is evaluated again although nothing has changed.
+const REEVALUATION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The result of waiting for a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitResult {
     /// The DaemonSet is rolled out.
     RolledOut,
-    /// The DaemonSet is not rolled out, and no pod fails.
+    /// The DaemonSet is not rolled out, and not stuck.
     Timeout,
-    /// The DaemonSet is not rolled out, and pods of the current revision fail.
-    PodsFail,
+    /// The DaemonSet is not rolled out, and will not be before somebody intervenes.
+    Stuck,
     /// The DaemonSet is not rolled out, and will not be before a person resumes the rollout.
     Paused,
     /// The DaemonSet is not rolled out, and will not be before a person acts on its guarded
@@ -46,7 +49,7 @@ impl From<WaitResult> for ExitCode {
         match result {
             WaitResult::RolledOut => ExitCode::SUCCESS,
             WaitResult::Timeout => ExitCode::from(EXIT_TIMEOUT),
-            WaitResult::PodsFail => ExitCode::from(EXIT_PODS_FAIL),
+            WaitResult::Stuck => ExitCode::from(EXIT_STUCK),
             WaitResult::Paused | WaitResult::AwaitsPerson => ExitCode::from(EXIT_AWAITS_PERSON),
         }
     }
@@ -85,7 +88,10 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
         (WaitResult::Timeout, Some(timeout)) => {
             output::note(format_args!("gave up: not rolled out within {timeout:?}"))
         }
-        (WaitResult::PodsFail, _) => output::note("gave up: pods of the current revision fail"),
+        (WaitResult::Stuck, _) if rollout.phase == Phase::Deleting => {
+            output::note("gave up: the DaemonSet is being deleted")
+        }
+        (WaitResult::Stuck, _) => output::note("gave up: the rollout is stuck"),
         (WaitResult::Paused, _) => {
             let namespace = cluster.namespace();
             output::note(format_args!(
@@ -149,9 +155,8 @@ pub(crate) async fn watch<const N: usize>(
 enum WaitPolicy {
     /// At once.
     NoWait,
-    /// When the DaemonSet is rolled out, its rollout is paused, or pods of the current revision
-    /// fail.
-    UntilPodsFail,
+    /// When the DaemonSet is rolled out, or will not be without intervention.
+    UntilStuck,
     /// When the DaemonSet is rolled out.
     UntilRolledOut,
     /// Never.
@@ -162,7 +167,7 @@ impl WaitPolicy {
     fn of(arguments: &StatusArguments) -> Self {
         match (arguments.no_wait, arguments.fail_fast) {
             (true, _) => Self::NoWait,
-            (false, true) => Self::UntilPodsFail,
+            (false, true) => Self::UntilStuck,
             (false, false) => Self::UntilRolledOut,
         }
     }
@@ -183,14 +188,26 @@ impl RolloutWait {
         let mut ticks = tokio::time::interval(EVALUATION_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut has_changed = false;
+        let mut evaluated_at = Instant::now();
         let (rollout, result) = loop {
             tokio::select! {
                 update = self.watcher.next() => {
                     has_changed = true;
                     self.handle(update)?;
                 }
-                _ = ticks.tick(), if has_changed && self.watcher.is_complete() => {
+                _ = ticks.tick(), if self.watcher.is_complete() => {
+                    // What waits too long is stuck, although nothing changes.
+                    if !has_changed && evaluated_at.elapsed() < REEVALUATION_INTERVAL {
+                        continue;
+                    }
+                    evaluated_at = Instant::now();
                     let rollout = self.rollout()?;
+                    if rollout.phase != Phase::Done && rollout.events_may_tell_more() {
+                        self.watcher.follow_warnings(&self.key);
+                        if !self.watcher.is_complete() {
+                            continue;
+                        }
+                    }
                     if let Some(result) = result(&rollout, self.policy) {
                         break (rollout, result);
                     }
@@ -235,12 +252,12 @@ fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
     match (rollout.phase, policy) {
         (_, WaitPolicy::Forever) => None,
         (Phase::Done, _) => Some(WaitResult::RolledOut),
-        // Failing pods may be of the previous template.
-        (Phase::Unobserved, WaitPolicy::UntilPodsFail) => None,
+        // Pods may be of the previous template.
+        (Phase::Unobserved, WaitPolicy::UntilStuck) => None,
         (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
-        (Phase::Paused, WaitPolicy::UntilPodsFail) => Some(timeout_result(rollout)),
-        (_, WaitPolicy::UntilPodsFail) => {
-            (rollout.has_failing_pods() || rollout.awaits_person()).then(|| timeout_result(rollout))
+        (Phase::Paused, WaitPolicy::UntilStuck) => Some(timeout_result(rollout)),
+        (_, WaitPolicy::UntilStuck) => {
+            (rollout.is_stuck() || rollout.awaits_person()).then(|| timeout_result(rollout))
         }
         (_, WaitPolicy::UntilRolledOut) => None,
     }
@@ -253,15 +270,15 @@ pub(crate) fn current_result(rollout: &Rollout) -> WaitResult {
 
 fn timeout_result(rollout: &Rollout) -> WaitResult {
     match rollout.phase {
-        _ if rollout.has_failing_pods() => WaitResult::PodsFail,
+        Phase::Failing if rollout.awaits_person() && !rollout.has_stuck_new_pods() => {
+            WaitResult::AwaitsPerson
+        }
+        Phase::Failing | Phase::Deleting => WaitResult::Stuck,
         Phase::Paused => WaitResult::Paused,
         Phase::AwaitsPerson => WaitResult::AwaitsPerson,
-        Phase::Failing if rollout.awaits_person() => WaitResult::AwaitsPerson,
-        Phase::Failing
-        | Phase::Unobserved
-        | Phase::Progressing
-        | Phase::AwaitsDeletion
-        | Phase::Done => WaitResult::Timeout,
+        Phase::Unobserved | Phase::Progressing | Phase::AwaitsDeletion | Phase::Done => {
+            WaitResult::Timeout
+        }
     }
 }
 

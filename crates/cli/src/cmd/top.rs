@@ -1,6 +1,6 @@
 //! `everynode top`: all DaemonSets in one table with the reason for a delay, stuck ones first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::DaemonSetKey;
 use everynode_insight::rollout::{Phase, Rollout, strategy_text};
@@ -20,8 +20,8 @@ const LISTS_MAX: usize = 8;
 pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let scope = match &arguments.connection.namespace {
-        Some(namespace) => Selection::in_namespace(namespace),
-        None => Selection::all(),
+        Some(namespace) if !arguments.all_namespaces => Selection::in_namespace(namespace),
+        Some(_) | None => Selection::all(),
     };
     let mut snapshot = Snapshot::default();
     let mut daemon_sets = BTreeMap::new();
@@ -32,7 +32,8 @@ pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
         let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
         daemon_sets.insert(key, ds);
     }
-    let forbidden = read_details(&cluster, &mut snapshot, &daemon_sets).await?;
+    let mut forbidden = read_details(&cluster, &mut snapshot, &daemon_sets).await?;
+    read_warnings(&cluster, &mut snapshot, &mut forbidden).await?;
     let mut rollouts = rollouts(&snapshot);
     // The order of the phases is that of urgency. The sort is stable, so names stay in order.
     rollouts.sort_by_key(|rollout| rollout.phase);
@@ -72,7 +73,38 @@ async fn read_details(
         [ObjectKind::ControllerRevision, ObjectKind::Pod]
             .map(|kind| (kind, Selection::selected_by(ds)))
     });
-    let wanted: Vec<_> = wanted.chain([(ObjectKind::Node, Selection::all())]).collect();
+    let wanted = wanted.chain([(ObjectKind::Node, Selection::all())]).collect();
+    let mut forbidden = Vec::new();
+    read(cluster, snapshot, wanted, &mut forbidden).await?;
+    Ok(forbidden)
+}
+
+/// Reads what events say about the DaemonSets that are not rolled out, and about pods of their
+/// namespaces.
+async fn read_warnings(
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    forbidden: &mut Vec<Error>,
+) -> Result<(), Error> {
+    let unfinished = rollouts(snapshot)
+        .into_iter()
+        .filter(|rollout| rollout.phase != Phase::Done && rollout.events_may_tell_more());
+    let wanted: BTreeSet<(ObjectKind, Selection)> = unfinished
+        .flat_map(|rollout| {
+            Selection::warnings(&DaemonSetKey::new(rollout.namespace, rollout.name))
+        })
+        .collect();
+    read(cluster, snapshot, wanted.into_iter().collect(), forbidden).await
+}
+
+/// Adds all objects of the selections to the snapshot, and the errors about missing permissions to
+/// `forbidden`, each once.
+async fn read(
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    wanted: Vec<(ObjectKind, Selection)>,
+    forbidden: &mut Vec<Error>,
+) -> Result<(), Error> {
     let lists = futures::stream::iter(wanted).map(async |(kind, selection)| {
         match cluster.list(kind.into(), &selection).await {
             Err(error) if error.is_forbidden() => Ok((kind, Err(error))),
@@ -81,7 +113,6 @@ async fn read_details(
         }
     });
     let lists: Vec<_> = lists.buffer_unordered(LISTS_MAX).try_collect().await?;
-    let mut forbidden: Vec<Error> = Vec::new();
     for (kind, list) in lists {
         match list {
             Ok(objects) => {
@@ -89,11 +120,15 @@ async fn read_details(
                     snapshot.add(kind, object.get().as_bytes());
                 }
             }
-            Err(error) if forbidden.iter().any(|known| known.to_string() == error.to_string()) => {}
-            Err(error) => forbidden.push(error),
+            Err(error) => {
+                snapshot.unread.insert(kind);
+                if !forbidden.iter().any(|known| known.to_string() == error.to_string()) {
+                    forbidden.push(error);
+                }
+            }
         }
     }
-    Ok(forbidden)
+    Ok(())
 }
 
 fn rollouts(snapshot: &Snapshot) -> Vec<Rollout> {
@@ -148,6 +183,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
     }
     let state = match rollout.phase {
         Phase::Failing => "stuck",
+        Phase::Deleting => "deleting",
         Phase::Unobserved => "unobserved",
         Phase::Progressing => "rolling",
         Phase::Paused => "paused",
@@ -161,7 +197,7 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
 
 const fn tone(phase: Phase) -> Tone {
     match phase {
-        Phase::Failing | Phase::Unobserved => Tone::Bad,
+        Phase::Failing | Phase::Deleting | Phase::Unobserved => Tone::Bad,
         Phase::Progressing | Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => {
             Tone::Waiting
         }

@@ -8,8 +8,15 @@ use everynode_core::plan::Write;
 use super::duration::short_duration;
 use super::reason;
 use crate::controller_view::ControllerView;
+use crate::rollout::{Cause, Evidence};
 use crate::situation::Situation;
 use crate::snapshot::{NodeHealth, ObjectKind, PodDetail, PodState};
+
+/// The minimum time by which a pod is late that is worth a word.
+const OVERDUE_SECONDS_MIN: u64 = 30;
+
+/// What happens with an old pod that nobody but an operator replaces.
+const ON_DELETE: &str = "updateStrategy is OnDelete: it stays until someone deletes it";
 
 /// The situation of one node, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +31,7 @@ pub(super) struct Finding {
 
 impl Finding {
     /// The finding for a node of the snapshot.
-    pub(super) fn of(view: &ControllerView<'_>, node: &NodeName) -> Self {
+    pub(super) fn of(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) -> Self {
         let inspection = view.inspect(node);
         let has_pods = inspection.pods.iter().any(|pod| !pod.orphan);
         let reasons = || reason::shared_text(&view.reasons_against(node));
@@ -32,7 +39,7 @@ impl Finding {
             Eligibility::Run if !view.has_read(ObjectKind::Pod) => {
                 Self::new(Situation::ShouldRun, "should run a pod")
             }
-            Eligibility::Run => of_pods(view, node, &inspection),
+            Eligibility::Run => of_pods(view, evidence, node, &inspection),
             Eligibility::ContinueRunning if has_pods => match not_ready_message(view, node) {
                 Some(message) => on_node_that_is_not_ready(&inspection, message),
                 None => Self::new(Situation::Lingering, reasons())
@@ -79,18 +86,24 @@ fn on_node_that_is_not_ready(inspection: &Inspection, message: &str) -> Finding 
     Finding::new(Situation::NodeNotReady, why).detail(message).next(next)
 }
 
-fn of_pods(view: &ControllerView<'_>, node: &NodeName, inspection: &Inspection) -> Finding {
+fn of_pods(
+    view: &ControllerView<'_>,
+    evidence: &Evidence<'_>,
+    node: &NodeName,
+    inspection: &Inspection,
+) -> Finding {
     let pods = inspection.pods.iter().filter(|pod| !pod.orphan);
     let (terminating, running): (Vec<_>, Vec<_>) = pods.partition(|pod| pod.terminating);
     let decisive = running
         .into_iter()
         .filter_map(|pod| Some((pod, view.pod(&pod.uid)?)))
         .min_by_key(|(pod, detail)| urgency(pod, detail));
-    match (decisive, terminating.is_empty()) {
-        (Some((pod, detail)), _) => of_pod(view, node, inspection, pod, detail),
-        (None, false) => Finding::new(Situation::Terminating, "its pod is terminating")
-            .next("a new one is created when it is gone"),
-        (None, true) => missing(view, node),
+    if let Some((pod, detail)) = decisive {
+        return of_pod(view, evidence, node, inspection, (pod, detail));
+    }
+    match terminating.first().and_then(|pod| Some((pod, view.pod(&pod.uid)?))) {
+        Some((pod, detail)) => of_terminating(view, evidence, node, (pod, detail)),
+        None => missing(view, evidence, node),
     }
 }
 
@@ -100,80 +113,140 @@ fn urgency(pod: &InspectedPod, detail: &PodDetail) -> (bool, bool, bool) {
     (!detail.state.is_failing(), detail.pod.readiness.is_ready(), pod.updated)
 }
 
-fn missing(view: &ControllerView<'_>, node: &NodeName) -> Finding {
+fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) -> Finding {
     let is_planned = view.plan.writes.iter().any(|write| match write {
         Write::CreatePod(new) => new.node == *node,
+        Write::CreateRevision(_) => true,
         _ => false,
     });
-    let next =
-        if is_planned || view.plan.writes.iter().any(|w| matches!(w, Write::CreateRevision(_))) {
-            "the controller creates it; if this persists, check the DaemonSet's events: kubectl \
-         describe ds"
-        } else {
-            "the controller creates it when its turn comes"
-        };
-    Finding::new(Situation::Missing, "no pod").next(next)
+    let key = &view.daemon_set().key;
+    let events = format!("kubectl -n {} describe ds {}", key.namespace, key.name);
+    let cause = evidence.cause_of_missing_pod();
+    let finding = match &cause {
+        Cause::NotCreated => Finding::new(cause.situation(), "no pod"),
+        _ => Finding::new(cause.situation(), cause.to_string()),
+    };
+    let finding = finding.detail(cause.message().unwrap_or_default());
+    match cause {
+        _ if view.daemon_set().terminating => {
+            finding.next("none is created: the DaemonSet is being deleted")
+        }
+        Cause::CreationFails { .. } => {
+            finding.next("the controller tries again until the API server accepts it")
+        }
+        _ if is_planned => finding
+            .next(format!("the controller creates it; if this persists, see its events: {events}")),
+        _ => finding.next("the controller creates it when its turn comes"),
+    }
 }
 
 fn of_pod(
     view: &ControllerView<'_>,
+    evidence: &Evidence<'_>,
     node: &NodeName,
     inspection: &Inspection,
-    pod: &InspectedPod,
-    detail: &PodDetail,
+    (pod, detail): (&InspectedPod, &PodDetail),
 ) -> Finding {
     let state = &detail.state;
-    let revision = match (view.is_rolling(), pod.updated) {
-        (false, _) => "",
-        (true, true) => ", current revision",
-        (true, false) => ", older revision",
-    };
-    if let (Some(message), false) = (not_ready_message(view, node), state.is_settled()) {
-        return Finding::new(Situation::NodeNotReady, format!("the node is not ready{revision}"))
-            .detail(message)
-            .next("its pod can't become ready before the node does");
-    }
-    match state {
-        PodState::Unscheduled { message } if !message.is_empty() => {
-            let why = format!("can't be scheduled: {}{revision}", scheduler_reason(message));
-            Finding::new(Situation::Unschedulable, why).detail(message)
-        }
-        PodState::Waiting(container) if state.is_failing() => {
-            Finding::new(Situation::Failing, format!("{state}{revision}"))
-                .detail(&container.message)
-                .next(logs(detail, &container.name, container.last_exit.is_some()))
-        }
-        PodState::Failed { message, .. } => {
-            Finding::new(Situation::Failing, format!("{state}{revision}"))
+    let revision = revision(view, pod);
+    // The core decides on revisions here, and on availability.
+    match evidence.cause_of(detail, false) {
+        Some(cause @ Cause::NodeNotReady { .. }) => {
+            let message = not_ready_message(view, node).unwrap_or_default();
+            Finding::new(cause.situation(), format!("the node is not ready{revision}"))
                 .detail(message)
-                .next("the controller replaces it, after a back-off of at most 15 min")
+                .next("its pod can't become ready before the node does")
         }
-        PodState::Unknown => Finding::new(Situation::Failing, format!("{state}{revision}")),
-        PodState::Ready if !pod.available => not_yet_available(view, pod, revision),
-        PodState::Ready if pod.updated || !view.knows_revisions_of_pods() => {
+        Some(cause @ Cause::Failing(_)) => {
+            failing(detail, Finding::new(cause.situation(), format!("{cause}{revision}")))
+        }
+        Some(cause @ (Cause::Starting { .. } | Cause::Terminating { .. })) => {
+            let finding = Finding::new(cause.situation(), format!("{cause}{revision}"));
+            let finding = finding.detail(match cause.message() {
+                Some(message) => message.to_owned(),
+                None => format!("pod {} is {} old", detail.pod.name, age(view, detail)),
+            });
+            match cause.is_stuck() || cause.message().is_some() {
+                true => finding.next(describe(detail)),
+                false => finding,
+            }
+        }
+        _ if view.daemon_set().terminating => {
+            Finding::new(Situation::Lingering, "ready").next("it stays until the DaemonSet is gone")
+        }
+        _ if *state == PodState::Ready && !pod.available => not_yet_available(view, pod, revision),
+        _ if pod.updated || !view.knows_revisions_of_pods() => {
             Finding::new(Situation::UpToDate, "ready")
         }
-        PodState::Ready => outdated(view, node, inspection),
-        PodState::Unscheduled { .. }
-        | PodState::Waiting(_)
-        | PodState::NotReady { .. }
-        | PodState::Terminating
-        | PodState::Succeeded => not_ready(view, detail, state, revision),
+        _ => outdated(view, node, inspection, detail),
     }
 }
 
-fn not_ready(
+/// The words about the revision of a pod while a rollout is under way.
+fn revision(view: &ControllerView<'_>, pod: &InspectedPod) -> &'static str {
+    match (view.is_rolling(), pod.updated) {
+        (false, _) => "",
+        (true, true) => ", current revision",
+        (true, false) => ", older revision",
+    }
+}
+
+fn failing(detail: &PodDetail, finding: Finding) -> Finding {
+    match &detail.state {
+        PodState::Unscheduled { message } => finding.detail(message),
+        PodState::Waiting(container) => finding.detail(&container.message).next(logs(
+            detail,
+            &container.name,
+            container.last_exit.is_some(),
+        )),
+        PodState::Failed { message, .. } => finding
+            .detail(message)
+            .next("the controller replaces it, after a back-off of at most 15 min"),
+        PodState::NotReady { .. }
+        | PodState::Ready
+        | PodState::Terminating
+        | PodState::Succeeded
+        | PodState::Unknown => finding,
+    }
+}
+
+/// A node whose only pods are being deleted.
+fn of_terminating(
     view: &ControllerView<'_>,
-    detail: &PodDetail,
-    state: &PodState,
-    revision: &str,
+    evidence: &Evidence<'_>,
+    node: &NodeName,
+    (pod, detail): (&InspectedPod, &PodDetail),
 ) -> Finding {
-    let age = view.now.since(detail.pod.creation_timestamp).as_secs();
-    Finding::new(Situation::NotReady, format!("{state}{revision}")).detail(format!(
-        "pod {} is {} old",
-        detail.pod.name,
-        short_duration(age)
-    ))
+    let Some(cause) = evidence.cause_of(detail, !pod.updated) else {
+        return missing(view, evidence, node);
+    };
+    if let Cause::NodeNotReady { .. } = cause {
+        let message = not_ready_message(view, node).unwrap_or_default();
+        let why = "the node is not ready, and its pod can't stop";
+        return Finding::new(cause.situation(), why)
+            .detail(message)
+            .next("repair the node, or delete it");
+    }
+    let finding = Finding::new(cause.situation(), format!("its pod is {cause}"));
+    let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
+    let overdue = due_at.map_or(0, |at| view.now.since(at).as_secs());
+    let finding = match (cause.message(), overdue) {
+        (Some(message), _) => finding.detail(message),
+        (None, 0..OVERDUE_SECONDS_MIN) => finding,
+        (None, seconds) => {
+            let (name, overdue) = (&detail.pod.name, short_duration(seconds));
+            finding.detail(format!("pod {name} should have been gone {overdue} ago"))
+        }
+    };
+    match cause.is_stuck() {
+        true => finding.next(describe(detail)),
+        false if view.daemon_set().terminating => finding,
+        false => finding.next("a new one is created when it is gone"),
+    }
+}
+
+fn age(view: &ControllerView<'_>, detail: &PodDetail) -> String {
+    short_duration(view.now.since(detail.pod.creation_timestamp).as_secs())
 }
 
 fn not_yet_available(view: &ControllerView<'_>, pod: &InspectedPod, revision: &str) -> Finding {
@@ -189,7 +262,12 @@ fn not_yet_available(view: &ControllerView<'_>, pod: &InspectedPod, revision: &s
     }
 }
 
-fn outdated(view: &ControllerView<'_>, node: &NodeName, inspection: &Inspection) -> Finding {
+fn outdated(
+    view: &ControllerView<'_>,
+    node: &NodeName,
+    inspection: &Inspection,
+    detail: &PodDetail,
+) -> Finding {
     let is_planned = view.plan.writes.iter().any(|write| match write {
         Write::DeletePod(pod) => pod.node.as_ref() == Some(node),
         Write::CreatePod(new) => new.node == *node,
@@ -200,15 +278,18 @@ fn outdated(view: &ControllerView<'_>, node: &NodeName, inspection: &Inspection)
             "the rollout is paused: it stays until someone resumes it"
         }
         _ if inspection.is_kept && !is_planned => "its wave of the rollout is not open",
-        (UpdateStrategy::OnDelete, _) => {
-            "updateStrategy is OnDelete: it stays until someone deletes it"
-        }
+        (UpdateStrategy::OnDelete, _) => ON_DELETE,
         (UpdateStrategy::Malformed, _) => "updateStrategy is malformed: it is not replaced",
         (UpdateStrategy::RollingUpdate { .. }, _) if is_planned => "it is next",
         (UpdateStrategy::RollingUpdate { .. }, Step::None) => "its replacement has been created",
         (UpdateStrategy::RollingUpdate { .. }, _) => "it waits for its turn",
     };
-    Finding::new(Situation::Outdated, format!("ready, older revision: {next}"))
+    let finding = Finding::new(Situation::Outdated, format!("ready, older revision: {next}"));
+    if next == ON_DELETE {
+        let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
+        return finding.next(format!("kubectl -n {namespace} delete pod {pod}"));
+    }
+    finding
 }
 
 fn logs(detail: &PodDetail, container: &str, has_run: bool) -> String {
@@ -216,46 +297,10 @@ fn logs(detail: &PodDetail, container: &str, has_run: bool) -> String {
     if has_run {
         format!("kubectl -n {namespace} logs {pod} -c {container} --previous")
     } else {
-        format!("kubectl -n {namespace} describe pod {pod}")
+        describe(detail)
     }
 }
 
-/// The part of the scheduler's message that concerns the one node that the pod may run on: of `0/3
-/// nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. …`
-/// it is `Insufficient cpu`.
-fn scheduler_reason(message: &str) -> String {
-    let Some((_, clauses)) = message.split_once(": ") else { return message.to_owned() };
-    let clauses = clauses.split_once(". ").map_or(clauses, |(clauses, _)| clauses);
-    let reasons: Vec<&str> = clauses
-        .split(", ")
-        .map(|clause| clause.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' '))
-        .map(|clause| clause.trim_end_matches('.'))
-        .filter(|clause| !clause.contains("node affinity") && !clause.contains("[NodeAffinity]"))
-        .collect();
-    if reasons.is_empty() { message.to_owned() } else { reasons.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_schedulers_message_is_reduced_to_the_pods_own_node() {
-        for (message, expected) in [
-            (
-                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
-                 [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption \
-                 victims found.",
-                "Insufficient cpu",
-            ),
-            (
-                "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod \
-                 ports, 1 node(s) didn't match Pod's node affinity/selector.",
-                "node(s) didn't have free ports for the requested pod ports",
-            ),
-            ("no nodes available to schedule pods", "no nodes available to schedule pods"),
-        ] {
-            assert_eq!(scheduler_reason(message), expected);
-        }
-    }
+fn describe(detail: &PodDetail) -> String {
+    format!("kubectl -n {} describe pod {}", detail.pod.namespace, detail.pod.name)
 }

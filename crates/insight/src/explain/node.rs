@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::finding::Finding;
 use super::{findings, problems, rollout_summary};
 use crate::controller_view::ControllerView;
+use crate::rollout::Evidence;
 use crate::situation::Situation;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
@@ -36,6 +37,9 @@ pub struct NodeExplanation {
     pub situation: Situation,
     /// The reason for the state.
     pub why: String,
+    /// The message of the scheduler, the kubelet or the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
     /// What the controller does next on this node, or what the operator should do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -107,12 +111,13 @@ pub fn explain_node(
     node: &NodeName,
     now: Timestamp,
 ) -> Option<NodeExplanation> {
-    let daemon_set = snapshot.daemon_sets.get(key)?.daemon_set.clone();
+    let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
     let detail = snapshot.nodes.get(node)?;
-    let view = ControllerView::new(snapshot, daemon_set, now);
+    let view = ControllerView::new(snapshot, daemon_set.clone(), now);
+    let evidence = Evidence::new(snapshot, daemon_set, now);
     let inspection = view.inspect(node);
     let reasons = view.reasons_against(node);
-    let Finding { situation, why, next, .. } = Finding::of(&view, node);
+    let Finding { situation, why, detail: said, next } = Finding::of(&view, &evidence, node);
     Some(NodeExplanation {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
@@ -124,8 +129,9 @@ pub fn explain_node(
         reasons: reasons.iter().map(|reason| reason_detail(reason, &detail.node)).collect(),
         situation,
         why,
+        detail: said,
         next,
-        rollout: rollout_summary(&view, &findings(&view)),
+        rollout: rollout_summary(&view, &findings(&view, &evidence)),
         pods: inspection.pods.iter().map(|pod| pod_explanation(&view, pod)).collect(),
         problems: problems::problems(&view),
     })

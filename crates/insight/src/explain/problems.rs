@@ -4,18 +4,20 @@ use everynode_core::api::NAMESPACE_NODE_SELECTOR_ANNOTATION;
 use everynode_core::plan::Notice;
 
 use crate::controller_view::ControllerView;
+use crate::rollout::PendingDeletion;
 
 /// The problems that an operator should know of, each in one sentence.
 pub(super) fn problems(view: &ControllerView<'_>) -> Vec<String> {
     let daemon_set = view.daemon_set();
     let notices = view.plan.notices.iter().filter(|notice| is_problem(notice));
     let mut problems: Vec<String> = notices.map(Notice::to_string).collect();
-    if daemon_set.terminating {
-        problems.push("it is being deleted: the controller no longer acts on it".to_owned());
+    let deletion = view.snapshot.deletions.get(&daemon_set.key);
+    if let Some(deletion) = deletion.map(|it| PendingDeletion::of(it, view.now)) {
+        problems.push(format!("the controller no longer acts on it: it is {deletion}"));
     }
     problems.extend(ignored_namespace_node_selector(view));
     let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
-    if observed < generation && view.is_applied() {
+    if observed < generation && view.is_applied() && !daemon_set.terminating {
         problems.push(format!(
             "no controller has observed its last change yet (generation {generation}, observed \
              {observed}): if this persists, check that a DaemonSet controller runs"

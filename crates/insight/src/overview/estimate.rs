@@ -6,7 +6,7 @@ use std::time::Duration;
 use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Timestamp};
 
 use super::Progress;
-use crate::rollout::{self, HeldUpNodes, Phase};
+use crate::rollout::{self, HeldUpNodes, PROGRESS_DEADLINE, Phase};
 use crate::situation::Situation;
 use crate::snapshot::Snapshot;
 
@@ -66,6 +66,7 @@ pub(super) fn estimate(
 ) -> Estimate {
     match phase {
         Phase::Done => return Estimate::Done,
+        Phase::Deleting => return Estimate::Unknown,
         Phase::Paused | Phase::AwaitsPerson => return Estimate::Paused,
         Phase::AwaitsDeletion => return Estimate::AwaitsDeletion,
         Phase::Failing | Phase::Unobserved | Phase::Progressing => {}
@@ -85,12 +86,28 @@ pub(super) fn estimate(
     match pace(&available_at(snapshot, daemon_set, now), now) {
         Some(basis @ EstimateBasis::Pace { nodes, seconds }) => {
             let healthy = (left.outdated + left.under_way) as u64;
-            Estimate::In { seconds: (healthy * seconds).div_ceil(nodes as u64), basis }
+            let seconds = (healthy * seconds).div_ceil(nodes as u64);
+            let wait = longest_wait(snapshot, daemon_set, now).as_secs();
+            Estimate::In { seconds: seconds.max(wait), basis }
         }
         Some(EstimateBasis::StartUp { .. }) | None => {
-            from_start_up(snapshot, daemon_set, &left, budget)
+            from_start_up(snapshot, daemon_set, &left, budget, now)
         }
     }
+}
+
+/// The longest time for which a pod of the current revision has not been ready. The end is at least
+/// as far away: a pod that has waited longer than others does not start sooner than they did. Pods
+/// that are stuck do not count.
+fn longest_wait(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Duration {
+    let current = rollout::current_hashes(snapshot, daemon_set);
+    let pods = snapshot.pods_of(&daemon_set.key).filter(|detail| {
+        let hash = detail.pod.revision_hash();
+        let is_current = hash.is_some_and(|hash| current.contains(&hash));
+        is_current && !detail.state.is_settled() && !detail.pod.terminating
+    });
+    let waits = pods.map(|detail| now.since(detail.not_ready_since));
+    waits.filter(|wait| *wait <= PROGRESS_DEADLINE).max().unwrap_or_default()
 }
 
 /// The nodes that are not done yet.
@@ -153,13 +170,15 @@ fn from_start_up(
     daemon_set: &DaemonSet,
     left: &RemainingNodes,
     budget: usize,
+    now: Timestamp,
 ) -> Estimate {
     let observed = snapshot.pods_of(&daemon_set.key).filter_map(|detail| detail.start_up);
     let mut observed: Vec<u64> = observed.map(|start_up| start_up.as_secs()).collect();
     observed.sort_unstable();
     let Some(&median) = observed.get(observed.len() / 2) else { return Estimate::Unknown };
     let batches = left.outdated.div_ceil(budget.max(1)) + usize::from(left.under_way > 0);
-    let batch = median.max(1) + u64::from(daemon_set.min_ready_seconds);
+    let start_up = median.max(longest_wait(snapshot, daemon_set, now).as_secs()).max(1);
+    let batch = start_up + u64::from(daemon_set.min_ready_seconds);
     Estimate::In {
         seconds: batches as u64 * batch,
         basis: EstimateBasis::StartUp { seconds: median },

@@ -1,30 +1,56 @@
-//! Why a pod holds up the rollout.
+//! Why a node holds up the rollout: each cause with its text and its gravity.
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, RolloutReason, Timestamp, UpdateStrategy};
 use serde::{Serialize, Serializer};
 
-use super::Pause;
 use crate::situation::Situation;
-use crate::snapshot::{NodeHealth, PodDetail, PodState, Snapshot};
+use crate::snapshot::PodState;
 
-/// Why a pod holds up the rollout, in order of severity. Its JSON form is the displayed text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a node holds up the rollout. Its JSON form is the displayed text, which has no times and no
+/// [message](Self::message), so that nodes with the same cause form a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The kubelet or the scheduler reports an error.
     Failing(PodState),
-    /// The pod's node is not ready.
-    NodeNotReady,
+    /// The API server refuses the pod, or admission changes it so that it does not count.
+    CreationFails {
+        /// What the API server says.
+        message: String,
+        /// Whether it has refused it for some seconds.
+        stuck: bool,
+    },
     /// The pod is being created, or is not ready yet.
-    Starting(PodState),
+    Starting {
+        /// The pod's state.
+        state: PodState,
+        /// The last warning about the pod.
+        warning: Option<Warning>,
+        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
+    /// The pod is being deleted.
+    Terminating {
+        /// The finalizers without which the pod would be gone.
+        finalizers: Vec<String>,
+        /// The last warning about the pod.
+        warning: Option<Warning>,
+        /// Whether the pod should have been gone for
+        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
+    /// The pod's node is not ready.
+    NodeNotReady {
+        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
+    /// The node has no pod yet.
+    NotCreated,
     /// The pod is ready, but not yet for `minReadySeconds`.
     NotYetAvailable {
         /// `spec.minReadySeconds` of the DaemonSet.
         min_ready_seconds: u32,
     },
-    /// The pod is being deleted.
-    Terminating,
     /// The pod is of an older revision, and the update strategy will replace it.
     AwaitsReplacement,
     /// The pod is of an older revision, and the rollout is paused (G6).
@@ -35,52 +61,26 @@ pub enum Cause {
     AwaitsDeletion,
 }
 
-impl Cause {
-    /// The cause for which this pod of the DaemonSet holds up the rollout at `now`, if any.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        daemon_set: &DaemonSet,
-        detail: &PodDetail,
-        outdated: bool,
-        now: Timestamp,
-    ) -> Option<Self> {
-        let node = detail.pod.target_node_name().and_then(|name| snapshot.nodes.get(name));
-        let node_is_down =
-            node.is_some_and(|node| matches!(node.health, NodeHealth::NotReady { .. }));
-        let state = &detail.state;
-        match state {
-            PodState::Terminating if node_is_down => Some(Self::NodeNotReady),
-            PodState::Terminating => Some(Self::Terminating),
-            _ if node_is_down => Some(Self::NodeNotReady),
-            _ if state.is_failing() => Some(Self::Failing(state.clone())),
-            _ if outdated && Pause::of(daemon_set) == Pause::Yes => Some(Self::Paused),
-            _ if outdated && keeps_old_pods(daemon_set) => Some(Self::WaveNotOpen),
-            _ if outdated => Some(match daemon_set.strategy() {
-                UpdateStrategy::OnDelete => Self::AwaitsDeletion,
-                UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
-                    Self::AwaitsReplacement
-                }
-            }),
-            PodState::Ready if detail.is_available(daemon_set, now) => None,
-            PodState::Ready => {
-                Some(Self::NotYetAvailable { min_ready_seconds: daemon_set.min_ready_seconds })
-            }
-            PodState::Unscheduled { .. }
-            | PodState::Waiting(_)
-            | PodState::NotReady { .. }
-            | PodState::Failed { .. }
-            | PodState::Succeeded
-            | PodState::Unknown => Some(Self::Starting(state.clone())),
-        }
-    }
+/// The last warning that a component has recorded about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The reason, such as `FailedMount`.
+    pub reason: String,
+    /// The message.
+    pub message: String,
+}
 
-    /// Whether the pod does not recover without intervention.
-    pub const fn is_failing(&self) -> bool {
+impl Cause {
+    /// Whether the node does not recover without intervention, as far as one can tell.
+    pub const fn is_stuck(&self) -> bool {
         match self {
-            Self::Failing(_) | Self::NodeNotReady => true,
-            Self::Starting(_)
+            Self::Failing(_) => true,
+            Self::CreationFails { stuck, .. }
+            | Self::Starting { stuck, .. }
+            | Self::Terminating { stuck, .. }
+            | Self::NodeNotReady { stuck } => *stuck,
+            Self::NotCreated
             | Self::NotYetAvailable { .. }
-            | Self::Terminating
             | Self::AwaitsReplacement
             | Self::Paused
             | Self::WaveNotOpen
@@ -88,48 +88,87 @@ impl Cause {
         }
     }
 
-    /// The situation of a node whose pod is held up by this cause.
+    /// The situation of a node that is held up by this cause.
     pub const fn situation(&self) -> Situation {
         match self {
             Self::Failing(PodState::Unscheduled { .. }) => Situation::Unschedulable,
             Self::Failing(_) => Situation::Failing,
-            Self::NodeNotReady => Situation::NodeNotReady,
-            Self::Starting(_) => Situation::NotReady,
+            Self::CreationFails { stuck: true, .. } => Situation::NotCreated,
+            Self::Starting { stuck: true, .. } | Self::Terminating { stuck: true, .. } => {
+                Situation::Stuck
+            }
+            Self::NodeNotReady { .. } => Situation::NodeNotReady,
+            Self::CreationFails { stuck: false, .. } | Self::NotCreated => Situation::Missing,
+            Self::Starting { stuck: false, .. } => Situation::NotReady,
             Self::NotYetAvailable { .. } => Situation::NotYetAvailable,
-            Self::Terminating => Situation::Terminating,
+            Self::Terminating { stuck: false, .. } => Situation::Terminating,
             Self::AwaitsReplacement | Self::Paused | Self::WaveNotOpen | Self::AwaitsDeletion => {
                 Situation::Outdated
             }
         }
     }
-}
 
-/// Whether a guarded rollout replaces no old pod at present.
-fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
-    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
-        RolloutReason::InvalidPolicy
-        | RolloutReason::Baking
-        | RolloutReason::AwaitingApproval
-        | RolloutReason::RollingBack
-        | RolloutReason::Failed => true,
-        RolloutReason::Paused | RolloutReason::Updating | RolloutReason::Complete => false,
-    })
+    /// What a component has said about it in an event.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::CreationFails { message, .. } => Some(message),
+            Self::Starting { warning, .. } | Self::Terminating { warning, .. } => {
+                warning.as_ref().map(|warning| warning.message.as_str())
+            }
+            Self::Failing(_)
+            | Self::NodeNotReady { .. }
+            | Self::NotCreated
+            | Self::NotYetAvailable { .. }
+            | Self::AwaitsReplacement
+            | Self::Paused
+            | Self::WaveNotOpen
+            | Self::AwaitsDeletion => None,
+        }
+    }
+
+    /// Whether the node waits for its turn, so that other nodes hold up the rollout.
+    pub(super) const fn is_turn(&self) -> bool {
+        match self {
+            Self::AwaitsReplacement | Self::Paused | Self::WaveNotOpen | Self::AwaitsDeletion => {
+                true
+            }
+            Self::Failing(_)
+            | Self::CreationFails { .. }
+            | Self::Starting { .. }
+            | Self::Terminating { .. }
+            | Self::NodeNotReady { .. }
+            | Self::NotCreated
+            | Self::NotYetAvailable { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Failing(PodState::Unscheduled { message }) => {
-                // The rest is about preemption, which an operator can do nothing with.
-                let message = message.split(" preemption: ").next().unwrap_or_default();
-                write!(f, "can't be scheduled: {}", message.trim_end_matches('.'))
+                write!(f, "can't be scheduled: {}", scheduler_reason(message))
             }
-            Self::Failing(state) | Self::Starting(state) => state.fmt(f),
-            Self::NodeNotReady => f.write_str("its node is not ready"),
+            Self::Failing(state) => state.fmt(f),
+            Self::CreationFails { .. } => f.write_str("can't be created"),
+            Self::Starting { state, warning, stuck } => {
+                write!(f, "{state}{}", duration(*stuck))?;
+                write_warning(f, warning.as_ref())
+            }
+            Self::Terminating { finalizers, warning, stuck } => {
+                write!(f, "terminating{}", duration(*stuck))?;
+                if !finalizers.is_empty() {
+                    write!(f, ", finalizers: {}", finalizers.join(", "))?;
+                }
+                write_warning(f, warning.as_ref())
+            }
+            Self::NodeNotReady { stuck } => {
+                write!(f, "its node is not ready{}", duration(*stuck))
+            }
+            Self::NotCreated => f.write_str("not created"),
             Self::NotYetAvailable { min_ready_seconds } => {
                 write!(f, "ready for less than {min_ready_seconds} s (minReadySeconds)")
             }
-            Self::Terminating => f.write_str("terminating"),
             Self::AwaitsReplacement => f.write_str("older revision, waiting to be replaced"),
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
@@ -140,8 +179,69 @@ impl fmt::Display for Cause {
     }
 }
 
+/// How long something has lasted that has lasted too long.
+const fn duration(stuck: bool) -> &'static str {
+    if stuck { " for more than 10 min" } else { "" }
+}
+
+fn write_warning(f: &mut fmt::Formatter<'_>, warning: Option<&Warning>) -> fmt::Result {
+    warning.map_or(Ok(()), |warning| write!(f, " ({})", warning.reason))
+}
+
 impl Serialize for Cause {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// The part of the scheduler's message that concerns the one node that the pod may run on: of `0/3
+/// nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. …`
+/// it is `Insufficient cpu`.
+fn scheduler_reason(message: &str) -> String {
+    let Some((_, clauses)) = message.split_once(": ") else { return message.to_owned() };
+    // The rest is about preemption, which an operator can do nothing with.
+    let clauses = clauses.split_once(". ").map_or(clauses, |(clauses, _)| clauses);
+    let clauses = clauses.trim_end_matches('.');
+    let reasons: Vec<&str> = clauses
+        .split(", ")
+        .map(|clause| clause.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' '))
+        .filter(|clause| !clause.contains("node affinity") && !clause.contains("[NodeAffinity]"))
+        .collect();
+    if reasons.is_empty() { clauses.to_owned() } else { reasons.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedulers_message_is_reduced_to_the_pods_own_node() {
+        for (message, expected) in [
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
+                 [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption \
+                 victims found.",
+                "Insufficient cpu",
+            ),
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
+                 [NodeAffinity]. no new claims to deallocate, preemption: 0/3 nodes are \
+                 available: 3 Preemption is not helpful for scheduling.",
+                "Insufficient cpu",
+            ),
+            (
+                "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod \
+                 ports, 1 node(s) didn't match Pod's node affinity/selector.",
+                "node(s) didn't have free ports for the requested pod ports",
+            ),
+            (
+                "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no \
+                 new claims to deallocate, preemption: no victims.",
+                "1 node(s) didn't match Pod's node affinity/selector",
+            ),
+            ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+        ] {
+            assert_eq!(scheduler_reason(message), expected);
+        }
     }
 }

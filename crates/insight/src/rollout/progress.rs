@@ -19,16 +19,19 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     if !view.is_applied() {
         return "not applied yet".to_owned();
     }
+    if view.daemon_set().terminating {
+        return "nothing is rolled out while it is being deleted".to_owned();
+    }
     if !view.knows_revisions_of_pods() {
         return "rollout progress is unknown: pods or revisions were not read".to_owned();
     }
     let outdated = tally.current - tally.updated;
     if outdated == 0 {
         return match tally.desired - tally.available {
+            _ if tally.desired == 0 => "nothing to roll out: no node should run a pod".to_owned(),
             0 => "nothing to roll out: every desired node has an available pod of the current \
                   revision"
                 .to_owned(),
-            _ if tally.desired == 0 => "nothing to roll out: no node should run a pod".to_owned(),
             missing => format!(
                 "every pod is of the current revision; {missing} of {} nodes have no available pod",
                 tally.desired

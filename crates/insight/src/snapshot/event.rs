@@ -1,12 +1,14 @@
-//! Events about DaemonSets.
+//! Events about DaemonSets and pods.
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{Timestamp, Uid};
 use everynode_k8s::convert::timestamp;
 use serde::Deserialize;
 
 /// One event, which may stand for several occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDetail {
+    /// UID of the object that the event is about.
+    pub about: Uid,
     /// Whether the event's type is `Warning`.
     pub is_warning: bool,
     /// The reason, such as `SuccessfulCreate`.
@@ -15,6 +17,8 @@ pub struct EventDetail {
     pub message: String,
     /// The number of occurrences, at least 1.
     pub count: u32,
+    /// The time of the first occurrence; `None` if the event has no valid time.
+    pub since: Option<Timestamp>,
     /// The time of the last occurrence; `None` if the event has no valid time.
     pub at: Option<Timestamp>,
 }
@@ -23,11 +27,13 @@ pub struct EventDetail {
 #[serde(rename_all = "camelCase", default)]
 struct WireEvent {
     metadata: WireMetadata,
+    involved_object: WireReference,
     #[serde(rename = "type")]
     kind: Option<String>,
     reason: Option<String>,
     message: Option<String>,
     count: Option<u32>,
+    first_timestamp: Option<String>,
     last_timestamp: Option<String>,
     event_time: Option<String>,
     series: Option<WireSeries>,
@@ -37,6 +43,12 @@ struct WireEvent {
 #[serde(rename_all = "camelCase", default)]
 struct WireMetadata {
     creation_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireReference {
+    uid: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,18 +66,19 @@ impl EventDetail {
     pub(super) fn new(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: WireEvent = serde_json::from_slice(json)?;
         let series = wire.series.unwrap_or_default();
-        let times = [
-            series.last_observed_time,
-            wire.last_timestamp,
-            wire.event_time,
-            wire.metadata.creation_timestamp,
-        ];
+        let (event_time, created) = (wire.event_time, wire.metadata.creation_timestamp);
+        let first = [&wire.first_timestamp, &event_time, &created];
+        let last = [&series.last_observed_time, &wire.last_timestamp, &event_time, &created];
+        let time =
+            |times: &[&Option<String>]| times.iter().find_map(|time| timestamp(time.as_deref()?));
         Ok(Self {
+            about: Uid::new(&wire.involved_object.uid.unwrap_or_default()),
             is_warning: wire.kind.as_deref() == Some("Warning"),
             reason: wire.reason.unwrap_or_default(),
             message: wire.message.unwrap_or_default(),
             count: series.count.or(wire.count).unwrap_or(1).max(1),
-            at: times.iter().flatten().find_map(|time| timestamp(time)),
+            since: time(&first),
+            at: time(&last),
         })
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::condition::Condition;
+use super::deletion::Deletion;
 
 /// A pod of a DaemonSet, or one without a controller.
 #[derive(Clone, Debug)]
@@ -25,6 +26,11 @@ pub struct PodDetail {
     /// The time from the pod's creation until it was ready. `None` if the pod is not ready, or a
     /// container has restarted since.
     pub start_up: Option<Duration>,
+    /// Since when the pod is not ready: since its creation, or since it ceased to be. Of a pod that
+    /// is ready, it is its creation.
+    pub not_ready_since: Timestamp,
+    /// The deletion, if somebody has deleted it.
+    pub deletion: Option<Deletion>,
     /// The resources and host ports that the pod requests.
     pub usage: Usage,
 }
@@ -43,6 +49,9 @@ pub enum PodState {
     NotReady {
         /// The names of the containers that are not ready.
         containers: Vec<String>,
+        /// If all containers are ready: the message of the pod's condition `Ready`, which names the
+        /// readiness gates that are not met.
+        message: String,
     },
     /// The pod is ready.
     Ready,
@@ -153,6 +162,13 @@ struct WireStatus {
     container_statuses: Option<Vec<WireContainer>>,
 }
 
+impl WireStatus {
+    /// The condition `Ready`.
+    fn ready(&self) -> Option<&Condition> {
+        self.conditions.iter().flatten().find(|condition| condition.kind == "Ready")
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireContainer {
@@ -197,7 +213,12 @@ impl PodDetail {
             Readiness::ReadySince(at) if restarts == 0 => Some(at.since(pod.creation_timestamp)),
             Readiness::ReadySince(_) | Readiness::Ready | Readiness::NotReady => None,
         };
+        let lost_at = status.ready().filter(|ready| ready.status != "True");
+        let lost_at = lost_at.and_then(Condition::since);
+        let created = pod.creation_timestamp;
         Self {
+            not_ready_since: lost_at.map_or(created, |at| at.max(created)),
+            deletion: if pod.terminating { Deletion::of(json) } else { None },
             state: state(&pod, status),
             restarts,
             start_up,
@@ -238,6 +259,7 @@ fn state(pod: &Pod, status: WireStatus) -> PodState {
 }
 
 fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
+    let ready = status.ready().and_then(|ready| ready.message.clone());
     let initial = status.init_container_statuses.unwrap_or_default();
     let main = status.container_statuses.unwrap_or_default();
     let not_ready: Vec<String> =
@@ -250,7 +272,10 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
     match waiting.into_iter().next() {
         Some(container) => PodState::Waiting(container),
         None if pod.readiness.is_ready() => PodState::Ready,
-        None if has_containers => PodState::NotReady { containers: not_ready },
+        None if has_containers => {
+            let message = ready.filter(|_| not_ready.is_empty()).unwrap_or_default();
+            PodState::NotReady { containers: not_ready, message }
+        }
         None => PodState::Waiting(WaitingContainer {
             name: String::new(),
             reason: "ContainerCreating".to_owned(),
@@ -302,7 +327,11 @@ impl fmt::Display for PodState {
             }
             Self::Unscheduled { .. } => f.write_str("can't be scheduled"),
             Self::Waiting(container) => container.fmt(f),
-            Self::NotReady { containers } => {
+            Self::NotReady { containers, message } if containers.is_empty() => {
+                f.write_str("containers ready, pod not ready")?;
+                if message.is_empty() { Ok(()) } else { write!(f, " ({message})") }
+            }
+            Self::NotReady { containers, .. } => {
                 write!(f, "running, not ready ({})", containers.join(", "))
             }
             Self::Ready => f.write_str("ready"),
@@ -402,6 +431,16 @@ mod tests {
                     "containerStatuses": [container("c", false, running.clone(), none.clone()),
                         container("d", true, running, none)] }),
                 "running, not ready (c)",
+            ),
+            (
+                Some("n"),
+                json!({ "phase": "Running",
+                    "conditions": [{ "type": "Ready", "status": "False",
+                        "message": "the status of pod readiness gate \"lb\" is not \"True\"" }],
+                    "containerStatuses": [container("c", true, json!({ "running": {} }),
+                        json!({}))] }),
+                "containers ready, pod not ready (the status of pod readiness gate \"lb\" is not \
+                 \"True\")",
             ),
             (Some("n"), json!({ "phase": "Failed", "reason": "Evicted" }), "failed: Evicted"),
             (Some("n"), json!({ "phase": "Mystery" }), "unknown: its kubelet does not report"),

@@ -77,10 +77,14 @@ fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
         line(Tone::Faint, &cut(detail, width));
     }
     if let Some(next) = &group.next {
-        let word = if next.starts_with("kubectl ") { "try" } else { "next" };
-        line(Tone::Faint, &format!("{word}: {next}"));
+        line(Tone::Faint, &format!("{}: {next}", next_word(next)));
     }
     text
+}
+
+/// The word before a command to try, or before what happens next.
+fn next_word(next: &str) -> &'static str {
+    if next.starts_with("kubectl ") { "try" } else { "next" }
 }
 
 const COUNT_WIDTH: usize = 5;
@@ -101,6 +105,8 @@ const fn tone(situation: Situation) -> Tone {
     match situation {
         Situation::Failing
         | Situation::Unschedulable
+        | Situation::NotCreated
+        | Situation::Stuck
         | Situation::NodeNotReady
         | Situation::Missing => Tone::Bad,
         Situation::ToBeDeleted
@@ -144,8 +150,12 @@ pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String 
         let state = layout.paint(tone(explanation.situation), explanation.situation.words());
         let _ = writeln!(text, "\n{state}: {}", layout.paint(Tone::Plain, &explanation.why));
     }
+    let is_told = |detail: &&String| explanation.pods.iter().all(|pod| pod.message != **detail);
+    if let Some(detail) = explanation.detail.as_ref().filter(is_told) {
+        let _ = writeln!(text, "  {}", layout.paint(Tone::Plain, detail));
+    }
     if let Some(next) = &explanation.next {
-        let _ = writeln!(text, "next: {}", layout.paint(Tone::Plain, next));
+        let _ = writeln!(text, "{}: {}", next_word(next), layout.paint(Tone::Plain, next));
     }
     let _ = writeln!(text, "rollout: {}", layout.paint(Tone::Plain, &explanation.rollout));
     text
@@ -328,6 +338,7 @@ mod tests {
             }],
             situation: Situation::ToBeDeleted,
             why: "no term of the required node affinity matches: (disk Exists)".to_owned(),
+            detail: None,
             next: Some("its pod is deleted".to_owned()),
             rollout: "nothing to roll out".to_owned(),
             pods: vec![PodExplanation {

@@ -99,7 +99,7 @@ const PLAIN: TextLayout = TextLayout { color: false, width: None };
 /// The progress of a rollout, and what holds it up.
 pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     let tone = match rollout.phase {
-        Phase::Failing | Phase::Unobserved => Tone::Bad,
+        Phase::Failing | Phase::Deleting | Phase::Unobserved => Tone::Bad,
         Phase::Progressing | Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => {
             Tone::Waiting
         }
@@ -116,7 +116,7 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     }
     let groups = rollout.groups();
     for group in groups.iter().take(REASONS_MAX) {
-        let tone = if group.cause.is_failing() { Tone::Bad } else { Tone::Plain };
+        let tone = if group.stuck { Tone::Bad } else { Tone::Plain };
         text += &format!("  {}\n", layout.paint(tone, &group.to_string()));
     }
     if groups.len() > REASONS_MAX {

@@ -103,7 +103,7 @@ fn named(from: usize, count: usize) -> Vec<String> {
 
 fn held_up(situation: Situation, why: &str, next: Option<&str>, nodes: Vec<String>) -> HeldUpNodes {
     let (why, next, count) = (why.to_owned(), next.map(str::to_owned), nodes.len());
-    HeldUpNodes { situation, why, next, nodes, count }
+    HeldUpNodes { situation, why, detail: None, next, nodes, count }
 }
 
 fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionCount {
@@ -254,7 +254,7 @@ fn on_delete() -> Overview {
 fn guarded() -> Overview {
     Overview {
         progress: Progress { desired: 20, updated: 2, ready: 20, available: 20, done: 2 },
-        waits_for: "the end of the bake time of wave canary".to_owned(),
+        waits_for: "waiting for the end of the bake time of wave canary".to_owned(),
         wave: Some(GuardedWave {
             name: Some("canary".to_owned()),
             number: 1,

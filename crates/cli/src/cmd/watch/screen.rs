@@ -60,7 +60,7 @@ fn body(
     let revisions = overview.map(|it| lists::revisions(&it.revisions, palette)).unwrap_or_default();
     let held_up =
         overview.map(|it| lists::held_up(&it.held_up, width, palette)).unwrap_or_default();
-    let events = lists::events(&view.events, palette);
+    let events = lists::events(&view.events, width, palette);
     let legend = overview.map(|it| legend(it, width, palette)).unwrap_or_default();
     let map = overview.map_or(0, |it| map::lines_wanted(&it.zones, width));
     let [for_revisions, for_map, for_held_up, for_events] = allocate_lines(

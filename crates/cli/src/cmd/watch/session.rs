@@ -6,6 +6,7 @@ use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::situation::Situation;
 use everynode_insight::snapshot::{EventDetail, ObjectKind};
 
 use super::keys::Key;
@@ -180,11 +181,19 @@ impl Session {
         }
     }
 
-    fn evaluate(&self, now: Timestamp) -> Content {
+    fn evaluate(&mut self, now: Timestamp) -> Content {
+        // Also while more is being read.
         if !self.watcher.is_complete() {
-            return Content::Loading;
+            return self.content.clone();
         }
-        match Overview::of(&self.watcher.snapshot, &self.key, now) {
+        let overview = Overview::of(&self.watcher.snapshot, &self.key, now);
+        let events_may_tell_more = |overview: &Overview| {
+            overview.held_up.iter().any(|nodes| nodes.situation != Situation::Outdated)
+        };
+        if overview.as_ref().is_some_and(events_may_tell_more) {
+            self.watcher.follow_warnings(&self.key);
+        }
+        match overview {
             Some(overview) => Content::Loaded(Box::new(overview)),
             None => Content::Deleted,
         }
@@ -213,6 +222,7 @@ impl Session {
             Ok(watcher) => {
                 self.uid = uid(&watcher, &self.key);
                 self.watcher = watcher;
+                self.content = Content::Loading;
                 self.forbidden.clear();
             }
             Err(error) => self.connection_error = Some(error.to_string()),

@@ -85,21 +85,24 @@ fn wave(wave: &GuardedWave, palette: Palette) -> Line<'static> {
 fn state(overview: &Overview, palette: Palette) -> Line<'static> {
     let waits = match overview.waits_for.as_str() {
         "" => String::new(),
-        waits_for => format!("waiting for {waits_for}"),
+        waits_for if waits_for.starts_with("waiting for ") => waits_for.to_owned(),
+        waits_for => format!("held up: {waits_for}"),
     };
     let (tone, text) = match overview.phase {
         Phase::Failing => (Tone::Bad, format!("stuck: {}", overview.waits_for)),
-        Phase::Unobserved => (Tone::Bad, overview.waits_for.clone()),
+        Phase::Deleting | Phase::Unobserved => (Tone::Bad, overview.waits_for.clone()),
         Phase::Progressing => (Tone::Waiting, waits),
         Phase::Paused => (Tone::Waiting, format!("paused: {}", overview.waits_for)),
         Phase::AwaitsPerson => (Tone::Waiting, overview.waits_for.clone()),
         Phase::AwaitsDeletion => (Tone::Waiting, overview.waits_for.clone()),
-        Phase::Done => (Tone::Good, "rolled out".to_owned()),
+        Phase::Done if overview.waits_for.is_empty() => (Tone::Good, "rolled out".to_owned()),
+        Phase::Done => (Tone::Waiting, overview.waits_for.clone()),
     };
     let mut spans = Vec::new();
     let estimate = match overview.phase {
         Phase::Failing => estimate(overview.estimate).replacen("ends", "the rest ends", 1),
-        Phase::Unobserved
+        Phase::Deleting
+        | Phase::Unobserved
         | Phase::Progressing
         | Phase::Paused
         | Phase::AwaitsPerson

@@ -6,12 +6,14 @@ use everynode_insight::rollout::HeldUpNodes;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
-use super::text::{flowed, width_of};
+use super::text::{fitted, flowed, width_of};
 use crate::cmd::watch::view::{Connection, EventLine, View};
-use crate::output::{self, Tone};
+use crate::output::{self, Tone, escape};
 
 /// The maximum number of lines with names of one group.
 const NAME_LINES_MAX: usize = 12;
+/// The maximum number of lines with the message of one group.
+const DETAIL_LINES_MAX: usize = 3;
 const INDENT: usize = 4;
 
 /// One line for each revision.
@@ -65,6 +67,10 @@ fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<
     if is_cut {
         lines.push(indented(Tone::Faint, "and more: everynode explain -o wide lists all"));
     }
+    let detail = group.detail.as_deref().unwrap_or_default().split_whitespace();
+    let detail = self::flowed(detail, width, 1, |word| width_of(word));
+    let shown = detail.iter().take(DETAIL_LINES_MAX);
+    lines.extend(shown.map(|words| indented(Tone::Faint, &words.join(" "))));
     if let Some(next) = &group.next {
         lines.push(indented(Tone::Faint, &format!("→ {next}")));
     }
@@ -72,15 +78,17 @@ fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<
 }
 
 /// One line for each event.
-pub(crate) fn events(events: &[EventLine], palette: Palette) -> Vec<Line<'static>> {
+pub(crate) fn events(events: &[EventLine], width: usize, palette: Palette) -> Vec<Line<'static>> {
     let line = |event: &EventLine| {
         let age = output::age(i64::try_from(event.age_seconds).unwrap_or(i64::MAX));
         let tone = if event.is_warning { Tone::Bad } else { Tone::Plain };
         let times = if event.count > 1 { format!(" (x{})", event.count) } else { String::new() };
+        let (age, reason) = (format!("{age:>6} "), format!("{}{times} ", event.reason));
+        let room = width.saturating_sub(width_of(&age) + width_of(&reason));
         Line::from(vec![
-            palette.span(Tone::Faint, format!("{age:>6} ")),
-            palette.span(tone, format!("{}{times} ", event.reason)),
-            palette.span(Tone::Plain, &event.message),
+            palette.span(Tone::Faint, age),
+            palette.span(tone, reason),
+            palette.span(Tone::Plain, fitted(&escape::line(&event.message), room)),
         ])
     };
     events.iter().map(line).collect()

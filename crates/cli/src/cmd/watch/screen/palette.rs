@@ -4,7 +4,7 @@ use everynode_insight::situation::Situation;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
-use crate::output::Tone;
+use crate::output::{Tone, escape};
 
 /// The colours of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +13,10 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// The text as one span. Control characters become spaces, since texts of the cluster may
+    /// The text as one span. Control characters become visible, since texts of the cluster may
     /// contain them.
     pub(crate) fn span(self, tone: Tone, text: impl AsRef<str>) -> Span<'static> {
-        let line: String =
-            text.as_ref().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Span::styled(line, self.style(tone))
+        Span::styled(escape::line(text.as_ref()).into_owned(), self.style(tone))
     }
 
     fn style(self, tone: Tone) -> Style {
@@ -35,9 +33,11 @@ impl Palette {
 }
 
 /// The states in order of urgency, without `ShouldRun`: a live view always reads the pods.
-pub(crate) const SITUATIONS: [Situation; 12] = [
+pub(crate) const SITUATIONS: [Situation; 14] = [
     Situation::Failing,
     Situation::Unschedulable,
+    Situation::NotCreated,
+    Situation::Stuck,
     Situation::NodeNotReady,
     Situation::Missing,
     Situation::ToBeDeleted,
@@ -56,6 +56,8 @@ pub(crate) const fn sign(situation: Situation) -> &'static str {
     match situation {
         Situation::Failing => "F",
         Situation::Unschedulable => "U",
+        Situation::NotCreated => "C",
+        Situation::Stuck => "S",
         Situation::NodeNotReady => "N",
         Situation::Missing => "m",
         Situation::ToBeDeleted => "d",
@@ -73,7 +75,11 @@ pub(crate) const fn sign(situation: Situation) -> &'static str {
 /// The colour of a state.
 pub(crate) const fn tone(situation: Situation) -> Tone {
     match situation {
-        Situation::Failing | Situation::Unschedulable | Situation::NodeNotReady => Tone::Bad,
+        Situation::Failing
+        | Situation::Unschedulable
+        | Situation::NotCreated
+        | Situation::Stuck
+        | Situation::NodeNotReady => Tone::Bad,
         Situation::Missing
         | Situation::ToBeDeleted
         | Situation::NotReady

@@ -100,6 +100,23 @@ fn the_list_scrolls_to_its_end_and_help_covers_it() {
     expect_file!["tests/scrolled_and_help.txt"].assert_eq(&(end + &help));
 }
 
+/// What the cluster says stays on its line, and is marked where it is cut.
+#[test]
+fn texts_of_the_cluster_are_visible_and_cut_visibly() {
+    let mut view = example::view(Example::CrashLoop);
+    let hostile = "a\u{1b}]0;title\u{7}\nb\u{202e}c ".repeat(9);
+    view.title = format!("daemonset {hostile}");
+    view.events[0].message = hostile.clone();
+    if let Content::Loaded(overview) = &mut view.content {
+        overview.held_up[0].why = hostile.clone();
+        overview.held_up[0].detail = Some(hostile);
+    }
+    let text = screen(&view, Position::default(), (80, 40));
+    assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+    let event = text.lines().find(|line| line.contains("SuccessfulCreate")).unwrap();
+    assert!(event.contains("a^[]0;title^G b<U+202E>c") && event.ends_with('…'), "{event}");
+}
+
 /// Every state has its own sign, so that nothing depends on colours.
 #[test]
 fn states_differ_by_their_signs() {
