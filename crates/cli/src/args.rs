@@ -4,6 +4,7 @@ mod daemon_set_name;
 #[cfg(test)]
 mod help;
 mod insight;
+mod kubectl_habits;
 mod revision;
 mod rollout;
 mod run;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use daemon_set_name::DaemonSetName;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
+pub(crate) use kubectl_habits::rewritten;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutGetArguments, RolloutTarget};
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};

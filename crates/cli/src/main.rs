@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     let invocation = Invocation::of(words.first().map_or("".as_ref(), OsString::as_os_str));
     let result = match shell_completion::complete(invocation, &words) {
         Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => match parse(invocation, words) {
+        Ok(false) => match parse(invocation, args::rewritten(words)) {
             Ok(arguments) => run(arguments.command, invocation),
             Err(error) => usage(&error),
         },

@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub(crate) struct DaemonSetName(String);
 
 /// The names of the kind that kubectl accepts.
-const KINDS: &[&str] = &[
+pub(super) const KINDS: &[&str] = &[
     "ds",
     "daemonset",
     "daemonsets",
