@@ -1,7 +1,7 @@
 //! Tests that pass on every cluster: a sandbox, or the cluster of `EVERYNODE_E2E_KUBECONFIG`.
 //! Outside their own namespace they change only labels and taints of nodes, which they restore.
 
-mod causes;
+pub(crate) mod causes;
 mod commands;
 mod conformance;
 mod custom_resources;

@@ -4,6 +4,7 @@
 mod agents;
 mod argo_cd;
 mod bad_input;
+mod causes;
 mod completion;
 pub(crate) mod conversation;
 mod deploy;

@@ -1,8 +1,7 @@
 //! Rollouts that do not end: `top`, `status` and `explain` name the same cause.
 
-use anyhow::{Context, Result, ensure};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
+use serde_json::json;
 use tokio::process::Command;
 
 use crate::world::command::Output;
@@ -32,40 +31,6 @@ async fn a_missing_service_account_is_named() -> Result<()> {
     Ok(())
 }
 
-/// C54: readiness gates and the last warnings of pods are named
-#[tokio::test(flavor = "multi_thread")]
-async fn gates_and_warnings_are_named() -> Result<()> {
-    let world = World::cluster(3).await?;
-    let gates = json!([{"conditionType": "example.com/lb"}]);
-    let template = json!({"spec": {"template": {"spec": {"readinessGates": gates}}}});
-    world.create_daemon_set(&with(daemon_set("agent"), template)).await?;
-    shows(&world, "pod readiness gate \"example.com/lb\"", true).await?;
-
-    let pods = world.pods_of("agent").await?;
-    let pod = pods.first().context("it has pods")?;
-    let metadata = &pod.metadata;
-    let name = metadata.name.as_deref().context("it has a name")?;
-    let now = Timestamp::now().strftime("%FT%TZ").to_string();
-    let message = "MountVolume.SetUp failed for volume \"cfg\" : configmap \"agent-cfg\" not found";
-    let warning = json!({"apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": format!("{name}.1"), "namespace": world.namespace},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": name,
-            "namespace": world.namespace, "uid": metadata.uid},
-        "type": "Warning", "reason": "FailedMount", "message": message, "count": 1,
-        "firstTimestamp": now, "lastTimestamp": now, "source": {"component": "kubelet"}});
-    create(&world, &warning).await?;
-    shows(&world, message, false).await?;
-    shows(&world, "(FailedMount)", false).await?;
-
-    // The gate opens when somebody says so.
-    let open = "{\"status\":{\"conditions\":[{\"type\":\"example.com/lb\",\"status\":\"True\"}]}}";
-    let last = pods.last().and_then(|pod| pod.metadata.name.as_deref()).context("it has pods")?;
-    let last = format!("pod/{last}");
-    world.kubectl(&["patch", &last, "--subresource=status", "-p", open]).await?;
-    world.kubectl(&["wait", &last, "--for=condition=Ready", "--timeout=30s"]).await?;
-    Ok(())
-}
-
 /// C32: finalizers that hold a DaemonSet are named, and its rollout is stuck
 #[tokio::test(flavor = "multi_thread")]
 async fn finalizers_are_named() -> Result<()> {
@@ -84,14 +49,8 @@ async fn finalizers_are_named() -> Result<()> {
     Ok(())
 }
 
-async fn create(world: &World, object: &Value) -> Result<()> {
-    let arguments = ["create", "-f", "-"];
-    world.kubectl_with_input(&arguments, &object.to_string()).await?.ok()?;
-    Ok(())
-}
-
 /// Waits until each of the commands shows the text. `top` shows only the cause of the most nodes.
-async fn shows(world: &World, text: &str, in_top: bool) -> Result<()> {
+pub(crate) async fn shows(world: &World, text: &str, in_top: bool) -> Result<()> {
     let commands: [&[&str]; 3] =
         [&["explain", "ds/agent"], &["status", "ds/agent", "--no-wait"], &["top"]];
     for command in commands.into_iter().take(if in_top { 3 } else { 2 }) {
