@@ -189,6 +189,24 @@ fn a_change_that_replaces_no_pod_is_reported_as_a_risk() {
     );
 }
 
+/// G7: an invalid policy is named before a template is applied, also while the rollout is paused.
+#[test]
+fn an_invalid_policy_is_reported_as_a_risk() {
+    let mut fixture = Fixture::with_nodes(2);
+    let live = daemon_set("v1");
+    fixture.run(&live, 1..=2);
+    let annotated = with(daemon_set("v2"), |ds| {
+        ds["metadata"]["annotations"] = json!({ "everynode.dev/paused": "true",
+            "everynode.dev/rollout-policy": "maxUnavailable: -1" });
+    });
+    check(
+        &fixture.snapshot,
+        Some(&live),
+        &annotated,
+        &expect_file!["forecast/an_invalid_policy_is_reported_as_a_risk.txt"],
+    );
+}
+
 /// C42: pods that have the restored template already are kept.
 #[test]
 fn an_undo_keeps_the_pods_that_have_the_template_already() {

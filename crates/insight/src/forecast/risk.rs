@@ -1,7 +1,8 @@
 //! What can go wrong when a DaemonSet is applied, besides what the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, TaintEffect, Timestamp, Toleration, UpdateStrategy, default_tolerations,
+    DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy,
+    default_tolerations,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -41,7 +42,9 @@ pub enum RiskKind {
     NodeNotReady,
     /// Pods fail before the change already.
     AlreadyFailing,
-    /// The guarded rollout fails, or stops without a valid policy.
+    /// The rollout policy is invalid: no pod is replaced.
+    InvalidPolicy,
+    /// The guarded rollout fails, or stops without a policy.
     RolloutFails,
     /// The rollout is paused: no pod is replaced.
     Paused,
@@ -84,7 +87,7 @@ pub(super) fn risks(
     risks.extend(all_at_once(waves, nodes));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
-    risks.extend(rollout_fails(simulation));
+    risks.extend(rollout_stops(daemon_set, simulation));
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -175,7 +178,11 @@ fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> 
     })
 }
 
-fn rollout_fails(simulation: &Simulation) -> Option<Risk> {
+fn rollout_stops(daemon_set: &DaemonSet, simulation: &Simulation) -> Option<Risk> {
+    if let PolicySource::Invalid(why) = &daemon_set.policy {
+        let message = format!("no pod is replaced until the rollout policy is valid: {why}");
+        return Some(everywhere(RiskKind::InvalidPolicy, message));
+    }
     let state = simulation.guard_state().filter(|state| state.reason.is_stalled())?;
     Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
 }

@@ -177,6 +177,7 @@ impl Formatter {
                 | RiskKind::AllAtOnce
                 | RiskKind::NodeNotReady
                 | RiskKind::AlreadyFailing
+                | RiskKind::InvalidPolicy
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Approvals
