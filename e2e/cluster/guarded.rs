@@ -40,6 +40,7 @@ async fn a_canary_bakes_is_approved_and_all_nodes_follow() -> Result<()> {
     let before = uids(&world, "agent").await?;
     let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
     ensure!(get.contains("wave canary must be approved") && get.contains("at canary"), "{get}");
+    ensure!(get.contains("policy: annotation everynode.dev/rollout-policy"), "{get}");
     let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
     ensure!(status.code == 5, "{status:?}");
     let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;

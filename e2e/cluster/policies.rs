@@ -71,6 +71,8 @@ async fn one_policy_counts_and_what_has_none_is_held() -> Result<()> {
     world.kubectl(&["delete", "clusterrolloutpolicy", &cluster_policy]).await?;
     world.kubectl(&["delete", "rolloutpolicy", "own"]).await?;
     eventually("its absence is stated", async || invalid(&world, "was removed").await).await?;
+    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
+    ensure!(get.contains("InvalidPolicy") && get.contains("policy: none\n"), "{get}");
     ensure!(uids(&world, "agent").await? == before, "a pod was replaced or deleted");
     world.everynode(&["rollout", "promote", "ds/agent", "--full"]).await?.ok()?;
     world.settled("agent").await?;
@@ -114,8 +116,10 @@ async fn an_invalid_policy_holds_what_it_selects() -> Result<()> {
         world.images("agent").await?
             == [(IMAGE.to_owned(), all - 1), (NEXT_IMAGE.to_owned(), 1)].into()
     );
-    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
-    ensure!(get.contains("at canary"), "{get}");
+    let get = world.everynode(&["rollout", "get", "ds/agent", "-o", "json"]).await?.ok()?;
+    let get: Value = serde_json::from_str(&get)?;
+    ensure!(get["wave"] == "canary", "{get}");
+    ensure!(get["policy"] == format!("RolloutPolicy {}/agents", world.namespace), "{get}");
     world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
     world.settled("agent").await?;
     line(&world, "rolloutpolicy", "agents", "agent Complete").await?;

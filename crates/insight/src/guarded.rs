@@ -21,6 +21,8 @@ pub struct GuardedRollout {
     pub reason: String,
     /// The message of the condition.
     pub message: String,
+    /// The policy that counts, such as `RolloutPolicy infra/agents`; `None` if none counts.
+    pub policy: Option<String>,
     /// The hash of the current revision; `None` if it is not stored yet.
     pub revision: Option<String>,
     /// The hash of the revision that was rolled out to the end before.
@@ -78,11 +80,18 @@ impl StepState {
 }
 
 impl GuardedRollout {
-    /// The rollout of a DaemonSet; `None` if no policy guards it. `revisions` is its history.
-    pub fn of(daemon_set: &DaemonSet, revisions: &[RevisionEntry]) -> Option<Self> {
+    /// The rollout of a DaemonSet; `None` if no policy guards it and no controller has stated
+    /// anything. `name_of_policy` is the name of the policy that counts, and `revisions` is the
+    /// DaemonSet's history.
+    pub fn of(
+        daemon_set: &DaemonSet,
+        name_of_policy: Option<String>,
+        revisions: &[RevisionEntry],
+    ) -> Option<Self> {
+        let stated = daemon_set.status.rollout.as_ref();
         let policy = match &daemon_set.policy {
-            PolicySource::None => return None,
-            PolicySource::Invalid(_) => None,
+            PolicySource::None if stated.is_none() => return None,
+            PolicySource::None | PolicySource::Invalid(_) => None,
             PolicySource::Valid(policy) => Some(policy),
         };
         let current = revisions.iter().rev().find(|entry| entry.current);
@@ -93,7 +102,6 @@ impl GuardedRollout {
         };
         let base =
             revisions.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
-        let stated = daemon_set.status.rollout.as_ref();
         let position = record.map(|record| &record.position);
         let steps = policy.map(|policy| steps(policy, position)).unwrap_or_default();
         Some(Self {
@@ -101,6 +109,7 @@ impl GuardedRollout {
             name: daemon_set.key.name.to_string(),
             reason: stated.map(|stated| stated.reason.as_str().to_owned()).unwrap_or_default(),
             message: stated.map(|stated| stated.message.to_string()).unwrap_or_default(),
+            policy: name_of_policy,
             revision: current.and_then(|entry| entry.hash.clone()),
             base: base.and_then(|entry| entry.hash.clone()),
             phase: record.map(|record| record.phase.as_str()),

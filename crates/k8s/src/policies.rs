@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::api::{Labels, Namespace, PolicySource};
+use everynode_core::api::{Labels, Namespace, POLICY_ANNOTATION, PolicySource};
 
 use crate::convert::{PolicyObject, PolicyReference, PolicyTarget, RawDaemonSet};
 
@@ -137,6 +137,16 @@ impl Policies {
         }
     }
 
+    /// The name of the policy that counts for a DaemonSet, valid or not; `None` if none counts.
+    pub fn counting(&self, daemon_set: &RawDaemonSet) -> Option<String> {
+        match self.governing(daemon_set) {
+            Governing::Annotation if daemon_set.policy == PolicySource::None => None,
+            Governing::Annotation => Some(format!("annotation {POLICY_ANNOTATION}")),
+            Governing::Object(object) => Some(object.reference.to_string()),
+            Governing::Conflict(_) | Governing::Unknown(_) => None,
+        }
+    }
+
     fn selecting(
         &self,
         namespace: Option<&Namespace>,
@@ -232,10 +242,15 @@ mod tests {
         let annotated = raw(Some("maxUnavailable: 3"));
         let all = policies(&[of_namespace, of_cluster.clone()]);
         assert_eq!(counts(&all, &annotated), Ok(Some("1".to_owned())));
+        assert_eq!(all.counting(&annotated).as_deref(), Some("RolloutPolicy ns/p"));
         let cluster = policies(&[of_cluster]);
         assert_eq!(counts(&cluster, &annotated), Ok(Some("2".to_owned())));
-        assert_eq!(counts(&policies(&[]), &annotated), Ok(Some("3".to_owned())));
-        assert_eq!(counts(&policies(&[]), &raw(None)), Ok(None));
+        assert_eq!(cluster.counting(&annotated).as_deref(), Some("ClusterRolloutPolicy p"));
+        let none = policies(&[]);
+        assert_eq!(counts(&none, &annotated), Ok(Some("3".to_owned())));
+        let name = none.counting(&annotated);
+        assert_eq!(name.as_deref(), Some("annotation everynode.dev/rollout-policy"));
+        assert_eq!((counts(&none, &raw(None)), none.counting(&raw(None))), (Ok(None), None));
         let others = policies(&[
             (Some("other"), "p", hold(1, json!({ "selector": {} }))),
             (Some("ns"), "p", hold(1, json!({ "name": "e" }))),
@@ -259,9 +274,11 @@ mod tests {
             why,
             "RolloutPolicy ns/a and RolloutPolicy ns/b select it, so none of them counts"
         );
+        assert_eq!(two.counting(&annotated), None);
         let invalid = policies(&[(Some("ns"), "a", hold(0, json!({ "name": "d" })))]);
         let why = counts(&invalid, &annotated).expect_err("it is invalid");
         assert!(why.starts_with("RolloutPolicy ns/a: spec.maxUnavailable: Invalid value: 0"));
+        assert_eq!(invalid.counting(&annotated).as_deref(), Some("RolloutPolicy ns/a"));
     }
 
     /// G4: namespaces are selected by their labels; while those are not known, nothing is replaced.

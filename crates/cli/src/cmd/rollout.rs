@@ -43,11 +43,15 @@ pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitC
     }
 }
 
-/// The DaemonSet with the policy that governs it, and its history.
-async fn read(
-    cluster: &Cluster,
-    name: &DaemonSetName,
-) -> anyhow::Result<(DaemonSet, Vec<RevisionEntry>)> {
+/// A DaemonSet, the policy that governs it, and its history.
+struct Guarded {
+    daemon_set: DaemonSet,
+    /// The name of the policy that counts.
+    policy: Option<String>,
+    revisions: Vec<RevisionEntry>,
+}
+
+async fn read(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Guarded> {
     let mut snapshot = Snapshot::default();
     snapshot_source::add_policies(&mut snapshot, cluster, cluster.namespace()).await?;
     for problem in &snapshot.problems {
@@ -56,7 +60,8 @@ async fn read(
     let revisions = revisions(cluster, name).await?;
     let json = cluster.daemon_set_json(name).await?;
     let object = convert::daemon_set(json.get().as_bytes(), None)?;
-    Ok((snapshot.governed(object).daemon_set, revisions))
+    let policy = snapshot.policies.counting(&object.raw);
+    Ok(Guarded { daemon_set: snapshot.governed(object).daemon_set, policy, revisions })
 }
 
 /// The history of the DaemonSet.

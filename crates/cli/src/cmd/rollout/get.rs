@@ -7,6 +7,7 @@ use anyhow::bail;
 use everynode_core::api::RolloutReason;
 use everynode_insight::guarded::{GuardedRollout, StepState};
 
+use super::Guarded;
 use crate::args::{OutputFormat, RolloutGetArguments};
 use crate::cluster::Cluster;
 use crate::output::{self, TextLayout, Tone};
@@ -15,8 +16,8 @@ use crate::output::{self, TextLayout, Tone};
 pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let (daemon_set, revisions) = super::read(&cluster, name).await?;
-    let Some(rollout) = GuardedRollout::of(&daemon_set, &revisions) else {
+    let Guarded { daemon_set, policy, revisions } = super::read(&cluster, name).await?;
+    let Some(rollout) = GuardedRollout::of(&daemon_set, policy, &revisions) else {
         bail!(
             "no policy guards the rollouts of daemonset {}/{name}; see docs/rollouts.md",
             cluster.namespace()
@@ -43,7 +44,8 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     };
     let mut text =
         format!("daemonset {namespace}/{name}: {}\n", layout.paint(tone(rollout), &stated));
-    let or_none = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".to_owned());
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let _ = writeln!(text, "policy: {}", or_none(&rollout.policy));
     let (revision, base) = (or_none(&rollout.revision), or_none(&rollout.base));
     let _ = writeln!(text, "revision {revision}; completed before: {base}");
     let rows = rollout.steps.iter().map(|step| {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, POLL_INTERVAL};
+use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, Guarded, POLL_INTERVAL};
 use crate::args::{DaemonSetName, RolloutTarget};
 use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
@@ -34,7 +34,7 @@ pub(super) enum OrderKind {
 pub(super) async fn give(target: RolloutTarget, kind: OrderKind) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&target.connection).await?;
     let name = &target.daemon_set;
-    let (daemon_set, revisions) = super::read(&cluster, name).await?;
+    let Guarded { daemon_set, revisions, .. } = super::read(&cluster, name).await?;
     let (entry, record) = current(&revisions)?;
     let wave = daemon_set.policy.valid().and_then(|policy| policy.wave_name(&record.position));
     let verb = verb(kind, record, wave)?;
