@@ -174,11 +174,7 @@ impl<'a> Fields<'a> {
     ) -> Option<LabelSelector> {
         let value = self.take(key)?;
         let path = self.path(key);
-        let known = ["matchLabels", "matchExpressions"];
-        let others = value.as_object().into_iter().flatten();
-        for (key, _) in others.filter(|(key, _)| !known.contains(&key.as_str())) {
-            errors.0.push(format!("{path}.{key}: unknown field"));
-        }
+        selector_fields(&path, value, errors)?;
         let selector =
             label_selector(Some(value)).and_then(|found| is_small(value, &found).map(|()| found));
         selector.map_err(|why| errors.invalid(&path, value, &why)).ok()
@@ -379,6 +375,24 @@ fn duration(text: &str) -> Option<Duration> {
     None
 }
 
+/// Reports what is no field of a label selector. A list in place of an object would be decoded by
+/// the order of its items.
+fn selector_fields(path: &str, value: &Value, errors: &mut Errors) -> Option<()> {
+    let mut fields = Fields::of(path, value, errors)?;
+    fields.has("matchLabels");
+    let expressions = fields.take("matchExpressions").and_then(Value::as_array);
+    for (index, expression) in expressions.into_iter().flatten().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
+        let mut fields = Fields::of(&path, expression, errors)?;
+        for key in ["key", "operator", "values"] {
+            fields.has(key);
+        }
+        fields.finish(errors);
+    }
+    fields.finish(errors);
+    Some(())
+}
+
 /// Checks that a selector has no more parts than the definitions of policies allow.
 fn is_small(value: &Value, selector: &LabelSelector) -> Result<(), String> {
     let labels = value["matchLabels"].as_object().map_or(0, Map::len);
@@ -464,6 +478,18 @@ mod tests {
             ("steps: [{name: a, node: x}]", "steps[0].node: unknown field"),
             ("steps: [{name: a, nodes: x}]", "steps[0].nodes: Invalid value: \"x\""),
             ("steps: [{name: a, nodes: {labels: {}}}]", "steps[0].nodes.labels: unknown field"),
+            (
+                "steps: [{name: a, nodes: [{pool: canary}, []]}]",
+                "steps[0].nodes: Invalid value: [{\"pool\":\"canary\"},[]]: must be an object",
+            ),
+            (
+                "hold: {matchExpressions: [[k, Exists, []]]}",
+                "hold.matchExpressions[0]: Invalid value: [\"k\",\"Exists\",[]]: must be an object",
+            ),
+            (
+                "hold: {matchExpressions: [{key: k, operator: Exists, value: x}]}",
+                "hold.matchExpressions[0].value: unknown field",
+            ),
             (
                 "steps: [{name: a, nodes: {matchExpressions: [{key: k, operator: Is}]}}]",
                 "\"Is\" is not a valid label selector operator",
