@@ -143,6 +143,7 @@ async fn without_a_valid_policy_nothing_is_replaced() -> Result<()> {
     .await?;
     let promote = world.everynode(&["rollout", "promote", "ds/agent"]).await?;
     ensure!(promote.code == 1, "{promote:?}");
+    ensure!(promote.stderr.contains("there is no valid rollout policy"), "{promote:?}");
     world.set_policy("agent", Value::Null).await?;
     eventually("its absence is stated", async || {
         let ds = world.daemon_sets().get("agent").await?;

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use everynode_core::api::{
-    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutRecord, WaveName,
+    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy, RolloutRecord,
 };
 use everynode_insight::history::RevisionEntry;
 use everynode_k8s::convert::rollout_order_text;
@@ -36,8 +36,7 @@ pub(super) async fn give(target: RolloutTarget, kind: OrderKind) -> anyhow::Resu
     let name = &target.daemon_set;
     let Guarded { daemon_set, revisions, .. } = super::read(&cluster, name).await?;
     let (entry, record) = current(&revisions)?;
-    let wave = daemon_set.policy.valid().and_then(|policy| policy.wave_name(&record.position));
-    let verb = verb(kind, record, wave)?;
+    let verb = verb(kind, record, daemon_set.policy.valid().map(|policy| &**policy))?;
     let Some(hash) = &entry.hash else { bail!("revision {} has no hash label yet", entry.name) };
     let text = rollout_order_text(&verb, hash, &Timestamp::now());
     let patch = json!({ "metadata": {
@@ -79,11 +78,13 @@ fn current(revisions: &[RevisionEntry]) -> anyhow::Result<(&RevisionEntry, &Roll
 fn verb(
     kind: OrderKind,
     record: &RolloutRecord,
-    wave: Option<WaveName>,
+    policy: Option<&RolloutPolicy>,
 ) -> anyhow::Result<OrderVerb> {
     let phase = record.phase.as_str();
-    let at_wave = || match &wave {
-        Some(wave) if record.phase.is_under_way() => Ok(wave.clone()),
+    let needs_policy =
+        || policy.context("there is no valid rollout policy; see everynode rollout get");
+    let at_wave = || match needs_policy()?.wave_name(&record.position) {
+        Some(wave) if record.phase.is_under_way() => Ok(wave),
         _ if record.position == Position::AllNodes && record.phase.is_under_way() => {
             bail!("the rollout is past its last wave")
         }
@@ -111,7 +112,7 @@ fn verb(
         OrderKind::Retry if record.phase != RolloutPhase::Failed => {
             bail!("the rollout has not failed: its phase is {phase}")
         }
-        OrderKind::Retry => OrderVerb::Retry,
+        OrderKind::Retry => needs_policy().map(|_| OrderVerb::Retry)?,
     })
 }
 
