@@ -132,6 +132,39 @@ fn a_pod_stays_on_a_node_that_is_down() {
     check(&fixture, &expect_file!["explain/a_pod_stays_on_a_node_that_is_down.txt"]);
 }
 
+/// G13, G15: a node that went down with a new pod holds up a guarded rollout, also if it should run
+/// no pod any more: it is named, although all desired pods are updated and available.
+#[test]
+fn a_node_that_holds_up_a_guarded_rollout_is_named() {
+    let mut fixture = Fixture::with_nodes(2);
+    let updating = json!({ "type": "Progressing", "status": "True", "reason": "Updating",
+        "message": "updating all nodes", "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    let guarded = with(daemon_set("v2"), |ds| {
+        ds["metadata"]["annotations"] = json!({ "everynode.dev/rollout-policy": "{}" });
+        ds["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = 2.into();
+        ds["status"]["conditions"] = json!([updating]);
+    });
+    fixture.run(&guarded, [2]);
+    let record = with(revision(&guarded, "old", 1), |revision| {
+        let record = json!({ "phase": "Updating", "began": "2026-01-01T00:00:00Z",
+            "since": "2026-01-01T00:00:00Z", "steps": "none" });
+        revision["metadata"]["annotations"] =
+            json!({ "everynode.dev/rollout": record.to_string() });
+    });
+    fixture.add(ObjectKind::ControllerRevision, &record);
+    let down = with(node_that_is_down("node-01"), |node| {
+        node["spec"]["taints"] =
+            json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" }]);
+        node["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:30:00Z");
+    });
+    fixture.add(ObjectKind::Node, &down);
+    let unready = with(ready_pod("node-01", "old"), |pod| {
+        pod["status"]["conditions"][0]["status"] = json!("False");
+    });
+    fixture.add(ObjectKind::Pod, &unready);
+    check(&fixture, &expect_file!["explain/a_node_that_holds_up_a_guarded_rollout_is_named.txt"]);
+}
+
 fn unscheduled_pod(name: &str) -> Value {
     let message = "0/8 nodes are available: 1 Insufficient cpu, 7 node(s) didn't satisfy \
                    plugin(s) [NodeAffinity].";

@@ -26,7 +26,8 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
         return "rollout progress is unknown: pods or revisions were not read".to_owned();
     }
     let outdated = tally.current - tally.updated;
-    if outdated == 0 {
+    let stated = view.daemon_set().status.rollout.as_ref();
+    if outdated == 0 && !stated.is_some_and(|stated| goes_on(stated.reason)) {
         return match tally.desired - tally.available {
             _ if tally.desired == 0 => "nothing to roll out: no node should run a pod".to_owned(),
             0 => "nothing to roll out: every desired node has an available pod of the current \
@@ -44,10 +45,8 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     if daemon_set.is_paused() {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
     }
-    if let Some(rollout) = daemon_set.status.rollout.as_ref()
-        && rollout.reason != RolloutReason::Updating
-    {
-        return format!("{progress}; {}", rollout.message);
+    if let Some(stated) = stated.filter(|stated| stated.reason != RolloutReason::Updating) {
+        return format!("{progress}; {}", stated.message);
     }
     let (option, budget) = match (daemon_set.strategy(), daemon_set.budget(tally.desired)) {
         (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
@@ -63,6 +62,19 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
         }
     };
     format!("{progress}; {}", next_step(view, nodes, option, budget))
+}
+
+/// Whether a rollout of which the controller states this is not over, even if all pods are updated
+/// and available.
+const fn goes_on(reason: RolloutReason) -> bool {
+    match reason {
+        RolloutReason::Updating
+        | RolloutReason::Baking
+        | RolloutReason::AwaitingApproval
+        | RolloutReason::RollingBack
+        | RolloutReason::Failed => true,
+        RolloutReason::Paused | RolloutReason::InvalidPolicy | RolloutReason::Complete => false,
+    }
 }
 
 /// The nodes on which the controller acts next, or the node that uses up the budget.
@@ -97,6 +109,10 @@ fn next_step(
                 0 => String::new(),
                 others => format!(" and {others} more"),
             };
+            // With some of the budget left, a guarded rollout waits for the nodes of its wave.
+            if used < budget {
+                return format!("waits for {node} ({reason}){others}");
+            }
             format!("held up: {used} of {option} {budget} used up by {node} ({reason}){others}")
         }
     }
