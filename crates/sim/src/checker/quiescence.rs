@@ -191,11 +191,21 @@ fn guard(situation: &Situation) -> Problem {
     let conditions = situation.ds.status["conditions"].as_array().into_iter().flatten();
     let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
     let stated = progressing.and_then(|condition| condition["reason"].as_str());
-    let is_stated = stated == reason;
+    // A percentage of no desired node is no budget: a pod that no node needs may stay.
+    let goes_back = matches!(situation.stage, Stage::Failed { goes_back: true })
+        && stated == Some("RollingBack")
+        && has_target_pod(situation);
+    let is_stated = stated == reason || goes_back;
     (!is_stated).then(|| {
         let message = format!("the condition states {stated:?}, correct is {reason:?}");
         (Property::Condition, message)
     })
+}
+
+/// Whether a pod of the target is left.
+fn has_target_pod(situation: &Situation) -> bool {
+    let pods = situation.nodes.values().flat_map(OnNode::deletable);
+    pods.into_iter().any(|pod| situation.is_updated(pod))
 }
 
 /// Whether a node of the rollout is not done: its pod cannot start, or cannot leave.
