@@ -241,9 +241,13 @@ impl RevisionHistory {
         Some(last.delay.end()).filter(|end| now < *end)
     }
 
-    /// The hash of a deleted revision that stored the current template, until it is created again.
-    pub(crate) fn deleted_current(&self) -> Option<&RevisionHash> {
-        self.deleted_current.as_ref().map(|(_, hash)| hash)
+    /// The hashes of revisions that stored the current template and were deleted, until they are
+    /// created again, or that store it and have yet to be adopted.
+    pub(crate) fn lost_current(&self, daemon_set: &DaemonSet) -> BTreeSet<RevisionHash> {
+        let orphans = self.classify(daemon_set).orphans.into_iter();
+        let same = orphans.filter(|orphan| orphan.stores(&daemon_set.template));
+        let deleted = self.deleted_current.iter().map(|(_, hash)| hash.clone());
+        same.filter_map(Revision::hash).chain(deleted).collect()
     }
 
     /// Forgets the deleted revision, because the template changed.

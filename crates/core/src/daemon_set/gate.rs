@@ -32,7 +32,7 @@ pub(super) struct Guarded {
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
-    /// Whether the target is stored, or was until somebody deleted it. If not, labels still tell
+    /// Whether the target is stored, or was until somebody interfered. If not, labels still tell
     /// which pods had the previous target.
     is_target_known: bool,
     movement: Movement,

@@ -167,11 +167,12 @@ impl DaemonSetState {
         // While none is stored, the answer depends on the time as well.
         self.current_as_of = current.is_some().then_some(as_of);
         self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
-        let is_deleted = || {
-            let deleted = self.history.deleted_current();
-            deleted.is_some_and(|hash| self.labels.current_hashes().any(|it| it == hash))
+        // Somebody may have deleted the revision of the target, or taken its owner from it.
+        let is_lost = || {
+            let lost = self.history.lost_current(&self.daemon_set);
+            self.labels.current_hashes().any(|hash| lost.contains(hash))
         };
-        let is_target_known = current.is_some() || is_deleted();
+        let is_target_known = current.is_some() || is_lost();
         self.refresh_guard(is_target_known, now, nodes);
         // While no revision of the current template is stored, the previous one counts.
         current.is_some_and(|current| self.labels.set_current(current))
