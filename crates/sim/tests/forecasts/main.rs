@@ -347,8 +347,12 @@ impl Case {
             Situation::Lingering,
             Situation::Unschedulable,
         ]);
-        let on_dead_nodes =
-            are(&[Situation::NodeNotReady, Situation::Terminating, Situation::ToBeDeleted]);
+        let on_dead_nodes = are(&[
+            Situation::NodeNotReady,
+            Situation::Terminating,
+            Situation::Stuck,
+            Situation::ToBeDeleted,
+        ]);
         let excluded = are(&[Situation::Excluded]);
         let all = [&on_living_nodes, &on_dead_nodes, &excluded].map(BTreeSet::len);
         assert_eq!(
@@ -406,12 +410,20 @@ impl Case {
         let mut node_changes = NodeChanges::between(before, &self.pods());
         let explained = self.explanation().expect("the object exists");
         // The new pod of a dead node waits until the old one is deleted, which never happens.
-        for node in nodes_in(&explained, &[Situation::Terminating]) {
-            if node_changes.lose.remove(&node) {
+        let dead = [Situation::Terminating, Situation::Stuck, Situation::NodeNotReady];
+        for node in nodes_in(&explained, &dead) {
+            if node_changes.lose.contains(&node) && self.should_run(&node) {
+                node_changes.lose.remove(&node);
                 node_changes.replace.insert(node);
             }
         }
         node_changes
+    }
+
+    fn should_run(&self, node: &str) -> bool {
+        let key = DaemonSetKey::new(NAMESPACE, NAME);
+        let node = explain_node(&self.snapshot(), &key, &NodeName::from(node), self.world.now);
+        node.expect("the node and the DaemonSet exist").should_run
     }
 
     /// Returns nodes that should have an available pod of the current revision and have none.
@@ -429,13 +441,8 @@ impl Case {
         };
         let done: BTreeSet<String> =
             self.all_pods().iter().filter(|pod| is_done(pod)).map(node_of).collect();
-        let (snapshot, key) = (self.snapshot(), DaemonSetKey::new(NAMESPACE, NAME));
-        let should_run = |node: &String| {
-            let node = explain_node(&snapshot, &key, &NodeName::from(&**node), self.world.now);
-            node.expect("the node and the DaemonSet exist").should_run
-        };
         let nodes = self.objects(&NODE).iter().map(name_of).collect::<BTreeSet<String>>();
-        nodes.into_iter().filter(|node| should_run(node) && !done.contains(node)).collect()
+        nodes.into_iter().filter(|node| self.should_run(node) && !done.contains(node)).collect()
     }
 
     fn dry_run(&mut self, is_new: bool, wanted: Value) -> Value {
