@@ -13,7 +13,7 @@ use super::model::{
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::{PendingWrite, Property, Violation, violation};
-use crate::view::View;
+use crate::view::{View, WriteOutcome};
 
 pub(super) use failure::left_out;
 
@@ -283,9 +283,15 @@ impl Judge<'_> {
             (self.view.followed_clock.0 - self.view.planned_at.0).abs() > TOLERANCE_MS;
         let policy = self.situation.ds.policy.valid();
         let tolerates = policy.is_some_and(|policy| policy.failure.is_some());
-        if is_clock_wrong || step.needs_approval || tolerates {
+        let has_failed = |outcome: &WriteOutcome| {
+            matches!(outcome.result.write, Write::WriteRecord { .. })
+                && !matches!(outcome.result.outcome, Outcome::Written { .. })
+        };
+        let was_tried = self.view.outcomes.iter().any(has_failed);
+        if is_clock_wrong || step.needs_approval || tolerates || was_tried {
             // A record has the time of the clock of its writer. A bake time that was over before
-            // the approval came, or while a tolerated node had failed, remains so.
+            // the approval came, while a tolerated node had failed, or when the next record could
+            // not be written, remains so.
             return None;
         }
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;

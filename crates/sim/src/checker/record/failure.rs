@@ -49,7 +49,8 @@ impl Judge<'_> {
     pub(super) fn unfailed(&self, policy: &Policy) -> Option<String> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
         let has_target = |on_node: &OnNode| {
-            on_node.pods.iter().any(|our| !our.is_going && self.situation.is_updated(our.pod))
+            let mut ours = on_node.pods.iter().filter(|our| !our.is_going && !our.is_orphan);
+            ours.any(|our| self.situation.is_updated(our.pod))
         };
         let members = || self.members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
