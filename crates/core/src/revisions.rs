@@ -271,7 +271,7 @@ impl RevisionHistory {
             return;
         }
         let kind = if let Some(existing) = same {
-            let hash = existing.hash().unwrap_or_else(|| existing.name.as_str().into());
+            let hash = existing.pod_hash();
             CollisionKind::SameTemplate(hash)
         } else if collision_count == new.collision_count {
             let collision_count = collision_count.unwrap_or(0).saturating_add(1);

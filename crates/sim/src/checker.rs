@@ -216,6 +216,12 @@ impl Checks {
         None
     }
 
+    /// Number of pods of a DaemonSet that were removed after this time.
+    pub(crate) fn pods_removed_since(&self, daemon_set: &str, since: Timestamp) -> usize {
+        let removed = self.history.pods.removed_after(self.history.version_before(since));
+        removed.filter(|pod| pod.metadata.is_controlled_by(daemon_set)).count()
+    }
+
     /// Notes that a record was judged, and by which policy it was begun.
     fn note_record(&mut self, write: &PendingWrite, view: &View) {
         let Some(record) = record::written(write) else { return };

@@ -104,6 +104,8 @@ pub struct World {
     pub write_rates: WriteRates,
     /// When the last of these writes took effect.
     pub last_write_at: Timestamp,
+    /// The replica that wrote last, and when it first did.
+    writer: Option<(u64, Timestamp)>,
     /// A fault, with the number of the write at which it is injected.
     pub injected_fault: Option<(u64, InjectedFault)>,
     /// The deliberate bug of every replica.
@@ -205,6 +207,7 @@ impl World {
             writes: 0,
             write_rates: WriteRates::default(),
             last_write_at: START,
+            writer: None,
             injected_fault: None,
             mutation: None,
             invalid_objects: Vec::new(),

@@ -1,5 +1,6 @@
 //! How often the controller writes for each DaemonSet. A controller that repeats a write without
-//! end, and without a back-off, exceeds the bound.
+//! end, and without a back-off, exceeds the bound. Each pod that is removed causes a creation, also
+//! while a stalled watch hides why it was removed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +8,8 @@ use everynode_core::api::Timestamp;
 
 use crate::checker::{Property, Violation};
 
-const PERIOD_MS: i64 = 60_000;
+/// How long a write counts.
+pub(crate) const PERIOD_MS: i64 = 60_000;
 /// Maximum number of writes for a DaemonSet in a minute, without those for its nodes. A user who
 /// edits it five times meanwhile causes 40 writes of its status.
 const WRITES_MAX: usize = 60;
@@ -23,8 +25,15 @@ pub struct WriteRates {
 }
 
 impl WriteRates {
-    /// Counts a write for a DaemonSet in a cluster with this number of nodes.
-    pub(crate) fn count(&mut self, ds: &str, now: Timestamp, nodes: usize) -> Option<Violation> {
+    /// Counts a write for a DaemonSet in a cluster with this number of nodes. `removed_pods` is the
+    /// number of its pods that were removed within the last [`PERIOD_MS`].
+    pub(crate) fn count(
+        &mut self,
+        ds: &str,
+        now: Timestamp,
+        nodes: usize,
+        removed_pods: impl FnOnce() -> usize,
+    ) -> Option<Violation> {
         let latest = self.latest.entry(ds.to_owned()).or_default();
         latest.push_back(now);
         while latest.front().is_some_and(|at| at.0 + PERIOD_MS < now.0) {
@@ -32,7 +41,7 @@ impl WriteRates {
         }
         let (writes, max) = (latest.len(), WRITES_MAX + nodes * WRITES_PER_NODE_MAX);
         self.max = self.max.max(writes);
-        (writes > max).then(|| {
+        (writes > max && writes > max + removed_pods()).then(|| {
             let message =
                 format!("DaemonSet {ds}: {writes} writes in a minute, at most {max} expected");
             Violation { property: Property::WriteRate, message }

@@ -37,6 +37,12 @@ impl Revision {
         self.labels.get(HASH_LABEL).map(|hash| RevisionHash::new(hash.clone()))
     }
 
+    /// The hash of the revision's pods: its label or, while somebody has removed that, its name,
+    /// which the label is then written from (C42).
+    pub fn pod_hash(&self) -> RevisionHash {
+        self.hash().unwrap_or_else(|| self.name.as_str().into())
+    }
+
     /// Whether the revision stores this template (C41).
     pub fn stores(&self, template: &Template) -> bool {
         self.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)

@@ -86,10 +86,10 @@ impl Gate {
         is_target_known: bool,
         movement: Movement,
     ) -> Self {
-        let stored = |old: &&Revision| Some((old.hash()?, old.template.clone().ok()?));
+        let stored = |old: &&Revision| Some((old.pod_hash(), old.template.clone().ok()?));
         let templates: BTreeMap<_, _> = revisions.old.iter().filter_map(stored).collect();
         let is_stored = |hash: &RevisionHash| templates.contains_key(hash);
-        let newest_first = revisions.old.iter().rev().filter_map(|old| old.hash());
+        let newest_first = revisions.old.iter().rev().map(|old| old.pod_hash());
         let used = newest_first.filter(is_stored).find(|hash| labels.is_live(hash));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
         let before = || self.base().into_iter().chain(labels.current_hashes()).cloned();
@@ -224,7 +224,9 @@ fn last_complete(revisions: &RevisionSet<'_>) -> Option<Complete> {
         (record.phase == RolloutPhase::Complete).then_some((record.since, revision.number))
     };
     let current = revisions.current.and_then(completed).map(|at| (at, Complete::Current));
-    let old =
-        revisions.old.iter().filter_map(|old| Some((completed(old)?, Complete::Old(old.hash()?))));
+    let old = revisions
+        .old
+        .iter()
+        .filter_map(|old| Some((completed(old)?, Complete::Old(old.pod_hash()))));
     old.chain(current).max_by_key(|(at, _)| *at).map(|(_, complete)| complete)
 }

@@ -232,7 +232,7 @@ impl<'a> GuardInput<'a> {
     }
 
     fn completed(&self, target: &Revision, record: &RolloutRecord) -> (RolloutRecord, Transition) {
-        let revision = target.hash().unwrap_or_else(|| target.name.as_str().into());
+        let revision = target.pod_hash();
         let record = self.with_phase(record, RolloutPhase::Complete);
         (record, Transition::Completed { revision })
     }
@@ -260,9 +260,7 @@ impl<'a> GuardInput<'a> {
             Some(RecordChange {
                 revision: old,
                 record: self.with_phase(&record, RolloutPhase::Superseded),
-                transition: Transition::Superseded {
-                    revision: old.hash().unwrap_or_else(|| old.name.as_str().into()),
-                },
+                transition: Transition::Superseded { revision: old.pod_hash() },
             })
         })
     }
@@ -278,7 +276,7 @@ impl<'a> GuardInput<'a> {
         } else {
             (RolloutPhase::Updating, waves.first())
         };
-        let revision = target.hash().unwrap_or_else(|| target.name.as_str().into());
+        let revision = target.pod_hash();
         let why = match phase {
             RolloutPhase::Complete => Transition::Completed { revision },
             _ => Transition::Begun { revision, wave: waves.name(&position) },

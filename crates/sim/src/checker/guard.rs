@@ -45,7 +45,7 @@ impl<'a> Situation<'a> {
             Wanted::Target => self.is_updated(pod),
             Wanted::Kept => false,
             Wanted::Base => match self.base() {
-                Governing::Old(base) => pod.metadata.hash() == base.metadata.hash(),
+                Governing::Old(base) => pod.metadata.hash() == Some(base.metadata.pod_hash()),
                 Governing::Target | Governing::Unknown => self.is_updated(pod),
             },
         }
@@ -189,8 +189,7 @@ impl<'a> Situation<'a> {
             Some(last) if is_stored(last) => return Governing::Old(last),
             Some(_) | None => {}
         }
-        let is_used =
-            |revision: &&Revision| revision.metadata.hash().is_some_and(|hash| self.is_used(hash));
+        let is_used = |revision: &&Revision| self.is_used(revision.metadata.pod_hash());
         let mut stored = self.revisions.old.iter().rev().copied().filter(|old| is_stored(old));
         let current = &self.revisions.current;
         match stored.clone().find(|old| is_used(old)) {
@@ -203,7 +202,7 @@ impl<'a> Situation<'a> {
 
     /// Whether the history keeps a revision: a pod is of it, or it is the base (C44, G16).
     pub(super) fn is_needed(&self, revision: &Revision) -> bool {
-        let is_used = revision.metadata.hash().is_some_and(|hash| self.is_used(hash));
+        let is_used = self.is_used(revision.metadata.pod_hash());
         let is_base = || {
             self.movement().is_some()
                 && matches!(self.base(), Governing::Old(base)
@@ -215,11 +214,11 @@ impl<'a> Situation<'a> {
     fn old_revision_of(&self, pod: &Pod) -> Option<&'a Revision> {
         let hash = pod.metadata.hash()?;
         let mut old = self.revisions.old.iter().copied().filter(|old| is_stored(old));
-        old.find(|old| old.metadata.hash() == Some(hash))
+        old.find(|old| old.metadata.pod_hash() == hash)
     }
 }
 
 /// Whether pods can be made from the revision.
 fn is_stored(revision: &Revision) -> bool {
-    revision.template.is_object() && revision.metadata.hash().is_some()
+    revision.template.is_object()
 }

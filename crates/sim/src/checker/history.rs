@@ -148,6 +148,14 @@ impl<T> Versions<T> {
         states.any(|(at, _)| *at > after && *at <= until)
     }
 
+    /// The last states of the objects that were deleted after a version.
+    pub(super) fn removed_after(&self, version: u64) -> impl Iterator<Item = &T> {
+        self.objects.values().filter_map(move |states| match &states[..] {
+            [.., (_, last), (at, None)] if *at > version => last.as_deref(),
+            _ => None,
+        })
+    }
+
     /// The states of an object that exists or existed, with their versions.
     pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = (u64, &T)> {
         let states = self.objects.get(uid).into_iter().flatten();

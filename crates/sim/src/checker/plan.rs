@@ -302,7 +302,7 @@ impl Judge<'_> {
         let deleted: BTreeSet<&str> =
             judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
         if may_delete {
-            self.demands_deletions(&demanded, &deleted)?;
+            self.demands_deletions(&demanded, judged, &deleted)?;
         }
         if may_create {
             self.demands_surges(&demanded, judged, &deleted)?;
@@ -315,12 +315,17 @@ impl Judge<'_> {
     fn demands_deletions(
         &self,
         demanded: &Demands<'_>,
+        judged: &JudgedPlan,
         deleted: &BTreeSet<&str>,
     ) -> Result<(), Violation> {
         let Self { situation, .. } = self;
         let is_deleted = |node: &&&str| deleted.contains(**node);
-        let (all, left) = (demanded.begins_at_once.len(), demanded.beginnings_left);
         let begun = demanded.begins_at_once.iter().filter(is_deleted).count();
+        // A pod of which the clocks leave open whether it is available may be among them (C54).
+        let is_at_once = |reason: &&Deletion| **reason == Deletion::OldAndUnavailable;
+        let doubtful = judged.deletions.values().filter(is_at_once).count().saturating_sub(begun);
+        let all = demanded.begins_at_once.len();
+        let left = demanded.beginnings_left.saturating_sub(doubtful);
         if begun < all.min(left) {
             let message = format!(
                 "{begun} old pods that are not available are deleted, although there are {all} \
@@ -339,7 +344,7 @@ impl Judge<'_> {
         };
         let others = deleted.iter().filter(becomes_unavailable).count();
         let left = demanded.budget_left.saturating_sub(others);
-        let left = left.min(demanded.beginnings_left.saturating_sub(begun));
+        let left = left.min(demanded.beginnings_left.saturating_sub(begun + doubtful));
         let all = candidates.len();
         if done < all.min(left) {
             let message =

@@ -279,8 +279,9 @@ impl Judge<'_> {
         if longest_ms < bake_ms {
             return Some(format!("{longest_ms} of {bake_ms} ms"));
         }
-        let is_clock_wrong =
-            (self.view.followed_clock.0 - self.view.planned_at.0).abs() > TOLERANCE_MS;
+        let is_wrong = |clock: Timestamp, time: Timestamp| (clock.0 - time.0).abs() > TOLERANCE_MS;
+        let is_clock_wrong = is_wrong(self.view.followed_clock, self.view.planned_at)
+            || is_wrong(record.since, stored);
         let policy = self.situation.ds.policy.valid();
         let tolerates = policy.is_some_and(|policy| policy.failure.is_some());
         let has_failed = |outcome: &WriteOutcome| {

@@ -130,9 +130,12 @@ impl<'a> Situation<'a> {
         let mut situation =
             Self::seen(daemon_set, &view.feeds, known, Clocks::of(view), open_nodes, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
-            // A plan that repeats deletions creates no revision first, so the last one counts.
-            let last = situation.revisions.old.last();
-            situation.current_hashes.extend(last.and_then(|last| last.metadata.hash()));
+            // A plan that repeats deletions creates no revision first, so the last one counts. If
+            // two have its number, it is not known which.
+            let old = &situation.revisions.old;
+            let number = old.last().map(|last| last.number);
+            let last = old.iter().filter(|revision| Some(revision.number) == number);
+            situation.current_hashes.extend(last.filter_map(|last| last.metadata.hash()));
         }
         situation.apply_outcomes(view, history);
         Some(situation)

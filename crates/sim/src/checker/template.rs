@@ -20,7 +20,7 @@ pub(super) fn check(
     let governing = situation.governing(node);
     let is_governing = match governing {
         Governing::Target => situation.current_hashes.contains(hash.as_str()),
-        Governing::Old(revision) => revision.metadata.hash() == Some(hash.as_str()),
+        Governing::Old(revision) => revision.metadata.pod_hash() == hash,
         Governing::Unknown => true,
     };
     if !is_governing {
@@ -35,7 +35,7 @@ pub(super) fn check(
         return violation(property, message);
     }
     let old = situation.revisions.old.iter();
-    let older = old.copied().find(|old| old.metadata.hash() == Some(hash.as_str()));
+    let older = old.copied().find(|old| old.metadata.pod_hash() == hash);
     let older = older.filter(|_| !matches!(governing, Governing::Target));
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("name");

@@ -50,18 +50,20 @@ fn problem(
     let mut only: BTreeMap<GroupKey, usize> = BTreeMap::new();
     let mut relabelled = 0;
     for name in open {
-        let groups: Vec<GroupKey> =
+        let groups: BTreeSet<GroupKey> =
             policy.groups(&labels(name)).into_iter().filter(|key| size(key) > 0).collect();
-        match &groups[..] {
-            // A node that is open stays open when its labels change.
-            [] if was_in(history, policy, name, size) => relabelled += 1,
-            [] => {
+        // A node that is open stays open when its labels change.
+        let has_left_one =
+            groups_ever(history, policy, name).any(|key| size(&key) > 0 && !groups.contains(&key));
+        match groups.first() {
+            _ if has_left_one => relabelled += 1,
+            None => {
                 return Some(format!(
                     "node {name} is open, which is in no wave up to {position:?}"
                 ));
             }
-            [group] => *only.entry(group.clone()).or_default() += 1,
-            _ => {}
+            Some(group) if groups.len() == 1 => *only.entry(group.clone()).or_default() += 1,
+            Some(_) => {}
         }
     }
     let exceeded = only.iter().find(|(key, count)| **count > size(key));
@@ -72,16 +74,14 @@ fn problem(
     (open.len() > most + relabelled).then(|| format!("more than {most} nodes are open: {open:?}"))
 }
 
-/// Whether a node has ever been in a group of which nodes may be open.
-fn was_in(
-    history: &History,
-    policy: &Policy,
-    name: &str,
-    size: impl Fn(&GroupKey) -> usize,
-) -> bool {
-    let states = history.nodes.states().filter(|(_, node)| node.metadata.name == name);
-    let mut groups = states.flat_map(|(_, node)| policy.groups(&node.metadata.labels));
-    groups.any(|key| size(&key) > 0)
+/// The groups that a node has ever been in.
+fn groups_ever<'a>(
+    history: &'a History,
+    policy: &'a Policy,
+    name: &'a str,
+) -> impl Iterator<Item = GroupKey> + 'a {
+    let states = history.nodes.states().filter(move |(_, node)| node.metadata.name == name);
+    states.flat_map(|(_, node)| policy.groups(&node.metadata.labels))
 }
 
 /// How many nodes of each group may be open at most. A node that is open stays open when its group

@@ -2,6 +2,7 @@
 //! arrives.
 
 use bytes::Bytes;
+use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::NODE;
 use everynode_sandbox::status::Status;
 use rand::RngExt;
@@ -12,10 +13,15 @@ use crate::checker::PendingWrite;
 use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
 use crate::network::{Message, Reply, Request};
 use crate::serve::{self, Query, Target};
+use crate::write_rate::PERIOD_MS;
 
 /// One in this number of requests is in the socket when its process is frozen: it is sent when the
 /// process continues, whatever the fence says by then.
 const IN_SOCKET: u32 = 4;
+/// How far a clock may be off that counts as right (C54).
+const CLOCK_TOLERANCE_MS: i64 = 500;
+/// How long a replica counts as new after its first write.
+const NEW_LEADER_MS: i64 = 60_000;
 
 impl World {
     pub(super) fn receive(&mut self, message: Message) {
@@ -176,15 +182,33 @@ impl World {
     /// Counts a write that took effect. Returns the failure of its answer if a fault is injected.
     fn count_write(&mut self, request: &Request) -> Option<Failure> {
         self.writes += 1;
-        self.last_write_at = self.now;
+        if !self.follows_another_clock(request) {
+            self.last_write_at = self.now;
+        }
         if let Some(ds) = request.view.as_ref().map(|view| &view.daemon_set) {
             let nodes = self.cluster.store().count(&NODE);
-            let violation = self.write_rates.count(ds, self.now, nodes);
+            let since = Timestamp(self.now.0 - PERIOD_MS);
+            let removed_pods = || self.checks.pods_removed_since(ds, since);
+            let violation = self.write_rates.count(ds, self.now, nodes, removed_pods);
             self.report_violation(violation);
         }
         let (_, injected_fault) =
             self.injected_fault.take_if(|(write, _)| *write == self.writes)?;
         self.inject_after_write(injected_fault)
+    }
+
+    /// Whether a new leader tells in a status what its clock shows, which is wrong: whether a bake
+    /// time is over, or a pod is available. While leaders come and go, that has no end.
+    fn follows_another_clock(&mut self, request: &Request) -> bool {
+        let Some(view) = &request.view else { return false };
+        let (replica, first_at) = self.writer.unwrap_or((view.replica, self.now));
+        let first_at = if replica == view.replica { first_at } else { self.now };
+        self.writer = Some((view.replica, first_at));
+        let is_wrong = (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
+        let is_new = self.now.0 - first_at.0 < NEW_LEADER_MS;
+        is_wrong
+            && is_new
+            && request.path.split('?').next().is_some_and(|path| path.ends_with("/status"))
     }
 
     /// Draws the failure of a GET, if it fails.

@@ -253,7 +253,7 @@ impl DaemonSetState {
             .old
             .iter()
             .filter(|old| old.record.stored().is_some_and(|record| is_bad(record.phase)));
-        bad.filter_map(|old| old.hash()).collect()
+        bad.map(|old| old.pod_hash()).collect()
     }
 
     /// Applies a node's assessment to the waves.

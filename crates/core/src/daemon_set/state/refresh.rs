@@ -1,5 +1,6 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Timestamp};
@@ -163,7 +164,7 @@ impl DaemonSetState {
             self.refresh_guard(true, now, nodes);
             return false;
         }
-        let current = self.current_revision(now.steady);
+        let current = self.current_revision(now.steady).or_else(|| self.current_generation());
         // While none is stored, the answer depends on the time as well.
         self.current_as_of = current.is_some().then_some(as_of);
         self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
@@ -178,7 +179,8 @@ impl DaemonSetState {
         current.is_some_and(|current| self.labels.set_current(current))
     }
 
-    /// What makes a pod up to date; `None` while no revision of the current template is stored.
+    /// What makes a pod up to date by the stored revisions; `None` while none stores the current
+    /// template.
     fn current_revision(&mut self, now: Timestamp) -> Option<CurrentRevision> {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
@@ -191,6 +193,15 @@ impl DaemonSetState {
         }
         let template_generation = self.daemon_set.template_generation;
         (!hashes.is_empty()).then_some(CurrentRevision { hashes, template_generation })
+    }
+
+    /// What makes a pod up to date if no revision of the current template has ever been seen, which
+    /// happens after a restart if somebody has deleted it: the template generation alone (C45).
+    fn current_generation(&self) -> Option<CurrentRevision> {
+        let template_generation = self.daemon_set.template_generation;
+        let is_first = self.labels.current_hashes().next().is_none();
+        (is_first && template_generation.is_some())
+            .then(|| CurrentRevision { hashes: BTreeSet::new(), template_generation })
     }
 
     fn assess_marked(&mut self, now: Now, nodes: &NodeTable) {

@@ -51,7 +51,7 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
     let excess = set.old.len().saturating_sub(limit);
     let is_live =
         |hash: RevisionHash| input.labels.is_live(&hash) || input.gate.base() == Some(&hash);
-    let unused = set.old.iter().filter(|old| !old.hash().is_some_and(is_live));
+    let unused = set.old.iter().filter(|old| !is_live(old.pod_hash()));
     for revision in unused.take(excess).filter(|revision| !revision.terminating) {
         draft.write(Write::DeleteRevision(revision.reference()));
     }

@@ -61,6 +61,12 @@ impl Metadata {
     pub(in crate::checker) fn hash(&self) -> Option<&str> {
         self.labels.get(HASH_LABEL).map(String::as_str)
     }
+
+    /// The hash of a revision's pods: its label or, while that is missing, its name, which the
+    /// label is then written from (C42).
+    pub(in crate::checker) fn pod_hash(&self) -> &str {
+        self.hash().unwrap_or(&self.name)
+    }
 }
 
 /// The text of a JSON string; empty for anything else.
