@@ -5,6 +5,7 @@ mod connection;
 mod credentials;
 mod kubeconfig;
 mod limit;
+mod measured;
 mod proxy;
 
 use std::path::PathBuf;
@@ -17,7 +18,10 @@ use kube::config::{Kubeconfig, KubeconfigError};
 pub use connection::Pings;
 use credentials::RenewingClient;
 pub use kubeconfig::kubeconfig;
+use measured::Measured;
 use proxy::Proxy;
+
+use crate::metrics::RequestMetrics;
 
 /// Timeout of a request.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -196,13 +200,32 @@ impl Config {
 /// # Errors
 /// If certificates, keys or credentials can't be used.
 pub fn client(config: &Config, pings: Pings) -> Result<Client, Error> {
+    let namespace = config.kube.default_namespace.clone();
+    Ok(Client::new(service(config, pings)?, namespace))
+}
+
+/// A [`client`] whose requests are counted.
+///
+/// # Errors
+/// If certificates, keys or credentials can't be used.
+pub fn measured_client(
+    config: &Config,
+    pings: Pings,
+    metrics: RequestMetrics,
+) -> Result<Client, Error> {
+    let service = service(config, pings)?;
+    let host = config.kube.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let namespace = config.kube.default_namespace.clone();
+    Ok(Client::new(Measured { service, metrics, host }, namespace))
+}
+
+fn service(config: &Config, pings: Pings) -> Result<RenewingClient, Error> {
     let http = connection::http(config, pings)
         .map_err(|cause| Error::Client { server: config.server(), cause })?;
     if let Some(proxy) = &config.proxy {
         tracing::debug!(server = config.server(), %proxy, "requests go through a proxy");
     }
-    let service = RenewingClient::new(config.clone(), pings, http);
-    Ok(Client::new(service, config.kube.default_namespace.clone()))
+    Ok(RenewingClient::new(config.clone(), pings, http))
 }
 
 /// The User-Agent of every request, in the form of Kubernetes' own programs.

@@ -1,7 +1,12 @@
-//! Prometheus metrics. The work queue's metrics have upstream's names, so that existing dashboards
-//! work; the others are prefixed with `everynode`.
+//! Prometheus metrics. Those of the work queue, of requests and of the process have the names that
+//! Kubernetes' components use, so that existing dashboards work; the others are prefixed with
+//! `everynode`.
 
+mod classic_text;
 mod labels;
+#[cfg(target_os = "linux")]
+mod process;
+mod requests;
 mod rollout;
 
 use std::collections::BTreeMap;
@@ -24,6 +29,7 @@ use labels::DaemonSetLabels;
 use rollout::RolloutMetrics;
 
 pub use labels::ReasonLabels;
+pub use requests::RequestMetrics;
 
 /// The label `name` of the work queue, as in kube-controller-manager.
 const QUEUE: &str = "daemonset";
@@ -52,6 +58,8 @@ pub struct Metrics {
     pub watch_restarts: Family<ResourceLabels, Counter>,
     /// `everynode_leader`
     pub leader: Gauge,
+    /// The `rest_client_*` family.
+    pub requests: RequestMetrics,
     daemon_sets: DaemonSetMetrics,
     rollouts: RolloutMetrics,
     /// DaemonSets whose sync is running, with its start.
@@ -127,20 +135,59 @@ pub struct ResourceLabels {
     pub resource: &'static str,
 }
 
-impl Metrics {
-    /// The media type of [`text`](Self::text).
-    pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Labels of `everynode_build_info`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+    os: &'static str,
+    arch: &'static str,
+}
 
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// The text format of Prometheus, version 0.0.4.
+    Classic,
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+}
+
+impl TextFormat {
+    /// The format for a client that accepts these media types: OpenMetrics if it asks for that.
+    pub fn accepted(accept: &str) -> Self {
+        let is_open_metrics = accept.split(',').any(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_type = parts.next() == Some("application/openmetrics-text");
+            is_type && !parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0"))
+        });
+        if is_open_metrics { Self::OpenMetrics } else { Self::Classic }
+    }
+
+    /// The media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+impl Metrics {
     /// All metrics, registered and zero.
     pub fn new() -> Self {
         let mut registry = Registry::default();
         let r = &mut registry;
+        #[cfg(target_os = "linux")]
+        r.register_collector(Box::new(process::ProcessCollector));
+        let requests = RequestMetrics::new(r);
         let queue = QueueMetrics::new(r.sub_registry_with_label(("name".into(), QUEUE.into())));
         let daemon_sets = DaemonSetMetrics::new(r.sub_registry_with_prefix("everynode_daemonset"));
         let rollouts = RolloutMetrics::new(r.sub_registry_with_prefix("everynode_rollout"));
         let r = r.sub_registry_with_prefix("everynode");
+        register_build_info(r);
         Self {
             queue,
+            requests,
             daemon_sets,
             rollouts,
             working: Mutex::default(),
@@ -192,18 +239,21 @@ impl Metrics {
         }
     }
 
-    /// All metrics in the OpenMetrics text format, which Prometheus reads.
+    /// All metrics as text.
     ///
     /// # Errors
     /// Only if a metric can't be encoded, which would be a bug.
-    pub fn text(&self) -> Result<String, std::fmt::Error> {
+    pub fn text(&self, format: TextFormat) -> Result<String, std::fmt::Error> {
         let running: Vec<f64> =
             self.working().values().map(|since| since.elapsed().as_secs_f64()).collect();
         self.queue.unfinished_seconds.set(running.iter().fold(0.0, |sum, seconds| sum + seconds));
         self.queue.longest_running_seconds.set(running.iter().copied().fold(0.0, f64::max));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
-        Ok(text)
+        Ok(match format {
+            TextFormat::Classic => classic_text::from_open_metrics(&text),
+            TextFormat::OpenMetrics => text,
+        })
     }
 
     /// Runs the planning part of a sync and records its duration.
@@ -348,6 +398,14 @@ fn register<M: Metric + Clone>(r: &mut Registry, name: &str, help: &str, metric:
     metric
 }
 
+fn register_build_info(r: &mut Registry) {
+    let build = Family::<BuildLabels, Gauge>::default();
+    let (version, os, arch) =
+        (env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
+    build.get_or_create(&BuildLabels { version, os, arch }).set(1);
+    register(r, "build_info", "1 for the version of this program, its system and machine", build);
+}
+
 /// A family that exports both results from the start, so that a first failure is an increase.
 fn from_zero() -> Family<SyncLabels, Counter> {
     let syncs = Family::<SyncLabels, Counter>::default();
@@ -371,7 +429,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.queue.adds.inc();
         metrics.queue.started(Duration::from_millis(2));
-        let text = metrics.text().unwrap();
+        let text = metrics.text(TextFormat::OpenMetrics).unwrap();
         for line in [
             "workqueue_depth{name=\"daemonset\"} 0",
             "workqueue_adds_total{name=\"daemonset\"} 1",
@@ -380,6 +438,59 @@ mod tests {
             "workqueue_work_duration_seconds_count{name=\"daemonset\"} 0",
             "workqueue_unfinished_work_seconds{name=\"daemonset\"} 0.0",
             "everynode_leader 0",
+            concat!("everynode_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\","),
+        ] {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn clients_choose_the_format() {
+        let open_metrics = [
+            "application/openmetrics-text",
+            "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "text/plain, application/openmetrics-text; version=0.0.1",
+        ];
+        for accept in open_metrics {
+            assert_eq!(TextFormat::accepted(accept), TextFormat::OpenMetrics, "{accept}");
+        }
+        for accept in ["", "*/*", "text/plain", "application/openmetrics-text;q=0, */*"] {
+            assert_eq!(TextFormat::accepted(accept), TextFormat::Classic, "{accept}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_process_is_measured() {
+        let text = Metrics::new().text(TextFormat::Classic).unwrap();
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+            line.unwrap_or_else(|| panic!("{name} in\n{text}")).parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 1e6);
+        assert!(value("process_virtual_memory_bytes") > value("process_resident_memory_bytes"));
+        assert!(value("process_open_fds") >= 3.0);
+        assert!(value("process_max_fds") >= value("process_open_fds"));
+        assert!(value("process_threads") >= 1.0);
+        let since_start =
+            jiff::Timestamp::now().as_second() as f64 - value("process_start_time_seconds");
+        assert!((-2.0..3600.0).contains(&since_start), "{since_start}");
+        assert!(value("process_cpu_seconds_total") >= 0.0);
+        assert!(text.contains("# TYPE process_cpu_seconds_total counter\n"), "{text}");
+    }
+
+    #[test]
+    fn requests_have_the_names_of_client_go() {
+        let metrics = Metrics::new();
+        metrics.requests.observe("GET", "a:6443", Some(200), Duration::from_millis(30));
+        metrics.requests.observe("POST", "a:6443", None, Duration::from_secs(1));
+        let text = metrics.text(TextFormat::Classic).unwrap();
+        for line in [
+            "# TYPE rest_client_requests_total counter",
+            "rest_client_requests_total{code=\"200\",host=\"a:6443\",method=\"GET\"} 1",
+            "rest_client_requests_total{code=\"<error>\",host=\"a:6443\",method=\"POST\"} 1",
+            "rest_client_request_duration_seconds_count{host=\"a:6443\",verb=\"GET\"} 1",
+            "rest_client_request_duration_seconds_sum{host=\"a:6443\",verb=\"POST\"} 1.0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
@@ -391,8 +502,8 @@ mod tests {
         let key = DaemonSetKey::new("kube-system", "agent");
         metrics.set_daemon_set(&key, &NodeCounts { desired: 3, ..NodeCounts::default() });
         let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
-        assert!(metrics.text().unwrap().contains(line));
+        assert!(metrics.text(TextFormat::OpenMetrics).unwrap().contains(line));
         metrics.remove_daemon_set(&key);
-        assert!(!metrics.text().unwrap().contains("kube-system"));
+        assert!(!metrics.text(TextFormat::OpenMetrics).unwrap().contains("kube-system"));
     }
 }

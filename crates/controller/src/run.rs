@@ -181,7 +181,8 @@ async fn start(
         Some(address) => Some(serve::listen(address).await?),
         None => None,
     };
-    let client = client::client(&config, options.pings)?;
+    let metrics = Arc::new(Metrics::new());
+    let client = client::measured_client(&config, options.pings, metrics.requests.clone())?;
     let server = config.server();
     if let Some(answer) = shutdown.run_until_cancelled(check_reachable(&client, &server)).await {
         answer?;
@@ -193,7 +194,7 @@ async fn start(
         identity: identity(environment.random()),
         environment,
         outages: OutageLog::default(),
-        metrics: Arc::new(Metrics::new()),
+        metrics,
         supervisor: Supervisor::default(),
         role: watch::Sender::new(match options.leader_election {
             Some(_) => Leadership::Unknown,
@@ -248,7 +249,11 @@ impl Shared {
     fn replica(self, options: Options, recorder: Recorder) -> Result<Replica<Api>, Error> {
         let election = match options.leader_election {
             Some(LeaderElection { namespace, name, timing }) => Some(Candidacy {
-                client: client::client(&self.config, timing.pings())?,
+                client: client::measured_client(
+                    &self.config,
+                    timing.pings(),
+                    self.metrics.requests.clone(),
+                )?,
                 lease: lease::Config {
                     namespace,
                     name,

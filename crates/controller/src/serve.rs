@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper::server::conn::http1;
@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease::Leadership;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TextFormat};
 
 /// Maximum number of connections: kubelets and Prometheus need a few. The next one closes the
 /// oldest, so that probes are answered whatever others hold open.
@@ -135,9 +135,11 @@ impl Health {
     }
 }
 
-async fn print_metrics(State(metrics): State<Arc<Metrics>>) -> Response {
-    match metrics.text() {
-        Ok(text) => ([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text).into_response(),
+async fn print_metrics(State(metrics): State<Arc<Metrics>>, headers: HeaderMap) -> Response {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = TextFormat::accepted(&accept.collect::<Vec<_>>().join(","));
+    match metrics.text(format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

@@ -45,7 +45,8 @@ pub struct HostPort {
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
 impl HostPort {
-    fn conflicts(&self, other: &Self) -> bool {
+    /// Whether two pods with these ports can't run on one node.
+    pub fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
             && (self.ip == other.ip || &*self.ip == EVERY_ADDRESS || &*other.ip == EVERY_ADDRESS)
@@ -193,6 +194,16 @@ impl Room {
     /// Number of pods on the node.
     pub fn pods(&self) -> i64 {
         self.pods
+    }
+
+    /// The allocatable amount of a resource, `pods` included.
+    pub fn capacity(&self, resource: &str) -> i64 {
+        if resource == "pods" { self.pods_max } else { self.allocatable.amount(resource) }
+    }
+
+    /// The amount of a resource that the pods on the node request; of `pods` their number.
+    pub fn used(&self, resource: &str) -> i64 {
+        if resource == "pods" { self.pods } else { self.used.amount(resource) }
     }
 
     /// Adds a pod.

@@ -144,7 +144,7 @@ mod tests {
     use everynode_core::daemon_set::WaveState;
 
     use super::*;
-    use crate::metrics::Metrics;
+    use crate::metrics::{Metrics, TextFormat};
 
     fn state(reason: RolloutReason, phase: RolloutPhase) -> GuardState {
         let since = Timestamp::from_seconds(1_700_000_000);
@@ -175,7 +175,7 @@ mod tests {
 
     /// The samples of rollouts in the exposition.
     fn samples(metrics: &Metrics) -> Vec<String> {
-        let text = metrics.text().unwrap();
+        let text = metrics.text(TextFormat::OpenMetrics).unwrap();
         let samples = text.lines().filter(|line| line.starts_with("everynode_rollout_"));
         samples.map(str::to_owned).collect()
     }

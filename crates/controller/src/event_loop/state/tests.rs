@@ -8,6 +8,7 @@ use everynode_k8s::convert::{self, DaemonSetObject, Interner};
 use serde_json::json;
 
 use super::*;
+use crate::metrics::TextFormat;
 
 /// A loop with one node and one DaemonSet, with all lists complete.
 fn state() -> LoopState {
@@ -278,7 +279,7 @@ fn writes_that_are_never_seen_are_counted() {
     assert!(!state.process([], lapses_at).is_empty(), "the sync continues");
     assert_eq!(state.metrics.expectations_lapsed.get(), 1);
     assert_eq!(state.metrics.stale_syncs_skipped.get(), skipped);
-    let text = state.metrics.text().unwrap();
+    let text = state.metrics.text(TextFormat::OpenMetrics).unwrap();
     assert!(text.contains("everynode_expectations_lapsed_total 1\n"), "{text}");
 }
 
