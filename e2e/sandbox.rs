@@ -2,17 +2,21 @@
 //! nodes, and tests that need no cluster.
 
 mod agents;
+mod apply;
 mod argo_cd;
 mod bad_input;
 mod causes;
 mod completion;
 pub(crate) mod conversation;
 mod deploy;
+mod documents;
 mod faults;
 mod fencing;
 mod guarded;
 mod half_open;
 mod handover;
+mod hostile_text;
+mod import;
 mod insight;
 pub(crate) mod leader;
 mod lifecycle;
@@ -31,5 +35,7 @@ mod quick_start;
 mod rights;
 pub(crate) mod separate_process;
 mod streams;
+mod stuck_states;
 mod takeover;
+mod top_live;
 mod watch;

@@ -8,6 +8,7 @@ pub(crate) mod faults;
 pub(crate) mod guard;
 pub(crate) mod http_proxy;
 pub(crate) mod manifest;
+pub(crate) mod older;
 pub(crate) mod pod;
 pub(crate) mod process;
 mod rollout;

@@ -1,6 +1,6 @@
 //! The operators' commands during a successful rollout and during a stuck one.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -27,7 +27,7 @@ async fn a_rollout_is_planned_watched_compared_and_undone() -> Result<()> {
     ensure!(status.contains("rolled out"), "status: {status}");
     let history = run(&world, &["history", "ds/agent", "-o", "json"], "").await?.ok()?;
     let history: Value = serde_json::from_str(&history)?;
-    ensure!(history.as_array().is_some_and(|all| all.len() == 2), "{history}");
+    ensure!(history["items"].as_array().is_some_and(|all| all.len() == 2), "{history}");
     let diff = run(&world, &["diff", "ds/agent"], "").await?;
     ensure!(diff.stdout.contains(IMAGE) && diff.stdout.contains(NEXT_IMAGE), "diff: {diff:?}");
     run(&world, &["undo", "ds/agent"], "").await?.ok()?;
@@ -75,6 +75,40 @@ async fn a_plan_shows_the_servers_warnings() -> Result<()> {
                    use \"kubernetes.io/os\" instead";
     let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
     ensure!(planned.stdout.contains(warning), "{planned:?}");
+    Ok(())
+}
+
+/// C71: a plan says that the server refuses the pods, unless the manifest creates what is missing
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_that_pods_are_refused() -> Result<()> {
+    let world = World::cluster(2).await?;
+    let class = format!("{}-high", world.namespace);
+    let spec = json!({"spec": {"template": {"spec": {"priorityClassName": class}}}});
+    let manifest = with(daemon_set("agent"), spec).to_string();
+    let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
+    let refusal = format!("no PriorityClass with name {class} was found");
+    let risk = planned.stdout.lines().find(|line| line.contains(&refusal));
+    let risk = risk.with_context(|| format!("{planned:?}"))?;
+    ensure!(risk.starts_with("! the API server refuses its pods: "), "{risk}");
+    let defined = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": {"name": class}, "value": 1000});
+    let planned = run(&world, &["plan", "-f", "-"], &format!("{defined}\n---\n{manifest}")).await?;
+    ensure!(!planned.stdout.contains("refuses"), "{planned:?}");
+    Ok(())
+}
+
+/// C21: a plan names another DaemonSet that selects the same pods
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_names_a_shared_selector() -> Result<()> {
+    let world = World::cluster(2).await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    let manifest = with(daemon_set("agent"), json!({"metadata": {"name": "twin"}})).to_string();
+    let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
+    let named = format!("! daemonset {}/agent selects its pods as well", world.namespace);
+    ensure!(planned.stdout.contains(&named), "{planned:?}");
+    let manifest = daemon_set("other").to_string();
+    let planned = run(&world, &["plan", "-f", "-"], &manifest).await?;
+    ensure!(!planned.stdout.contains("as well"), "{planned:?}");
     Ok(())
 }
 

@@ -44,7 +44,7 @@ async fn a_canary_bakes_is_approved_and_all_nodes_follow() -> Result<()> {
     let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
     ensure!(status.code == 5, "{status:?}");
     let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;
-    ensure!(explained.contains("its wave of the rollout is not open"), "{explained}");
+    ensure!(explained.contains("its wave is not open"), "{explained}");
     let wrong = world.everynode(&["rollout", "approve", "ds/agent", "--wave", "half"]).await?;
     ensure!(wrong.code == 1 && wrong.stderr.contains("is at wave canary, not half"), "{wrong:?}");
     ensure!(uids(&world, "agent").await? == before, "a pod was replaced without an approval");

@@ -33,7 +33,7 @@ async fn a_rollout_is_paused_half_way_and_resumed() -> Result<()> {
     let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
     ensure!(status.code == 5 && status.stdout.contains("paused: "), "{status:?}");
     let top = world.everynode(&["top", "-o", "json"]).await?.ok()?;
-    ensure!(top.contains(r#""phase": "paused""#), "{top}");
+    ensure!(top.contains(r#""state": "paused""#), "{top}");
     let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;
     ensure!(explained.contains("the rollout is paused"), "{explained}");
     let conditions = world.conditions("agent").await?;

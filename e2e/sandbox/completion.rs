@@ -67,6 +67,11 @@ async fn completes(world: &World, shell: &Shell) -> Result<()> {
     terminal.press(&format!("{path}; {}; echo 're'ady\r", shell.settings))?;
     terminal.shows("ready").await?;
     let namespace = &world.namespace;
+    // Only one name, and no option, so it is inserted at once.
+    terminal.press(&format!("everynode status -n {namespace} \t"))?;
+    terminal.shows(&format!("status -n {namespace} agent")).await?;
+    terminal.press("--no-wait\r")?;
+    terminal.shows("rolled out").await?;
     terminal.press(&format!("everynode expl\t-n {namespace} ds/ag\t"))?;
     terminal.shows(&format!("explain -n {namespace} ds/agent")).await?;
     terminal.press("--node no\t")?;

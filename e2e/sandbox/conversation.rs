@@ -10,7 +10,7 @@
 //! alternative.
 
 pub(crate) mod normalize;
-mod script;
+pub(crate) mod script;
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -93,8 +93,11 @@ async fn plan_shows_what_applying_does_and_changes_nothing() -> Result<()> {
     expect_file!["insight/plan_change.txt"].assert_eq(&shown(&world, &next));
     let json = plan(&world, &changed, &["-o", "json"]).await?;
     let json: Value = serde_json::from_str(&json.stdout)?;
-    ensure!(json[0]["nodes"]["replace"].as_array().is_some_and(|nodes| nodes.len() == 5), "{json}");
-    ensure!(json[0]["waves"].as_array().is_some_and(|waves| waves.len() == 3), "{json}");
+    ensure!(
+        json["items"][0]["nodes"]["replace"].as_array().is_some_and(|nodes| nodes.len() == 5),
+        "{json}"
+    );
+    ensure!(json["items"][0]["waves"].as_array().is_some_and(|waves| waves.len() == 3), "{json}");
     let after = world.daemon_sets().get("agent").await?;
     ensure!(before.metadata.resource_version == after.metadata.resource_version, "it was changed");
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "agent", "x": "y"}},
@@ -119,7 +122,16 @@ fn shown(world: &World, output: &Output) -> String {
 async fn without_some_permissions_the_rest_is_answered() -> Result<()> {
     let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;
     world.roll_out(&daemon_set("agent")).await?;
-    let kubeconfig = restricted(&world).await?;
+    let kubeconfig = restricted(
+        &world,
+        "ClusterRole",
+        "ClusterRoleBinding",
+        &json!([
+            {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
+        ]),
+    )
+    .await?;
     let run = async |arguments: &[&str], input: &str| {
         let mut command = Command::new(EVERYNODE);
         command
@@ -136,22 +148,73 @@ async fn without_some_permissions_the_rest_is_answered() -> Result<()> {
     Ok(())
 }
 
-/// The kubeconfig of a user who may read only DaemonSets and nodes.
-async fn restricted(world: &World) -> Result<std::path::PathBuf> {
+/// Whoever may view only a namespace is answered from its pods, and what that can't tell is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_nodes_the_pods_are_explained() -> Result<()> {
+    let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    let broken = image_patch("example.com/does-not-exist:1.0");
+    world.patch_daemon_set("agent", broken.clone()).await?;
+    let kubeconfig = restricted(
+        &world,
+        "Role",
+        "RoleBinding",
+        &json!([
+            {"apiGroups": ["apps"], "resources": ["daemonsets", "controllerrevisions"],
+                "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list", "watch"]},
+        ]),
+    )
+    .await?;
+    let run = async |arguments: &[&str], input: &str| {
+        let mut command = Command::new(EVERYNODE);
+        command
+            .args(arguments)
+            .args(["--namespace", &world.namespace])
+            .env("KUBECONFIG", &kubeconfig);
+        finish(command, world.directory.path(), input).await
+    };
+    let explained = eventually("the new pod's image can't be pulled", async || {
+        let explained = run(&["explain", "ds/agent"], "").await?;
+        ensure!(explained.stdout.contains("ImagePullBackOff"), "{explained:?}");
+        Ok(explained)
+    })
+    .await?;
+    expect_file!["insight/explain_without_nodes.txt"].assert_eq(&shown(&world, &explained));
+    let names = run(&["explain", "ds/agent", "-o", "name"], "").await?.ok()?;
+    ensure!(names == "node/node-0001\n", "{names}");
+    let json = run(&["explain", "ds/agent", "-o", "json"], "").await?.ok()?;
+    let json: Value = serde_json::from_str(&json)?;
+    ensure!(json.get("nodes").is_none() && json["desired"] == 3, "{json}");
+    let node = run(&["explain", "ds/agent", "--node", "node-0001"], "").await?;
+    ensure!(node.code == 1 && node.stderr.contains("may not list nodes"), "{node:?}");
+    let changed = with(daemon_set("agent"), image_patch(NEXT_IMAGE)).to_string();
+    let planned = run(&["plan", "-f", "-"], &changed).await?;
+    expect_file!["insight/plan_without_nodes.txt"].assert_eq(&shown(&world, &planned));
+    let json = run(&["plan", "-f", "-", "-o", "json"], &changed).await?;
+    let json: Value = serde_json::from_str(&json.stdout)?;
+    ensure!(json["items"][0]["nodes"].is_null(), "{json}");
+    Ok(())
+}
+
+/// The kubeconfig of a user with these rules, in the namespace or in the cluster.
+async fn restricted(
+    world: &World,
+    kind: &str,
+    binding: &str,
+    rules: &Value,
+) -> Result<std::path::PathBuf> {
     let namespace = &world.namespace;
-    let rules = json!([
-        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
-    ]);
-    let kind = "ClusterRole";
+    let metadata = match kind {
+        "Role" => json!({"name": "reader", "namespace": namespace}),
+        _ => json!({"name": "reader"}),
+    };
     let group = "rbac.authorization.k8s.io";
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": "reader", "namespace": namespace}},
-        {"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "reader"},
-            "rules": rules},
-        {"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
-            "metadata": {"name": "reader"},
+        {"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": metadata, "rules": rules},
+        {"apiVersion": format!("{group}/v1"), "kind": binding, "metadata": metadata,
             "roleRef": {"apiGroup": group, "kind": kind, "name": "reader"},
             "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}]},
     ]});

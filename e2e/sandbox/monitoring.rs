@@ -38,9 +38,10 @@ async fn alerts_dashboard_and_page_name_what_a_controller_serves() -> Result<()>
         expression.check(&samples)?;
     }
     let names: BTreeSet<String> = samples.keys().map(|name| family(name).to_owned()).collect();
-    let documented: BTreeSet<String> = matches(r"`((?:everynode|workqueue)_[a-z_]+)`", PAGE)
-        .map(|name| family(&name).to_owned())
-        .collect();
+    let documented: BTreeSet<String> =
+        matches(r"`((?:everynode|workqueue|rest_client|process)_[a-z_]+)`", PAGE)
+            .map(|name| family(&name).to_owned())
+            .collect();
     ensure!(documented == names, "docs/metrics.md has {documented:?}, a controller {names:?}");
     Ok(())
 }
@@ -102,7 +103,8 @@ impl Expression {
     fn check(&self, samples: &Samples) -> Result<()> {
         // The labels that Prometheus adds to every sample.
         let mut known: BTreeSet<String> = ["job", "instance", "le"].map(str::to_owned).into();
-        let named = Regex::new(r"\b((?:everynode|workqueue)_[a-z_]+)(?:\{([^}]*)\})?")?;
+        let named =
+            Regex::new(r"\b((?:everynode|workqueue|rest_client|process)_[a-z_]+)(?:\{([^}]*)\})?")?;
         let mut is_about_us = false;
         for found in named.captures_iter(&self.text) {
             let labels = samples.get(&found[1]);
@@ -160,6 +162,7 @@ async fn scrape(world: &World) -> Result<Samples> {
             "everynode_daemonset_updated{",
             "everynode_writes_total{",
             "everynode_rollout_waves_done{",
+            "rest_client_requests_total{code=\"200\",",
         ] {
             ensure!(answer.contains(expected), "no {expected} in\n{answer}");
         }
@@ -169,7 +172,8 @@ async fn scrape(world: &World) -> Result<Samples> {
 }
 
 fn samples(exposition: &str) -> Result<Samples> {
-    let line = Regex::new(r"(?m)^((?:everynode|workqueue)_[a-z_]+)(?:\{(.*)\})? ")?;
+    let line =
+        Regex::new(r"(?m)^((?:everynode|workqueue|rest_client|process)_[a-z_]+)(?:\{(.*)\})? ")?;
     let mut samples = Samples::new();
     for found in line.captures_iter(exposition) {
         let labels = found.get(2).map_or("", |all| all.as_str());

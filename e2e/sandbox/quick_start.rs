@@ -48,6 +48,6 @@ fn shell(line: &str) -> Command {
         Some(arguments) => format!("{EVERYNODE} {arguments}"),
         None => line.replacen("kubectl", &kubectl, 1),
     };
-    command.args(["-c", &line]);
+    command.args(["-c", &line]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     command
 }

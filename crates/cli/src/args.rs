@@ -19,14 +19,14 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use daemon_set_name::DaemonSetName;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
-pub(crate) use kubectl_habits::rewritten;
+pub(crate) use kubectl_habits::joined;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutGetArguments, RolloutTarget};
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
-    ColorArguments, ColorWhen, ConnectionArguments, LogArguments, LogFormat, LogLevel,
-    OutputArguments, OutputFormat,
+    ColorArguments, ColorWhen, ConnectionArguments, DocumentFormat, LogArguments, LogFormat,
+    LogLevel, OutputArguments, OutputFormat,
 };
 pub(crate) use status::StatusArguments;
 pub(crate) use top::TopArguments;
@@ -35,7 +35,11 @@ pub(crate) use watch::WatchArguments;
 /// A DaemonSet controller for Kubernetes, and a sandbox cluster to try it in
 #[derive(Debug, Parser)]
 #[command(name = "everynode", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(mut_args(|argument| argument.hide(true)))]
 pub(crate) struct Arguments {
+    /// Options before the command, which the help shows behind it.
+    #[command(flatten)]
+    pub leading: ConnectionArguments,
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,

@@ -36,6 +36,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const FIELD_MANAGER: &str = "everynode";
 
 /// A connection to a cluster, and the namespace to work in.
+#[derive(Clone)]
 pub(crate) struct Cluster {
     client: kube::Client,
     server: String,
@@ -71,6 +72,12 @@ impl Cluster {
     /// The namespace of `--namespace`, else of the context, else `default`.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same connection, to work in another namespace.
+    #[must_use]
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self.clone() }
     }
 
     /// All objects of the selection at one moment, read page by page.

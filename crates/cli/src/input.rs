@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 const BYTES_MAX: u64 = 512 << 20;
 
 /// A file of the command line.
+#[derive(Clone, Debug)]
 pub(crate) struct InputFile {
     /// The file's name in messages.
     pub name: String,

@@ -9,6 +9,9 @@ use tracing_subscriber::prelude::*;
 use crate::args::{ColorWhen, LogArguments, LogFormat, LogLevel};
 use crate::output::{escape, shows_color};
 
+/// The maximum number of characters of an event in the text format.
+const EVENT_CHARACTERS_MAX: usize = 10_000;
+
 /// Installs the global logger. A command calls this once, at its start.
 pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
     let level = level(arguments.log_level.unwrap_or(default));
@@ -46,11 +49,20 @@ enum EventWriter {
 
 impl EventWriter {
     /// The event without control characters. Further lines of a text are indented, so that none
-    /// looks like another event.
+    /// looks like another event, and a very long text is cut.
     fn shown(self, event: &str) -> String {
         let event = event.strip_suffix('\n').unwrap_or(event);
         let shown = match self {
-            Self::Text => escape::text(event).replace('\n', "\n    "),
+            Self::Text => {
+                let (event, end) = match escape::cut(event, EVENT_CHARACTERS_MAX) {
+                    // A colour may have been cut off from its end.
+                    Some(event) if event.contains('\u{1b}') => (event, "…\u{1b}[0m"),
+                    Some(event) => (event, "…"),
+                    None => (event, ""),
+                };
+                let shown = escape::text(event).replace('\t', " ").replace('\n', "\n    ");
+                shown + end
+            }
             Self::Json => escape::json(event).into_owned(),
         };
         shown + "\n"
@@ -91,6 +103,10 @@ mod tests {
             EventWriter::Text.shown(event),
             "12:00 \u{1b}[31mERROR\u{1b}[0m pods: a^[[2J<U+202E>\n    12:01 INFO all is well\n"
         );
+        let long = format!("12:00 ERROR {}\n", "a\tb".repeat(1 << 20));
+        let shown = EventWriter::Text.shown(&long);
+        assert_eq!(shown.chars().count(), EVENT_CHARACTERS_MAX + 2);
+        assert!(shown.ends_with("…\n") && !shown.contains('\t'));
         let json = "{\"message\":\"a\u{202e}\u{9b}\"}\n";
         assert_eq!(EventWriter::Json.shown(json), "{\"message\":\"a\\u202e\\u009b\"}\n");
     }

@@ -44,8 +44,8 @@ fn main() -> ExitCode {
     let invocation = Invocation::of(words.first().map_or("".as_ref(), OsString::as_os_str));
     let result = match shell_completion::complete(invocation, &words) {
         Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => match parse(invocation, args::rewritten(words)) {
-            Ok(arguments) => run(arguments.command, invocation),
+        Ok(false) => match parse(invocation, args::joined(words)) {
+            Ok(command) => run(command, invocation),
             Err(error) => usage(&error),
         },
         Err(error) => Err(error),
@@ -61,9 +61,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Command, clap::Error> {
     let matches = invocation::command(invocation).try_get_matches_from(words)?;
-    Arguments::from_arg_matches(&matches)
+    Arguments::from_arg_matches(&matches)?.into_command()
 }
 
 fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
@@ -74,7 +74,7 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
         }
         Command::Status(arguments) => return run_single_threaded(cmd::status::execute(arguments)),
         Command::Watch(arguments) => return run_single_threaded(cmd::watch::execute(arguments)),
-        Command::Top(arguments) => run_single_threaded(cmd::top::execute(arguments)),
+        Command::Top(arguments) => return run_single_threaded(cmd::top::execute(arguments)),
         Command::Explain(arguments) => run_single_threaded(cmd::explain::execute(arguments)),
         Command::Plan(arguments) => return run_single_threaded(cmd::plan::execute(arguments)),
         Command::History(arguments) => run_single_threaded(cmd::history::execute(arguments)),

@@ -8,12 +8,14 @@ pub(crate) mod escape;
 mod table;
 mod wrap;
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use everynode_insight::document::{Answer, Document, DocumentList};
 use serde::Serialize;
 
-use crate::args::ColorWhen;
+use crate::args::{ColorWhen, DocumentFormat};
 pub(crate) use table::{Tone, table, table_with_remarks};
 
 /// How text is laid out for standard output.
@@ -39,7 +41,7 @@ impl TextLayout {
     /// The text as one line in the colour of a tone, if there are colours.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let style = style(tone);
-        let text = escape::line(text);
+        let text = one_line(tone, text);
         if self.color && !style.is_plain() {
             format!("{style}{text}{style:#}")
         } else {
@@ -54,6 +56,16 @@ impl TextLayout {
         match self.width {
             Some(width) => wrap::wrapped(&text, width),
             None => text,
+        }
+    }
+}
+
+/// A piece of text as one visible line, cut if it is very long and no list of names.
+fn one_line(tone: Tone, text: &str) -> Cow<'_, str> {
+    match tone {
+        Tone::Names => escape::whole_line(text),
+        Tone::Plain | Tone::Heading | Tone::Good | Tone::Waiting | Tone::Bad | Tone::Faint => {
+            escape::line(text)
         }
     }
 }
@@ -91,6 +103,32 @@ pub(crate) fn note(line: impl std::fmt::Display) {
 pub(crate) fn warnings(warnings: &[String]) {
     for warning in warnings {
         note(format_args!("Warning: {warning}"));
+    }
+}
+
+/// An answer as a document of JSON or YAML.
+///
+/// # Errors
+/// As [`json`] and [`yaml`].
+pub(crate) fn document<T: Answer>(answer: &T, format: DocumentFormat) -> anyhow::Result<String> {
+    formatted(&Document::new(answer), format)
+}
+
+/// Several answers as one document of JSON or YAML.
+///
+/// # Errors
+/// As [`json`] and [`yaml`].
+pub(crate) fn list_document<T: Answer>(
+    answers: &[T],
+    format: DocumentFormat,
+) -> anyhow::Result<String> {
+    formatted(&DocumentList::new(answers), format)
+}
+
+fn formatted(value: &impl Serialize, format: DocumentFormat) -> anyhow::Result<String> {
+    match format {
+        DocumentFormat::Json => json(value),
+        DocumentFormat::Yaml => yaml(value),
     }
 }
 
@@ -139,7 +177,7 @@ pub(crate) fn age(seconds: i64) -> String {
 fn style(tone: Tone) -> Style {
     let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
     match tone {
-        Tone::Plain => Style::new(),
+        Tone::Plain | Tone::Names => Style::new(),
         Tone::Heading => Style::new().bold(),
         Tone::Good => color(AnsiColor::Green),
         Tone::Waiting => color(AnsiColor::Yellow),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -20,6 +20,8 @@ use crate::invocation::{Invocation, command};
 
 /// The environment variable with the name of the shell that asks for completion.
 const SHELL_VARIABLE: &str = "EVERYNODE_COMPLETE";
+/// The environment variable with the index of the word to complete, in clap's scripts.
+const INDEX_VARIABLE: &str = "_CLAP_COMPLETE_INDEX";
 /// The maximum time to wait for names from the cluster.
 const COMPLETION_TIMEOUT: Duration = Duration::from_millis(1500);
 
@@ -35,8 +37,9 @@ pub(crate) fn complete(invocation: Invocation, words: &[OsString]) -> anyhow::Re
     }
     let after = words.iter().position(|word| word == "--").map_or(words.len(), |index| index + 1);
     let line = words[after..].to_vec();
-    let shell = CompleteEnv::with_factory(|| command_with_completers(invocation, &line))
-        .var(SHELL_VARIABLE);
+    let index = index_of_current(&line);
+    let factory = || with_options_hidden(command_with_completers(invocation, &line), &line, index);
+    let shell = CompleteEnv::with_factory(factory).var(SHELL_VARIABLE);
     Ok(shell.try_complete(words.iter().cloned(), std::env::current_dir().ok().as_deref())?)
 }
 
@@ -59,7 +62,8 @@ pub(crate) fn write_script(shell: clap_complete::Shell, program: &str) -> anyhow
 /// is the one to complete; the directive at the end, `:4`, suppresses file names.
 fn complete_for_kubectl(words: &[OsString]) -> anyhow::Result<()> {
     let index = words.len().saturating_sub(1).max(1);
-    let mut command = command_with_completers(Invocation::KubectlPlugin, words);
+    let command = command_with_completers(Invocation::KubectlPlugin, words);
+    let mut command = with_options_hidden(command, words, index);
     let directory = std::env::current_dir().ok();
     let candidates =
         clap_complete::engine::complete(&mut command, words.to_vec(), index, directory.as_deref());
@@ -78,8 +82,12 @@ fn complete_for_kubectl(words: &[OsString]) -> anyhow::Result<()> {
 /// The command line with completers for arguments that name something in the cluster.
 fn command_with_completers(invocation: Invocation, words: &[OsString]) -> Command {
     let partial = Arc::new(PartialLine::parse(invocation, words));
-    command(invocation).mut_subcommands(|subcommand| {
-        subcommand.mut_args(|argument| match NameKind::of_argument(argument.get_id().as_str()) {
+    with_completers(command(invocation), &partial)
+}
+
+fn with_completers(command: Command, partial: &Arc<PartialLine>) -> Command {
+    let command =
+        command.mut_args(|argument| match NameKind::of_argument(argument.get_id().as_str()) {
             Some(kind) => {
                 let partial = partial.clone();
                 argument.add(ArgValueCompleter::new(move |current: &OsStr| {
@@ -87,8 +95,31 @@ fn command_with_completers(invocation: Invocation, words: &[OsString]) -> Comman
                 }))
             }
             None => argument,
-        })
-    })
+        });
+    command.mut_subcommands(|subcommand| with_completers(subcommand, partial))
+}
+
+/// The command line without its options, unless the word at `index` begins as one. Like kubectl, a
+/// shell then lists names only. Where there are no names to list, hidden options are.
+fn with_options_hidden(command: Command, words: &[OsString], index: usize) -> Command {
+    let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
+    if words.get(index).is_some_and(is_option) { command } else { without_options(command) }
+}
+
+fn without_options(command: Command) -> Command {
+    let hide = |argument: Arg| {
+        let is_positional = argument.is_positional();
+        argument.hide(!is_positional)
+    };
+    let command = command.disable_help_flag(true).disable_version_flag(true).mut_args(hide);
+    command.mut_subcommands(without_options)
+}
+
+/// The index of the word to complete, as the scripts of bash and zsh state it. For other shells it
+/// is the last one.
+fn index_of_current(words: &[OsString]) -> usize {
+    let stated = std::env::var(INDEX_VARIABLE).ok().and_then(|index| index.parse().ok());
+    stated.unwrap_or_else(|| words.len().saturating_sub(1))
 }
 
 /// The kind of name that an argument takes.
@@ -104,7 +135,7 @@ enum NameKind {
 impl NameKind {
     fn of_argument(argument: &str) -> Option<Self> {
         match argument {
-            "context" => Some(Self::Context),
+            "context" | "from_context" => Some(Self::Context),
             "daemon_set" => Some(Self::DaemonSet),
             "namespace" => Some(Self::Namespace),
             "node" => Some(Self::Node),
@@ -123,8 +154,7 @@ struct PartialLine {
 impl PartialLine {
     fn parse(invocation: Invocation, words: &[OsString]) -> Self {
         let matches = command(invocation).ignore_errors(true).try_get_matches_from(words);
-        let matches = matches.ok().and_then(|mut matches| matches.remove_subcommand());
-        let (_, matches) = matches.unwrap_or_default();
+        let matches = matches.unwrap_or_default();
         Self {
             connection: ConnectionArguments {
                 kubeconfig: value::<PathBuf>(&matches, "kubeconfig"),
@@ -137,8 +167,11 @@ impl PartialLine {
     }
 }
 
+/// The value of an argument: of those of the command, of its commands, and before the command, the
+/// last one.
 fn value<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
-    matches.try_get_one::<T>(name).ok().flatten().cloned()
+    let of_command = matches.subcommand().and_then(|(_, matches)| value(matches, name));
+    of_command.or_else(|| matches.try_get_one::<T>(name).ok().flatten().cloned())
 }
 
 fn candidates(partial: &PartialLine, kind: NameKind, current: &OsStr) -> Vec<CompletionCandidate> {
@@ -219,13 +252,47 @@ mod tests {
     use super::*;
 
     fn partial(line: &str) -> PartialLine {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        PartialLine::parse(Invocation::Program, &words)
+        PartialLine::parse(Invocation::Program, &words(line))
+    }
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    /// What a shell lists for the last word, without names of a cluster.
+    fn listed(line: &str) -> Vec<String> {
+        let words = words(line);
+        let index = words.len() - 1;
+        let names = |argument: Arg| match NameKind::of_argument(argument.get_id().as_str()) {
+            Some(_) => argument
+                .add(ArgValueCompleter::new(|_: &OsStr| vec![CompletionCandidate::new("a-name")])),
+            None => argument,
+        };
+        let command = command(Invocation::Program).mut_subcommands(|it| it.mut_args(names));
+        let mut command = with_options_hidden(command, &words, index);
+        let candidates = clap_complete::engine::complete(&mut command, words, index, None);
+        let candidates = candidates.expect("the line can be completed").into_iter();
+        candidates.map(|candidate| candidate.get_value().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_listed_without_options() {
+        for line in ["everynode status ", "everynode status -n kube-system ", "everynode top -n "] {
+            assert_eq!(listed(line), ["a-name"], "{line}");
+        }
+        assert!(listed("everynode status --").contains(&"--timeout".to_owned()));
+        assert!(listed("everynode status --h").contains(&"--help".to_owned()));
+        assert!(listed("everynode top ").contains(&"--output".to_owned()));
+        assert!(listed("everynode ").contains(&"top".to_owned()));
     }
 
     #[test]
     fn the_arguments_so_far_select_the_cluster() {
         let partial = partial("everynode undo ds/agent -n logging --context prod --to-revision ");
+        assert_eq!(partial.connection.namespace.as_deref(), Some("logging"));
+        assert_eq!(partial.connection.context.as_deref(), Some("prod"));
+        assert_eq!(partial.daemon_set, "agent".parse().ok());
+        let partial = self::partial("everynode -n logging rollout get ds/agent --context prod ");
         assert_eq!(partial.connection.namespace.as_deref(), Some("logging"));
         assert_eq!(partial.connection.context.as_deref(), Some("prod"));
         assert_eq!(partial.daemon_set, "agent".parse().ok());
@@ -247,9 +314,14 @@ mod tests {
             known.map(|argument| format!("{} {}", subcommand.get_name(), argument.get_id()))
         });
         let completed: Vec<String> = completed.collect();
-        for expected in
-            ["status daemon_set", "top namespace", "diff from", "undo to_revision", "run context"]
-        {
+        for expected in [
+            "status daemon_set",
+            "top namespace",
+            "diff from",
+            "undo to_revision",
+            "run context",
+            "sandbox from_context",
+        ] {
             assert!(completed.iter().any(|known| known == expected), "{expected}: {completed:?}");
         }
     }

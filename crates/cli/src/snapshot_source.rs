@@ -4,7 +4,7 @@
 mod manifest;
 mod proposed;
 
-use everynode_core::api::DaemonSetKey;
+use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,10 +26,12 @@ pub(crate) enum PodScope {
 /// The data without which there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequiredData {
+    /// None.
+    Nothing,
     /// The nodes.
     Nodes,
-    /// The nodes, and the DaemonSet's pods and revisions.
-    NodesPodsAndRevisions,
+    /// The DaemonSet's pods and revisions.
+    PodsAndRevisions,
 }
 
 /// A snapshot with the nodes, and the pods and revisions that `daemon_set` selects. The caller adds
@@ -55,14 +57,19 @@ pub(crate) async fn from_cluster(
         read_pods(cluster, &selected, pods),
     );
     policies?;
-    add_required(&mut snapshot, ObjectKind::Node, nodes)?;
+    match required {
+        RequiredData::Nodes => add_required(&mut snapshot, ObjectKind::Node, nodes)?,
+        RequiredData::Nothing | RequiredData::PodsAndRevisions => {
+            add_optional(&mut snapshot, ObjectKind::Node, nodes)?;
+        }
+    }
     let (pods, forbidden) = pods;
     match required {
-        RequiredData::Nodes => {
+        RequiredData::Nothing | RequiredData::Nodes => {
             add_optional(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
             add_optional(&mut snapshot, ObjectKind::Pod, pods)?;
         }
-        RequiredData::NodesPodsAndRevisions => {
+        RequiredData::PodsAndRevisions => {
             add_required(&mut snapshot, ObjectKind::ControllerRevision, revisions)?;
             add_required(&mut snapshot, ObjectKind::Pod, pods)?;
         }
@@ -89,6 +96,32 @@ pub(crate) async fn add_warnings(
             // Of the same permission.
             Err(error) if error.is_forbidden() && is_told => {}
             listed => add_optional(snapshot, kind, listed)?,
+        }
+    }
+    Ok(())
+}
+
+/// Adds what else answers about a DaemonSet need: all pods of a node that one of its pods does not
+/// fit, and the other DaemonSets of its namespace. Where the permission is missing, answers are
+/// less precise.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn add_neighbors(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    key: &DaemonSetKey,
+    full_node: Option<&NodeName>,
+) -> Result<(), Error> {
+    let here = Selection::in_namespace(key.namespace.as_str());
+    let mut wanted = vec![(ObjectKind::DaemonSet, here)];
+    wanted.extend(full_node.map(|node| (ObjectKind::PodOnNode, Selection::all().on_node(node))));
+    for (kind, selection) in wanted {
+        match cluster.list(kind.into(), &selection).await {
+            Err(error) if error.is_forbidden() => {
+                snapshot.unread.insert(kind);
+            }
+            listed => add_required(snapshot, kind, listed)?,
         }
     }
     Ok(())
@@ -169,6 +202,7 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
         Err(error) if error.is_forbidden() => {
             let unknown = match kind {
                 ObjectKind::Pod => "the states of pods are unknown",
+                ObjectKind::PodOnNode => "unknown what uses the node",
                 ObjectKind::ControllerRevision => "unknown which pods are up to date",
                 ObjectKind::Namespace => {
                     "unknown whether the namespace has a node selector, and its labels"
@@ -177,7 +211,11 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
                     "unknown whether a policy governs the rollout"
                 }
                 ObjectKind::Event | ObjectKind::PodWarning => "causes may be missing",
-                ObjectKind::Node | ObjectKind::DaemonSet => "objects are missing",
+                ObjectKind::Node => {
+                    "unknown which nodes should run a pod, their states, and in which order pods \
+                     are replaced"
+                }
+                ObjectKind::DaemonSet => "objects are missing",
             };
             snapshot.unread.insert(kind);
             snapshot.problems.push(format!("{unknown}: {error}"));

@@ -6,70 +6,78 @@
 
 mod duration;
 mod finding;
-pub(crate) mod no_node;
 mod node;
 mod problems;
-mod reason;
+mod without_nodes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
 use everynode_core::daemon_set::NodeCounts;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::controller_view::ControllerView;
-use crate::rollout::{Evidence, progress, strategy_text};
+use crate::reasons::SeenLabels;
+use crate::rollout::{Evidence, Phase, Rollout, Strategy, progress};
 use crate::situation::Situation;
-use crate::snapshot::{ObjectKind, Snapshot};
+use crate::snapshot::{ObjectKind, PodDetail, Snapshot};
 use finding::Finding;
 
-pub use no_node::why_no_node;
+pub use crate::no_node::why_no_node;
 pub use node::{AffinityCheck, NodeExplanation, PodExplanation, ReasonDetail, explain_node};
 
 /// A DaemonSet with all nodes of the snapshot, in groups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// The DaemonSet's namespace.
     pub namespace: String,
     /// The DaemonSet's name.
     pub name: String,
-    /// The number of nodes in the snapshot.
-    pub nodes: usize,
+    /// The number of nodes; absent if nodes were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
     /// The number of nodes that should run a pod.
     pub desired: usize,
-    /// The number of nodes with a ready pod. Absent, as `available`, if pods were not read.
+    /// The number of nodes with a ready pod; absent if pods were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<usize>,
-    /// The number of nodes with an available pod.
+    /// The number of nodes with an available pod; absent if pods were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available: Option<usize>,
-    /// The number of nodes whose pod is of the current revision. Absent if pods or revisions were
+    /// The number of nodes whose pod is of the current revision; absent if pods or revisions were
     /// not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<usize>,
-    /// The update strategy, as [`strategy_text`] writes it.
-    pub update_strategy: String,
+    /// The update strategy.
+    pub update_strategy: Strategy,
     /// The progress of the rollout and what it waits for, in one sentence.
     pub rollout: String,
+    /// What the operator should do about the DaemonSet as a whole; absent if there is nothing to
+    /// do. What to do about nodes is in `groups`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Problems of the DaemonSet itself, and objects that could not be read.
     pub problems: Vec<String>,
-    /// All nodes, those that need attention first.
+    /// All nodes, those that need attention first. If nodes were not read, those with a pod.
     pub groups: Vec<NodeGroup>,
 }
 
 /// The nodes that share one answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroup {
     /// The state of the nodes.
     pub situation: Situation,
     /// The reason; it names the affinity term, label, taint or container.
     pub why: String,
-    /// The message of the scheduler, the kubelet or the container for the first of the nodes.
+    /// The message of the scheduler, the kubelet or the container for the first of the nodes;
+    /// absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What the controller does next on these nodes, or what the operator should do.
+    /// What the controller does next on these nodes, or what the operator should do; absent if
+    /// there is nothing to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The names of the nodes, in order.
@@ -81,22 +89,33 @@ pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Optio
     let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
     let view = ControllerView::new(snapshot, daemon_set.clone(), now);
     let evidence = Evidence::new(snapshot, daemon_set, now);
+    if !view.has_read(ObjectKind::Node) {
+        return without_nodes::explain(&view, &evidence);
+    }
     let has_pods = view.has_read(ObjectKind::Pod);
     let counts = counts(&view);
     let findings = findings(&view, &evidence);
     Some(Explanation {
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
-        nodes: findings.len(),
+        nodes: Some(findings.len()),
         desired: counts.desired,
         ready: has_pods.then_some(counts.ready),
         available: has_pods.then_some(counts.available),
         updated: counts.updated.filter(|_| view.knows_revisions_of_pods()),
-        update_strategy: strategy_text(daemon_set.update_strategy),
+        update_strategy: Strategy(daemon_set.update_strategy),
         rollout: rollout_summary(&view, &findings),
+        next: next_step(snapshot, key, now),
         problems: problems::problems(&view),
         groups: groups(findings),
     })
+}
+
+/// What the operator should do about the DaemonSet as a whole. If no node should run it, the groups
+/// of nodes tell.
+fn next_step(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
+    let rollout = Rollout::of(snapshot, key, now)?;
+    if rollout.phase == Phase::Done { None } else { rollout.next }
 }
 
 /// Numbers of nodes.
@@ -108,18 +127,23 @@ struct Counts {
 }
 
 /// The counts of the core. It does not look at the nodes of a DaemonSet that is being deleted, so
-/// that its last status counts then.
+/// that its last status and its pods count then.
 fn counts(view: &ControllerView<'_>) -> Counts {
     let (tally, daemon_set) = (view.tally(), view.daemon_set());
     if !daemon_set.terminating {
         let NodeCounts { desired, ready, available, updated, .. } = *tally;
         return Counts { desired, ready, available, updated: Some(updated) };
     }
-    let status = &daemon_set.status;
-    let [desired, ready, available] =
-        [status.desired_number_scheduled, status.number_ready, status.number_available]
-            .map(|count| count as usize);
-    Counts { desired, ready, available, updated: None }
+    let nodes = |counts: &dyn Fn(&PodDetail) -> bool| {
+        let pods = view.snapshot.pods_of(&daemon_set.key).filter(|detail| counts(detail));
+        pods.filter_map(|detail| detail.pod.target_node_name()).collect::<BTreeSet<_>>().len()
+    };
+    Counts {
+        desired: daemon_set.status.desired_number_scheduled as usize,
+        ready: nodes(&|detail| detail.pod.readiness.is_ready()),
+        available: nodes(&|detail| detail.is_available(daemon_set, view.now)),
+        updated: None,
+    }
 }
 
 /// The finding for every node of the snapshot.
@@ -127,8 +151,9 @@ fn findings<'a>(
     view: &ControllerView<'a>,
     evidence: &Evidence<'a>,
 ) -> Vec<(&'a NodeName, Finding)> {
+    let seen = SeenLabels::of(view);
     let nodes = view.snapshot.nodes.keys();
-    nodes.map(|name| (name, Finding::of(view, evidence, name))).collect()
+    nodes.map(|name| (name, Finding::of(view, evidence, &seen, name))).collect()
 }
 
 fn rollout_summary(view: &ControllerView<'_>, findings: &[(&NodeName, Finding)]) -> String {

@@ -13,13 +13,15 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{NodeName, Timestamp};
 use everynode_k8s::convert::DaemonSetObject;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::rollout::strategy_text;
-use crate::snapshot::Snapshot;
+use crate::rollout::Strategy;
+use crate::snapshot::{ObjectKind, Snapshot};
 use simulation::Simulation;
 
 pub use apply_patch::{apply_patch, settable};
+pub(crate) use change::template_changes;
 pub use change::{Change, changes};
 pub use risk::{Risk, RiskKind};
 pub use timing::ObservedTimings;
@@ -37,8 +39,8 @@ pub struct Proposal {
     pub start_up: Option<std::time::Duration>,
 }
 
-/// The effects of applying a DaemonSet. Its JSON form is what `plan` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// The effects of applying a DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
     /// The DaemonSet's namespace.
@@ -47,17 +49,18 @@ pub struct Forecast {
     pub name: String,
     /// What applying does to the object.
     pub action: Action,
-    /// The update strategy, as [`strategy_text`] writes it.
-    pub update_strategy: String,
+    /// The update strategy.
+    pub update_strategy: Strategy,
     /// The fields that change.
     pub changes: Vec<Change>,
-    /// What happens on which nodes.
-    pub nodes: NodeChanges,
+    /// What happens on which nodes; `null` if nodes were not read. Then waves and duration are
+    /// unknown, too.
+    pub nodes: Option<NodeChanges>,
     /// The steps of the rollout: nodes whose pods are replaced at the same time.
     pub waves: Vec<Wave>,
     /// The waves of the rollout policy that the rollout reaches; empty without a policy.
     pub guarded_waves: Vec<GuardedWave>,
-    /// The duration of the rollout; `None` if no start-up time is known.
+    /// The duration of the rollout; `null` if no start-up time is known.
     pub duration: Option<DurationEstimate>,
     /// The nodes that have no available pod of the new revision at the end.
     pub unfinished: Vec<UnfinishedNodes>,
@@ -68,7 +71,7 @@ pub struct Forecast {
 }
 
 /// What applying does to the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
     /// The object is created.
@@ -80,7 +83,7 @@ pub enum Action {
 }
 
 /// What happens on each node. Lists contain node names in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeChanges {
     /// Nodes that have no pod and get one.
@@ -96,23 +99,25 @@ pub struct NodeChanges {
 }
 
 /// Nodes whose pods are replaced at the same time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PlannedWave")]
 pub struct Wave {
-    /// The time from the start of the rollout, with typical timings.
+    /// The time from the start of the rollout, with typical timings, in seconds.
     pub starts_after_seconds: u64,
     /// The names of the nodes.
     pub nodes: Vec<String>,
 }
 
-/// A wave of the rollout policy (G22).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A wave of the rollout policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "PlannedPolicyWave")]
 pub struct GuardedWave {
-    /// Its name; `None` for that of all nodes which no step names.
+    /// Its name; `null` for that of all nodes which no step names.
     pub name: Option<String>,
     /// The time from the start of the rollout, with typical timings, if approvals are given at
-    /// once.
+    /// once; in seconds.
     pub starts_after_seconds: u64,
     /// The names of the nodes whose pods are replaced in it.
     pub nodes: Vec<String>,
@@ -123,7 +128,7 @@ pub struct GuardedWave {
 }
 
 /// The time until every pod is available.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DurationEstimate {
     /// If pods start in the median time and stop at once.
@@ -135,7 +140,7 @@ pub struct DurationEstimate {
 }
 
 /// Nodes that do not finish, for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnfinishedNodes {
     /// The reason.
@@ -146,7 +151,9 @@ pub struct UnfinishedNodes {
 
 /// Predicts what applying the proposal to the cluster of the snapshot does, from `now` on.
 pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> Forecast {
-    let daemon_set = &proposal.object.daemon_set;
+    if snapshot.unread.contains(&ObjectKind::Node) {
+        return without_nodes(snapshot, proposal);
+    }
     let timings = ObservedTimings::of(snapshot, &proposal.object, proposal.start_up);
     let mut typical = Simulation::new(snapshot, proposal, timings.typical(), now);
     typical.run();
@@ -162,6 +169,20 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         }
     });
     let unfinished = grouped(typical.unfinished());
+    Forecast {
+        risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical, now),
+        guarded_waves: typical.guarded_waves(&nodes),
+        nodes: Some(nodes),
+        waves,
+        duration,
+        unfinished,
+        ..without_nodes(snapshot, proposal)
+    }
+}
+
+/// What is known of the proposal without the nodes.
+fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Forecast {
+    let daemon_set = &proposal.object.daemon_set;
     let action = match &proposal.changes {
         None => Action::Create,
         Some(changes) if changes.is_empty() => Action::Nothing,
@@ -171,14 +192,14 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
         action,
-        update_strategy: strategy_text(daemon_set.update_strategy),
+        update_strategy: Strategy(daemon_set.update_strategy),
         changes: proposal.changes.clone().unwrap_or_default(),
-        risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical, now),
-        guarded_waves: typical.guarded_waves(&nodes),
-        nodes,
-        waves,
-        duration,
-        unfinished,
+        nodes: None,
+        waves: Vec::new(),
+        guarded_waves: Vec::new(),
+        duration: None,
+        unfinished: Vec::new(),
+        risks: risk::without_nodes(snapshot, proposal),
         problems: snapshot.problems.clone(),
     }
 }

@@ -1,16 +1,19 @@
 //! Where a guarded rollout is: its wave, the steps of its policy, and what it waits for (G22).
 
+use std::fmt;
+
 use everynode_core::api::{
     DaemonSet, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutStep,
     WaveName,
 };
 use everynode_k8s::convert::label_selector_text;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::history::RevisionEntry;
 
-/// A guarded rollout. Its JSON form is what `rollout get` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A guarded rollout: the steps of its policy, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardedRollout {
     /// The DaemonSet's namespace.
@@ -21,30 +24,31 @@ pub struct GuardedRollout {
     pub reason: String,
     /// The message of the condition.
     pub message: String,
-    /// The policy that counts, such as `RolloutPolicy infra/agents`; `None` if none counts.
+    /// The policy that counts, such as `RolloutPolicy infra/agents`; `null` if none counts.
     pub policy: Option<String>,
-    /// The hash of the current revision; `None` if it is not stored yet.
+    /// The hash of the current revision; `null` if it is not stored yet.
     pub revision: Option<String>,
-    /// The hash of the revision that was rolled out to the end before.
+    /// The hash of the revision that was rolled out to the end before; `null` if there is none.
     pub base: Option<String>,
-    /// The phase of the record; `None` if there is none yet.
+    /// The phase of the record; `null` if there is none yet.
     pub phase: Option<&'static str>,
-    /// The wave that the rollout is at; `None` before the first and after the last one.
+    /// The wave that the rollout is at; `null` before the first and after the last one.
     #[serde(serialize_with = "serialize_wave")]
+    #[schemars(with = "Option<String>")]
     pub wave: Option<WaveName>,
     /// The steps of the policy.
     pub steps: Vec<StepProgress>,
 }
 
 /// A step of a policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepProgress {
     /// The name of the step.
     pub name: String,
     /// The label selector of its nodes; empty for all nodes.
     pub nodes: String,
-    /// The label that divides the nodes into groups.
+    /// The label that divides the nodes into groups; `null` if none does.
     pub by: Option<String>,
     /// The sizes of the waves.
     pub up_to: Vec<String>,
@@ -57,7 +61,7 @@ pub struct StepProgress {
 }
 
 /// Whether a rollout has reached a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StepState {
     /// All its waves are complete.
@@ -68,14 +72,9 @@ pub enum StepState {
     Ahead,
 }
 
-impl StepState {
-    /// One word for a table.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Current => "current",
-            Self::Ahead => "ahead",
-        }
+impl fmt::Display for StepState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

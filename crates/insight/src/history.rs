@@ -11,9 +11,11 @@ use everynode_core::api::{HASH_LABEL, RECORD_ANNOTATION, RolloutPhase, RolloutRe
 use everynode_k8s::canonical::canonical;
 use everynode_k8s::record::{record_state, record_text};
 use everynode_k8s::revision_data;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+use crate::json_type::AnyObject;
 
 const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
 
@@ -47,36 +49,79 @@ struct OwnerReference {
     controller: Option<bool>,
 }
 
-/// One revision in a history. Its JSON form is what `history` prints.
-#[derive(Clone, Debug, Serialize)]
+/// One revision in the history of a DaemonSet.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionEntry {
     /// The revision's number.
     pub revision: i64,
     /// The name of the ControllerRevision.
     pub name: String,
-    /// The value of its label `controller-revision-hash`.
+    /// The value of its label `controller-revision-hash`; absent without the label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     /// Whether the revision stores the DaemonSet's current template.
     pub current: bool,
-    /// `metadata.creationTimestamp`.
+    /// `metadata.creationTimestamp` of the ControllerRevision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
-    /// The annotation `kubernetes.io/change-cause`.
+    /// The annotation `kubernetes.io/change-cause`; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
-    /// The record of its guarded rollout (G8); absent if it has none, or one that cannot be read.
+    /// The record of its guarded rollout; absent if it has none, or one that cannot be read.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_record")]
+    #[schemars(with = "Option<RecordDocument>")]
     pub rollout: Option<Arc<RolloutRecord>>,
     /// The number of pods of this revision; absent if pods could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
-    /// The pod template in canonical form; `None` if the revision stores none.
+    /// The pod template, without the defaults that only some versions write; `null` if the revision
+    /// stores none.
+    #[schemars(with = "Option<AnyObject>")]
     pub template: Option<Value>,
     /// The strategic merge patch that restores the template.
     #[serde(skip)]
     pub data: Value,
+}
+
+/// The record of a guarded rollout, which the controller keeps in an annotation of the revision.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutRecord")]
+struct RecordDocument {
+    /// `Updating`, `Baking`, `Complete`, `Failed` or `Superseded`.
+    phase: String,
+    /// The wave that the rollout is at; absent after the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wave: Option<WaveDocument>,
+    /// When the rollout began.
+    began: String,
+    /// When its phase began.
+    since: String,
+    /// The names of the approved waves.
+    #[serde(default)]
+    approvals: Vec<String>,
+    /// A hash of the steps of its policy.
+    steps: String,
+    /// The last order that it has carried out; absent if it has carried out none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<String>,
+    /// Why it has left its waves; absent if it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// A wave in the record of a guarded rollout.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "RecordedWave")]
+struct WaveDocument {
+    /// The index of its step in the policy, from 0.
+    step: usize,
+    /// The value of the step's label; absent for the nodes without the label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    /// The index of its size in the step, from 0.
+    size: usize,
 }
 
 /// Why a revision was not found. The messages start as kubectl's do.
@@ -183,9 +228,10 @@ fn serialize_record<S: Serializer>(
     record: &Option<Arc<RolloutRecord>>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    let text = record.as_ref().map(|record| record_text(record));
-    let value = text.map(|text| RawValue::from_string(text).expect("a record is written as JSON"));
-    value.serialize(to)
+    let read = |record: &Arc<RolloutRecord>| -> RecordDocument {
+        serde_json::from_str(&record_text(record)).expect("a record is written as JSON")
+    };
+    record.as_ref().map(read).serialize(to)
 }
 
 fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> RevisionEntry {

@@ -9,7 +9,9 @@
 //!   duration, and the risks.
 //! - [`rollout`] reports the progress of a rollout and the pods that hold it up; [`overview`] adds
 //!   counts by zone and revision, and an estimate of the end.
-//! - [`history`] lists the revisions of a DaemonSet; [`guarded`] states where a guarded rollout is.
+//! - [`history`] lists the revisions of a DaemonSet, [`revision_diff`] compares two; [`guarded`]
+//!   states where a guarded rollout is.
+//! - [`document`] is the versioned JSON form of the answers, and its schema.
 //!
 //! Nothing here performs I/O or reads a clock: callers pass the time. Where an answer depends on a
 //! decision of the controller, the crate runs `everynode-core` on the snapshot instead of repeating
@@ -18,12 +20,17 @@
 
 mod controller_state;
 mod controller_view;
+pub mod document;
 pub mod explain;
 pub mod forecast;
 pub mod guarded;
 pub mod history;
+mod json_type;
 pub mod names;
+mod no_node;
 pub mod overview;
+mod reasons;
+pub mod revision_diff;
 pub mod rollout;
 pub mod situation;
 pub mod snapshot;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
 
 use crate::explain::{Explanation, NodeGroup, explain};
-use crate::rollout::{GuardedWave, HeldUpNodes, Phase, Rollout, strategy_text};
+use crate::rollout::{GuardedWave, HeldUpNodes, Phase, Rollout, Strategy};
 use crate::situation::Situation;
 use crate::snapshot::Snapshot;
 
@@ -19,14 +19,19 @@ pub use estimate::{Estimate, EstimateBasis};
 /// The state of a DaemonSet and its rollout at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
-    /// The update strategy, as [`strategy_text`] writes it.
-    pub update_strategy: String,
+    /// The update strategy.
+    pub update_strategy: Strategy,
     /// The state of the rollout.
     pub phase: Phase,
     /// The progress as numbers of nodes.
     pub progress: Progress,
     /// What the rollout waits for, as a phrase; empty if there is nothing to wait for.
     pub waits_for: String,
+    /// What the operator should do about the DaemonSet as a whole; what to do about nodes is in
+    /// `held_up`.
+    pub next: Option<String>,
+    /// A node of which all pods are worth reading, because a pod does not fit it.
+    pub full_node: Option<NodeName>,
     /// The wave that a guarded rollout is at.
     pub wave: Option<GuardedWave>,
     /// The current revision and those that pods have; newest first.
@@ -107,9 +112,11 @@ impl Overview {
             }
         };
         Some(Self {
-            update_strategy: strategy_text(daemon_set.update_strategy),
+            update_strategy: Strategy(daemon_set.update_strategy),
             phase: rollout.phase,
             waits_for: rollout.waits_for(),
+            next: rollout.next.clone(),
+            full_node: rollout.full_node().cloned(),
             wave,
             revisions: revisions(snapshot, key, now),
             zones: explanation.as_ref().map(|it| zones(snapshot, it)).unwrap_or_default(),
@@ -175,7 +182,7 @@ fn held_up_pods(rollout: &Rollout) -> Vec<HeldUpNodes> {
             situation: group.cause.situation(),
             why: group.cause.to_string(),
             detail: group.cause.message().map(str::to_owned),
-            next: None,
+            next: group.next.clone(),
             nodes: group.nodes.iter().map(NodeName::to_string).collect(),
             count: group.pods,
         })

@@ -1,41 +1,53 @@
 //! What a DaemonSet's pods do on one node, as one state.
 
+use std::fmt;
+
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The state of a node with respect to a DaemonSet, in the order in which operators should look at
-/// the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// the nodes. Its text and its JSON form are the same words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Situation {
     /// The pod fails and does not recover without intervention.
     Failing,
     /// The scheduler finds no room for the pod on its node.
     Unschedulable,
     /// The API server refuses the node's pod.
+    #[serde(rename = "not created")]
     NotCreated,
     /// The pod has neither started nor ended for a long time.
     Stuck,
     /// The pod is not ready because its node is not.
+    #[serde(rename = "node not ready")]
     NodeNotReady,
     /// The node should have a pod and has none.
     Missing,
     /// The node has a pod and must not have one.
+    #[serde(rename = "to be deleted")]
     ToBeDeleted,
     /// The pod is starting, or not ready yet.
+    #[serde(rename = "not ready")]
     NotReady,
     /// The pod is being deleted.
     Terminating,
     /// The pod is ready, but not yet for `minReadySeconds`.
+    #[serde(rename = "not yet available")]
     NotYetAvailable,
     /// The pod is available, and of an older revision.
     Outdated,
     /// The pod may stay, but the node would get no new one.
+    #[serde(rename = "may stay")]
     Lingering,
     /// The pod is available and of the current revision.
+    #[serde(rename = "up to date")]
     UpToDate,
     /// The node should have a pod; whether it has one is unknown because pods were not read.
+    #[serde(rename = "should run")]
     ShouldRun,
     /// The node should have no pod, and has none.
+    #[serde(rename = "no pod here")]
     Excluded,
 }
 
@@ -84,25 +96,10 @@ impl Situation {
     pub const fn needs_attention(self) -> bool {
         self.is_stuck() || matches!(self, Self::Missing)
     }
+}
 
-    /// The state in two or three words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Failing => "failing",
-            Self::Unschedulable => "unschedulable",
-            Self::NotCreated => "not created",
-            Self::Stuck => "stuck",
-            Self::NodeNotReady => "node not ready",
-            Self::Missing => "missing",
-            Self::ToBeDeleted => "to be deleted",
-            Self::NotReady => "not ready",
-            Self::Terminating => "terminating",
-            Self::NotYetAvailable => "not yet available",
-            Self::Outdated => "outdated",
-            Self::Lingering => "may stay",
-            Self::UpToDate => "up to date",
-            Self::ShouldRun => "should run",
-            Self::Excluded => "no pod here",
-        }
+impl fmt::Display for Situation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }

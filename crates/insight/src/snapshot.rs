@@ -4,10 +4,12 @@
 //! objects may also come from files. It decides nothing. An object that can't be parsed is left
 //! out, and [`Snapshot::problems`] names it.
 
+mod changes;
 mod condition;
 mod deletion;
 mod event;
 mod node;
+mod node_pod;
 mod pod;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +23,11 @@ use everynode_k8s::convert::{
 use everynode_k8s::fit::Usage;
 use everynode_k8s::policies::Policies;
 
+pub use changes::Changes;
 pub use deletion::Deletion;
 pub use event::EventDetail;
 pub use node::{NodeDetail, NodeHealth, ZONE_LABEL};
+pub use node_pod::NodePod;
 pub use pod::{ContainerExit, PodDetail, PodState, WaitingContainer};
 
 /// The kinds of objects in a snapshot.
@@ -39,6 +43,8 @@ pub enum ObjectKind {
     PodWarning,
     /// A Pod.
     Pod,
+    /// A Pod of any owner, on a node whose use is of interest.
+    PodOnNode,
     /// A ControllerRevision.
     ControllerRevision,
     /// A Namespace.
@@ -67,10 +73,16 @@ pub struct Snapshot {
     pub events: BTreeMap<(Namespace, String), EventDetail>,
     /// Warnings about pods, by namespace and name.
     pub pod_warnings: BTreeMap<(Namespace, String), EventDetail>,
+    /// The pods of any owner on the nodes whose use is of interest: none of a node, or all of it.
+    pub node_pods: BTreeMap<(Namespace, PodName), NodePod>,
+    /// When each DaemonSet was changed.
+    pub changes: BTreeMap<DaemonSetKey, Changes>,
     /// The deletions of the DaemonSets that are being deleted.
     pub deletions: BTreeMap<DaemonSetKey, Deletion>,
     /// The node selectors of the namespaces that have one (C15).
     pub namespace_node_selectors: BTreeMap<Namespace, Labels>,
+    /// The namespaces that are being deleted.
+    pub terminating_namespaces: BTreeSet<Namespace>,
     /// The policies of rollouts, and the labels of the namespaces that were read (G4).
     pub policies: Policies,
     /// Whether the controller runs with `--namespace-node-selectors`. No object of the cluster
@@ -97,6 +109,7 @@ impl Snapshot {
                 event(json).map(|(key, event)| self.pod_warnings.insert(key, event)).map(drop)
             }
             ObjectKind::Pod => self.add_pod(json),
+            ObjectKind::PodOnNode => self.add_node_pod(json),
             ObjectKind::ControllerRevision => self.add_revision(json),
             ObjectKind::Namespace => self.add_namespace(json),
             ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy => self.add_policy(json),
@@ -138,6 +151,7 @@ impl Snapshot {
             ObjectKind::Node => self.nodes.clear(),
             ObjectKind::DaemonSet => {
                 self.daemon_sets.clear();
+                self.changes.clear();
                 self.deletions.clear();
             }
             ObjectKind::Event => self.events.clear(),
@@ -146,9 +160,11 @@ impl Snapshot {
                 self.pods.clear();
                 self.other_pods.clear();
             }
+            ObjectKind::PodOnNode => self.node_pods.clear(),
             ObjectKind::ControllerRevision => self.revisions.clear(),
             ObjectKind::Namespace => {
                 self.namespace_node_selectors.clear();
+                self.terminating_namespaces.clear();
                 self.policies.clear_namespaces();
                 self.apply_policies();
             }
@@ -184,6 +200,7 @@ impl Snapshot {
             ObjectKind::DaemonSet => {
                 let key = DaemonSetKey::new(namespace, name);
                 self.daemon_sets.remove(&key);
+                self.changes.remove(&key);
                 self.deletions.remove(&key);
             }
             ObjectKind::Event => {
@@ -195,11 +212,15 @@ impl Snapshot {
             ObjectKind::Pod => {
                 self.pods.remove(&(namespace.into(), name.into()));
             }
+            ObjectKind::PodOnNode => {
+                self.node_pods.remove(&(namespace.into(), name.into()));
+            }
             ObjectKind::ControllerRevision => {
                 self.revisions.remove(&(namespace.into(), name.into()));
             }
             ObjectKind::Namespace => {
                 self.namespace_node_selectors.remove(name);
+                self.terminating_namespaces.remove(name);
                 self.policies.remove_namespace(&name.into());
                 self.apply_policies();
             }
@@ -221,6 +242,7 @@ impl Snapshot {
             Some(deletion) => self.deletions.insert(key.clone(), deletion),
             None => self.deletions.remove(&key),
         };
+        self.changes.insert(key.clone(), Changes::of(json));
         self.daemon_sets.insert(key, object);
         Ok(())
     }
@@ -240,6 +262,20 @@ impl Snapshot {
                 }
             },
         }
+        Ok(())
+    }
+
+    fn add_node_pod(&mut self, json: &[u8]) -> Result<(), Error> {
+        let meta = convert::meta(json).map_err(|error| Error {
+            kind: "Pod",
+            object: "without metadata".to_owned(),
+            cause: error.to_string(),
+        })?;
+        let key = (Namespace::from(meta.namespace.unwrap_or_default()), PodName::from(meta.name));
+        match NodePod::of(meta.uid, json, &mut self.interner) {
+            Some(pod) => self.node_pods.insert(key, pod),
+            None => self.node_pods.remove(&key),
+        };
         Ok(())
     }
 
@@ -265,6 +301,10 @@ impl Snapshot {
 
     fn add_namespace(&mut self, json: &[u8]) -> Result<(), Error> {
         let namespace = convert::namespace(json, &mut self.interner)?;
+        match Deletion::of(json) {
+            Some(_) => self.terminating_namespaces.insert(namespace.name.clone()),
+            None => self.terminating_namespaces.remove(&namespace.name),
+        };
         self.policies.apply_namespace(namespace.name.clone(), namespace.labels);
         self.apply_policies();
         let selector = namespace.node_selector;

@@ -103,7 +103,10 @@ fn a_failure_to_create_a_pod_may_pass() {
     let fixture = refused("2026-01-01T00:59:55Z", "2026-01-01T00:59:58Z");
     let (is, waits_for) = phase(&fixture);
     assert_eq!(is, Phase::Progressing);
-    assert!(waits_for.starts_with("can't be created: node-01..03: error looking"), "{waits_for}");
+    assert!(
+        waits_for.starts_with("can't be created on 3 nodes: node-01..03: error"),
+        "{waits_for}"
+    );
     let mut passed = refused("2026-01-01T00:50:00Z", "2026-01-01T00:58:00Z");
     passed.add(
         ObjectKind::Pod,
@@ -111,7 +114,10 @@ fn a_failure_to_create_a_pod_may_pass() {
             pod["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
         }),
     );
-    assert_eq!(phase(&passed), (Phase::Progressing, "not created: node-02, node-03".to_owned()));
+    assert_eq!(
+        phase(&passed),
+        (Phase::Progressing, "not created on 2 nodes: node-02, node-03".to_owned())
+    );
 }
 
 /// A pod that makes no progress is stuck after ten minutes, and its last warning is told at once.
@@ -182,7 +188,7 @@ fn finalizers_that_hold_a_daemon_set_and_a_pod() {
     other.run(&with_status(status(2, 1, 1, 1)), [2]);
     other.add(ObjectKind::Pod, &ended);
     let rollout = Rollout::of(&other.snapshot, &key(), NOW).expect("it is there");
-    assert_eq!(rollout.waits_for(), "not created: node-01");
+    assert_eq!(rollout.waits_for(), "not created on 1 node: node-01");
     let changed = with(daemon_set("v2"), |ds| {
         ds["metadata"]["generation"] = 2.into();
         ds["status"] = status(2, 2, 2, 1);
@@ -263,4 +269,64 @@ fn the_estimate_follows_the_pod_that_waits() {
     assert_eq!(estimate("2026-01-01T00:59:58Z"), Estimate::In { seconds: 24, basis });
     assert_eq!(estimate("2026-01-01T00:59:10Z"), Estimate::In { seconds: 150, basis });
     assert_eq!(estimate("2026-01-01T00:40:00Z"), Estimate::Blocked);
+}
+
+/// A DaemonSet whose status a controller wrote at that time.
+fn with_status_of(status: Value, at: &str) -> Value {
+    with(with_status(status), |ds| {
+        ds["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+        ds["metadata"]["managedFields"] =
+            json!([{ "manager": "kube-controller-manager", "subresource": "status", "time": at }]);
+    })
+}
+
+/// A pod that no controller creates is stuck ten minutes after the status has counted it, and after
+/// its node has joined. What is not known to have lasted is not stuck.
+#[test]
+fn a_pod_that_no_controller_creates_is_stuck_after_ten_minutes() {
+    let (missing, complete) = (status(2, 1, 1, 1), status(2, 2, 2, 1));
+    let (long_ago, just_now) = ("2026-01-01T00:40:00Z", "2026-01-01T00:55:00Z");
+    for (what, daemon_set, joined, phase) in [
+        ("long", with_status_of(missing.clone(), long_ago), long_ago, Phase::Failing),
+        ("a new status", with_status_of(missing.clone(), just_now), long_ago, Phase::Progressing),
+        ("a new node", with_status_of(missing.clone(), long_ago), just_now, Phase::Progressing),
+        ("no managers", with_status(missing), long_ago, Phase::Progressing),
+        ("not counted", with_status_of(complete, long_ago), long_ago, Phase::Progressing),
+    ] {
+        let mut fixture = Fixture::with_nodes(1);
+        fixture.run(&daemon_set, [1]);
+        fixture.add(
+            ObjectKind::Node,
+            &with(node("node-02"), |node| node["metadata"]["creationTimestamp"] = joined.into()),
+        );
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+        assert_eq!(rollout.phase, phase, "{what}: {}", rollout.summary());
+        let explanation = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
+        let is_stuck = explanation.groups.iter().any(|group| group.situation.is_stuck());
+        assert_eq!(is_stuck, phase == Phase::Failing, "{what}: {:?}", explanation.groups);
+    }
+}
+
+/// An old pod that the controller could replace is stuck if nothing has changed for ten minutes,
+/// but not while a new pod has yet to become available.
+#[test]
+fn an_old_pod_that_nothing_keeps_is_stuck_after_ten_minutes() {
+    for (min_ready_seconds, status_at, phase) in [
+        (0, "2026-01-01T00:40:00Z", Phase::Failing),
+        (0, "2026-01-01T00:55:00Z", Phase::Progressing),
+        // The last pod became available three minutes ago.
+        (57 * 60 - 8, "2026-01-01T00:40:00Z", Phase::Progressing),
+    ] {
+        let mut fixture = Fixture::with_nodes(2);
+        fixture.run(&daemon_set("v1"), [1, 2]);
+        let changed = with(daemon_set("v2"), |ds| {
+            ds["metadata"] = with_status_of(json!({}), status_at)["metadata"].clone();
+            ds["spec"]["minReadySeconds"] = min_ready_seconds.into();
+            ds["status"] = status(2, 2, 0, 2);
+        });
+        fixture.add(ObjectKind::DaemonSet, &changed);
+        fixture.add(ObjectKind::ControllerRevision, &revision(&changed, "new", 2));
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+        assert_eq!(rollout.phase, phase, "{min_ready_seconds} {status_at}: {}", rollout.summary());
+    }
 }

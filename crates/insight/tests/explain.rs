@@ -17,7 +17,8 @@ fn check(fixture: &Fixture, expected: &ExpectFile) {
 }
 
 fn text_of(explanation: &Explanation) -> String {
-    let Explanation { nodes, desired, .. } = explanation;
+    let desired = explanation.desired;
+    let nodes = explanation.nodes.expect("nodes are read");
     let counts = [explanation.ready, explanation.available, explanation.updated];
     let [ready, available, updated] = counts.map(|count| count.expect("pods are read"));
     let mut text = format!(

@@ -27,7 +27,7 @@ fn check(snapshot: &Snapshot, live: Option<&Value>, new: &Value, expected: &Expe
 
 fn text_of(forecast: &Forecast) -> String {
     let names = |nodes: &[String]| shortened(nodes.iter().map(String::as_str), 60);
-    let nodes = &forecast.nodes;
+    let nodes = forecast.nodes.clone().unwrap_or_default();
     let mut text = format!("{:?}, {}\n", forecast.action, forecast.update_strategy);
     for (what, side) in [
         ("gain", &nodes.gain),

@@ -330,12 +330,20 @@ fn collect(document: Value, number: usize, nodes: &mut Vec<Value>) -> Result<(),
         return if document.is_null() { Ok(()) } else { Err(unexpected("no object")) };
     };
     match fields.get("kind").and_then(Value::as_str) {
-        Some("List" | "NodeList") => match fields.remove("items") {
-            Some(Value::Array(items)) => {
-                items.into_iter().try_for_each(|item| collect(item, number, nodes))
-            }
-            _ => Err(unexpected("a List without items")),
-        },
+        Some(kind @ ("List" | "NodeList")) => {
+            // An API server does not repeat the kind in the items of its lists.
+            let is_typed = kind == "NodeList";
+            let Some(Value::Array(items)) = fields.remove("items") else {
+                return Err(unexpected("a List without items"));
+            };
+            items.into_iter().try_for_each(|mut item| {
+                if let Some(fields) = item.as_object_mut().filter(|_| is_typed) {
+                    default_to(fields, "apiVersion", || json!("v1"));
+                    default_to(fields, "kind", || json!("Node"));
+                }
+                collect(item, number, nodes)
+            })
+        }
         Some("Node") => {
             nodes.push(Value::Object(fields));
             Ok(())
@@ -543,6 +551,8 @@ items:
     fn json_and_single_documents_are_read() {
         let json = r#"{"kind":"Node","metadata":{"name":"a"}}"#;
         assert_eq!(name_of(&parse(json).unwrap()[0]), "a");
+        let typed = r#"{"kind":"NodeList","items":[{"metadata":{"name":"a"}}]}"#;
+        assert_eq!(parse(typed).unwrap()[0]["kind"], "Node");
         let yaml = "kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: b}\n";
         assert_eq!(parse(yaml).unwrap().len(), 2);
     }

@@ -103,7 +103,7 @@ async fn plan_names_the_waves_and_undo_goes_back_to_the_base() -> Result<()> {
     ensure!(planned.code == 2 && cells[2..5] == ["2s", "yes", "1"], "{planned:?}");
     let planned = world.everynode_with_input(&["plan", "-f", "-", "-o", "json"], &next).await?;
     let planned: Value = serde_json::from_str(&planned.stdout)?;
-    let waves = planned[0]["guardedWaves"].as_array().context("no waves")?;
+    let waves = planned["items"][0]["guardedWaves"].as_array().context("no waves")?;
     let nodes = |wave: &Value| wave["nodes"].as_array().map_or(0, Vec::len);
     let shape: Vec<(&Value, usize)> = waves.iter().map(|w| (&w["name"], nodes(w))).collect();
     let half = before.len().div_ceil(2);

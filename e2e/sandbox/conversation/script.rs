@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-pub(super) struct Script {
+pub(crate) struct Script {
     /// The text before the first command.
-    head: String,
+    pub head: String,
     /// The versions of kubectl to which the script applies: a line `# kubectl 1.32..` of the head.
     versions: Versions,
     pub entries: Vec<Entry>,
@@ -14,7 +14,7 @@ pub(super) struct Script {
 
 /// One command and its alternative outputs.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The comments above the command.
     comment: String,
     versions: Versions,
@@ -33,7 +33,7 @@ struct Versions {
 const OR: &str = "-- or --";
 
 impl Script {
-    pub(super) fn read(path: &Path) -> Result<Script> {
+    pub(crate) fn read(path: &Path) -> Result<Script> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("read conversation {}", path.display()))?;
         let mut script =
@@ -61,11 +61,11 @@ impl Script {
         Ok(script)
     }
 
-    pub(super) fn is_for(&self, version: (u32, u32)) -> bool {
+    pub(crate) fn is_for(&self, version: (u32, u32)) -> bool {
         self.versions.contain(version)
     }
 
-    pub(super) fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         let mut text = format!("{}\n", self.head.trim_end());
         for entry in &self.entries {
             let gap = if entry.comment.is_empty() { "" } else { "\n" };
@@ -118,18 +118,18 @@ impl Entry {
         }
     }
 
-    pub(super) fn is_for(&self, version: (u32, u32)) -> bool {
+    pub(crate) fn is_for(&self, version: (u32, u32)) -> bool {
         self.versions.contain(version)
     }
 
-    pub(super) fn expects(&self, answer: &str) -> bool {
+    pub(crate) fn expects(&self, answer: &str) -> bool {
         if self.answers.is_empty() {
             return answer.is_empty();
         }
         self.answers.iter().any(|expected| expected == answer)
     }
 
-    pub(super) fn difference(&self, answer: &str) -> String {
+    pub(crate) fn difference(&self, answer: &str) -> String {
         let expected = self.answers.join(&format!("{OR}\n"));
         format!("$ {}\n--- expected\n{expected}--- answered\n{answer}", self.command)
     }

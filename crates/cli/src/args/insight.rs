@@ -42,9 +42,9 @@ Examples:
   everynode explain ds/fluentd -n logging -o name          the nodes that need attention
   everynode explain -f fluentd.yaml --nodes-from nodes.yaml
 
-This command only reads. It requires `get` on the DaemonSet and `list` on nodes. With `list` on pods
-and controllerrevisions it reports the state of the pods, with `get` on the namespace its node
-selector.";
+This command only reads. It requires `get` on the DaemonSet. With `list` on nodes it reports why
+each node has a pod or not (--node requires it), with `list` on pods and controllerrevisions the
+state of the pods, with `get` on the namespace its node selector.";
 
 /// The arguments of `everynode plan`.
 #[derive(Debug, Args)]
@@ -80,8 +80,10 @@ Examples:
 
 Nothing is changed: the command sends the object to the server with dryRun=All, which requires
 `create` or `patch` on daemonsets; without that permission it computes the result itself. It
-requires `get` on the DaemonSet and `list` on nodes and, if the DaemonSet exists, `list` on pods and
-controllerrevisions in its namespace. With `list` on all pods it checks whether new pods fit.
+requires `get` on the DaemonSet and, if it exists, `list` on pods and controllerrevisions in its
+namespace. With `list` on nodes it reports nodes, order and duration, with `list` on all pods
+whether new pods fit, with `create` on pods whether the server admits them (one is sent with
+dryRun=All), with `list` on daemonsets whether another one selects them.
 
 Exit code: 0 nothing to do, 2 changes, 1 error. (Invalid arguments exit with 2, too, but print
 nothing on standard output.)";

@@ -1,83 +1,160 @@
-//! Forms of a command line that kubectl accepts, rewritten to those of this program:
-//! `-n infra status ds agent` is `status ds/agent -n infra`.
+//! Forms of a command line that kubectl accepts: `-n infra status ds agent` is `status ds/agent -n
+//! infra`.
+//!
+//! Options before the command are the program's own, and pass to the command. Kind and name as two
+//! words are joined before clap reads them: to clap they are two arguments, and `diff` has further
+//! ones.
 
 use std::ffi::{OsStr, OsString};
 
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
 use super::daemon_set_name::KINDS;
+use super::{Arguments, Command, ConnectionArguments, RolloutCommand};
 
-/// The options that kubectl accepts before its command. Each has a value.
-const LEADING: &[&str] = &["-n", "--namespace", "--context", "--kubeconfig", "--as"];
-
-/// The command line with options behind the command, and kind and name of a DaemonSet in one word.
-/// `words` begins with the program's name.
-pub(crate) fn rewritten(words: Vec<OsString>) -> Vec<OsString> {
-    with_name(with_options_behind(words))
-}
-
-/// Moves options before the command to the end.
-fn with_options_behind(words: Vec<OsString>) -> Vec<OsString> {
-    let mut end = 1;
-    while let Some(word) = words.get(end).and_then(|word| word.to_str()) {
-        let is_with_value = word.split_once('=').is_some_and(|(name, _)| LEADING.contains(&name));
-        match (is_with_value, LEADING.contains(&word)) {
-            (true, _) => end += 1,
-            (false, true) => end += 2,
-            (false, false) => break,
-        }
-    }
-    if end == 1 || end >= words.len() {
-        return words;
-    }
-    let (program, options, rest) = (&words[..1], &words[1..end], &words[end..]);
-    [program, rest, options].concat()
-}
-
-/// Joins `ds NAME` to `ds/NAME`, unless `ds` is the value of an option.
-fn with_name(words: Vec<OsString>) -> Vec<OsString> {
+/// The command line with kind and name of a DaemonSet in one word. `words` begins with the
+/// program's name.
+pub(crate) fn joined(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_kind = |word: &OsStr| word.to_str().is_some_and(|word| KINDS.contains(&word));
     let is_option = |word: &OsStr| word.to_string_lossy().starts_with('-');
+    // `ds` may also be the value of an option.
     let at = words
         .windows(3)
         .position(|three| !is_option(&three[0]) && is_kind(&three[1]) && !is_option(&three[2]));
     let Some(at) = at else { return words };
-    let mut words = words;
     let name = words.remove(at + 2);
     words[at + 1].push("/");
     words[at + 1].push(name);
     words
 }
 
+impl Arguments {
+    /// The command, with the options that precede it. Options behind the command take precedence.
+    ///
+    /// # Errors
+    /// If the command has no such option.
+    pub(crate) fn into_command(self) -> Result<Command, clap::Error> {
+        let Self { mut leading, mut command } = self;
+        match &mut command {
+            Command::Run(run) => {
+                fill(&mut run.kubeconfig, &mut leading.kubeconfig);
+                fill(&mut run.context, &mut leading.context);
+                fill(&mut run.namespace, &mut leading.namespace);
+            }
+            Command::Sandbox(sandbox) if sandbox.from_context.is_some() => {
+                fill(&mut sandbox.kubeconfig, &mut leading.kubeconfig);
+            }
+            command => {
+                if let Some(own) = command.connection_mut() {
+                    fill(&mut own.kubeconfig, &mut leading.kubeconfig);
+                    fill(&mut own.context, &mut leading.context);
+                    fill(&mut own.namespace, &mut leading.namespace);
+                    fill(&mut own.impersonate, &mut leading.impersonate);
+                }
+            }
+        }
+        let ConnectionArguments { kubeconfig, context, namespace, impersonate } = leading;
+        let unknown = kubeconfig
+            .map(|_| "--kubeconfig")
+            .or(context.map(|_| "--context"))
+            .or(namespace.map(|_| "--namespace"))
+            .or(impersonate.map(|_| "--as"));
+        match unknown {
+            None => Ok(command),
+            Some(option) => {
+                let message = format!("the command has no option {option}\n");
+                Err(Arguments::command().error(ErrorKind::UnknownArgument, message))
+            }
+        }
+    }
+}
+
+/// Moves the value of an option before the command to that of the command, which takes precedence.
+fn fill<T>(own: &mut Option<T>, leading: &mut Option<T>) {
+    let leading = leading.take();
+    if own.is_none() {
+        *own = leading;
+    }
+}
+
+impl Command {
+    /// The cluster of an operators' command.
+    fn connection_mut(&mut self) -> Option<&mut ConnectionArguments> {
+        match self {
+            Self::Run(_) | Self::Sandbox(_) | Self::Completion { .. } | Self::Version => None,
+            Self::Watch(arguments) => Some(&mut arguments.connection),
+            Self::Status(arguments) => Some(&mut arguments.connection),
+            Self::Top(arguments) => Some(&mut arguments.connection),
+            Self::Explain(arguments) => Some(&mut arguments.connection),
+            Self::Plan(arguments) => Some(&mut arguments.connection),
+            Self::History(arguments) => Some(&mut arguments.connection),
+            Self::Diff(arguments) => Some(&mut arguments.connection),
+            Self::Undo(arguments) => Some(&mut arguments.connection),
+            Self::Restart(arguments) => Some(&mut arguments.connection),
+            Self::Rollout(arguments) => Some(match &mut arguments.command {
+                RolloutCommand::Get(get) => &mut get.connection,
+                RolloutCommand::Approve(approve) => &mut approve.target.connection,
+                RolloutCommand::Promote(promote) => &mut promote.target.connection,
+                RolloutCommand::Pause(target)
+                | RolloutCommand::Resume(target)
+                | RolloutCommand::Abort(target)
+                | RolloutCommand::Retry(target) => &mut target.connection,
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
 
     #[test]
-    fn command_lines_as_for_kubectl_are_rewritten() {
+    fn kind_and_name_as_two_words_are_joined() {
         for (line, expected) in [
             ("everynode status ds agent", "everynode status ds/agent"),
             (
                 "everynode rollout get daemonset agent -o json",
                 "everynode rollout get daemonset/agent -o json",
             ),
-            ("everynode -n infra top", "everynode top -n infra"),
-            (
-                "everynode --context=a -n infra explain ds agent --node b",
-                "everynode explain ds/agent --node b --context=a -n infra",
-            ),
+            ("everynode diff ds agent 3 5", "everynode diff ds/agent 3 5"),
             // As they are.
             ("everynode status -n ds agent", "everynode status -n ds agent"),
             ("everynode status ds -n infra", "everynode status ds -n infra"),
             ("everynode status ds", "everynode status ds"),
             ("everynode status ds/agent", "everynode status ds/agent"),
-            ("everynode -n infra", "everynode -n infra"),
-            ("everynode -n", "everynode -n"),
-            ("everynode --help", "everynode --help"),
             ("everynode", "everynode"),
         ] {
-            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let words: Vec<String> =
-                rewritten(words).iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            assert_eq!(words.join(" "), expected);
+            assert_eq!(joined(words(line)), words(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn options_may_precede_the_command() {
+        let parsed = |line: &str| -> Result<Option<ConnectionArguments>, clap::Error> {
+            let mut command = Arguments::try_parse_from(joined(words(line)))?.into_command()?;
+            Ok(command.connection_mut().cloned())
+        };
+        for (line, namespace, context) in [
+            ("everynode -n infra top", Some("infra"), None),
+            ("everynode --context=a -n infra explain ds agent", Some("infra"), Some("a")),
+            ("everynode -n a rollout promote ds agent -n b", Some("b"), None),
+            ("everynode status agent", None, None),
+        ] {
+            let found = parsed(line).unwrap().unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(found.namespace.as_deref(), namespace, "{line}");
+            assert_eq!(found.context.as_deref(), context, "{line}");
+        }
+        for line in ["everynode -n", "everynode -n infra", "everynode -n infra sandbox"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        let run = Arguments::try_parse_from(words("everynode --context a run")).unwrap();
+        let Ok(Command::Run(run)) = run.into_command() else { panic!("not run") };
+        assert_eq!(run.context.as_deref(), Some("a"));
     }
 }

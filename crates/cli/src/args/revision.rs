@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{ColorArguments, ConnectionArguments, DaemonSetName, OutputArguments};
+use super::{ColorArguments, ConnectionArguments, DaemonSetName, DocumentFormat, OutputArguments};
 
 /// The arguments of `everynode history`.
 #[derive(Debug, Args)]
@@ -40,6 +40,9 @@ pub(crate) struct DiffArguments {
     pub to: Option<i64>,
     #[command(flatten)]
     pub connection: ConnectionArguments,
+    /// Output format [default: text]
+    #[arg(short, long, value_enum, value_name = "FORMAT", help_heading = "Output")]
+    pub output: Option<DocumentFormat>,
     #[command(flatten)]
     pub color: ColorArguments,
 }
@@ -49,6 +52,7 @@ Examples:
   everynode diff ds/fluentd        the last change of the template
   everynode diff ds/fluentd 3      from revision 3 to the current template
   everynode diff ds/fluentd 3 5    from revision 3 to revision 5
+  everynode diff ds/fluentd -o json | jq -r '.changes[].field'
 
 Templates are compared by meaning: defaults that only some server versions write are no difference.
 On a terminal with at least 120 columns the templates appear side by side, else as a unified diff.";

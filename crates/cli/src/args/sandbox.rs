@@ -25,8 +25,16 @@ pub(crate) struct SandboxArguments {
     /// Simulate these nodes, as `kubectl get nodes -o yaml` prints them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub nodes_from: Option<PathBuf>,
-    /// Manifest to apply after the start; repeatable, `-` reads standard input
-    #[arg(long, value_name = "FILE")]
+    /// Copy the nodes and DaemonSets of this context's cluster into the sandbox, and what they
+    /// name. That cluster is only read
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["nodes", "zones", "nodes_from"])]
+    pub from_context: Option<String>,
+    /// Kubeconfig file with that context [default: $KUBECONFIG, ~/.kube/config]
+    #[arg(long, value_name = "FILE", requires = "from_context")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Manifest to apply after the start, also as `kubectl get -o yaml` prints it; repeatable, `-`
+    /// reads standard input, a directory stands for its .yaml, .yml and .json files
+    #[arg(long, value_name = "PATH")]
     pub apply: Vec<PathBuf>,
     /// File for the kubeconfig [default: a temporary file, removed at exit]
     #[arg(long, value_name = "FILE")]
@@ -72,6 +80,8 @@ const SANDBOX_EXAMPLES: &str = "\
 Examples:
   everynode sandbox --nodes 20 --zones 3 --apply daemonset.yaml
   kubectl get nodes -o yaml > nodes.yaml && everynode sandbox --nodes-from nodes.yaml
+  everynode sandbox --from-context prod --apply daemonset.yaml
   helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
+  kubectl get ns,sa,ds -A -o yaml | everynode sandbox --nodes-from nodes.yaml --apply -
   everynode sandbox --no-controller --kubeconfig-out sandbox.conf
   everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml";

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 /// The cluster and the namespace. The options have the same meaning as kubectl's.
@@ -43,14 +44,40 @@ pub(crate) struct ColorArguments {
 }
 
 /// The format of the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
     /// Text with more columns
     Wide,
-    Json,
-    Yaml,
+    /// A document for scripts
+    Document(DocumentFormat),
     /// Only names, for scripts
     Name,
+}
+
+impl ValueEnum for OutputFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Wide,
+            Self::Document(DocumentFormat::Json),
+            Self::Document(DocumentFormat::Yaml),
+            Self::Name,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Wide => Some(PossibleValue::new("wide").help("Text with more columns")),
+            Self::Document(format) => format.to_possible_value(),
+            Self::Name => Some(PossibleValue::new("name").help("Only names, for scripts")),
+        }
+    }
+}
+
+/// The format of a document for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DocumentFormat {
+    Json,
+    Yaml,
 }
 
 /// When to use colours.

@@ -78,7 +78,8 @@ impl Error {
         let permission = permission.clone();
         match code {
             401 => Self::Unauthorized { server: server.to_owned(), message },
-            403 if message.contains("cannot ") || message.is_empty() => {
+            // Admission refuses with the same code, in other words.
+            403 if message.contains("\" cannot ") || message.is_empty() => {
                 Self::Forbidden { permission, user: user(&message) }
             }
             404 => Self::NotFound { permission, hint: None },

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_controller::orphans::SELECTOR_BYTES_MAX;
-use everynode_core::api::DaemonSetKey;
+use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -17,8 +17,10 @@ pub(crate) enum Resource {
     Namespaces,
     Nodes,
     Pods,
+    PriorityClasses,
     RolloutPolicies,
     ClusterRolloutPolicies,
+    ServiceAccounts,
 }
 
 impl Resource {
@@ -31,8 +33,10 @@ impl Resource {
             Self::Namespaces => "namespaces",
             Self::Nodes => "nodes",
             Self::Pods => "pods",
+            Self::PriorityClasses => "priorityclasses",
             Self::RolloutPolicies => "rolloutpolicies",
             Self::ClusterRolloutPolicies => "clusterrolloutpolicies",
+            Self::ServiceAccounts => "serviceaccounts",
         }
     }
 
@@ -40,8 +44,11 @@ impl Resource {
     pub(crate) const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
+            Self::PriorityClasses => "scheduling.k8s.io",
             Self::RolloutPolicies | Self::ClusterRolloutPolicies => "everynode.dev",
-            Self::Events | Self::Namespaces | Self::Nodes | Self::Pods => "",
+            Self::Events | Self::Namespaces | Self::Nodes | Self::Pods | Self::ServiceAccounts => {
+                ""
+            }
         }
     }
 
@@ -54,7 +61,9 @@ impl Resource {
             | Self::Events
             | Self::Namespaces
             | Self::Nodes
-            | Self::Pods => "v1",
+            | Self::Pods
+            | Self::PriorityClasses
+            | Self::ServiceAccounts => "v1",
         }
     }
 
@@ -67,8 +76,10 @@ impl Resource {
             Self::Namespaces => "namespace",
             Self::Nodes => "node",
             Self::Pods => "pod",
+            Self::PriorityClasses => "priorityclass",
             Self::RolloutPolicies => "rolloutpolicy",
             Self::ClusterRolloutPolicies => "clusterrolloutpolicy",
+            Self::ServiceAccounts => "serviceaccount",
         }
     }
 
@@ -98,7 +109,7 @@ impl From<ObjectKind> for Resource {
             ObjectKind::Event | ObjectKind::PodWarning => Self::Events,
             ObjectKind::Namespace => Self::Namespaces,
             ObjectKind::Node => Self::Nodes,
-            ObjectKind::Pod => Self::Pods,
+            ObjectKind::Pod | ObjectKind::PodOnNode => Self::Pods,
             ObjectKind::RolloutPolicy => Self::RolloutPolicies,
             ObjectKind::ClusterRolloutPolicy => Self::ClusterRolloutPolicies,
         }
@@ -154,6 +165,12 @@ impl Selection {
         Self { labels: labels.filter(fits), ..self }
     }
 
+    /// Only the objects with these labels. The server reports a selector that it can't parse.
+    #[must_use]
+    pub(crate) fn labelled(self, selector: &str) -> Self {
+        Self { labels: Some(selector.to_owned()), ..self }
+    }
+
     /// Only the object with this name.
     #[must_use]
     pub(crate) fn named(self, name: &str) -> Self {
@@ -167,18 +184,19 @@ impl Selection {
         Self { fields: Some(fields), ..self }
     }
 
-    /// The warnings about a DaemonSet, and those about all pods of its namespace.
+    /// Only the pods on this node.
+    #[must_use]
+    pub(crate) fn on_node(self, node: &NodeName) -> Self {
+        Self { fields: Some(format!("spec.nodeName={node}")), ..self }
+    }
+
+    /// The events about a DaemonSet, and the warnings about all pods of its namespace.
     pub(crate) fn warnings(key: &DaemonSetKey) -> [(ObjectKind, Self); 2] {
         let namespace = Self::in_namespace(key.namespace.as_str());
-        let name = key.name.as_str();
-        let about = format!("involvedObject.kind=DaemonSet,involvedObject.name={name}");
-        let warnings = |about: &str| Self {
-            fields: Some(format!("{about},type=Warning")),
-            ..namespace.clone()
-        };
+        let of_pods = "involvedObject.kind=Pod,type=Warning".to_owned();
         [
-            (ObjectKind::Event, warnings(&about)),
-            (ObjectKind::PodWarning, warnings("involvedObject.kind=Pod")),
+            (ObjectKind::Event, namespace.clone().about(ObjectKind::DaemonSet, key.name.as_str())),
+            (ObjectKind::PodWarning, Self { fields: Some(of_pods), ..namespace }),
         ]
     }
 
@@ -213,6 +231,18 @@ impl Selection {
             "" => path,
             query => format!("{path}?{query}"),
         }
+    }
+}
+
+impl fmt::Display for Selection {
+    /// In words: `all namespaces`, or `namespace infra, app=x`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(formatter, "namespace {namespace}")?,
+            None => formatter.write_str("all namespaces")?,
+        }
+        let selectors = self.labels.iter().chain(&self.fields);
+        selectors.into_iter().try_for_each(|selector| write!(formatter, ", {selector}"))
     }
 }
 

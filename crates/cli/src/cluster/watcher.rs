@@ -9,7 +9,7 @@ use everynode_controller::outage_log::OutageLog;
 use everynode_controller::watch::{
     self, Change, ConnectionState, Decode, Encoded, RequestFailure, Watch,
 };
-use everynode_core::api::DaemonSetKey;
+use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
@@ -96,6 +96,13 @@ impl Watcher {
             if !self.watched.contains_key(&kind) {
                 self.follow(kind, selection);
             }
+        }
+    }
+
+    /// Starts to watch all pods of a node, unless those of another one are watched.
+    pub(crate) fn follow_node(&mut self, node: &NodeName) {
+        if !self.watched.contains_key(&ObjectKind::PodOnNode) {
+            self.follow(ObjectKind::PodOnNode, Selection::all().on_node(node));
         }
     }
 
@@ -241,6 +248,7 @@ fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
         ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
         ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
         ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),
+        ObjectKind::PodOnNode => |change| Event::Changed(ObjectKind::PodOnNode, change),
         ObjectKind::RolloutPolicy => |change| Event::Changed(ObjectKind::RolloutPolicy, change),
         ObjectKind::ClusterRolloutPolicy => {
             |change| Event::Changed(ObjectKind::ClusterRolloutPolicy, change)

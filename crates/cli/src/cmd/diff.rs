@@ -1,5 +1,7 @@
 //! `everynode diff`: the differences between two pod templates of a DaemonSet.
 
+use everynode_core::api::DaemonSetKey;
+use everynode_insight::revision_diff::RevisionDiff;
 use everynode_k8s::canonical::canonical;
 use serde_json::Value;
 use similar::{ChangeTag, DiffOp, TextDiff};
@@ -19,6 +21,7 @@ const SEPARATOR: &str = " │ ";
 pub(crate) async fn execute(arguments: DiffArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let revisions = DaemonSetRevisions::read(&cluster, &arguments.daemon_set).await?;
+    let entries = revisions.entries(None);
     let from = revisions.target(arguments.from)?;
     let (title, to) = match arguments.to {
         Some(number) => (format!("revision {number}"), revisions.target(Some(number))?.template),
@@ -28,6 +31,15 @@ pub(crate) async fn execute(arguments: DiffArguments) -> anyhow::Result<()> {
         anyhow::bail!("one of the revisions contains no pod template");
     };
     let titles = [format!("revision {}", from.revision), title];
+    if let Some(format) = arguments.output {
+        let key = DaemonSetKey::new(cluster.namespace(), arguments.daemon_set.as_str());
+        let new = entries.iter().rev().find(|entry| match arguments.to {
+            Some(number) => entry.revision == number,
+            None => entry.current,
+        });
+        let diff = RevisionDiff::new(&key, (&from, before), (new, after));
+        return output::print(&output::document(&diff, format)?);
+    }
     let layout = TextLayout::stdout(arguments.color.color);
     output::print(&text(titles, [before, after], layout)?)
 }

@@ -56,9 +56,8 @@ fn is_controlled_by(pod: &ObjectMeta, daemon_set: &DaemonSet) -> bool {
 
 fn one(entry: &RevisionEntry, format: Option<OutputFormat>) -> anyhow::Result<String> {
     match format {
-        Some(OutputFormat::Json) => output::json(entry),
+        Some(OutputFormat::Document(format)) => output::document(entry, format),
         Some(OutputFormat::Name) => Ok(name(entry)),
-        Some(OutputFormat::Yaml) => output::yaml(entry),
         Some(OutputFormat::Wide) | None => {
             let Some(template) = &entry.template else {
                 anyhow::bail!("revision {} contains no pod template", entry.revision);
@@ -74,8 +73,7 @@ fn all(
     layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
-        Some(OutputFormat::Json) => output::json(&entries),
-        Some(OutputFormat::Yaml) => output::yaml(&entries),
+        Some(OutputFormat::Document(format)) => output::list_document(entries, format),
         Some(OutputFormat::Name) => Ok(entries.iter().map(name).collect()),
         Some(OutputFormat::Wide) => Ok(table(entries, layout, true)),
         None => Ok(table(entries, layout, false)),

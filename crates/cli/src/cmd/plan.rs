@@ -1,5 +1,6 @@
 //! `everynode plan`: what applying a manifest would do.
 
+mod admission;
 mod text;
 
 use std::process::ExitCode;
@@ -94,15 +95,20 @@ async fn from_cluster(
     let pods = if arguments.ignore_room { PodScope::OfDaemonSet } else { PodScope::AllNamespaces };
     // The effect of a change depends on the existing pods and revisions.
     let required =
-        if live.is_some() { RequiredData::NodesPodsAndRevisions } else { RequiredData::Nodes };
+        if live.is_some() { RequiredData::PodsAndRevisions } else { RequiredData::Nothing };
     let mut snapshot = snapshot_source::from_cluster(cluster, &proposed, pods, required).await?;
     snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
     snapshot.problems.extend(warnings);
     snapshot_source::add_policies_of(&mut snapshot, manifest);
+    snapshot_source::add_neighbors(&mut snapshot, cluster, &key, None).await?;
     if let Some(live) = &live {
         snapshot.add(ObjectKind::DaemonSet, live.to_string().as_bytes());
     }
-    forecast_of(&snapshot, live.as_ref(), &proposed, !arguments.ignore_room, arguments)
+    let proposal = proposal(&snapshot, live.as_ref(), &proposed, arguments)?;
+    let proposal = Proposal { knows_room: !arguments.ignore_room, ..proposal };
+    let mut forecast = forecast(&snapshot, &proposal, clock::now());
+    admission::add_refusal(cluster, &proposal.object, manifest, &mut forecast).await?;
+    Ok(forecast)
 }
 
 fn from_files(
@@ -114,23 +120,22 @@ fn from_files(
     let proposed = snapshot_source::apply_locally(None, object)?;
     let mut snapshot = snapshot_source::from_nodes(nodes);
     snapshot_source::add_policies_of(&mut snapshot, manifest);
-    forecast_of(&snapshot, None, &proposed, true, arguments)
+    let proposal = proposal(&snapshot, None, &proposed, arguments)?;
+    Ok(forecast(&snapshot, &proposal, clock::now()))
 }
 
-fn forecast_of(
+fn proposal(
     snapshot: &Snapshot,
     live: Option<&Value>,
     proposed: &Value,
-    knows_room: bool,
     arguments: &PlanArguments,
-) -> anyhow::Result<Forecast> {
-    let proposal = Proposal {
+) -> anyhow::Result<Proposal> {
+    Ok(Proposal {
         object: snapshot.governed(convert::daemon_set(proposed.to_string().as_bytes(), None)?),
         changes: live.map(|live| changes(live, proposed)),
-        knows_room,
+        knows_room: true,
         start_up: arguments.start_up,
-    };
-    Ok(forecast(snapshot, &proposal, clock::now()))
+    })
 }
 
 fn shown(
@@ -139,8 +144,7 @@ fn shown(
     layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
-        Some(OutputFormat::Json) => output::json(&forecasts),
-        Some(OutputFormat::Yaml) => output::yaml(&forecasts),
+        Some(OutputFormat::Document(format)) => output::list_document(forecasts, format),
         Some(OutputFormat::Name) => Ok(forecasts
             .iter()
             .filter(|forecast| !forecast.is_nothing_to_do())

@@ -3,21 +3,25 @@
 
 mod client;
 mod controller;
+mod import;
 mod inputs;
 mod progress;
 mod settle;
 mod summary;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use everynode_core::api::DaemonSetKey;
 use everynode_sandbox::{NodeSource, Options, Sandbox};
 
-use crate::args::{LogLevel, SandboxArguments};
+use crate::args::{ConnectionArguments, LogLevel, SandboxArguments};
 use crate::input::InputFile;
 use crate::{log, output, panic, signal};
 use client::SandboxClient;
 use controller::Controller;
+use import::ClusterCopy;
 use inputs::Inputs;
 
 /// The interval at which the cluster's progress is checked.
@@ -44,7 +48,12 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
         () = stop.cancelled() => return Ok(()),
         inputs = tokio::task::spawn_blocking(read) => inputs??,
     };
+    let copy = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        copy = read_cluster(&arguments) => copy?,
+    };
     let started = Instant::now();
+    let nodes = copy.as_ref().map(|copy| copy.nodes.clone()).or(nodes);
     let options = Options { faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     define_policies(&sandbox)?;
@@ -52,7 +61,7 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
         (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path()));
     let keeps_running = !arguments.exit_when_settled;
     let main = async {
-        apply_and_report(&sandbox, &arguments, &manifests, started).await?;
+        apply_and_report(&sandbox, &arguments, copy.as_ref(), &manifests, started).await?;
         if keeps_running { std::future::pending().await } else { Ok(()) }
     };
     let controller_ended = async {
@@ -73,6 +82,17 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     result
 }
 
+/// Reads the cluster of `--from-context`.
+async fn read_cluster(arguments: &SandboxArguments) -> anyhow::Result<Option<ClusterCopy>> {
+    let Some(context) = &arguments.from_context else { return Ok(None) };
+    let connection = ConnectionArguments {
+        kubeconfig: arguments.kubeconfig.clone(),
+        context: Some(context.clone()),
+        ..ConnectionArguments::default()
+    };
+    Ok(Some(ClusterCopy::read(&connection).await?))
+}
+
 /// Installs the definitions of policies, as deploy/ does in a cluster.
 fn define_policies(sandbox: &Sandbox) -> anyhow::Result<()> {
     for applied in DEFINITIONS.iter().flat_map(|text| sandbox.apply_manifest(text)) {
@@ -83,10 +103,12 @@ fn define_policies(sandbox: &Sandbox) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies the manifests, waits until the cluster has settled, and prints the summary.
+/// Applies the manifests, waits until the cluster has settled, and prints the summary. A copy of a
+/// cluster settles first, so that the manifests change what runs there.
 async fn apply_and_report(
     sandbox: &Sandbox,
     arguments: &SandboxArguments,
+    copy: Option<&ClusterCopy>,
     manifests: &[InputFile],
     started: Instant,
 ) -> anyhow::Result<()> {
@@ -95,19 +117,18 @@ async fn apply_and_report(
     let seconds = started.elapsed().as_secs_f64();
     let (count, url) = (nodes.len(), sandbox.server_url());
     output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
-    for manifest in manifests {
-        manifest.apply(sandbox)?;
-    }
-    let missing = wait_until_settled(&client, arguments.timeout).await?;
-    let (nodes, pods) = (client.nodes().await?, client.pods().await?);
-    if let Some(missing) = missing {
-        let missing = settle::summary(&missing, settle::unready_pods(&pods).first());
-        let timeout = arguments.timeout;
-        if arguments.exit_when_settled {
-            bail!("the sandbox did not settle in {timeout:?}: {missing}");
+    if let Some(copy) = copy {
+        let refused = copy.apply(sandbox)?;
+        if refused > 0 && arguments.exit_when_settled {
+            bail!("the sandbox refused {refused} objects of the cluster");
         }
-        output::note(format_args!("not settled after {timeout:?}: {missing}"));
+        if !manifests.is_empty() {
+            settle(&client, arguments).await?;
+        }
     }
+    inputs::apply(manifests, sandbox)?;
+    settle(&client, arguments).await?;
+    let (nodes, pods) = (client.nodes().await?, client.pods().await?);
     let without_nodes = client.daemon_sets_without_nodes().await?;
     for daemon_set in &without_nodes {
         output::note(daemon_set);
@@ -117,8 +138,34 @@ async fn apply_and_report(
         bail!("DaemonSets that no node should run: {}", without_nodes.len());
     }
     if !arguments.exit_when_settled {
-        output::print(&format!("\n{}", summary::next_steps(sandbox.kubeconfig_path())))?;
+        let daemon_set = client.daemon_sets().await?.first().map(|daemon_set| {
+            let metadata = &daemon_set.metadata;
+            let [namespace, name] = [&metadata.namespace, &metadata.name]
+                .map(|text| text.as_deref().unwrap_or_default());
+            DaemonSetKey::new(namespace, name)
+        });
+        let manifest = arguments.apply.iter().find(|path| path.is_file());
+        let manifest = manifest.map(PathBuf::as_path);
+        let (kubeconfig, daemon_set) = (sandbox.kubeconfig_path(), daemon_set.as_ref());
+        let steps = summary::next_steps(kubeconfig, daemon_set, manifest);
+        output::print(&format!("\n{steps}"))?;
     }
+    Ok(())
+}
+
+/// Waits until the cluster has settled.
+///
+/// # Errors
+/// With `--exit-when-settled`, if it has not after `--timeout`.
+async fn settle(client: &SandboxClient, arguments: &SandboxArguments) -> anyhow::Result<()> {
+    let timeout = arguments.timeout;
+    let Some(missing) = wait_until_settled(client, timeout).await? else { return Ok(()) };
+    let pods = client.pods().await?;
+    let missing = settle::summary(&missing, settle::unready_pods(&pods).first());
+    if arguments.exit_when_settled {
+        bail!("the sandbox did not settle in {timeout:?}: {missing}");
+    }
+    output::note(format_args!("not settled after {timeout:?}: {missing}"));
     Ok(())
 }
 

@@ -28,20 +28,20 @@ const EVALUATION_INTERVAL: Duration = Duration::from_millis(200);
 /// The time after which the snapshot is evaluated again although nothing has changed.
 const REEVALUATION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The result of waiting for a rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of waiting for a rollout. The worst comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitResult {
     /// The DaemonSet is rolled out.
     RolledOut,
     /// The DaemonSet is not rolled out, and not stuck.
     Timeout,
-    /// The DaemonSet is not rolled out, and will not be before somebody intervenes.
-    Stuck,
     /// The DaemonSet is not rolled out, and will not be before a person resumes the rollout.
     Paused,
     /// The DaemonSet is not rolled out, and will not be before a person acts on its guarded
     /// rollout.
     AwaitsPerson,
+    /// The DaemonSet is not rolled out, and will not be before somebody intervenes.
+    Stuck,
 }
 
 impl From<WaitResult> for ExitCode {
@@ -63,9 +63,7 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     let watcher = watch(&cluster, &arguments.daemon_set, []).await?;
     let layout = TextLayout::stdout(arguments.output.color.color);
     let display = match arguments.output.output {
-        Some(OutputFormat::Json | OutputFormat::Yaml | OutputFormat::Name) => {
-            RolloutDisplay::Silent
-        }
+        Some(OutputFormat::Document(_) | OutputFormat::Name) => RolloutDisplay::Silent,
         Some(OutputFormat::Wide) | None => RolloutDisplay::new(layout),
     };
     let wait = RolloutWait {
@@ -77,8 +75,9 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     };
     let (rollout, result) = wait.run(deadline).await?;
     match arguments.output.output {
-        Some(OutputFormat::Json) => output::print(&output::json(&rollout)?)?,
-        Some(OutputFormat::Yaml) => output::print(&output::yaml(&rollout)?)?,
+        Some(OutputFormat::Document(format)) => {
+            output::print(&output::document(&rollout, format)?)?;
+        }
         Some(OutputFormat::Name) => output::print(&format!("daemonset.apps/{name}\n"))?,
         Some(OutputFormat::Wide) | None => {}
     }
@@ -204,6 +203,9 @@ impl RolloutWait {
                     let rollout = self.rollout()?;
                     if rollout.phase != Phase::Done && rollout.events_may_tell_more() {
                         self.watcher.follow_warnings(&self.key);
+                        if let Some(node) = rollout.full_node() {
+                            self.watcher.follow_node(node);
+                        }
                         if !self.watcher.is_complete() {
                             continue;
                         }
@@ -253,7 +255,7 @@ fn result(rollout: &Rollout, policy: WaitPolicy) -> Option<WaitResult> {
         (_, WaitPolicy::Forever) => None,
         (Phase::Done, _) => Some(WaitResult::RolledOut),
         // Pods may be of the previous template.
-        (Phase::Unobserved, WaitPolicy::UntilStuck) => None,
+        (Phase::Unobserved, WaitPolicy::UntilStuck) if !rollout.is_stuck() => None,
         (_, WaitPolicy::NoWait) => Some(timeout_result(rollout)),
         (Phase::Paused, WaitPolicy::UntilStuck) => Some(timeout_result(rollout)),
         (_, WaitPolicy::UntilStuck) => {
@@ -274,6 +276,7 @@ fn timeout_result(rollout: &Rollout) -> WaitResult {
             WaitResult::AwaitsPerson
         }
         Phase::Failing | Phase::Deleting => WaitResult::Stuck,
+        Phase::Unobserved if rollout.is_stuck() => WaitResult::Stuck,
         Phase::Paused => WaitResult::Paused,
         Phase::AwaitsPerson => WaitResult::AwaitsPerson,
         Phase::Unobserved | Phase::Progressing | Phase::AwaitsDeletion | Phase::Done => {

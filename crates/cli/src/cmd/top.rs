@@ -1,58 +1,96 @@
 //! `everynode top`: all DaemonSets in one table with the reason for a delay, stuck ones first.
 
+#[cfg(test)]
+mod example;
+mod list;
+mod live;
+mod screen;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
 
 use everynode_core::api::DaemonSetKey;
-use everynode_insight::rollout::{Phase, Rollout, strategy_text};
+use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::DaemonSet;
 
+use super::status;
 use crate::args::{OutputFormat, TopArguments};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
 use crate::output::{self, TextLayout, Tone};
 
+/// The maximum number of nodes whose pods are read.
+const FULL_NODES_MAX: usize = 20;
 /// The maximum number of concurrent list requests.
 const LISTS_MAX: usize = 8;
 
 /// Executes the command.
-pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<()> {
+pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let scope = match &arguments.connection.namespace {
         Some(namespace) if !arguments.all_namespaces => Selection::in_namespace(namespace),
         Some(_) | None => Selection::all(),
     };
-    let mut snapshot = Snapshot::default();
-    let mut daemon_sets = BTreeMap::new();
-    for object in cluster.list(Resource::DaemonSets, &scope).await? {
-        snapshot.add(ObjectKind::DaemonSet, object.get().as_bytes());
-        let ds: DaemonSet = parsed(Resource::DaemonSets, object.get())?;
-        let (namespace, name) = (ds.metadata.namespace.as_deref(), ds.metadata.name.as_deref());
-        let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
-        daemon_sets.insert(key, ds);
+    let scope = match &arguments.selector {
+        Some(selector) => scope.labelled(selector),
+        None => scope,
+    };
+    if arguments.watch {
+        live::execute(cluster, scope, arguments.output.color.color).await?;
+        return Ok(ExitCode::SUCCESS);
     }
-    let mut forbidden = read_details(&cluster, &mut snapshot, &daemon_sets).await?;
-    read_warnings(&cluster, &mut snapshot, &mut forbidden).await?;
-    let mut rollouts = rollouts(&snapshot);
-    // The order of the phases is that of urgency. The sort is stable, so names stay in order.
-    rollouts.sort_by_key(|rollout| rollout.phase);
+    let top = Top::read(&cluster, &scope).await?;
     let layout = TextLayout::stdout(arguments.output.color.color);
     let text = match arguments.output.output {
-        Some(OutputFormat::Json) => output::json(&rollouts)?,
-        Some(OutputFormat::Yaml) => output::yaml(&rollouts)?,
-        Some(OutputFormat::Name) => names(&rollouts),
-        Some(OutputFormat::Wide) => table(&rollouts, layout, Some(&daemon_sets)),
-        None => table(&rollouts, layout, None),
+        Some(OutputFormat::Document(format)) => output::list_document(&top.rollouts, format)?,
+        Some(OutputFormat::Name) => names(&top.rollouts),
+        Some(OutputFormat::Wide) => table(&top.rollouts, layout, Some(&top.daemon_sets)),
+        None => table(&top.rollouts, layout, None),
     };
     output::print(&text)?;
-    for problem in &snapshot.problems {
-        output::note(problem);
+    for note in &top.notes {
+        output::note(note);
     }
-    for error in forbidden {
-        output::note(format_args!("reasons are incomplete: {error}"));
+    let worst = top.rollouts.iter().map(status::current_result).max();
+    Ok(worst.filter(|_| arguments.exit_code).map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// All DaemonSets of a selection at one moment.
+struct Top {
+    /// The rollouts, stuck ones first.
+    rollouts: Vec<Rollout>,
+    daemon_sets: BTreeMap<DaemonSetKey, DaemonSet>,
+    /// Problems of objects, and missing permissions.
+    notes: Vec<String>,
+}
+
+impl Top {
+    /// Reads the DaemonSets, and of those that are not rolled out what tells the cause.
+    ///
+    /// # Errors
+    /// If DaemonSets can't be read, or the cluster can't be reached.
+    async fn read(cluster: &Cluster, scope: &Selection) -> Result<Self, Error> {
+        let mut snapshot = Snapshot::default();
+        let mut daemon_sets = BTreeMap::new();
+        for object in cluster.list(Resource::DaemonSets, scope).await? {
+            snapshot.add(ObjectKind::DaemonSet, object.get().as_bytes());
+            let ds: DaemonSet = parsed(Resource::DaemonSets, object.get())?;
+            let (namespace, name) = (ds.metadata.namespace.as_deref(), ds.metadata.name.as_deref());
+            let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+            daemon_sets.insert(key, ds);
+        }
+        let mut forbidden = read_details(cluster, &mut snapshot, &daemon_sets).await?;
+        read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
+        read_full_nodes(cluster, &mut snapshot).await?;
+        let mut rollouts = rollouts(&snapshot);
+        // The order of the phases is that of urgency. The sort is stable, so names stay in order.
+        rollouts.sort_by_key(|rollout| rollout.phase);
+        let forbidden = forbidden.iter().map(|error| format!("reasons are incomplete: {error}"));
+        let notes = snapshot.problems.iter().cloned().chain(forbidden).collect();
+        Ok(Self { rollouts, daemon_sets, notes })
     }
-    Ok(())
 }
 
 /// Reads the pods and revisions of the DaemonSets that are not rolled out, and the nodes. Returns
@@ -62,11 +100,13 @@ async fn read_details(
     snapshot: &mut Snapshot,
     daemon_sets: &BTreeMap<DaemonSetKey, DaemonSet>,
 ) -> Result<Vec<Error>, Error> {
-    let unfinished = rollouts(snapshot).into_iter().filter(|rollout| rollout.phase != Phase::Done);
+    let rollouts = rollouts(snapshot);
+    let has_no_nodes = rollouts.iter().any(|rollout| rollout.desired == 0);
+    let unfinished = rollouts.into_iter().filter(|rollout| rollout.phase != Phase::Done);
     let unfinished: Vec<_> = unfinished
         .filter_map(|rollout| daemon_sets.get(&DaemonSetKey::new(rollout.namespace, rollout.name)))
         .collect();
-    if unfinished.is_empty() {
+    if unfinished.is_empty() && !has_no_nodes {
         return Ok(Vec::new());
     }
     let wanted = unfinished.iter().flat_map(|ds| {
@@ -95,6 +135,16 @@ async fn read_warnings(
         })
         .collect();
     read(cluster, snapshot, wanted.into_iter().collect(), forbidden).await
+}
+
+/// Reads all pods of some nodes that pods do not fit. Without the permission, reasons have no
+/// numbers.
+async fn read_full_nodes(cluster: &Cluster, snapshot: &mut Snapshot) -> Result<(), Error> {
+    let full: BTreeSet<_> =
+        rollouts(snapshot).iter().filter_map(|rollout| rollout.full_node().cloned()).collect();
+    let nodes = full.iter().take(FULL_NODES_MAX);
+    let wanted = nodes.map(|node| (ObjectKind::PodOnNode, Selection::all().on_node(node)));
+    read(cluster, snapshot, wanted.collect(), &mut Vec::new()).await
 }
 
 /// Adds all objects of the selections to the snapshot, and the errors about missing permissions to
@@ -157,7 +207,7 @@ fn table(
     let rows = rollouts.iter().map(|rollout| {
         let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
         let row = row(rollout, details.map(|details| details.get(&key)));
-        (row, (tone(rollout.phase), rollout.waits_for()))
+        (row, (tone(rollout.phase), rollout.summary()))
     });
     let rows: Vec<_> = rows.collect();
     layout.fitted(output::table_with_remarks(layout, &headings, "REASON", &rows))
@@ -177,21 +227,11 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
         count(rollout.available),
     ];
     if let Some(daemon_set) = details {
-        row.push(plain(strategy_text(rollout.update_strategy)));
+        row.push(plain(rollout.update_strategy.to_string()));
         row.push(plain(daemon_set.map(images).unwrap_or_default()));
         row.push(plain(daemon_set.map(age).unwrap_or_default()));
     }
-    let state = match rollout.phase {
-        Phase::Failing => "stuck",
-        Phase::Deleting => "deleting",
-        Phase::Unobserved => "unobserved",
-        Phase::Progressing => "rolling",
-        Phase::Paused => "paused",
-        Phase::AwaitsPerson => "on hold",
-        Phase::AwaitsDeletion => "on delete",
-        Phase::Done => "done",
-    };
-    row.push((tone(rollout.phase), state.to_owned()));
+    row.push((tone(rollout.phase), rollout.phase.to_string()));
     row
 }
 

@@ -1,12 +1,13 @@
 //! `everynode undo`: restores an earlier pod template, as `kubectl rollout undo` does.
 
+use everynode_insight::history::RevisionEntry;
 use everynode_k8s::canonical::canonical;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::{Value, json};
 
 use super::diff;
 use crate::args::UndoArguments;
-use crate::cluster::{Cluster, DaemonSetRevisions, DryRun, Resource, parsed};
+use crate::cluster::{Cluster, DaemonSetRevisions, DryRun, Error, Resource, Written, parsed};
 use crate::output::{self, TextLayout};
 
 /// Executes the command.
@@ -24,12 +25,8 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
         let reason = format!("current template already matches revision {number}");
         return output::print(&format!("daemonset.apps/{name} skipped rollback ({reason})\n"));
     }
-    let mut patch = target.data.clone();
-    patch["metadata"] = json!({ "uid": revisions.daemon_set.metadata.uid });
     let dry_run = if arguments.dry_run { DryRun::Server } else { DryRun::No };
-    let namespace = Some(cluster.namespace());
-    let after =
-        cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, dry_run).await?;
+    let after = roll_back(&cluster, &revisions.daemon_set, &target, dry_run).await?;
     output::warnings(&after.warnings);
     if dry_run == DryRun::Server {
         let mut after: Value = parsed(Resource::DaemonSets, after.object.get())?;
@@ -42,6 +39,22 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
     output::print(&format!("daemonset.apps/{name} rolled back to revision {number}\n"))?;
     warn_of_on_delete(&revisions.daemon_set);
     Ok(())
+}
+
+/// Restores the template of the revision.
+///
+/// # Errors
+/// If the server rejects that, or the DaemonSet is another one by now.
+pub(crate) async fn roll_back(
+    cluster: &Cluster,
+    daemon_set: &DaemonSet,
+    target: &RevisionEntry,
+    dry_run: DryRun,
+) -> Result<Written, Error> {
+    let mut patch = target.data.clone();
+    patch["metadata"] = json!({ "uid": daemon_set.metadata.uid });
+    let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
+    cluster.patch(Resource::DaemonSets, Some(cluster.namespace()), name, &patch, dry_run).await
 }
 
 /// Warns that with `OnDelete` the controller does not replace the pods.

@@ -3,10 +3,10 @@
 
 #[cfg(test)]
 mod example;
-mod keys;
-mod screen;
-mod session;
-mod view;
+pub(crate) mod keys;
+pub(crate) mod screen;
+pub(crate) mod session;
+pub(crate) mod view;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ use screen::Palette;
 use session::Session;
 
 /// The minimum time between two redraws.
-const FRAME_INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
@@ -43,8 +43,9 @@ pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCod
     let shutdown = signal::shutdown()?;
     let palette = Palette { color: layout.color };
     let until_done = arguments.until_done;
-    with_terminal(async |terminal| {
-        run(&mut session, terminal, palette, until_done, &shutdown).await
+    with_terminal(async |mut terminal| {
+        let mut keys = EventStream::new();
+        show(&mut session, &mut terminal, &mut keys, palette, until_done, &shutdown).await
     })
     .await?;
     if !arguments.until_done {
@@ -57,24 +58,33 @@ pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCod
 
 /// Switches the terminal to full-screen mode while `show` runs, and restores it afterwards. A panic
 /// hook of ratatui restores it, too.
-async fn with_terminal(
-    show: impl AsyncFnOnce(DefaultTerminal) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+pub(crate) async fn with_terminal<T>(
+    show: impl AsyncFnOnce(DefaultTerminal) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let terminal = ratatui::try_init()?;
     let result = show(terminal).await;
     ratatui::restore();
     result
 }
 
+/// How a live view ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The user wants to go back.
+    Back,
+    /// The user quits, a signal arrived, or the rollout is over.
+    Quit,
+}
+
 /// Handles events and redraws until the user quits or, with `until_done`, the rollout is done.
-async fn run(
+pub(crate) async fn show(
     session: &mut Session,
-    mut terminal: DefaultTerminal,
+    terminal: &mut DefaultTerminal,
+    keys: &mut EventStream,
     palette: Palette,
     until_done: bool,
     shutdown: &CancellationToken,
-) -> anyhow::Result<()> {
-    let mut keys = EventStream::new();
+) -> anyhow::Result<End> {
     let mut frames = tokio::time::interval(FRAME_INTERVAL);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -84,15 +94,16 @@ async fn run(
                 false
             }
             event = keys.next() => match event.transpose()? {
-                None => return Ok(()),
+                None => return Ok(End::Quit),
                 Some(event) => match keys::key(&event) {
-                    Some(Key::Quit) => return Ok(()),
+                    Some(Key::Quit) => return Ok(End::Quit),
+                    Some(Key::Back) => return Ok(End::Back),
                     Some(key) => session.handle_key(key),
                     None => keys::is_resize(&event),
                 },
             },
             _ = frames.tick() => session.refresh(clock::now()).await,
-            () = shutdown.cancelled() => return Ok(()),
+            () = shutdown.cancelled() => return Ok(End::Quit),
         };
         if is_due {
             let view = session.view(clock::now());
@@ -103,13 +114,13 @@ async fn run(
             })?;
         }
         if until_done && session.is_over() {
-            return Ok(());
+            return Ok(End::Quit);
         }
     }
 }
 
 /// Whether standard output is a terminal that can position its cursor.
-fn can_draw() -> bool {
+pub(crate) fn can_draw() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     std::io::stdout().is_terminal() && !is_dumb
 }

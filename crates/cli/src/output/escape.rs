@@ -1,14 +1,35 @@
-//! Makes characters visible that a terminal would execute, so that no object of a cluster moves the
-//! cursor, sets the title or reorders text. The value of JSON and YAML stays the same.
+//! Makes characters visible that a terminal would execute or hide, so that no object of a cluster
+//! moves the cursor, sets the title, reorders text or looks like another one, and cuts texts that
+//! are longer than anybody reads. The value of JSON and YAML stays the same.
 //!
 //! kubectl shows an escape character as `^[`, too.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A piece of text from elsewhere, as one line: line breaks become spaces, so that indentation
-/// holds, and control characters become visible.
+/// The maximum number of characters of a piece of text from elsewhere. Kubernetes' longest messages
+/// have about a thousand.
+const CHARACTERS_MAX: usize = 2000;
+
+/// A piece of text from elsewhere, as one line that is cut with `…` if it is very long: line breaks
+/// become spaces, so that indentation holds, and control characters become visible.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    match cut(text, CHARACTERS_MAX) {
+        Some(beginning) => Cow::Owned(whole_line(beginning).into_owned() + "…"),
+        None => whole_line(text),
+    }
+}
+
+/// The beginning of a text with more characters than `max`.
+pub(crate) fn cut(text: &str, max: usize) -> Option<&str> {
+    // No character is shorter than a byte.
+    let is_short = text.len() <= max;
+    let end = if is_short { None } else { text.char_indices().nth(max) };
+    end.map(|(end, _)| &text[..end])
+}
+
+/// [`line`] of a list of names, which is never cut.
+pub(crate) fn whole_line(text: &str) -> Cow<'_, str> {
     if !text.contains(|letter| is_space(letter) || is_unsafe(letter)) {
         return Cow::Borrowed(text);
     }
@@ -57,7 +78,9 @@ pub(crate) fn json(json: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(json.len());
     for letter in json.chars() {
         if is_escaped(letter) {
-            let _ = write!(escaped, "\\u{:04x}", u32::from(letter));
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
         } else {
             escaped.push(letter);
         }
@@ -91,11 +114,25 @@ fn is_space(letter: char) -> bool {
     matches!(letter, '\t'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Control characters, and characters that change the direction of the text around them.
+/// Control characters, characters that change the direction of the text around them, and those that
+/// nobody sees.
 fn is_unsafe(letter: char) -> bool {
     let is_break = matches!(letter, '\n' | '\t');
-    let is_direction = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (letter.is_control() && !is_break) || is_direction || matches!(letter, '\u{2028}' | '\u{2029}')
+    (letter.is_control() && !is_break) || is_direction(letter) || is_invisible(letter)
+}
+
+fn is_direction(letter: char) -> bool {
+    matches!(letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Characters without width or picture, among them the line and paragraph separator.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
+        | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -111,6 +148,18 @@ mod tests {
         let expected = "a^[]0;title^G<U+009B>2J b<U+202E>c<U+2066>^@^? é👍🏽";
         assert_eq!(line(HOSTILE), expected);
         assert!(matches!(line("two  words"), Cow::Borrowed("two  words")));
+        let hidden = "a\u{200b}b\u{feff}\u{200f}c\u{e0041}";
+        assert_eq!(line(hidden), "a<U+200B>b<U+FEFF><U+200F>c<U+E0041>");
+    }
+
+    #[test]
+    fn a_very_long_text_is_cut() {
+        let long = "é".repeat(1 << 20);
+        let shown = line(&long);
+        assert_eq!(shown.chars().count(), CHARACTERS_MAX + 1);
+        assert!(shown.ends_with("é…"));
+        assert_eq!(whole_line(&long), long);
+        assert!(matches!(line(&long[..2 * CHARACTERS_MAX]), Cow::Borrowed(_)));
     }
 
     #[test]
@@ -126,7 +175,7 @@ mod tests {
 
     #[test]
     fn json_keeps_its_value() {
-        let value = serde_json::json!({ "a": HOSTILE, "b": ["x", HOSTILE] });
+        let value = serde_json::json!({ "a": HOSTILE, "b": ["\u{e0041}\u{200b}", HOSTILE] });
         let pretty = serde_json::to_string_pretty(&value).unwrap() + "\n";
         let escaped = json(&pretty);
         assert!(!escaped.contains(is_unsafe), "{escaped:?}");

@@ -5,7 +5,7 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, Width, presets,
 };
 
-use super::{TextLayout, escape};
+use super::TextLayout;
 
 /// The role of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Tone {
     Waiting,
     Bad,
     Faint,
+    /// A list of names, which is never cut.
+    Names,
 }
 
 /// The text of one cell.
@@ -70,12 +72,16 @@ fn boundaries(headings: &[&str], rows: &[Vec<Text>]) -> Vec<u16> {
     let last = headings.len().saturating_sub(1);
     let column = |(index, heading): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.get(index));
-        let words = cells.flat_map(|(_, text)| text.split_whitespace());
-        let longest = words.map(|word| word.chars().count()).max().unwrap_or_default();
+        let words = cells.map(|(tone, text)| longest_word(&shown(*tone, text)));
+        let longest = words.max().unwrap_or_default();
         let longest = u16::try_from(longest.max(heading.len())).unwrap_or(u16::MAX);
         longest.saturating_add(if index < last { GAP } else { 0 })
     };
     headings.iter().enumerate().map(column).collect()
+}
+
+fn longest_word(text: &str) -> usize {
+    text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or_default()
 }
 
 fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
@@ -151,10 +157,17 @@ fn list(
 /// The space between two columns.
 const GAP: u16 = 3;
 
+/// The text as one line without several spaces in a row, which separate cells.
+fn shown(tone: Tone, text: &str) -> String {
+    let line = super::one_line(tone, text);
+    let words = line.split(' ').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
+}
+
 fn cell(tone: Tone, text: &str) -> Cell {
-    let cell = Cell::new(escape::line(text));
+    let cell = Cell::new(shown(tone, text));
     match tone {
-        Tone::Plain => cell,
+        Tone::Plain | Tone::Names => cell,
         Tone::Heading => cell.add_attribute(Attribute::Bold),
         Tone::Good => cell.fg(Color::DarkGreen),
         Tone::Waiting => cell.fg(Color::DarkYellow),

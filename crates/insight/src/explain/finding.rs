@@ -6,17 +6,14 @@ use everynode_core::placement::Eligibility;
 use everynode_core::plan::Write;
 
 use super::duration::short_duration;
-use super::reason;
 use crate::controller_view::ControllerView;
-use crate::rollout::{Cause, Evidence};
+use crate::reasons::{self, SeenLabels};
+use crate::rollout::{Cause, Evidence, is_long_unobserved};
 use crate::situation::Situation;
-use crate::snapshot::{NodeHealth, ObjectKind, PodDetail, PodState};
+use crate::snapshot::{ObjectKind, PodDetail, PodState};
 
 /// The minimum time by which a pod is late that is worth a word.
 const OVERDUE_SECONDS_MIN: u64 = 30;
-
-/// What happens with an old pod that nobody but an operator replaces.
-const ON_DELETE: &str = "updateStrategy is OnDelete: it stays until someone deletes it";
 
 /// The situation of one node, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,26 +28,65 @@ pub(super) struct Finding {
 
 impl Finding {
     /// The finding for a node of the snapshot.
-    pub(super) fn of(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) -> Self {
+    pub(super) fn of(
+        view: &ControllerView<'_>,
+        evidence: &Evidence<'_>,
+        seen: &SeenLabels,
+        node: &NodeName,
+    ) -> Self {
         let inspection = view.inspect(node);
         let has_pods = inspection.pods.iter().any(|pod| !pod.orphan);
-        let reasons = || reason::shared_text(&view.reasons_against(node));
+        let reasons = view.reasons_against(node);
+        let why = || reasons::shared_text(&reasons, &view.snapshot.nodes[node].node, seen);
         match inspection.eligibility {
             Eligibility::Run if !view.has_read(ObjectKind::Pod) => {
                 Self::new(Situation::ShouldRun, "should run a pod")
             }
             Eligibility::Run => of_pods(view, evidence, node, &inspection),
-            Eligibility::ContinueRunning if has_pods => match not_ready_message(view, node) {
-                Some(message) => on_node_that_is_not_ready(&inspection, message),
-                None => Self::new(Situation::Lingering, reasons())
-                    .next("its pod stays; no new one would be created"),
-            },
+            Eligibility::ContinueRunning if has_pods => {
+                on_node_that_is_not_ready(view, evidence, node, &inspection).unwrap_or_else(|| {
+                    Self::new(Situation::Lingering, why())
+                        .next("its pod stays; no new one would be created")
+                })
+            }
             Eligibility::MustNotRun if has_pods => {
-                Self::new(Situation::ToBeDeleted, reasons()).next("its pod is deleted")
+                Self::new(Situation::ToBeDeleted, why()).next("its pod is deleted")
             }
             Eligibility::ContinueRunning | Eligibility::MustNotRun | Eligibility::NoNode => {
-                Self::new(Situation::Excluded, reasons())
+                let finding = Self::new(Situation::Excluded, why());
+                match view.tally().desired {
+                    0 if view.is_applied() => finding.next(reasons::next_step(&reasons, view)),
+                    _ => finding,
+                }
             }
+        }
+    }
+
+    /// The finding for a pod of which the node was not read.
+    pub(super) fn of_pod_alone(
+        evidence: &Evidence<'_>,
+        node: &NodeName,
+        detail: &PodDetail,
+    ) -> Self {
+        let outdated = evidence.is_outdated(&detail.pod);
+        match evidence.cause_of(detail, outdated) {
+            None => Self::new(Situation::UpToDate, detail.state.to_string()),
+            Some(cause) => Self::of_cause(evidence, &cause, node, Some(detail)),
+        }
+    }
+
+    /// A held-up node, in the words of all commands.
+    fn of_cause(
+        evidence: &Evidence<'_>,
+        cause: &Cause,
+        node: &NodeName,
+        detail: Option<&PodDetail>,
+    ) -> Self {
+        Self {
+            situation: cause.situation(),
+            why: cause.to_string(),
+            detail: cause.message().map(str::to_owned),
+            next: evidence.next_step(cause, Some(node), detail),
         }
     }
 
@@ -62,28 +98,30 @@ impl Finding {
         Self { detail: Some(detail.into()).filter(|detail| !detail.is_empty()), ..self }
     }
 
+    /// The finding with more words to the reason.
+    fn why(mut self, more: &str) -> Self {
+        self.why.push_str(more);
+        self
+    }
+
     fn next(self, next: impl Into<String>) -> Self {
         Self { next: Some(next.into()), ..self }
     }
 }
 
-/// The message of the node's condition `Ready` if the node is not ready.
-fn not_ready_message<'a>(view: &ControllerView<'a>, node: &NodeName) -> Option<&'a str> {
-    match &view.snapshot.nodes[node].health {
-        NodeHealth::NotReady { message } => Some(message),
-        NodeHealth::Ready | NodeHealth::Unreported => None,
-    }
-}
-
 /// A node that keeps its pods and would get no new one, because it is not ready.
-fn on_node_that_is_not_ready(inspection: &Inspection, message: &str) -> Finding {
-    let stays = inspection.pods.iter().any(|pod| !pod.orphan && !pod.terminating);
-    let (why, next) = if stays {
-        ("the node is not ready", "its pod stays; a new one is created only when the node is ready")
-    } else {
-        ("the node is not ready, and its pod can't stop", "repair the node, or delete it")
-    };
-    Finding::new(Situation::NodeNotReady, why).detail(message).next(next)
+fn on_node_that_is_not_ready(
+    view: &ControllerView<'_>,
+    evidence: &Evidence<'_>,
+    node: &NodeName,
+    inspection: &Inspection,
+) -> Option<Finding> {
+    let pods = inspection.pods.iter().filter(|pod| !pod.orphan);
+    let (_, detail) = pods
+        .filter_map(|pod| Some((pod, view.pod(&pod.uid)?)))
+        .min_by_key(|(pod, detail)| (pod.terminating, detail.pod.phase.is_terminal()))?;
+    let cause = evidence.node_not_ready(detail)?;
+    Some(Finding::of_cause(evidence, &cause, node, Some(detail)))
 }
 
 fn of_pods(
@@ -119,24 +157,20 @@ fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) 
         Write::CreateRevision(_) => true,
         _ => false,
     });
-    let key = &view.daemon_set().key;
-    let events = format!("kubectl -n {} describe ds {}", key.namespace, key.name);
-    let cause = evidence.cause_of_missing_pod();
-    let finding = match &cause {
-        Cause::NotCreated => Finding::new(cause.situation(), "no pod"),
-        _ => Finding::new(cause.situation(), cause.to_string()),
-    };
-    let finding = finding.detail(cause.message().unwrap_or_default());
+    let cause = evidence.cause_of_missing_pod(Some(node));
+    let finding = Finding::of_cause(evidence, &cause, node, None);
+    let is_unobserved = is_long_unobserved(view.snapshot, view.daemon_set(), view.now);
     match cause {
-        _ if view.daemon_set().terminating => {
-            finding.next("none is created: the DaemonSet is being deleted")
+        Cause::NotCreated { .. } if is_unobserved => Finding { next: None, ..finding },
+        Cause::NotCreated { stuck: false } if is_planned && !view.daemon_set().terminating => {
+            let key = &view.daemon_set().key;
+            finding.next(format!(
+                "the controller creates it; if this persists, see its events: kubectl -n {} \
+                 describe ds {}",
+                key.namespace, key.name
+            ))
         }
-        Cause::CreationFails { .. } => {
-            finding.next("the controller tries again until the API server accepts it")
-        }
-        _ if is_planned => finding
-            .next(format!("the controller creates it; if this persists, see its events: {events}")),
-        _ => finding.next("the controller creates it when its turn comes"),
+        _ => finding,
     }
 }
 
@@ -148,37 +182,49 @@ fn of_pod(
     (pod, detail): (&InspectedPod, &PodDetail),
 ) -> Finding {
     let state = &detail.state;
-    let revision = revision(view, pod);
     // The core decides on revisions here, and on availability.
-    match evidence.cause_of(detail, false) {
-        Some(cause @ Cause::NodeNotReady { .. }) => {
-            let message = not_ready_message(view, node).unwrap_or_default();
-            Finding::new(cause.situation(), format!("the node is not ready{revision}"))
-                .detail(message)
-                .next("its pod can't become ready before the node does")
-        }
-        Some(cause @ Cause::Failing(_)) => {
-            failing(detail, Finding::new(cause.situation(), format!("{cause}{revision}")))
-        }
+    let cause = evidence.cause_of(detail, false);
+    let held_up = |cause: &Cause| {
+        let finding = Finding::of_cause(evidence, cause, node, Some(detail));
+        finding.why(revision(view, pod))
+    };
+    match &cause {
+        Some(cause @ Cause::Failing(_)) => match cause.message() {
+            Some(_) => held_up(cause),
+            None => held_up(cause).detail(state_message(state)),
+        },
+        Some(
+            cause @ (Cause::NodeNotReady { .. }
+            | Cause::Unschedulable { .. }
+            | Cause::AwaitsScheduler { .. }),
+        ) => held_up(cause),
         Some(cause @ (Cause::Starting { .. } | Cause::Terminating { .. })) => {
-            let finding = Finding::new(cause.situation(), format!("{cause}{revision}"));
-            let finding = finding.detail(match cause.message() {
-                Some(message) => message.to_owned(),
-                None => format!("pod {} is {} old", detail.pod.name, age(view, detail)),
-            });
-            match cause.is_stuck() || cause.message().is_some() {
-                true => finding.next(describe(detail)),
-                false => finding,
+            let finding = held_up(cause);
+            match &finding.detail {
+                Some(_) => finding,
+                None => {
+                    finding.detail(format!("pod {} is {} old", detail.pod.name, age(view, detail)))
+                }
             }
         }
         _ if view.daemon_set().terminating => {
             Finding::new(Situation::Lingering, "ready").next("it stays until the DaemonSet is gone")
         }
-        _ if *state == PodState::Ready && !pod.available => not_yet_available(view, pod, revision),
+        _ if *state == PodState::Ready && !pod.available => {
+            let min_ready_seconds = view.daemon_set().min_ready_seconds;
+            let finding = held_up(&Cause::NotYetAvailable { min_ready_seconds });
+            let left = pod.available_at.map(|at| at.since(view.now).as_millis().div_ceil(1000));
+            let left =
+                left.map(|seconds| short_duration(u64::try_from(seconds).unwrap_or(u64::MAX)));
+            match left {
+                Some(left) => finding.detail(format!("{} is available in {left}", pod.name)),
+                None => finding,
+            }
+        }
         _ if pod.updated || !view.knows_revisions_of_pods() => {
             Finding::new(Situation::UpToDate, "ready")
         }
-        _ => outdated(view, node, inspection, detail),
+        _ => outdated(view, evidence, node, inspection, detail),
     }
 }
 
@@ -191,22 +237,16 @@ fn revision(view: &ControllerView<'_>, pod: &InspectedPod) -> &'static str {
     }
 }
 
-fn failing(detail: &PodDetail, finding: Finding) -> Finding {
-    match &detail.state {
-        PodState::Unscheduled { message } => finding.detail(message),
-        PodState::Waiting(container) => finding.detail(&container.message).next(logs(
-            detail,
-            &container.name,
-            container.last_exit.is_some(),
-        )),
-        PodState::Failed { message, .. } => finding
-            .detail(message)
-            .next("the controller replaces it, after a back-off of at most 15 min"),
+/// What the kubelet says about a pod that fails.
+fn state_message(state: &PodState) -> &str {
+    match state {
+        PodState::Unscheduled { message } | PodState::Failed { message, .. } => message,
+        PodState::Waiting(container) => &container.message,
         PodState::NotReady { .. }
         | PodState::Ready
         | PodState::Terminating
         | PodState::Succeeded
-        | PodState::Unknown => finding,
+        | PodState::Unknown => "",
     }
 }
 
@@ -220,28 +260,15 @@ fn of_terminating(
     let Some(cause) = evidence.cause_of(detail, !pod.updated) else {
         return missing(view, evidence, node);
     };
-    if let Cause::NodeNotReady { .. } = cause {
-        let message = not_ready_message(view, node).unwrap_or_default();
-        let why = "the node is not ready, and its pod can't stop";
-        return Finding::new(cause.situation(), why)
-            .detail(message)
-            .next("repair the node, or delete it");
-    }
-    let finding = Finding::new(cause.situation(), format!("its pod is {cause}"));
+    let finding = Finding::of_cause(evidence, &cause, node, Some(detail));
     let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
     let overdue = due_at.map_or(0, |at| view.now.since(at).as_secs());
-    let finding = match (cause.message(), overdue) {
-        (Some(message), _) => finding.detail(message),
-        (None, 0..OVERDUE_SECONDS_MIN) => finding,
+    match (&finding.detail, overdue) {
+        (Some(_), _) | (None, 0..OVERDUE_SECONDS_MIN) => finding,
         (None, seconds) => {
             let (name, overdue) = (&detail.pod.name, short_duration(seconds));
             finding.detail(format!("pod {name} should have been gone {overdue} ago"))
         }
-    };
-    match cause.is_stuck() {
-        true => finding.next(describe(detail)),
-        false if view.daemon_set().terminating => finding,
-        false => finding.next("a new one is created when it is gone"),
     }
 }
 
@@ -249,21 +276,9 @@ fn age(view: &ControllerView<'_>, detail: &PodDetail) -> String {
     short_duration(view.now.since(detail.pod.creation_timestamp).as_secs())
 }
 
-fn not_yet_available(view: &ControllerView<'_>, pod: &InspectedPod, revision: &str) -> Finding {
-    let wanted = view.daemon_set().min_ready_seconds;
-    let left = pod.available_at.map(|at| at.since(view.now).as_millis().div_ceil(1000));
-    let finding = Finding::new(
-        Situation::NotYetAvailable,
-        format!("ready for less than minReadySeconds ({wanted} s){revision}"),
-    );
-    match left {
-        Some(seconds) => finding.detail(format!("{} is available in {seconds} s", pod.name)),
-        None => finding,
-    }
-}
-
 fn outdated(
     view: &ControllerView<'_>,
+    evidence: &Evidence<'_>,
     node: &NodeName,
     inspection: &Inspection,
     detail: &PodDetail,
@@ -273,34 +288,22 @@ fn outdated(
         Write::CreatePod(new) => new.node == *node,
         _ => false,
     });
-    let next = match (view.daemon_set().strategy(), inspection.step) {
-        _ if view.daemon_set().is_paused() && !is_planned => {
-            "the rollout is paused: it stays until someone resumes it"
-        }
-        _ if inspection.is_kept && !is_planned => "its wave of the rollout is not open",
-        (UpdateStrategy::OnDelete, _) => ON_DELETE,
-        (UpdateStrategy::Malformed, _) => "updateStrategy is malformed: it is not replaced",
-        (UpdateStrategy::RollingUpdate { .. }, _) if is_planned => "it is next",
-        (UpdateStrategy::RollingUpdate { .. }, Step::None) => "its replacement has been created",
-        (UpdateStrategy::RollingUpdate { .. }, _) => "it waits for its turn",
+    // The core knows more than the status states: whether a wave is open for this very node.
+    let cause = match evidence.turn() {
+        _ if view.daemon_set().is_paused() && !is_planned => Cause::Paused,
+        _ if inspection.is_kept && !is_planned => Cause::WaveNotOpen,
+        turn => turn,
     };
-    let finding = Finding::new(Situation::Outdated, format!("ready, older revision: {next}"));
-    if next == ON_DELETE {
-        let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
-        return finding.next(format!("kubectl -n {namespace} delete pod {pod}"));
+    let finding = Finding::of_cause(evidence, &cause, node, Some(detail));
+    let is_malformed = view.daemon_set().strategy() == UpdateStrategy::Malformed;
+    match cause {
+        Cause::AwaitsReplacement { .. } if is_malformed => {
+            finding.why(": updateStrategy is malformed")
+        }
+        Cause::AwaitsReplacement { stuck: false } if is_planned => finding.why(": it is next"),
+        Cause::AwaitsReplacement { stuck: false } if inspection.step == Step::None => {
+            finding.why(": its replacement has been created")
+        }
+        _ => finding,
     }
-    finding
-}
-
-fn logs(detail: &PodDetail, container: &str, has_run: bool) -> String {
-    let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
-    if has_run {
-        format!("kubectl -n {namespace} logs {pod} -c {container} --previous")
-    } else {
-        describe(detail)
-    }
-}
-
-fn describe(detail: &PodDetail) -> String {
-    format!("kubectl -n {} describe pod {}", detail.pod.namespace, detail.pod.name)
 }

@@ -3,17 +3,19 @@
 use everynode_core::api::{DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
 use everynode_core::daemon_set::InspectedPod;
 use everynode_core::placement::Reason;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
 use super::{findings, problems, rollout_summary};
 use crate::controller_view::ControllerView;
+use crate::reasons::SeenLabels;
 use crate::rollout::Evidence;
 use crate::situation::Situation;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
 /// Everything that is known about a DaemonSet on one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeExplanation {
     /// The DaemonSet's namespace.
@@ -22,7 +24,7 @@ pub struct NodeExplanation {
     pub name: String,
     /// The node's name.
     pub node: String,
-    /// The value of the node's label `topology.kubernetes.io/zone`.
+    /// The value of the node's label `topology.kubernetes.io/zone`; absent without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Problems of the node itself: not ready, cordoned.
@@ -37,10 +39,11 @@ pub struct NodeExplanation {
     pub situation: Situation,
     /// The reason for the state.
     pub why: String,
-    /// The message of the scheduler, the kubelet or the container.
+    /// The message of the scheduler, the kubelet or the container; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What the controller does next on this node, or what the operator should do.
+    /// What the controller does next on this node, or what the operator should do; absent if there
+    /// is nothing to say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The progress of the whole rollout, in one sentence.
@@ -52,20 +55,20 @@ pub struct NodeExplanation {
 }
 
 /// One reason against a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonDetail {
     /// The reason in one line.
     pub reason: String,
     /// Whether an existing pod has to go, too.
     pub evicts: bool,
-    /// For node affinity: each requirement compared with the node. Empty for other reasons.
+    /// For node affinity: each requirement compared with the node; absent for other reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<AffinityCheck>,
 }
 
 /// One requirement of a node affinity term, compared with a node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AffinityCheck {
     /// The number of the term, counted from 1. At least one term has to match completely.
@@ -74,17 +77,17 @@ pub struct AffinityCheck {
     pub requirement: String,
     /// Whether the node meets the requirement.
     pub holds: bool,
-    /// The node's value; `None` if it has no such label.
+    /// The node's value; `null` if it has no such label.
     pub found: Option<String>,
 }
 
 /// One pod on the node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodExplanation {
     /// The pod's name.
     pub name: String,
-    /// The time since the pod's creation.
+    /// The time since the pod's creation, in seconds.
     pub age_seconds: u64,
     /// Whether the pod is of the current revision.
     pub current_revision: bool,
@@ -96,10 +99,11 @@ pub struct PodExplanation {
     pub state: String,
     /// Whether the pod does not recover without intervention.
     pub failing: bool,
-    /// The message of the scheduler, the kubelet or the container.
+    /// The message of the scheduler, the kubelet or the container; absent if there is none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The time until the pod is available if it stays ready.
+    /// The time until the pod is available if it stays ready, in seconds; absent unless it is ready
+    /// and not yet available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_in_seconds: Option<u64>,
 }
@@ -117,7 +121,8 @@ pub fn explain_node(
     let evidence = Evidence::new(snapshot, daemon_set, now);
     let inspection = view.inspect(node);
     let reasons = view.reasons_against(node);
-    let Finding { situation, why, detail: said, next } = Finding::of(&view, &evidence, node);
+    let Finding { situation, why, detail: said, next } =
+        Finding::of(&view, &evidence, &SeenLabels::of(&view), node);
     Some(NodeExplanation {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),

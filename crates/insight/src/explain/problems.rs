@@ -4,7 +4,7 @@ use everynode_core::api::NAMESPACE_NODE_SELECTOR_ANNOTATION;
 use everynode_core::plan::Notice;
 
 use crate::controller_view::ControllerView;
-use crate::rollout::PendingDeletion;
+use crate::rollout::{PendingDeletion, is_long_unobserved, notes, unobserved};
 
 /// The problems that an operator should know of, each in one sentence.
 pub(super) fn problems(view: &ControllerView<'_>) -> Vec<String> {
@@ -18,11 +18,10 @@ pub(super) fn problems(view: &ControllerView<'_>) -> Vec<String> {
     problems.extend(ignored_namespace_node_selector(view));
     let (observed, generation) = (daemon_set.status.observed_generation, daemon_set.generation);
     if observed < generation && view.is_applied() && !daemon_set.terminating {
-        problems.push(format!(
-            "no controller has observed its last change yet (generation {generation}, observed \
-             {observed}): if this persists, check that a DaemonSet controller runs"
-        ));
+        let text = unobserved(is_long_unobserved(view.snapshot, daemon_set, view.now));
+        problems.push(format!("{text} (generation {generation}, observed {observed})"));
     }
+    problems.extend(notes(view.snapshot, &daemon_set.key, view.now));
     problems.extend(view.snapshot.problems.iter().cloned());
     problems
 }

@@ -1,19 +1,24 @@
 //! The differences between two objects, field by field.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::json_type::AnyValue;
+
 /// One field that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// The path of the field, such as `spec.template.spec.containers[agent].image`.
     pub field: String,
     /// The old value; absent if the field is added.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AnyValue")]
     pub from: Option<Value>,
     /// The new value; absent if the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AnyValue")]
     pub to: Option<Value>,
 }
 
@@ -40,6 +45,13 @@ pub fn changes(old: &Value, new: &Value) -> Vec<Change> {
         };
         compare(path, &side(old), &side(new), &mut changes);
     }
+    changes
+}
+
+/// The differences between two pod templates of a DaemonSet.
+pub(crate) fn template_changes(old: &Value, new: &Value) -> Vec<Change> {
+    let mut changes = Vec::new();
+    compare("spec.template", old, new, &mut changes);
     changes
 }
 

@@ -4,34 +4,42 @@ use everynode_core::api::{
     DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy,
     default_tolerations,
 };
+use everynode_k8s::fit::Usage;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::simulation::Simulation;
 use super::{NodeChanges, Proposal, Wave};
 use crate::controller_view::ControllerView;
-use crate::explain::no_node;
+use crate::no_node;
+use crate::rollout;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
 
 /// Something that can go wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Risk {
     /// The kind of risk.
     pub kind: RiskKind,
     /// The risk in one sentence.
     pub message: String,
-    /// The names of the nodes concerned; empty if the risk concerns all nodes.
+    /// The names of the nodes concerned; absent if the risk concerns all nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
 }
 
 /// The kinds of risks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RiskKind {
     /// A part of the object can't be parsed.
     Malformed,
+    /// The API server refuses its pods: a quota, Pod Security, a missing service account or
+    /// priority class, a webhook.
+    PodRefused,
+    /// Another DaemonSet selects its pods as well.
+    SharedSelector,
     /// No node gets a pod.
     NoNode,
     /// With `maxSurge`, two pods with the same host port have to run on one node.
@@ -74,16 +82,13 @@ pub(super) fn risks(
     let daemon_set = &proposal.object.daemon_set;
     let template = proposal.object.raw.template();
     let spec = &template["spec"];
-    let mut risks: Vec<Risk> = daemon_set
-        .problems
-        .iter()
-        .map(|problem| everywhere(RiskKind::Malformed, problem.to_string()))
-        .collect();
+    let mut risks = malformed(daemon_set);
     if simulation.desired() == 0 {
         let view = ControllerView::new(snapshot, daemon_set.clone(), now);
         risks.extend(no_node::sentence(&view).map(|why| everywhere(RiskKind::NoNode, why)));
     }
-    risks.extend(host_port_with_surge(daemon_set, simulation));
+    risks.extend(shared_selector(snapshot, proposal));
+    risks.extend(host_port_with_surge(daemon_set, simulation.usage()));
     risks.extend(all_at_once(waves, nodes));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
@@ -96,33 +101,55 @@ pub(super) fn risks(
              runs: a version that breaks later reaches all nodes",
         ));
     }
-    if text(spec, "priorityClassName").is_empty() {
-        risks.push(everywhere(
+    risks.extend(no_priority_class(spec));
+    risks.extend(unused_tolerations(snapshot, daemon_set));
+    risks
+}
+
+/// The risks that do not depend on nodes.
+pub(super) fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Vec<Risk> {
+    let daemon_set = &proposal.object.daemon_set;
+    let spec = &proposal.object.raw.template()["spec"];
+    let mut risks = malformed(daemon_set);
+    risks.extend(shared_selector(snapshot, proposal));
+    risks.extend(host_port_with_surge(daemon_set, &Usage::of_spec(spec)));
+    risks.extend(already_failing(snapshot, daemon_set));
+    risks.extend(invalid_policy(daemon_set));
+    risks.extend(strategy_and_template(snapshot, proposal, &NodeChanges::default()));
+    risks.extend(no_priority_class(spec));
+    risks
+}
+
+fn malformed(daemon_set: &DaemonSet) -> Vec<Risk> {
+    let problems = daemon_set.problems.iter();
+    problems.map(|problem| everywhere(RiskKind::Malformed, problem.to_string())).collect()
+}
+
+fn shared_selector(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> {
+    let note = rollout::same_pods(snapshot, &proposal.object)?;
+    Some(everywhere(RiskKind::SharedSelector, note))
+}
+
+fn no_priority_class(spec: &Value) -> Option<Risk> {
+    text(spec, "priorityClassName").is_empty().then(|| {
+        everywhere(
             RiskKind::NoPriorityClass,
             "no priorityClassName: on a full node its pods stay pending, and are among the first \
              to be evicted",
-        ));
-    }
-    risks.extend(unused_tolerations(snapshot, daemon_set));
-    risks
+        )
+    })
 }
 
 fn everywhere(kind: RiskKind, message: impl Into<String>) -> Risk {
     Risk { kind, message: message.into(), nodes: Vec::new() }
 }
 
-fn host_port_with_surge(daemon_set: &DaemonSet, simulation: &Simulation) -> Option<Risk> {
-    let ports = &simulation.usage().host_ports;
+fn host_port_with_surge(daemon_set: &DaemonSet, usage: &Usage) -> Option<Risk> {
+    let ports = &usage.host_ports;
     if !daemon_set.update_strategy.surges() || ports.is_empty() {
         return None;
     }
-    let ports: Vec<String> =
-        ports.iter().map(|port| format!("{}/{}", port.port, port.protocol)).collect();
-    let message = format!(
-        "host port {} with maxSurge: the old and the new pod can't run on the same node; use \
-         maxUnavailable",
-        ports.join(", ")
-    );
+    let message = rollout::surge_with_host_ports(ports);
     Some(everywhere(RiskKind::HostPortWithSurge, message))
 }
 
@@ -179,12 +206,17 @@ fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> 
 }
 
 fn rollout_stops(daemon_set: &DaemonSet, simulation: &Simulation) -> Option<Risk> {
-    if let PolicySource::Invalid(why) = &daemon_set.policy {
-        let message = format!("no pod is replaced until the rollout policy is valid: {why}");
-        return Some(everywhere(RiskKind::InvalidPolicy, message));
+    if let Some(risk) = invalid_policy(daemon_set) {
+        return Some(risk);
     }
     let state = simulation.guard_state().filter(|state| state.reason.is_stalled())?;
     Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
+}
+
+fn invalid_policy(daemon_set: &DaemonSet) -> Option<Risk> {
+    let PolicySource::Invalid(why) = &daemon_set.policy else { return None };
+    let message = format!("no pod is replaced until the rollout policy is valid: {why}");
+    Some(everywhere(RiskKind::InvalidPolicy, message))
 }
 
 fn strategy_and_template(

@@ -3,23 +3,24 @@
 use std::time::Duration;
 
 use everynode_k8s::convert::DaemonSetObject;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::snapshot::Snapshot;
 
 /// The start-up times of a DaemonSet's pods, and their grace period.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObservedTimings {
     /// The number of pods whose start-up time was observed.
     pub pods_seen: usize,
-    /// Whether the start-up time was given by the caller instead of observed.
+    /// Whether the start-up time is that of `--start-up` instead of an observed one.
     pub assumed: bool,
-    /// The median start-up time.
+    /// The median start-up time, in seconds.
     pub start_up_median_seconds: u64,
-    /// The longest start-up time.
+    /// The longest start-up time, in seconds.
     pub start_up_worst_seconds: u64,
-    /// The longest time that a pod may take to stop.
+    /// The longest time that a pod may take to stop, in seconds.
     pub grace_period_seconds: u64,
 }
 

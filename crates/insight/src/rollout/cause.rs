@@ -11,8 +11,23 @@ use crate::snapshot::PodState;
 /// [message](Self::message), so that nodes with the same cause form a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The kubelet or the scheduler reports an error.
+    /// The kubelet reports an error.
     Failing(PodState),
+    /// The scheduler finds no room for the pod on its node.
+    Unschedulable {
+        /// The scheduler's message about that node.
+        reason: String,
+        /// What the pod asks for and what the node has, or who holds it; the scheduler's whole
+        /// message if neither is known.
+        detail: String,
+    },
+    /// No scheduler has tried the pod.
+    AwaitsScheduler {
+        /// `spec.schedulerName`, unless it is the default scheduler.
+        scheduler: Option<String>,
+        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
     /// The API server refuses the pod, or admission changes it so that it does not count.
     CreationFails {
         /// What the API server says.
@@ -41,18 +56,32 @@ pub enum Cause {
     },
     /// The pod's node is not ready.
     NodeNotReady {
-        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        /// Whether the pod is being deleted: only the node can report that it has ended.
+        terminating: bool,
+        /// The message of the node's condition `Ready`.
+        message: String,
+        /// Whether that is known to have lasted longer than
+        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        long: bool,
+        /// Whether it may have lasted as long.
         stuck: bool,
     },
     /// The node has no pod yet.
-    NotCreated,
+    NotCreated {
+        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
     /// The pod is ready, but not yet for `minReadySeconds`.
     NotYetAvailable {
         /// `spec.minReadySeconds` of the DaemonSet.
         min_ready_seconds: u32,
     },
     /// The pod is of an older revision, and the update strategy will replace it.
-    AwaitsReplacement,
+    AwaitsReplacement {
+        /// Whether nothing has kept the controller from it for longer than
+        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
+        stuck: bool,
+    },
     /// The pod is of an older revision, and the rollout is paused (G6).
     Paused,
     /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
@@ -74,14 +103,34 @@ impl Cause {
     /// Whether the node does not recover without intervention, as far as one can tell.
     pub const fn is_stuck(&self) -> bool {
         match self {
-            Self::Failing(_) => true,
+            Self::Failing(_) | Self::Unschedulable { .. } => true,
             Self::CreationFails { stuck, .. }
+            | Self::AwaitsScheduler { stuck, .. }
             | Self::Starting { stuck, .. }
             | Self::Terminating { stuck, .. }
-            | Self::NodeNotReady { stuck } => *stuck,
-            Self::NotCreated
+            | Self::NodeNotReady { stuck, .. }
+            | Self::NotCreated { stuck }
+            | Self::AwaitsReplacement { stuck } => *stuck,
+            Self::NotYetAvailable { .. }
+            | Self::Paused
+            | Self::WaveNotOpen
+            | Self::AwaitsDeletion => false,
+        }
+    }
+
+    /// Whether it matters of a pod of an older revision, too: such a pod is replaced first of all
+    /// if it fails, but not if it does not end, or if the controller does nothing.
+    pub(super) const fn outlasts_replacement(&self) -> bool {
+        match self {
+            Self::AwaitsReplacement { .. } | Self::Terminating { .. } => true,
+            Self::NodeNotReady { terminating, .. } => *terminating,
+            Self::Failing(_)
+            | Self::Unschedulable { .. }
+            | Self::AwaitsScheduler { .. }
+            | Self::CreationFails { .. }
+            | Self::Starting { .. }
+            | Self::NotCreated { .. }
             | Self::NotYetAvailable { .. }
-            | Self::AwaitsReplacement
             | Self::Paused
             | Self::WaveNotOpen
             | Self::AwaitsDeletion => false,
@@ -91,35 +140,46 @@ impl Cause {
     /// The situation of a node that is held up by this cause.
     pub const fn situation(&self) -> Situation {
         match self {
-            Self::Failing(PodState::Unscheduled { .. }) => Situation::Unschedulable,
+            Self::Unschedulable { .. } => Situation::Unschedulable,
             Self::Failing(_) => Situation::Failing,
-            Self::CreationFails { stuck: true, .. } => Situation::NotCreated,
-            Self::Starting { stuck: true, .. } | Self::Terminating { stuck: true, .. } => {
-                Situation::Stuck
+            Self::CreationFails { stuck: true, .. } | Self::NotCreated { stuck: true } => {
+                Situation::NotCreated
             }
+            Self::Starting { stuck: true, .. }
+            | Self::AwaitsScheduler { stuck: true, .. }
+            | Self::Terminating { stuck: true, .. }
+            | Self::AwaitsReplacement { stuck: true } => Situation::Stuck,
             Self::NodeNotReady { .. } => Situation::NodeNotReady,
-            Self::CreationFails { stuck: false, .. } | Self::NotCreated => Situation::Missing,
-            Self::Starting { stuck: false, .. } => Situation::NotReady,
+            Self::CreationFails { stuck: false, .. } | Self::NotCreated { stuck: false } => {
+                Situation::Missing
+            }
+            Self::Starting { stuck: false, .. } | Self::AwaitsScheduler { stuck: false, .. } => {
+                Situation::NotReady
+            }
             Self::NotYetAvailable { .. } => Situation::NotYetAvailable,
             Self::Terminating { stuck: false, .. } => Situation::Terminating,
-            Self::AwaitsReplacement | Self::Paused | Self::WaveNotOpen | Self::AwaitsDeletion => {
-                Situation::Outdated
-            }
+            Self::AwaitsReplacement { stuck: false }
+            | Self::Paused
+            | Self::WaveNotOpen
+            | Self::AwaitsDeletion => Situation::Outdated,
         }
     }
 
-    /// What a component has said about it in an event.
+    /// What a component has said about it, or the numbers behind it.
     pub fn message(&self) -> Option<&str> {
         match self {
             Self::CreationFails { message, .. } => Some(message),
+            Self::Unschedulable { detail: message, .. } | Self::NodeNotReady { message, .. } => {
+                Some(message).filter(|message| !message.is_empty()).map(String::as_str)
+            }
             Self::Starting { warning, .. } | Self::Terminating { warning, .. } => {
                 warning.as_ref().map(|warning| warning.message.as_str())
             }
-            Self::Failing(_)
-            | Self::NodeNotReady { .. }
-            | Self::NotCreated
+            Self::Failing(state) => state.message(),
+            Self::AwaitsScheduler { .. }
+            | Self::NotCreated { .. }
             | Self::NotYetAvailable { .. }
-            | Self::AwaitsReplacement
+            | Self::AwaitsReplacement { .. }
             | Self::Paused
             | Self::WaveNotOpen
             | Self::AwaitsDeletion => None,
@@ -129,16 +189,20 @@ impl Cause {
     /// Whether the node waits for its turn, so that other nodes hold up the rollout.
     pub(super) const fn is_turn(&self) -> bool {
         match self {
-            Self::AwaitsReplacement | Self::Paused | Self::WaveNotOpen | Self::AwaitsDeletion => {
-                true
-            }
+            Self::AwaitsReplacement { stuck: false }
+            | Self::Paused
+            | Self::WaveNotOpen
+            | Self::AwaitsDeletion => true,
             Self::Failing(_)
+            | Self::Unschedulable { .. }
+            | Self::AwaitsScheduler { .. }
             | Self::CreationFails { .. }
             | Self::Starting { .. }
             | Self::Terminating { .. }
             | Self::NodeNotReady { .. }
-            | Self::NotCreated
-            | Self::NotYetAvailable { .. } => false,
+            | Self::NotCreated { .. }
+            | Self::NotYetAvailable { .. }
+            | Self::AwaitsReplacement { stuck: true } => false,
         }
     }
 }
@@ -146,10 +210,15 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failing(PodState::Unscheduled { message }) => {
-                write!(f, "can't be scheduled: {}", scheduler_reason(message))
-            }
             Self::Failing(state) => state.fmt(f),
+            Self::Unschedulable { reason, .. } => write!(f, "can't be scheduled: {reason}"),
+            Self::AwaitsScheduler { scheduler, stuck } => {
+                match scheduler {
+                    None => f.write_str("waiting for the scheduler")?,
+                    Some(name) => write!(f, "waiting for the scheduler {name}")?,
+                }
+                f.write_str(duration(*stuck))
+            }
             Self::CreationFails { .. } => f.write_str("can't be created"),
             Self::Starting { state, warning, stuck } => {
                 write!(f, "{state}{}", duration(*stuck))?;
@@ -162,14 +231,20 @@ impl fmt::Display for Cause {
                 }
                 write_warning(f, warning.as_ref())
             }
-            Self::NodeNotReady { stuck } => {
-                write!(f, "its node is not ready{}", duration(*stuck))
+            Self::NodeNotReady { terminating, long, .. } => {
+                write!(f, "node not ready{}", duration(*long))?;
+                if *terminating { f.write_str(", its pod can't stop") } else { Ok(()) }
             }
-            Self::NotCreated => f.write_str("not created"),
+            Self::NotCreated { stuck } => write!(f, "not created{}", duration(*stuck)),
             Self::NotYetAvailable { min_ready_seconds } => {
                 write!(f, "ready for less than {min_ready_seconds} s (minReadySeconds)")
             }
-            Self::AwaitsReplacement => f.write_str("older revision, waiting to be replaced"),
+            Self::AwaitsReplacement { stuck: false } => {
+                f.write_str("older revision, waiting to be replaced")
+            }
+            Self::AwaitsReplacement { stuck: true } => {
+                write!(f, "older revision, not replaced{}", duration(true))
+            }
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
             Self::AwaitsDeletion => {
@@ -197,7 +272,7 @@ impl Serialize for Cause {
 /// The part of the scheduler's message that concerns the one node that the pod may run on: of `0/3
 /// nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. …`
 /// it is `Insufficient cpu`.
-fn scheduler_reason(message: &str) -> String {
+pub(super) fn scheduler_reason(message: &str) -> String {
     let Some((_, clauses)) = message.split_once(": ") else { return message.to_owned() };
     // The rest is about preemption, which an operator can do nothing with.
     let clauses = clauses.split_once(". ").map_or(clauses, |(clauses, _)| clauses);

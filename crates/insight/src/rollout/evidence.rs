@@ -1,18 +1,25 @@
 //! Determines the cause for which a node holds up a rollout, from the states of pods and nodes,
 //! events, deletions and the time. It is the only place that does: the commands agree.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, Labels, NodeName, Pod, RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
+    DaemonSet, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason, Timestamp, Uid,
+    UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
+use everynode_core::plan::Write;
 
-use super::cause::{Cause, Warning};
+use super::PROGRESS_DEADLINE;
+use super::cause::{Cause, Warning, scheduler_reason};
+use super::pause::Pause;
 use super::revision::{current_hashes, is_outdated};
-use super::{PROGRESS_DEADLINE, Pause};
-use crate::snapshot::{EventDetail, NodeHealth, ObjectKind, PodDetail, PodState, Snapshot};
+use crate::controller_view::ControllerView;
+use crate::snapshot::{
+    EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, PodState, Snapshot,
+};
 
 /// The time for which creations must have failed: a ServiceAccount, for example, appears shortly
 /// after its namespace.
@@ -24,6 +31,9 @@ const CREATION_FAILURES: [&str; 2] = ["FailedCreate", "PodChangedByAdmission"];
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
 
+/// The scheduler's words about a port that another pod of the node holds.
+const PORTS_TAKEN: &str = "node(s) didn't have free ports for the requested pod ports";
+
 /// What is known about one DaemonSet at one time.
 pub(crate) struct Evidence<'a> {
     snapshot: &'a Snapshot,
@@ -34,6 +44,8 @@ pub(crate) struct Evidence<'a> {
     warnings: BTreeMap<&'a Uid, &'a EventDetail>,
     /// The message of the failure for which pods can't be created, and whether it lasts.
     creation_failure: Option<(String, bool)>,
+    /// Whether the controller has long had something to do.
+    is_controller_idle: OnceCell<bool>,
 }
 
 impl<'a> Evidence<'a> {
@@ -53,11 +65,24 @@ impl<'a> Evidence<'a> {
             current: current_hashes(snapshot, daemon_set),
             warnings,
             creation_failure: creation_failure(snapshot, daemon_set, now),
+            is_controller_idle: OnceCell::new(),
         }
     }
 
+    pub(super) const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub(super) const fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    pub(super) const fn daemon_set(&self) -> &'a DaemonSet {
+        self.daemon_set
+    }
+
     /// Whether the pod is of an older revision.
-    pub(super) fn is_outdated(&self, pod: &Pod) -> bool {
+    pub(crate) fn is_outdated(&self, pod: &Pod) -> bool {
         is_outdated(pod, &self.current)
     }
 
@@ -84,6 +109,12 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// The nodes that have a pod of the current revision, beside which an old one may be.
+    pub(super) fn nodes_with_new_pod(&self) -> BTreeSet<&'a NodeName> {
+        let new = self.pods().filter(|it| !it.pod.terminating && !self.is_outdated(&it.pod));
+        new.filter_map(|detail| detail.pod.target_node_name()).collect()
+    }
+
     /// The nodes that should run a pod and have none; `None` if nodes or pods were not read.
     pub(super) fn nodes_without_pod(&self) -> Option<Vec<&'a NodeName>> {
         let is_unread = |kind| self.snapshot.unread.contains(&kind);
@@ -101,23 +132,103 @@ impl<'a> Evidence<'a> {
     }
 
     /// The cause for which a node without a pod holds up the rollout.
-    pub(crate) fn cause_of_missing_pod(&self) -> Cause {
+    pub(crate) fn cause_of_missing_pod(&self, node: Option<&NodeName>) -> Cause {
         match &self.creation_failure {
             Some((message, stuck)) => {
                 Cause::CreationFails { message: message.clone(), stuck: *stuck }
             }
-            None => Cause::NotCreated,
+            None => Cause::NotCreated { stuck: self.has_long_been_missing(node) },
         }
+    }
+
+    /// Whether the status has long counted a node without a pod, and the node has not changed
+    /// since. A status that was written before the last change of the DaemonSet tells nothing.
+    fn has_long_been_missing(&self, node: Option<&NodeName>) -> bool {
+        let status = &self.daemon_set.status;
+        let is_counted = status.current_number_scheduled < status.desired_number_scheduled
+            && status.observed_generation >= self.daemon_set.generation;
+        let node = node.and_then(|name| self.snapshot.nodes.get(name));
+        let changed_at = node.and_then(NodeDetail::changed_at);
+        let since = self.status_at().map(|at| changed_at.map_or(at, |changed| changed.max(at)));
+        is_counted && since.is_some_and(|since| self.is_long_ago(since))
+    }
+
+    /// Whether the controller has long had something to do for this DaemonSet: it would act, and
+    /// nothing that it goes by has changed for a while. False where that can't be told, as while
+    /// it may wait before it replaces a pod that has failed.
+    fn is_controller_idle(&self) -> bool {
+        *self.is_controller_idle.get_or_init(|| {
+            let status = &self.daemon_set.status;
+            // A guarded rollout waits for bake times and approvals.
+            let may_wait = status.rollout.is_some()
+                || self.daemon_set.is_guarded()
+                || self.creation_failure.is_some()
+                || self.pods().any(|detail| detail.pod.phase.is_terminal());
+            if may_wait || !self.last_change().is_some_and(|at| self.is_long_ago(at)) {
+                return false;
+            }
+            let view = ControllerView::new(self.snapshot, self.daemon_set.clone(), self.now);
+            // It may see another number of nodes, such as by a node selector of the namespace.
+            view.knows_revisions_of_pods()
+                && view.tally().desired == status.desired_number_scheduled as usize
+                && view
+                    .plan
+                    .writes
+                    .iter()
+                    .any(|write| matches!(write, Write::CreatePod(_) | Write::DeletePod(_)))
+        })
+    }
+
+    /// The last known change of anything that the controller goes by; `None` if the changes of the
+    /// DaemonSet itself are unknown.
+    fn last_change(&self) -> Option<Timestamp> {
+        let changes = self.snapshot.changes.get(&self.daemon_set.key)?;
+        let nodes = self.snapshot.nodes.iter().filter(|(name, _)| self.is_desired(Some(name)));
+        let nodes = nodes.filter_map(|(_, node)| node.changed_at());
+        let pods = self.pods().map(|detail| {
+            let min_ready = Duration::from_secs(self.daemon_set.min_ready_seconds.into());
+            let ready_at = match detail.pod.readiness {
+                Readiness::ReadySince(at) => at + min_ready,
+                Readiness::Ready | Readiness::NotReady => detail.not_ready_since,
+            };
+            let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
+            ready_at.max(detail.pod.creation_timestamp).max(due_at.unwrap_or(ready_at))
+        });
+        nodes.chain(pods).chain([self.status_at()?]).chain(changes.spec_at).max()
+    }
+
+    /// The last known change of the DaemonSet's status.
+    fn status_at(&self) -> Option<Timestamp> {
+        let changes = self.snapshot.changes.get(&self.daemon_set.key)?;
+        changes.status_at.map(|at| changes.created_at.map_or(at, |created| created.max(at)))
+    }
+
+    fn pods(&self) -> impl Iterator<Item = &'a PodDetail> {
+        self.snapshot.pods_of(&self.daemon_set.key)
+    }
+
+    fn is_long_ago(&self, at: Timestamp) -> bool {
+        self.now.since(at) > PROGRESS_DEADLINE
     }
 
     /// The cause for which this pod of the DaemonSet holds up the rollout, if any.
     pub(crate) fn cause_of(&self, detail: &PodDetail, outdated: bool) -> Option<Cause> {
         let state = &detail.state;
-        match self.node_is_down_for_long(detail) {
-            Some(stuck) if !state.is_settled() => return Some(Cause::NodeNotReady { stuck }),
+        match self.node_not_ready(detail) {
+            Some(cause) if !state.is_settled() => return Some(cause),
             Some(_) | None => {}
         }
         match state {
+            PodState::Unscheduled { message } if !message.is_empty() => {
+                let shortage = self.shortage(detail).map(|shortage| shortage.text);
+                let detail = shortage.unwrap_or_else(|| message.clone());
+                let reason = scheduler_reason(message).replace(PORTS_TAKEN, "host port in use");
+                Some(Cause::Unschedulable { reason, detail })
+            }
+            PodState::Unscheduled { .. } => Some(Cause::AwaitsScheduler {
+                scheduler: detail.scheduler.clone(),
+                stuck: self.is_long_ago(detail.not_ready_since),
+            }),
             PodState::Terminating => {
                 (!detail.pod.phase.is_terminal()).then(|| self.termination(detail))
             }
@@ -129,27 +240,26 @@ impl<'a> Evidence<'a> {
             PodState::Ready => Some(Cause::NotYetAvailable {
                 min_ready_seconds: self.daemon_set.min_ready_seconds,
             }),
-            PodState::Unscheduled { .. }
-            | PodState::Waiting(_)
+            PodState::Waiting(_)
             | PodState::NotReady { .. }
             | PodState::Failed { .. }
             | PodState::Succeeded
             | PodState::Unknown => Some(Cause::Starting {
                 state: state.clone(),
                 warning: self.warning(detail),
-                stuck: self.now.since(detail.not_ready_since) > PROGRESS_DEADLINE,
+                stuck: self.is_long_ago(detail.not_ready_since),
             }),
         }
     }
 
     /// What a pod of an older revision waits for.
-    fn turn(&self) -> Cause {
+    pub(crate) fn turn(&self) -> Cause {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
             UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
             UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
-                Cause::AwaitsReplacement
+                Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
             }
         }
     }
@@ -160,7 +270,7 @@ impl<'a> Evidence<'a> {
         Cause::Terminating {
             finalizers: deletion.map(|it| it.finalizers.clone()).unwrap_or_default(),
             warning: self.warning(detail),
-            stuck: due_at.is_some_and(|at| self.now.since(at) > PROGRESS_DEADLINE),
+            stuck: due_at.is_some_and(|at| self.is_long_ago(at)),
         }
     }
 
@@ -169,13 +279,17 @@ impl<'a> Evidence<'a> {
         Some(Warning { reason: event.reason.clone(), message: event.message.clone() })
     }
 
-    /// Whether the pod's node has not been ready for long; `None` if the node is ready. A node
-    /// that does not say since when counts as down for long.
-    fn node_is_down_for_long(&self, detail: &PodDetail) -> Option<bool> {
+    /// The pod's node as the cause; `None` if it is ready. A node that does not say since when it
+    /// is not has long been so.
+    pub(crate) fn node_not_ready(&self, detail: &PodDetail) -> Option<Cause> {
         let node = self.snapshot.nodes.get(detail.pod.target_node_name()?)?;
-        let is_down = |since| self.now.since(since) > PROGRESS_DEADLINE;
-        match node.health {
-            NodeHealth::NotReady { .. } => Some(node.node.not_ready_since.is_none_or(is_down)),
+        match &node.health {
+            NodeHealth::NotReady { message } => Some(Cause::NodeNotReady {
+                terminating: detail.pod.terminating,
+                message: message.clone(),
+                long: node.node.not_ready_since.is_some_and(|at| self.is_long_ago(at)),
+                stuck: node.node.not_ready_since.is_none_or(|at| self.is_long_ago(at)),
+            }),
             NodeHealth::Ready | NodeHealth::Unreported => None,
         }
     }

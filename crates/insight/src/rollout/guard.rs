@@ -4,17 +4,19 @@ use std::fmt;
 
 use everynode_core::api::{DaemonSet, RolloutReason, Timestamp};
 use everynode_core::daemon_set::{GuardState, WaveState};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::controller_view::ControllerView;
 use crate::snapshot::Snapshot;
 
-/// A guarded rollout. Reason and message are those of the condition `Progressing`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// What the controller states of a guarded or paused rollout in the condition `Progressing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Guard {
     /// The reason, such as `AwaitingApproval`.
     #[serde(serialize_with = "serialize_reason")]
+    #[schemars(with = "String")]
     pub reason: RolloutReason,
     /// The message.
     pub message: String,
@@ -24,9 +26,10 @@ pub struct Guard {
     pub wave: Option<GuardedWave>,
 }
 
-/// A wave of a guarded rollout.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// The wave that a guarded rollout is at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "CurrentWave")]
 pub struct GuardedWave {
     /// Its name; `null` for that of all nodes which no step names.
     pub name: Option<String>,
@@ -39,7 +42,8 @@ pub struct GuardedWave {
     pub nodes: usize,
     /// How many of these are updated and available.
     pub nodes_done: usize,
-    /// The rest of its bake time, if all nodes remain available; absent if it does not bake.
+    /// The rest of its bake time in seconds, if all nodes remain available; absent if it does not
+    /// bake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bake_seconds_left: Option<u64>,
 }

@@ -2,14 +2,18 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 
-use everynode_core::api::NodeName;
+use everynode_core::api::{DaemonSet, NodeName, Timestamp};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::cause::Cause;
+use super::evidence::Evidence;
 use crate::names;
 use crate::situation::Situation;
+use crate::snapshot::{PodDetail, Snapshot};
 
 /// The maximum width of the node names of a group, in characters.
 const NAMES_WIDTH_MAX: usize = 40;
@@ -17,13 +21,14 @@ const NAMES_WIDTH_MAX: usize = 40;
 const MESSAGE_CHARACTERS_MAX: usize = 400;
 
 /// A pod that holds up the rollout, or a node that has none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldUpPod {
-    /// The pod's node; `None` if no node is set or requested.
+    /// The pod's node; `null` if no node is set or requested.
     #[serde(serialize_with = "serialize_node_name")]
+    #[schemars(with = "Option<String>")]
     pub node: Option<NodeName>,
-    /// The pod's name; `None` if it has not been created.
+    /// The pod's name; `null` if it has not been created.
     pub pod: Option<String>,
     /// Whether the node should run a pod.
     pub desired: bool,
@@ -31,11 +36,15 @@ pub struct HeldUpPod {
     pub outdated: bool,
     /// Whether the rollout can't end without intervention, because of this pod.
     pub stuck: bool,
-    /// Why the pod holds up the rollout.
+    /// Why the pod holds up the rollout, for people to read.
+    #[schemars(with = "String")]
     pub cause: Cause,
-    /// What a component has said about it in an event.
+    /// What a component has said about it, or the numbers behind it; absent if there is neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What happens next, or what the operator should do; absent if there is nothing to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// The pods that are held up by one cause.
@@ -43,6 +52,8 @@ pub struct HeldUpPod {
 pub struct CauseGroup {
     /// The cause, with the details of the first pod.
     pub cause: Cause,
+    /// What happens next to the first pod, or what the operator should do.
+    pub next: Option<String>,
     /// The nodes of the pods, in the order of their names.
     pub nodes: Vec<NodeName>,
     /// The number of pods, or of nodes that have none.
@@ -72,7 +83,7 @@ pub struct HeldUpNodes {
     pub why: String,
     /// The message of a component about the first of the nodes.
     pub detail: Option<String>,
-    /// What happens next, or what the operator should do.
+    /// What happens next, or what the operator should do; absent if there is nothing to say.
     pub next: Option<String>,
     /// The names of the nodes, in order. Empty if the nodes of the pods are unknown.
     pub nodes: Vec<String>,
@@ -81,14 +92,17 @@ pub struct HeldUpNodes {
 }
 
 impl fmt::Display for CauseGroup {
-    /// `CrashLoopBackOff of container a: node-1..5, node-7 and 4 more`, and what an event says.
+    /// `CrashLoopBackOff of container a on 10 nodes: node-1..5, node-7 and 4 more`, and what a
+    /// component says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.nodes.is_empty(), self.pods) {
-            (true, 1) => write!(f, "{}: 1 pod", self.cause)?,
-            (true, pods) => write!(f, "{}: {pods} pods", self.cause)?,
-            (false, _) => {
+        match (self.nodes.len(), self.pods) {
+            (0, 1) => write!(f, "{}: 1 pod", self.cause)?,
+            (0, pods) => write!(f, "{}: {pods} pods", self.cause)?,
+            (count, _) => {
+                let unit = if count == 1 { "node" } else { "nodes" };
                 let names = self.nodes.iter().map(NodeName::as_str);
-                write!(f, "{}: {}", self.cause, names::shortened(names, NAMES_WIDTH_MAX))?;
+                let names = names::shortened(names, NAMES_WIDTH_MAX);
+                write!(f, "{} on {count} {unit}: {names}", self.cause)?;
             }
         }
         match self.cause.message() {
@@ -98,8 +112,91 @@ impl fmt::Display for CauseGroup {
     }
 }
 
-/// The message, cut if it is longer than anybody reads.
+/// `missing` is the number of nodes without a pod in the DaemonSet's status.
+pub(super) fn held_up(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    missing: u32,
+    now: Timestamp,
+) -> Vec<HeldUpPod> {
+    let evidence = Evidence::new(snapshot, daemon_set, now);
+    let is_replaced = evidence.replaces_old_pods();
+    let held_up = |node: Option<&NodeName>, detail: Option<&PodDetail>, cause: Cause| {
+        let pod = detail.map(|detail| &detail.pod);
+        let outdated = pod.is_some_and(|pod| evidence.is_outdated(pod));
+        let desired = evidence.is_desired(node);
+        let is_late = cause.outlasts_replacement();
+        HeldUpPod {
+            node: node.cloned(),
+            pod: pod.map(|pod| pod.name.to_string()),
+            desired,
+            outdated,
+            stuck: cause.is_stuck() && desired && !(outdated && is_replaced && !is_late),
+            next: evidence.next_step(&cause, node, detail),
+            message: cause.message().map(str::to_owned),
+            cause,
+        }
+    };
+    let replaced = evidence.nodes_with_new_pod();
+    let pods = snapshot.pods_of(&daemon_set.key).filter_map(|detail| {
+        let cause = evidence.cause_of(detail, evidence.is_outdated(&detail.pod))?;
+        let node = detail.pod.target_node_name();
+        if cause.is_turn() && node.is_some_and(|node| replaced.contains(node)) {
+            return None;
+        }
+        Some(held_up(detail.pod.target_node_name(), Some(detail), cause))
+    });
+    let mut all: Vec<HeldUpPod> = pods.collect();
+    if missing > 0 && !daemon_set.terminating {
+        let none =
+            |node: Option<&NodeName>| held_up(node, None, evidence.cause_of_missing_pod(node));
+        match evidence.nodes_without_pod() {
+            Some(nodes) => all.extend(nodes.into_iter().map(|node| none(Some(node)))),
+            None => all.extend((0..missing).map(|_| none(None))),
+        }
+    }
+    sorted(all)
+}
+
+/// Sorted by the rank of their causes, then by node and pod.
+fn sorted(mut held_up: Vec<HeldUpPod>) -> Vec<HeldUpPod> {
+    held_up.sort_by(|a, b| (&a.node, &a.pod).cmp(&(&b.node, &b.pod)));
+    let groups = groups(&held_up);
+    let place: BTreeMap<String, usize> =
+        groups.iter().enumerate().map(|(place, group)| (group.cause.to_string(), place)).collect();
+    held_up.sort_by_cached_key(|held_up| place.get(&held_up.cause.to_string()).copied());
+    held_up
+}
+
+/// The pods by cause, the worst cause first.
+pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
+    let mut groups: Vec<CauseGroup> = Vec::new();
+    let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
+    for held_up in held_up {
+        let index = *index_of.entry(held_up.cause.to_string()).or_insert(groups.len());
+        if index == groups.len() {
+            groups.push(CauseGroup {
+                cause: held_up.cause.clone(),
+                next: held_up.next.clone(),
+                nodes: Vec::new(),
+                pods: 0,
+                desired: 0,
+                stuck: false,
+            });
+        }
+        let group = &mut groups[index];
+        group.nodes.extend(held_up.node.clone());
+        group.pods += 1;
+        group.desired += usize::from(held_up.desired);
+        group.stuck |= held_up.stuck;
+    }
+    groups.sort_by_cached_key(CauseGroup::rank);
+    groups
+}
+
+/// The message without a full stop, cut if it is longer than anybody reads.
 fn shortened(message: &str) -> Cow<'_, str> {
+    let message = message.trim_end_matches('.');
     match message.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}…", &message[..end])),
         None => Cow::Borrowed(message),

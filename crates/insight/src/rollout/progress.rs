@@ -33,9 +33,13 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
             0 => "nothing to roll out: every desired node has an available pod of the current \
                   revision"
                 .to_owned(),
+            missing if tally.current == 0 => {
+                format!("{missing} of {} {} no pod", tally.desired, have(missing))
+            }
             missing => format!(
-                "every pod is of the current revision; {missing} of {} nodes have no available pod",
-                tally.desired
+                "every pod is of the current revision; {missing} of {} {} no available pod",
+                tally.desired,
+                have(missing)
             ),
         };
     }
@@ -62,6 +66,10 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
         }
     };
     format!("{progress}; {}", next_step(view, nodes, option, budget))
+}
+
+const fn have(nodes: usize) -> &'static str {
+    if nodes == 1 { "nodes has" } else { "nodes have" }
 }
 
 /// Whether a rollout of which the controller states this is not over, even if all pods are updated

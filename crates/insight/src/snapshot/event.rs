@@ -15,6 +15,8 @@ pub struct EventDetail {
     pub reason: String,
     /// The message.
     pub message: String,
+    /// The component that recorded it, such as `daemonset-controller`; empty if none is named.
+    pub reporter: String,
     /// The number of occurrences, at least 1.
     pub count: u32,
     /// The time of the first occurrence; `None` if the event has no valid time.
@@ -37,6 +39,14 @@ struct WireEvent {
     last_timestamp: Option<String>,
     event_time: Option<String>,
     series: Option<WireSeries>,
+    reporting_component: Option<String>,
+    source: Option<WireSource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireSource {
+    component: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -76,6 +86,11 @@ impl EventDetail {
             is_warning: wire.kind.as_deref() == Some("Warning"),
             reason: wire.reason.unwrap_or_default(),
             message: wire.message.unwrap_or_default(),
+            reporter: wire
+                .reporting_component
+                .filter(|name| !name.is_empty())
+                .or(wire.source.and_then(|source| source.component))
+                .unwrap_or_default(),
             count: series.count.or(wire.count).unwrap_or(1).max(1),
             since: time(&first),
             at: time(&last),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::Node;
+use everynode_core::api::{Node, Timestamp};
 use everynode_k8s::fit::Room;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::changes::Changes;
 use super::condition::Condition;
 
 /// The label with the name of a node's zone.
@@ -19,6 +20,10 @@ pub struct NodeDetail {
     pub node: Node,
     /// The node's condition `Ready`.
     pub health: NodeHealth,
+    /// The last change of the condition `Ready`.
+    pub health_since: Option<Timestamp>,
+    /// When the node was created and changed.
+    pub changes: Changes,
     /// The allocatable resources with no pod placed yet, and `spec.unschedulable`.
     pub room: Room,
     /// Whether the node's status contains allocatable resources.
@@ -63,17 +68,25 @@ impl NodeDetail {
     /// `json` is the source of `node`. A part of it that can't be parsed counts as absent.
     pub(super) fn new(node: Node, json: &[u8]) -> Self {
         let wire: WireNode = serde_json::from_slice(json).unwrap_or_default();
-        let conditions = wire.status.conditions.unwrap_or_default();
+        let ready = wire.status.conditions.unwrap_or_default();
+        let ready = ready.into_iter().find(|condition| condition.kind == "Ready");
         let object = json!({
             "spec": { "unschedulable": wire.spec.unschedulable },
             "status": { "allocatable": wire.status.allocatable },
         });
         Self {
-            health: health(conditions),
+            health_since: ready.as_ref().and_then(Condition::since),
+            health: health(ready),
+            changes: Changes::of(json),
             reports_allocatable: wire.status.allocatable.is_some_and(|amounts| !amounts.is_empty()),
             room: Room::new(node.clone(), &object),
             node,
         }
+    }
+
+    /// The last known change that matters to whether the node should run a pod.
+    pub(crate) fn changed_at(&self) -> Option<Timestamp> {
+        self.changes.spec_at.max(self.health_since)
     }
 
     /// The node's zone, from its label.
@@ -87,8 +100,8 @@ impl NodeDetail {
     }
 }
 
-fn health(conditions: Vec<Condition>) -> NodeHealth {
-    match conditions.into_iter().find(|condition| condition.kind == "Ready") {
+fn health(ready: Option<Condition>) -> NodeHealth {
+    match ready {
         None => NodeHealth::Unreported,
         Some(ready) if ready.status == "True" => NodeHealth::Ready,
         Some(ready) => NodeHealth::NotReady { message: ready.message.unwrap_or_default() },

@@ -14,6 +14,9 @@ use serde_json::value::RawValue;
 use super::condition::Condition;
 use super::deletion::Deletion;
 
+/// `spec.schedulerName` of pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// A pod of a DaemonSet, or one without a controller.
 #[derive(Clone, Debug)]
 pub struct PodDetail {
@@ -31,6 +34,10 @@ pub struct PodDetail {
     pub not_ready_since: Timestamp,
     /// The deletion, if somebody has deleted it.
     pub deletion: Option<Deletion>,
+    /// Whether all containers have ended.
+    pub has_ended: bool,
+    /// `spec.schedulerName`, unless it is the default scheduler.
+    pub scheduler: Option<String>,
     /// The resources and host ports that the pod requests.
     pub usage: Usage,
 }
@@ -110,6 +117,22 @@ impl PodState {
         }
     }
 
+    /// What the kubelet says about a pod that fails: the cause, not that it waits to try again.
+    pub(crate) fn message(&self) -> Option<&str> {
+        let message: &str = match self {
+            Self::Failed { message, .. } => message,
+            Self::Waiting(container) if container.last_exit.is_none() => container.error(),
+            Self::Waiting(_)
+            | Self::Unscheduled { .. }
+            | Self::NotReady { .. }
+            | Self::Ready
+            | Self::Terminating
+            | Self::Succeeded
+            | Self::Unknown => return None,
+        };
+        Some(message).filter(|message| !message.is_empty())
+    }
+
     /// Whether the state of its node no longer matters: the pod is ready, or it has ended.
     pub(crate) const fn is_settled(&self) -> bool {
         match self {
@@ -124,6 +147,15 @@ impl PodState {
 }
 
 impl WaitingContainer {
+    /// The kubelet's message without what the reason says already, and what changes while it waits
+    /// to try again: of `Back-off pulling image "a": ErrImagePull: rpc error: code = NotFound desc
+    /// = a: not found` it is `a: not found`.
+    fn error(&self) -> &str {
+        let is_pull = matches!(self.reason.as_str(), "ErrImagePull" | "ImagePullBackOff");
+        let error = self.message.split_once("desc = ").filter(|_| is_pull);
+        error.map_or(&self.message, |(_, error)| error)
+    }
+
     fn is_starting(&self) -> bool {
         matches!(self.reason.as_str(), "ContainerCreating" | "PodInitializing" | "")
     }
@@ -216,12 +248,20 @@ impl PodDetail {
         let lost_at = status.ready().filter(|ready| ready.status != "True");
         let lost_at = lost_at.and_then(Condition::since);
         let created = pod.creation_timestamp;
+        let main = status.container_statuses.as_deref().unwrap_or_default();
+        let has_ended = pod.phase.is_terminal()
+            || (!main.is_empty() && main.iter().all(WireContainer::has_ended));
         Self {
+            has_ended,
             not_ready_since: lost_at.map_or(created, |at| at.max(created)),
             deletion: if pod.terminating { Deletion::of(json) } else { None },
             state: state(&pod, status),
             restarts,
             start_up,
+            scheduler: wire.spec["schedulerName"]
+                .as_str()
+                .filter(|name| !name.is_empty() && *name != DEFAULT_SCHEDULER)
+                .map(str::to_owned),
             usage: Usage::of_spec(&wire.spec),
             pod,
         }
@@ -286,6 +326,10 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
 }
 
 impl WireContainer {
+    fn has_ended(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.terminated.is_some())
+    }
+
     /// Why the container does not run; `None` if it runs, or has completed.
     fn waiting(self) -> Option<WaitingContainer> {
         let state = self.state.unwrap_or_default();
@@ -329,6 +373,7 @@ impl fmt::Display for PodState {
             Self::Waiting(container) => container.fmt(f),
             Self::NotReady { containers, message } if containers.is_empty() => {
                 f.write_str("containers ready, pod not ready")?;
+                let message = message.trim_end_matches('.');
                 if message.is_empty() { Ok(()) } else { write!(f, " ({message})") }
             }
             Self::NotReady { containers, .. } => {

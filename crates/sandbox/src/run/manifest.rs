@@ -1,6 +1,8 @@
 //! Applies manifests with many documents. Errors name the document, kind and object, and don't
 //! prevent the others.
 
+mod exported;
+
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -24,6 +26,8 @@ pub struct AppliedObject {
     pub result: Result<ApplyOutcome, ApplyError>,
     /// A warning about the object: nothing acts on its kind.
     pub warning: Option<String>,
+    /// The fields that were left out because a server sets them.
+    pub left_out: Vec<&'static str>,
 }
 
 /// The effect of applying an object.
@@ -54,6 +58,9 @@ pub enum ApplyError {
         /// The API version in the manifest.
         api_version: String,
     },
+    /// A controller creates the object.
+    #[error("is created by its {0}")]
+    Owned(String),
     /// The registry refused the object.
     #[error("{0}")]
     Refused(String),
@@ -71,7 +78,9 @@ impl fmt::Display for AppliedObject {
             Ok(ApplyOutcome::Unchanged) => {
                 write!(formatter, "document {document}:{object} unchanged")
             }
-            Err(error @ (ApplyError::Syntax(_) | ApplyError::Missing(_))) => {
+            Err(
+                error @ (ApplyError::Syntax(_) | ApplyError::Missing(_) | ApplyError::Owned(_)),
+            ) => {
                 write!(formatter, "document {document}{object} {error}")
             }
             Err(error) => write!(formatter, "document {document}{object}: {error}"),
@@ -93,6 +102,7 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
                     object: String::new(),
                     result: Err(ApplyError::Syntax(first_line)),
                     warning: None,
+                    left_out: Vec::new(),
                 });
             }
             Ok(Value::Null) => {}
@@ -100,19 +110,26 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
         }
     }
     objects.sort_by_key(|(_, value)| rank(value["kind"].as_str().unwrap_or_default()));
-    for (document, value) in objects {
+    for (document, mut value) in objects {
         let object = describe(&value);
-        let (result, warning) = match apply_object(shared, value) {
+        let (result, left_out) = match exported::controller(&value) {
+            Some(owner) => (Err(ApplyError::Owned(owner)), Vec::new()),
+            None => {
+                let left_out = exported::leave_out(&mut value);
+                (apply_object(shared, value), left_out)
+            }
+        };
+        let (result, warning) = match result {
             Ok((outcome, warning)) => (Ok(outcome), warning),
             Err(error) => (Err(error), None),
         };
-        applied.push(AppliedObject { document, object, result, warning });
+        applied.push(AppliedObject { document, object, result, warning, left_out });
     }
     applied
 }
 
 /// The order in which Helm installs kinds: what others need comes first. Other kinds come last,
-/// except policies, which guard the first rollout of DaemonSets in the same file.
+/// except policies, which guard the first rollout of DaemonSets in the same file, and revisions.
 const RANKS: &[&str] = &[
     "PriorityClass",
     "Namespace",
@@ -134,6 +151,8 @@ const RANKS: &[&str] = &[
     "Role",
     "RoleBinding",
     "Service",
+    // Revisions that a DaemonSet adopts, so that it creates none for a template that they store.
+    "ControllerRevision",
     "DaemonSet",
     "Pod",
     "ReplicationController",

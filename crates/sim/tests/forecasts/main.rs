@@ -356,7 +356,7 @@ impl Case {
         let excluded = are(&[Situation::Excluded]);
         let all = [&on_living_nodes, &on_dead_nodes, &excluded].map(BTreeSet::len);
         assert_eq!(
-            all.iter().sum::<usize>(),
+            Some(all.iter().sum::<usize>()),
             explained.nodes,
             "seed {}: {explained:#?}",
             self.seed
@@ -497,7 +497,7 @@ struct NodeChanges {
 impl NodeChanges {
     fn of(forecasted: &Forecast) -> Self {
         let set = |nodes: &[String]| nodes.iter().cloned().collect();
-        let nodes = &forecasted.nodes;
+        let nodes = forecasted.nodes.as_ref().expect("the nodes are read");
         Self {
             gain: set(&nodes.gain),
             lose: set(&nodes.lose),

@@ -6,6 +6,7 @@ use everynode_insight::explain::{
     AffinityCheck, Explanation, NodeExplanation, NodeGroup, PodExplanation, ReasonDetail,
 };
 use everynode_insight::names;
+use everynode_insight::rollout::announced;
 use everynode_insight::situation::Situation;
 
 use crate::output::{self, TextLayout, Tone, table};
@@ -21,6 +22,9 @@ pub(crate) fn nodes(explanation: &Explanation, layout: TextLayout, wide: bool) -
     let rollout = layout.paint(Tone::Plain, &explanation.rollout);
     let _ = writeln!(text, "{}; {rollout}", explanation.update_strategy);
     problems(&explanation.problems, layout, &mut text);
+    if let Some(next) = &explanation.next {
+        let _ = writeln!(text, "{}", layout.paint(Tone::Plain, &announced(next)));
+    }
     text.push('\n');
     for group in explanation.groups.iter().take(GROUPS_MAX) {
         text += &block(group, layout, wide);
@@ -33,9 +37,10 @@ pub(crate) fn nodes(explanation: &Explanation, layout: TextLayout, wide: bool) -
 }
 
 fn headline(explanation: &Explanation, layout: TextLayout) -> String {
-    let Explanation { namespace, name, nodes, desired, .. } = explanation;
+    let Explanation { namespace, name, desired, .. } = explanation;
+    let of = explanation.nodes.map(|nodes| format!(" of {nodes}")).unwrap_or_default();
     let title = layout.paint(Tone::Heading, &format!("daemonset {namespace}/{name}"));
-    let mut text = format!("{title}: {desired} of {nodes} nodes should run it");
+    let mut text = format!("{title}: {desired}{of} nodes should run it");
     let counts = [
         (explanation.ready, "ready"),
         (explanation.available, "available"),
@@ -58,7 +63,7 @@ fn problems(problems: &[String], layout: TextLayout, text: &mut String) {
 /// A line with the number of nodes, their state and the reason, then the names, the detail and the
 /// next step. Commands are not broken, so that they can be copied.
 fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
-    let state = format!("{:<STATE_WIDTH$}", group.situation.words());
+    let state = format!("{:<STATE_WIDTH$}", group.situation);
     let state = layout.paint(tone(group.situation), &state);
     let why = layout.paint(Tone::Plain, &group.why);
     let mut text = format!("{:>COUNT_WIDTH$}  {state}  {why}\n", group.nodes.len());
@@ -72,19 +77,14 @@ fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
     let mut line = |tone: Tone, line: &str| {
         let _ = writeln!(text, "{:INDENT$}{}", "", layout.paint(tone, line));
     };
-    line(Tone::Plain, &which);
+    line(Tone::Names, &which);
     if let Some(detail) = &group.detail {
         line(Tone::Faint, &cut(detail, width));
     }
     if let Some(next) = &group.next {
-        line(Tone::Faint, &format!("{}: {next}", next_word(next)));
+        line(Tone::Faint, &announced(next));
     }
     text
-}
-
-/// The word before a command to try, or before what happens next.
-fn next_word(next: &str) -> &'static str {
-    if next.starts_with("kubectl ") { "try" } else { "next" }
 }
 
 const COUNT_WIDTH: usize = 5;
@@ -147,7 +147,7 @@ pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String 
         text += &pod_text(pod, layout);
     }
     if explanation.reasons.is_empty() || !explanation.pods.is_empty() {
-        let state = layout.paint(tone(explanation.situation), explanation.situation.words());
+        let state = layout.paint(tone(explanation.situation), &explanation.situation.to_string());
         let _ = writeln!(text, "\n{state}: {}", layout.paint(Tone::Plain, &explanation.why));
     }
     let is_told = |detail: &&String| explanation.pods.iter().all(|pod| pod.message != **detail);
@@ -155,7 +155,7 @@ pub(crate) fn node(explanation: &NodeExplanation, layout: TextLayout) -> String 
         let _ = writeln!(text, "  {}", layout.paint(Tone::Plain, detail));
     }
     if let Some(next) = &explanation.next {
-        let _ = writeln!(text, "{}: {}", next_word(next), layout.paint(Tone::Plain, next));
+        let _ = writeln!(text, "{}", layout.paint(Tone::Plain, &announced(next)));
     }
     let _ = writeln!(text, "rollout: {}", layout.paint(Tone::Plain, &explanation.rollout));
     text
@@ -209,6 +209,8 @@ fn pod_text(pod: &PodExplanation, layout: TextLayout) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everynode_core::api::{IntOrPercent, UpdateStrategy};
+    use everynode_insight::rollout::Strategy;
     use expect_test::{expect, expect_file};
 
     fn group(
@@ -226,13 +228,17 @@ mod tests {
         Explanation {
             namespace: "infra".to_owned(),
             name: "agent".to_owned(),
-            nodes: 9,
+            nodes: Some(9),
             desired: 7,
             ready: Some(6),
             available: Some(6),
             updated: Some(7),
-            update_strategy: "RollingUpdate, maxUnavailable 1".to_owned(),
+            update_strategy: Strategy(UpdateStrategy::RollingUpdate {
+                max_unavailable: IntOrPercent::Int(1),
+                max_surge: IntOrPercent::Int(0),
+            }),
             rollout: "every pod is of the current revision".to_owned(),
+            next: None,
             problems: vec!["something is wrong".to_owned()],
             groups: vec![
                 group(

@@ -79,7 +79,7 @@ impl Formatter {
     }
 
     fn nodes(&self, forecast: &Forecast) -> String {
-        let nodes = &forecast.nodes;
+        let Some(nodes) = &forecast.nodes else { return String::new() };
         let sides = [
             (Tone::Good, "get a pod", &nodes.gain),
             (Tone::Bad, "lose their pod", &nodes.lose),
@@ -93,7 +93,7 @@ impl Formatter {
                 vec![
                     (Tone::Plain, nodes.len().to_string()),
                     (tone, what.to_owned()),
-                    (Tone::Plain, self.node_names(nodes)),
+                    (Tone::Names, self.node_names(nodes)),
                 ]
             })
             .collect();
@@ -112,7 +112,7 @@ impl Formatter {
             None => (Tone::Faint, String::new()),
         };
         let nodes = |nodes: &[String]| {
-            [nodes.len().to_string(), self.node_names(nodes)].map(|cell| (Tone::Plain, cell))
+            [(Tone::Plain, nodes.len().to_string()), (Tone::Names, self.node_names(nodes))]
         };
         if forecast.guarded_waves.is_empty() {
             let waves = forecast.waves.iter().enumerate();
@@ -140,7 +140,8 @@ impl Formatter {
     }
 
     fn duration(&self, forecast: &Forecast) -> String {
-        let has_work = !forecast.waves.is_empty() || !forecast.nodes.gain.is_empty();
+        let has_work = !forecast.waves.is_empty()
+            || forecast.nodes.as_ref().is_some_and(|it| !it.gain.is_empty());
         let Some(expected) = &forecast.duration else {
             let unknown = "\nduration unknown: no start of its pods was observed; see --start-up\n";
             return if has_work { unknown.to_owned() } else { String::new() };
@@ -160,7 +161,7 @@ impl Formatter {
                 vec![
                     (Tone::Bad, group.nodes.len().to_string()),
                     (Tone::Plain, group.why.clone()),
-                    (Tone::Plain, self.node_names(&group.nodes)),
+                    (Tone::Names, self.node_names(&group.nodes)),
                 ]
             })
             .collect();
@@ -172,6 +173,8 @@ impl Formatter {
         for risk in &forecast.risks {
             let (tone, mark) = match risk.kind {
                 RiskKind::Malformed
+                | RiskKind::PodRefused
+                | RiskKind::SharedSelector
                 | RiskKind::NoNode
                 | RiskKind::HostPortWithSurge
                 | RiskKind::AllAtOnce
@@ -190,9 +193,9 @@ impl Formatter {
             let which = if risk.nodes.is_empty() {
                 String::new()
             } else {
-                format!(": {}", self.node_names(&risk.nodes))
+                self.layout.paint(Tone::Names, &format!(": {}", self.node_names(&risk.nodes)))
             };
-            let risk = self.layout.paint(Tone::Plain, &format!("{}{which}", risk.message));
+            let risk = self.layout.paint(Tone::Plain, &risk.message) + &which;
             let _ = writeln!(text, "{} {risk}", self.layout.paint(tone, mark));
         }
         if text.is_empty() { text } else { format!("\n{text}") }
@@ -266,9 +269,11 @@ fn values(change: &Change) -> [String; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use everynode_core::api::{IntOrPercent, UpdateStrategy};
     use everynode_insight::forecast::{
         GuardedWave, NodeChanges, ObservedTimings, Risk, UnfinishedNodes, Wave,
     };
+    use everynode_insight::rollout::Strategy;
     use expect_test::{expect, expect_file};
 
     fn node(number: usize) -> String {
@@ -284,18 +289,21 @@ mod tests {
             namespace: "infra".to_owned(),
             name: "agent".to_owned(),
             action: Action::Change,
-            update_strategy: "RollingUpdate, maxUnavailable 1".to_owned(),
+            update_strategy: Strategy(UpdateStrategy::RollingUpdate {
+                max_unavailable: IntOrPercent::Int(1),
+                max_surge: IntOrPercent::Int(0),
+            }),
             changes: vec![Change {
                 field: "spec.template.spec.containers[agent].image".to_owned(),
                 from: Some("agent:1".into()),
                 to: Some("agent:2".into()),
             }],
-            nodes: NodeChanges {
+            nodes: Some(NodeChanges {
                 gain: vec![node(30)],
                 replace: (1..=20).map(node).collect(),
                 without: 2,
                 ..NodeChanges::default()
-            },
+            }),
             waves: (0..20).map(wave).collect(),
             guarded_waves: Vec::new(),
             duration: Some(DurationEstimate {

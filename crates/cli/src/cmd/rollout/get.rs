@@ -24,8 +24,7 @@ pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<Ex
         );
     };
     let text = match arguments.output.output {
-        Some(OutputFormat::Json) => output::json(&rollout)?,
-        Some(OutputFormat::Yaml) => output::yaml(&rollout)?,
+        Some(OutputFormat::Document(format)) => output::document(&rollout, format)?,
         Some(OutputFormat::Name) => format!("daemonset.apps/{name}\n"),
         Some(OutputFormat::Wide) | None => {
             text(&rollout, TextLayout::stdout(arguments.output.color.color))
@@ -57,9 +56,9 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let approval = if step.approval { "yes" } else { "-" };
         let state = match (step.state, &rollout.wave) {
             (StepState::Current, Some(wave)) => (Tone::Waiting, format!("at {wave}")),
-            (StepState::Current, None) => (Tone::Waiting, step.state.as_str().to_owned()),
-            (StepState::Done, _) => (Tone::Good, step.state.as_str().to_owned()),
-            (StepState::Ahead, _) => (Tone::Faint, step.state.as_str().to_owned()),
+            (StepState::Current, None) => (Tone::Waiting, step.state.to_string()),
+            (StepState::Done, _) => (Tone::Good, step.state.to_string()),
+            (StepState::Ahead, _) => (Tone::Faint, step.state.to_string()),
         };
         vec![
             (Tone::Plain, step.name.clone()),

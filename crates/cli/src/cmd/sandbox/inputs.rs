@@ -2,6 +2,7 @@
 //! so that an invalid path is reported at once.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -35,49 +36,97 @@ pub(crate) fn read_all(
     }
     Ok(Inputs {
         nodes: nodes_from.map(input::read).transpose()?,
-        apply: apply.iter().map(|path| input::read(path)).collect::<anyhow::Result<_>>()?,
+        apply: apply.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat(),
         faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
     })
 }
 
-impl InputFile {
-    /// Applies each document and prints the result. Objects of kinds that the sandbox does not
-    /// serve are skipped with a note, unless the file contains nothing else.
-    ///
-    /// # Errors
-    /// If another object is rejected.
-    pub(crate) fn apply(&self, sandbox: &Sandbox) -> anyhow::Result<()> {
-        let all = sandbox.apply_manifest(&self.text);
+/// Applies each document of the files and prints the result. Objects that a controller creates, and
+/// those of kinds that the sandbox does not serve are skipped with a note, unless there is nothing
+/// else.
+///
+/// # Errors
+/// If another object is rejected.
+pub(crate) fn apply(files: &[InputFile], sandbox: &Sandbox) -> anyhow::Result<()> {
+    let mut is_any_applied = false;
+    let mut skipped = Vec::new();
+    for file in files {
+        let all = sandbox.apply_manifest(&file.text);
         if all.is_empty() {
-            bail!("{}: the file contains no object", self.name);
+            bail!("{}: the file contains no object", file.name);
         }
-        let skipped = all.iter().filter(|applied| is_unserved(applied)).count();
-        let mut failed = None;
         let warnings: BTreeSet<&String> = all.iter().filter_map(|o| o.warning.as_ref()).collect();
         for warning in warnings {
             output::note(format_args!("Warning: {warning}"));
         }
+        note_left_out(file, &all);
+        let mut failed = None;
         for applied in &all {
             match &applied.result {
                 Ok(outcome) => {
+                    is_any_applied = true;
                     output::print(&format!("{} {}\n", applied.object, verb(*outcome)))?;
                 }
-                Err(_) if is_unserved(applied) && skipped < all.len() => {
-                    output::note(format_args!("skipped: {}: {applied}", self.name));
+                Err(ApplyError::NotServed { .. } | ApplyError::Owned(_)) => {
+                    skipped.push(format!("{}: {applied}", file.name));
                 }
-                Err(_) => failed = failed.or(Some(applied)),
+                Err(ApplyError::Syntax(_) | ApplyError::Missing(_) | ApplyError::Refused(_)) => {
+                    failed = failed.or(Some(applied));
+                }
             }
         }
-        match failed {
-            Some(applied) => bail!("{}: {applied}", self.name),
-            None => Ok(()),
+        if let Some(applied) = failed {
+            bail!("{}: {applied}", file.name);
         }
     }
+    if let (false, Some(first)) = (is_any_applied, skipped.first()) {
+        bail!("{first}");
+    }
+    for skipped in skipped {
+        output::note(format_args!("skipped: {skipped}"));
+    }
+    Ok(())
 }
 
-fn is_unserved(applied: &AppliedObject) -> bool {
-    matches!(applied.result, Err(ApplyError::NotServed { .. }))
+/// Names the fields of exported objects that were not applied.
+fn note_left_out(file: &InputFile, all: &[AppliedObject]) {
+    let objects = all.iter().filter(|applied| !applied.left_out.is_empty());
+    let fields: BTreeSet<&str> = objects.clone().flat_map(|it| it.left_out.clone()).collect();
+    if fields.is_empty() {
+        return;
+    }
+    let fields: Vec<&str> = fields.into_iter().collect();
+    output::note(format_args!(
+        "{}: not applied, since servers set these fields: {} (of {} objects)",
+        file.name,
+        fields.join(", "),
+        objects.count()
+    ));
 }
+
+/// The files of an argument: a file, or those of a directory that kubectl reads, too, by name.
+fn files(path: &Path) -> anyhow::Result<Vec<InputFile>> {
+    if !path.is_dir() {
+        return Ok(vec![input::read(path)?]);
+    }
+    let name = path.display();
+    let entries = std::fs::read_dir(path).with_context(|| format!("read {name}"))?;
+    let paths: Result<Vec<PathBuf>, _> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.with_context(|| format!("read {name}"))?;
+    paths.retain(|path| {
+        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        EXTENSIONS.contains(&extension) && !path.is_dir()
+    });
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{name} contains no file that ends with .{}", EXTENSIONS.join(", ."));
+    }
+    paths.iter().map(|path| input::read(path)).collect()
+}
+
+/// The extensions of the files of a directory that kubectl applies.
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 fn verb(outcome: ApplyOutcome) -> &'static str {
     match outcome {

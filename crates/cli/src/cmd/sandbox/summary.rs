@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
+use everynode_core::api::DaemonSetKey;
+
 use super::settle::{NodeRow, PodRow};
+use crate::output::escape;
 
 /// The maximum number of nodes in the table. With more, it has one row for each zone.
 const NODES_SHOWN_MAX: usize = 30;
@@ -23,13 +26,24 @@ pub(crate) fn table(nodes: &[NodeRow], pods: &[PodRow]) -> String {
     columns(&rows)
 }
 
-/// The commands to use the sandbox.
-pub(crate) fn next_steps(kubeconfig: &Path) -> String {
+/// The commands to use the sandbox, for one of its DaemonSets and a manifest, if there are any.
+pub(crate) fn next_steps(
+    kubeconfig: &Path,
+    daemon_set: Option<&DaemonSetKey>,
+    manifest: Option<&Path>,
+) -> String {
+    let quoted = |path: &Path| quoted(&path.display().to_string());
+    let (namespace, name) = match daemon_set {
+        Some(key) => (key.namespace.as_str(), key.name.as_str()),
+        None => ("NAMESPACE", "NAME"),
+    };
+    let manifest = manifest.map_or_else(|| "FILE".to_owned(), quoted);
     format!(
         "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  \
          kubectl get pods -A -o wide\n  everynode top\n  \
-         everynode watch ds/NAME -n NAMESPACE\nCtrl-C stops the sandbox.\n",
-        quoted(&kubeconfig.display().to_string())
+         everynode explain ds/{name} -n {namespace}\n  everynode plan -f {manifest}\n  \
+         everynode watch ds/{name} -n {namespace}\nCtrl-C stops the sandbox.\n",
+        quoted(kubeconfig)
     )
 }
 
@@ -37,7 +51,8 @@ fn node_rows(nodes: &[NodeRow], by_node: &BTreeMap<&str, Vec<&PodRow>>) -> Vec<[
     let mut rows = vec![["NODE", "ZONE", "PODS"].map(str::to_owned)];
     for node in nodes {
         let pods = by_node.get(&*node.name).into_iter().flatten();
-        let pods: Vec<String> = pods.map(|pod| format!("{} {}", pod.key, pod.state)).collect();
+        let pods: Vec<String> =
+            pods.map(|pod| format!("{} {}", pod.key, escape::line(&pod.state))).collect();
         rows.push([node.name.clone(), node.zone.clone(), pods.join(", ")]);
     }
     rows
@@ -62,10 +77,12 @@ fn zone_rows(nodes: &[NodeRow], by_node: &BTreeMap<&str, Vec<&PodRow>>) -> Vec<[
 }
 
 fn columns(rows: &[[String; 3]]) -> String {
+    let line = |cell: &String| escape::whole_line(cell).into_owned();
+    let rows: Vec<[String; 3]> = rows.iter().map(|row| row.each_ref().map(line)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let (first, second) = (width(0), width(1));
     let mut text = String::new();
-    for [a, b, c] in rows {
+    for [a, b, c] in &rows {
         let line = format!("{a:first$}   {b:second$}   {c}");
         writeln!(text, "{}", line.trim_end()).expect("a string takes any text");
     }
@@ -122,6 +139,25 @@ mod tests {
             b      50      30 Running
         "#]]
         .assert_eq(&table(&nodes, &pods));
+    }
+
+    #[test]
+    fn the_next_steps_name_what_was_applied() {
+        let key = DaemonSetKey::new("infra", "agent");
+        let text = next_steps(Path::new("/a b.conf"), Some(&key), Some(Path::new("agent.yaml")));
+        expect![[r#"
+            Next, in another terminal:
+              export KUBECONFIG='/a b.conf'
+              kubectl get ds -A
+              kubectl get pods -A -o wide
+              everynode top
+              everynode explain ds/agent -n infra
+              everynode plan -f agent.yaml
+              everynode watch ds/agent -n infra
+            Ctrl-C stops the sandbox.
+        "#]]
+        .assert_eq(&text);
+        assert!(next_steps(Path::new("x"), None, None).contains("ds/NAME -n NAMESPACE"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::rollout::{Phase, Rollout, announced};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{self, TextLayout, Tone};
@@ -108,6 +108,13 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     let headline = layout.paint(tone, &rollout.headline());
     let name = format!("daemonset {}/{}", rollout.namespace, rollout.name);
     let mut text = format!("{}: {headline}\n", layout.paint(Tone::Plain, &name));
+    if let Some(next) = &rollout.next {
+        text += &format!("  {}\n", layout.paint(Tone::Plain, &announced(next)));
+    }
+    for note in &rollout.notes {
+        text +=
+            &format!("  {} {}\n", layout.paint(Tone::Bad, "!"), layout.paint(Tone::Plain, note));
+    }
     if rollout.phase == Phase::Done {
         return layout.fitted(text);
     }
@@ -118,6 +125,9 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     for group in groups.iter().take(REASONS_MAX) {
         let tone = if group.stuck { Tone::Bad } else { Tone::Plain };
         text += &format!("  {}\n", layout.paint(tone, &group.to_string()));
+        if let Some(next) = &group.next {
+            text += &format!("    {}\n", layout.paint(Tone::Faint, &announced(next)));
+        }
     }
     if groups.len() > REASONS_MAX {
         text += &format!("  and {} more reasons\n", groups.len() - REASONS_MAX);

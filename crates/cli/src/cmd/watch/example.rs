@@ -1,9 +1,11 @@
 //! Example views for tests and for the picture in docs/.
 
+use everynode_core::api::IntOrPercent::{self, Int, Percent};
+use everynode_core::api::UpdateStrategy;
 use everynode_insight::overview::{
     Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
-use everynode_insight::rollout::{GuardedWave, HeldUpNodes, Phase};
+use everynode_insight::rollout::{GuardedWave, HeldUpNodes, Phase, Strategy};
 use everynode_insight::situation::Situation;
 
 use super::view::{Connection, Content, EventLine, View};
@@ -118,10 +120,12 @@ fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionC
 
 fn done() -> Overview {
     Overview {
-        update_strategy: "RollingUpdate, maxUnavailable 1".to_owned(),
+        update_strategy: rolling_update(Int(1), Int(0)),
         phase: Phase::Done,
         progress: Progress { desired: 20, updated: 20, ready: 20, available: 20, done: 20 },
         waits_for: String::new(),
+        next: None,
+        full_node: None,
         wave: None,
         revisions: vec![revision(4, "6d5f8bc9c4", 20, 20)],
         zones: zones(&[
@@ -140,7 +144,7 @@ fn first_placement() -> Overview {
     Overview {
         phase: Phase::Progressing,
         progress: Progress { desired: 20, updated: 17, ready: 6, available: 6, done: 6 },
-        waits_for: format!("{creating}: node-07..17"),
+        waits_for: format!("{creating} on 11 nodes: node-07..17"),
         revisions: vec![revision(4, "6d5f8bc9c4", 17, 6)],
         zones: zones(&[
             &[(Situation::UpToDate, 6), (Situation::NotReady, 2)],
@@ -150,7 +154,7 @@ fn first_placement() -> Overview {
         held_up: vec![
             held_up(
                 Situation::Missing,
-                "no pod",
+                "not created",
                 Some("the controller creates it when its turn comes"),
                 named(18, 3),
             ),
@@ -165,7 +169,7 @@ fn rollout() -> Overview {
     Overview {
         phase: Phase::Progressing,
         progress: Progress { desired: 20, updated: 9, ready: 18, available: 18, done: 8 },
-        waits_for: "ContainerCreating: node-09".to_owned(),
+        waits_for: "ContainerCreating on 1 node: node-09".to_owned(),
         revisions: vec![revision(4, "6d5f8bc9c4", 9, 8), revision(3, "58c7f9d9b6", 10, 10)],
         zones: zones(&[
             &[(Situation::UpToDate, 8)],
@@ -182,7 +186,7 @@ fn rollout() -> Overview {
             ),
             held_up(
                 Situation::Outdated,
-                "ready, older revision: it waits for its turn",
+                "older revision, waiting to be replaced",
                 None,
                 named(11, 10),
             ),
@@ -200,8 +204,9 @@ fn crash_loop() -> Overview {
     Overview {
         phase: Phase::Failing,
         progress: Progress { desired: 20, updated: 3, ready: 17, available: 17, done: 0 },
-        waits_for: "CrashLoopBackOff of container fluentd (Error, exit code 1): node-01..03"
-            .to_owned(),
+        waits_for:
+            "CrashLoopBackOff of container fluentd (Error, exit code 1) on 3 nodes: node-01..03"
+                .to_owned(),
         revisions: vec![revision(4, "6d5f8bc9c4", 3, 0), revision(3, "58c7f9d9b6", 17, 17)],
         zones: zones(&[
             &[(Situation::Failing, 2), (Situation::NodeNotReady, 1), (Situation::Outdated, 5)],
@@ -223,25 +228,25 @@ fn crash_loop() -> Overview {
             ),
             held_up(
                 Situation::Outdated,
-                "ready, older revision: it waits for its turn",
+                "older revision, waiting to be replaced",
                 None,
                 named(4, 17),
             ),
         ],
         estimate: Estimate::Blocked,
-        update_strategy: "RollingUpdate, maxUnavailable 3".to_owned(),
+        update_strategy: rolling_update(Int(3), Int(0)),
         ..done()
     }
 }
 
 fn on_delete() -> Overview {
-    let why =
-        "ready, older revision: updateStrategy is OnDelete: it stays until someone deletes it";
+    let why = "older revision, to be deleted manually (OnDelete)";
     Overview {
-        update_strategy: "OnDelete".to_owned(),
+        update_strategy: Strategy(UpdateStrategy::OnDelete),
         phase: Phase::AwaitsDeletion,
         progress: Progress { desired: 20, updated: 12, ready: 20, available: 20, done: 12 },
-        waits_for: "older revision, to be deleted manually (OnDelete): node-13..20".to_owned(),
+        waits_for: "older revision, to be deleted manually (OnDelete) on 8 nodes: node-13..20"
+            .to_owned(),
         revisions: vec![revision(4, "6d5f8bc9c4", 12, 12), revision(3, "58c7f9d9b6", 8, 8)],
         zones: zones(&[&[(Situation::UpToDate, 12), (Situation::Outdated, 8)]]),
         held_up: vec![held_up(Situation::Outdated, why, None, named(13, 8))],
@@ -255,6 +260,8 @@ fn guarded() -> Overview {
     Overview {
         progress: Progress { desired: 20, updated: 2, ready: 20, available: 20, done: 2 },
         waits_for: "waiting for the end of the bake time of wave canary".to_owned(),
+        next: None,
+        full_node: None,
         wave: Some(GuardedWave {
             name: Some("canary".to_owned()),
             number: 1,
@@ -271,7 +278,7 @@ fn guarded() -> Overview {
         ]),
         held_up: vec![held_up(
             Situation::Outdated,
-            "ready, older revision: its wave of the rollout is not open",
+            "older revision, its wave is not open",
             None,
             named(3, 18),
         )],
@@ -282,7 +289,7 @@ fn guarded() -> Overview {
 
 fn surge() -> Overview {
     Overview {
-        update_strategy: "RollingUpdate, maxSurge 25%".to_owned(),
+        update_strategy: rolling_update(Int(0), Percent(25)),
         progress: Progress { desired: 20, updated: 11, ready: 20, available: 20, done: 6 },
         revisions: vec![revision(4, "6d5f8bc9c4", 11, 6), revision(3, "58c7f9d9b6", 14, 14)],
         zones: zones(&[
@@ -298,7 +305,7 @@ fn surge() -> Overview {
             ),
             held_up(
                 Situation::Outdated,
-                "ready, older revision: it waits for its turn",
+                "older revision, waiting to be replaced",
                 None,
                 named(12, 9),
             ),
@@ -324,7 +331,7 @@ fn large() -> Overview {
         numbers.map(|number| format!("node-{number:04}")).collect()
     };
     Overview {
-        update_strategy: "RollingUpdate, maxUnavailable 1%".to_owned(),
+        update_strategy: rolling_update(Percent(1), Int(0)),
         phase: Phase::Failing,
         progress: Progress {
             desired: 5000,
@@ -333,8 +340,9 @@ fn large() -> Overview {
             available: 4957,
             done: 2057,
         },
-        waits_for: "ImagePullBackOff of container fluentd: node-0777, node-1234, node-1900"
-            .to_owned(),
+        waits_for:
+            "ImagePullBackOff of container fluentd on 3 nodes: node-0777, node-1234, node-1900"
+                .to_owned(),
         revisions: vec![
             revision(4, "6d5f8bc9c4", 2100, 2057),
             revision(3, "58c7f9d9b6", 2900, 2900),
@@ -355,7 +363,7 @@ fn large() -> Overview {
             ),
             held_up(
                 Situation::Outdated,
-                "ready, older revision: it waits for its turn",
+                "older revision, waiting to be replaced",
                 None,
                 all(&mut (2100..5000)),
             ),
@@ -366,4 +374,8 @@ fn large() -> Overview {
         },
         ..done()
     }
+}
+
+fn rolling_update(max_unavailable: IntOrPercent, max_surge: IntOrPercent) -> Strategy {
+    Strategy(UpdateStrategy::RollingUpdate { max_unavailable, max_surge })
 }

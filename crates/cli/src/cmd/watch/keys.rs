@@ -6,6 +6,8 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Quit,
+    /// Back to the list from which the view was opened; else it quits.
+    Back,
     Up,
     Down,
     PageUp,
@@ -23,7 +25,8 @@ pub(crate) fn key(event: &Event) -> Option<Key> {
     }
     match (key.code, key.modifiers.contains(KeyModifiers::CONTROL)) {
         (KeyCode::Char('c' | 'd'), true) => Some(Key::Quit),
-        (KeyCode::Char('q') | KeyCode::Esc, false) => Some(Key::Quit),
+        (KeyCode::Char('q'), false) => Some(Key::Quit),
+        (KeyCode::Esc, false) => Some(Key::Back),
         (KeyCode::Up | KeyCode::Char('k'), false) => Some(Key::Up),
         (KeyCode::Down | KeyCode::Char('j'), false) => Some(Key::Down),
         (KeyCode::PageUp, _) => Some(Key::PageUp),
@@ -50,7 +53,7 @@ mod tests {
         let press = |code, modifiers| key(&Event::Key(KeyEvent::new(code, modifiers)));
         for (code, modifiers, expected) in [
             (KeyCode::Char('q'), KeyModifiers::NONE, Some(Key::Quit)),
-            (KeyCode::Esc, KeyModifiers::NONE, Some(Key::Quit)),
+            (KeyCode::Esc, KeyModifiers::NONE, Some(Key::Back)),
             (KeyCode::Char('c'), KeyModifiers::CONTROL, Some(Key::Quit)),
             (KeyCode::Char('c'), KeyModifiers::NONE, None),
             (KeyCode::Up, KeyModifiers::NONE, Some(Key::Up)),

@@ -6,7 +6,7 @@ mod map;
 mod palette;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 
 use everynode_insight::overview::Overview;
 use ratatui::text::{Line, Span};
@@ -172,7 +172,8 @@ fn section(
     lines
 }
 
-fn heading(title: &str, width: usize, palette: Palette) -> Line<'static> {
+/// A line with a title.
+pub(crate) fn heading(title: &str, width: usize, palette: Palette) -> Line<'static> {
     let rule = width.saturating_sub(width_of(title) + 4);
     Line::from(vec![
         palette.span(Tone::Faint, "── "),
@@ -206,7 +207,7 @@ fn nodes_section(
 fn legend(overview: &Overview, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let entries = overview.situations().into_iter().map(|(situation, count)| {
         let sign = palette.span(palette::tone(situation), palette::sign(situation));
-        let text = format!(" {count} {}", situation.words());
+        let text = format!(" {count} {situation}");
         (sign, palette.span(Tone::Plain, text))
     });
     let flowed = flowed(entries, width, GAP, |(sign, text)| sign.width() + text.width());
@@ -224,7 +225,8 @@ const GAP: usize = 3;
 
 fn help(palette: Palette) -> Vec<Line<'static>> {
     let keys = [
-        ("q, Esc, Ctrl-C", "quit"),
+        ("q, Ctrl-C", "quit"),
+        ("Esc", "return to the list of top -w, else quit"),
         ("↑ ↓, j k", "scroll the held-up list by a line"),
         ("PgUp PgDn, Space", "scroll by a page"),
         ("Home End, g G", "scroll to the beginning or end"),
@@ -241,7 +243,7 @@ fn help(palette: Palette) -> Vec<Line<'static>> {
     lines.extend(palette::SITUATIONS.map(|situation| {
         Line::from(vec![
             palette.span(palette::tone(situation), format!("{:<18}", palette::sign(situation))),
-            palette.span(Tone::Plain, situation.words()),
+            palette.span(Tone::Plain, situation.to_string()),
         ])
     }));
     lines

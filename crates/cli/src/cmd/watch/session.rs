@@ -124,7 +124,7 @@ impl Session {
     pub(crate) fn handle_key(&mut self, key: Key) -> bool {
         let scroll = &mut self.position.scroll;
         match key {
-            Key::Quit => {}
+            Key::Quit | Key::Back => {}
             Key::Up => *scroll = scroll.saturating_sub(1),
             Key::Down => *scroll = scroll.saturating_add(1),
             Key::PageUp => *scroll = scroll.saturating_sub(PAGE_LINES),
@@ -192,6 +192,9 @@ impl Session {
         };
         if overview.as_ref().is_some_and(events_may_tell_more) {
             self.watcher.follow_warnings(&self.key);
+            if let Some(node) = overview.as_ref().and_then(|overview| overview.full_node.as_ref()) {
+                self.watcher.follow_node(node);
+            }
         }
         match overview {
             Some(overview) => Content::Loaded(Box::new(overview)),

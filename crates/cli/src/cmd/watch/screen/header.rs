@@ -18,9 +18,14 @@ pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'st
             lines.push(palette.span(Tone::Bad, "deleted: there is no such DaemonSet").into());
         }
         Content::Loaded(overview) => {
-            lines.push(bar(overview.progress, width, palette));
-            lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
+            // Nothing is rolled out to a DaemonSet that is being deleted.
+            if overview.phase != Phase::Deleting {
+                lines.push(bar(overview.progress, width, palette));
+                lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
+            }
             lines.push(state(overview, palette));
+            let next = overview.next.as_ref();
+            lines.extend(next.map(|next| palette.span(Tone::Plain, format!("→ {next}")).into()));
             lines.extend(overview.wave.as_ref().map(|wave| self::wave(wave, palette)));
         }
     }

@@ -22,7 +22,7 @@ impl Palette {
     fn style(self, tone: Tone) -> Style {
         let color = |color| if self.color { Style::new().fg(color) } else { Style::new() };
         match tone {
-            Tone::Plain => Style::new(),
+            Tone::Plain | Tone::Names => Style::new(),
             Tone::Heading => Style::new().add_modifier(Modifier::BOLD),
             Tone::Good => color(Color::Green),
             Tone::Waiting => color(Color::Yellow),

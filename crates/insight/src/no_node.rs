@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
 
-use super::reason;
 use crate::controller_view::ControllerView;
+use crate::reasons::{self, SeenLabels};
 use crate::snapshot::Snapshot;
 
 /// The maximum number of reasons in a sentence.
@@ -26,8 +26,10 @@ pub(crate) fn sentence(view: &ControllerView<'_>) -> Option<String> {
         return None;
     }
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for node in nodes.keys() {
-        *counts.entry(reason::shared_text(&view.reasons_against(node))).or_default() += 1;
+    let seen = SeenLabels::of(view);
+    for node in nodes.values() {
+        let reasons = view.reasons_against(&node.node.name);
+        *counts.entry(reasons::shared_text(&reasons, &node.node, &seen)).or_default() += 1;
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -39,4 +41,13 @@ pub(crate) fn sentence(view: &ControllerView<'_>) -> Option<String> {
     let others = (others > 0).then(|| format!("{others} other reasons"));
     let reasons: Vec<String> = reasons.chain(others).collect();
     Some(format!("no node should run it: {}", reasons.join("; ")))
+}
+
+/// How to see what keeps the DaemonSet off all nodes; `None` if a node should run a pod.
+pub(crate) fn next_step(view: &ControllerView<'_>) -> Option<String> {
+    if view.tally().desired > 0 {
+        return None;
+    }
+    let node = view.snapshot.nodes.keys().next()?;
+    Some(reasons::next_step(&view.reasons_against(node), view))
 }

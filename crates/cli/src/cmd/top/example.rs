@@ -1,0 +1,82 @@
+//! Example lists for tests.
+
+use everynode_core::api::{IntOrPercent, NodeName, UpdateStrategy};
+use everynode_insight::rollout::{Cause, HeldUpPod, Pause, Phase, Rollout, Strategy};
+
+use super::list::List;
+
+/// A list that has been read.
+pub(super) fn list() -> List {
+    let mut list = List::new("all namespaces".to_owned());
+    list.replace(rollouts(), Vec::new());
+    list
+}
+
+/// Rollouts in several states.
+pub(super) fn rollouts() -> Vec<Rollout> {
+    let refused = Cause::CreationFails {
+        message: "error looking up service account infra/collector: serviceaccount \"collector\" \
+                  not found"
+            .to_owned(),
+        stuck: true,
+    };
+    let outdated = || Cause::AwaitsReplacement { stuck: false };
+    vec![
+        rollout(("default", "crasher"), Phase::Failing, [6, 0, 0], refused),
+        rollout(("infra", "collector-with-a-long-name"), Phase::Failing, [20, 3, 17], outdated()),
+        rollout(("infra", "agent"), Phase::Progressing, [5000, 4200, 4999], outdated()),
+        rollout(("infra", "old"), Phase::AwaitsDeletion, [3, 0, 3], Cause::AwaitsDeletion),
+        rollout(("kube-system", "fluentd"), Phase::Done, [20, 20, 20], outdated()),
+        rollout(("kube-system", "proxy"), Phase::Done, [20, 20, 20], outdated()),
+    ]
+}
+
+/// Many rollouts.
+pub(super) fn many(count: usize) -> Vec<Rollout> {
+    let one = |number: usize| {
+        let name = format!("daemon-set-{number:05}");
+        let outdated = Cause::AwaitsReplacement { stuck: false };
+        rollout(("infra", &name), Phase::Progressing, [9, 4, 8], outdated)
+    };
+    (0..count).map(one).collect()
+}
+
+fn rollout(
+    (namespace, name): (&str, &str),
+    phase: Phase,
+    [desired, updated, available]: [u32; 3],
+    cause: Cause,
+) -> Rollout {
+    let held_up = |number: u32| HeldUpPod {
+        node: Some(NodeName::from(format!("node-{number:04}").as_str())),
+        pod: Some(format!("{name}-x7k2p")),
+        desired: true,
+        outdated: false,
+        stuck: phase == Phase::Failing,
+        message: cause.message().map(str::to_owned),
+        cause: cause.clone(),
+        next: None,
+    };
+    Rollout {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        phase,
+        desired,
+        updated,
+        ready: available,
+        available,
+        missing: 0,
+        pause: Pause::No,
+        guard: None,
+        update_strategy: Strategy(UpdateStrategy::RollingUpdate {
+            max_unavailable: IntOrPercent::Int(1),
+            max_surge: IntOrPercent::Int(0),
+        }),
+        deletion: None,
+        no_node: None,
+        long_unobserved: false,
+        next: None,
+        notes: Vec::new(),
+        held_up: if phase == Phase::Done { Vec::new() } else { (1..=3).map(held_up).collect() },
+    }
+}

@@ -1,0 +1,97 @@
+//! What an operator should know of a DaemonSet although it holds nothing up: another DaemonSet with
+//! its selector, another controller.
+
+use std::collections::BTreeMap;
+
+use everynode_core::api::{DaemonSetKey, Labels, Timestamp};
+use everynode_k8s::convert::DaemonSetObject;
+
+use super::PROGRESS_DEADLINE;
+use super::next_step::without_finalizers;
+use crate::snapshot::{EventDetail, PodDetail, Snapshot};
+
+/// The reasons of the events with which controllers report what they do to pods.
+const ACTIONS: [&str; 2] = ["SuccessfulCreate", "SuccessfulDelete"];
+
+/// The notes about a DaemonSet, each in one sentence.
+pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<String> {
+    let Some(object) = snapshot.daemon_sets.get(key) else { return Vec::new() };
+    let notes = [
+        two_controllers(snapshot, object),
+        same_pods(snapshot, object),
+        ended_pods(snapshot, key, now),
+        namespace(snapshot, key),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// That no pod can be created, because the namespace goes.
+fn namespace(snapshot: &Snapshot, key: &DaemonSetKey) -> Option<String> {
+    let namespace = snapshot.terminating_namespaces.get(&key.namespace)?;
+    Some(format!("namespace {namespace} is being deleted: no pod can be created in it"))
+}
+
+/// The pods that have ended, so that they hold nothing up, and stay because of finalizers.
+fn ended_pods(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
+    let is_held = |detail: &&PodDetail| {
+        let deletion = detail.deletion.as_ref().filter(|it| !it.finalizers.is_empty());
+        let due_at = deletion.and_then(|deletion| deletion.due_at);
+        detail.pod.phase.is_terminal() && due_at.is_some_and(|at| now.since(at) > PROGRESS_DEADLINE)
+    };
+    let mut held = snapshot.pods_of(key).filter(is_held);
+    let first = held.next()?;
+    let name = first.pod.name.as_str();
+    let others = match held.count() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    let finalizers = first.deletion.as_ref()?.finalizers.join(", ");
+    let next = without_finalizers("pod", key.namespace.as_str(), name);
+    Some(format!(
+        "pod {name}{others} has ended, and stays because of finalizers: {finalizers}; {next}"
+    ))
+}
+
+/// Two controllers that act in turns: one that has replaced another has begun after its end.
+fn two_controllers(snapshot: &Snapshot, object: &DaemonSetObject) -> Option<String> {
+    let mut periods: BTreeMap<&str, (Timestamp, Timestamp)> = BTreeMap::new();
+    let is_action = |event: &&EventDetail| {
+        event.about == object.daemon_set.uid
+            && ACTIONS.contains(&event.reason.as_str())
+            && !event.reporter.is_empty()
+    };
+    for event in snapshot.events.values().filter(is_action) {
+        let (Some(since), Some(at)) = (event.since, event.at) else { continue };
+        let period = periods.entry(&event.reporter).or_insert((since, at));
+        *period = (period.0.min(since), period.1.max(at));
+    }
+    let mut periods: Vec<_> = periods.into_iter().collect();
+    periods.sort_by_key(|(_, (since, _))| *since);
+    let both = periods.windows(2).find(|pair| pair[1].1.0 < pair[0].1.1)?;
+    let [(one, _), (other, _)] = both else { return None };
+    Some(format!(
+        "two controllers have acted on its pods in turns, {one} and {other}: disable one of them"
+    ))
+}
+
+/// Another DaemonSet of the namespace whose selector matches these pods.
+pub(crate) fn same_pods(snapshot: &Snapshot, object: &DaemonSetObject) -> Option<String> {
+    let key = &object.daemon_set.key;
+    let is_other = |other: &DaemonSetKey| other.namespace == key.namespace && other != key;
+    let mut others = snapshot.daemon_sets.iter().filter(|(other, _)| is_other(other)).peekable();
+    others.peek()?;
+    let labels = template_labels(object);
+    let selects = |other: &DaemonSetObject| {
+        other.daemon_set.selector.as_ref().is_some_and(|selector| selector.matches(&labels))
+    };
+    let (other, _) = others.find(|(_, other)| selects(other))?;
+    Some(format!(
+        "daemonset {other} selects its pods as well: give each its own labels and selector"
+    ))
+}
+
+fn template_labels(object: &DaemonSetObject) -> Labels {
+    let template = object.raw.template();
+    let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+}

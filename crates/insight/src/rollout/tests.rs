@@ -1,0 +1,218 @@
+//! Phases, headlines and groups of causes.
+
+use super::*;
+use crate::snapshot::ObjectKind;
+use everynode_k8s::revision_data::data_of_template;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+/// 2026-01-01T01:00:00Z
+const NOW: Timestamp = Timestamp::from_seconds(1_767_229_200);
+
+/// A DaemonSet with these spec fields and status counts (desired, updated, ready, available).
+fn daemon_set(spec: Value, status: [u32; 4]) -> Value {
+    let [desired, updated, ready, available] = status;
+    let mut spec = spec;
+    spec["selector"] = json!({ "matchLabels": { "app": "a" } });
+    spec["template"] = template();
+    json!({
+        "metadata": { "name": "a", "namespace": "n", "uid": "u", "generation": 2,
+            "resourceVersion": "1" },
+        "spec": spec,
+        "status": { "observedGeneration": 2, "desiredNumberScheduled": desired,
+            "currentNumberScheduled": desired, "updatedNumberScheduled": updated,
+            "numberReady": ready, "numberAvailable": available, "numberMisscheduled": 0 },
+    })
+}
+
+fn template() -> Value {
+    json!({ "metadata": { "labels": { "app": "a" } },
+        "spec": { "containers": [{ "name": "c" }] } })
+}
+
+fn pod(number: u32, hash: &str, status: Value) -> Value {
+    json!({
+        "metadata": { "name": format!("a-{number}"), "namespace": "n",
+            "uid": format!("p{number}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": { "app": "a", "controller-revision-hash": hash },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u",
+                "controller": true }] },
+        "spec": { "nodeName": format!("node-{number}"), "containers": [] },
+        "status": status,
+    })
+}
+
+fn ready(since: &str) -> Value {
+    json!({ "phase": "Running",
+        "conditions": [{ "type": "Ready", "status": "True", "lastTransitionTime": since }],
+        "containerStatuses": [{ "name": "c", "ready": true, "restartCount": 0,
+            "state": { "running": {} } }] })
+}
+
+fn waiting(reason: &str) -> Value {
+    json!({ "phase": "Running", "containerStatuses": [{ "name": "c", "ready": false,
+        "restartCount": 3, "state": { "waiting": { "reason": reason } } }] })
+}
+
+const LONG_AGO: &str = "2026-01-01T00:10:00Z";
+
+fn rollout(daemon_set: Value, pods: &[Value]) -> Rollout {
+    let mut snapshot = Snapshot::default();
+    let mut add = |kind, object: &Value| snapshot.add(kind, object.to_string().as_bytes());
+    add(ObjectKind::DaemonSet, &daemon_set);
+    let data: Value = serde_json::from_str(&data_of_template(&template())).unwrap();
+    add(
+        ObjectKind::ControllerRevision,
+        &json!({ "metadata": { "name": "a-new", "namespace": "n", "uid": "r",
+            "labels": { "app": "a", "controller-revision-hash": "new" },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u",
+                "controller": true }] },
+            "revision": 2, "data": data }),
+    );
+    for pod in pods {
+        add(ObjectKind::Pod, pod);
+    }
+    assert_eq!(snapshot.problems, Vec::<String>::new());
+    Rollout::of(&snapshot, &DaemonSetKey::new("n", "a"), NOW).unwrap()
+}
+
+fn check(rollout: &Rollout, expected: Expect) {
+    let groups: Vec<String> = rollout.groups().iter().map(|group| format!("  {group}\n")).collect();
+    expected.assert_eq(&format!(
+        "{:?}: {}\n{}",
+        rollout.phase,
+        rollout.headline(),
+        groups.concat()
+    ));
+}
+
+#[test]
+fn a_rollout_is_done_when_all_pods_are_updated_and_available() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "new", ready(LONG_AGO))];
+    check(
+        &rollout(daemon_set(json!({}), [2, 2, 2, 2]), &pods),
+        expect![[r#"
+        Done: rolled out: 2 of 2 pods updated and available
+    "#]],
+    );
+}
+
+#[test]
+fn causes_are_listed_worst_first_with_their_nodes() {
+    let mut pods: Vec<Value> =
+        (1..=5).map(|number| pod(number, "new", waiting("CrashLoopBackOff"))).collect();
+    pods.push(pod(6, "new", waiting("ContainerCreating")));
+    pods.push(pod(7, "old", ready(LONG_AGO)));
+    pods.push(pod(8, "new", ready(LONG_AGO)));
+    check(
+        &rollout(daemon_set(json!({}), [8, 7, 2, 2]), &pods),
+        expect![[r#"
+            Failing: 7 of 8 pods updated, 2 available
+              CrashLoopBackOff of container c on 5 nodes: node-1..5
+              ContainerCreating for more than 10 min on 1 node: node-6
+              older revision, waiting to be replaced on 1 node: node-7
+        "#]],
+    );
+}
+
+#[test]
+fn pods_that_await_manual_deletion_are_no_failure() {
+    let spec = json!({ "updateStrategy": { "type": "OnDelete" } });
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    check(
+        &rollout(daemon_set(spec, [2, 1, 2, 2]), &pods),
+        expect![[r#"
+            AwaitsDeletion: 1 of 2 pods updated, 2 available
+              older revision, to be deleted manually (OnDelete) on 1 node: node-2
+        "#]],
+    );
+}
+
+/// G21, G22: a pause counts once the controller has stated in the status that it acts on it.
+#[test]
+fn a_pause_counts_once_the_controller_has_acknowledged_it() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let mut paused = daemon_set(json!({}), [2, 1, 2, 2]);
+    paused["metadata"]["annotations"] = json!({ "everynode.dev/paused": "true" });
+    check(
+        &rollout(paused.clone(), &pods),
+        expect![[r#"
+            Progressing: pause not acknowledged by a controller: 1 of 2 pods updated, 2 available
+              older revision, waiting to be replaced on 1 node: node-2
+        "#]],
+    );
+    paused["status"]["conditions"] = json!([{ "type": "Progressing", "status": "Unknown",
+        "reason": "Paused", "lastTransitionTime": LONG_AGO }]);
+    check(
+        &rollout(paused, &pods),
+        expect![[r#"
+            Paused: paused: 1 of 2 pods updated, 2 available
+              older revision, kept while the rollout is paused on 1 node: node-2
+        "#]],
+    );
+}
+
+/// G21, G22: a failed rollout waits for a person, also while its canary is not available
+#[test]
+fn a_failed_rollout_waits_for_a_person() {
+    let not_ready = json!({ "phase": "Running" });
+    let mut pods = [pod(1, "new", not_ready), pod(2, "old", ready(LONG_AGO))];
+    pods[0]["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
+    let mut failed = daemon_set(json!({}), [2, 1, 1, 1]);
+    failed["status"]["conditions"] = json!([{ "type": "Progressing", "status": "False",
+        "reason": "Failed", "message": "the rollout has failed",
+        "lastTransitionTime": LONG_AGO }]);
+    let rollout = rollout(failed, &pods);
+    assert!(rollout.awaits_person());
+    check(
+        &rollout,
+        expect![[r#"
+            AwaitsPerson: the rollout has failed: 1 of 2 pods updated, 1 available
+              ContainerCreating on 1 node: node-1
+              older revision, its wave is not open on 1 node: node-2
+        "#]],
+    );
+}
+
+/// G21, G22: a rollout whose last wave bakes or must be approved is not over
+#[test]
+fn a_guarded_rollout_is_done_with_its_last_wave() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "new", ready(LONG_AGO))];
+    for (reason, phase) in [
+        ("Baking", Phase::Progressing),
+        ("AwaitingApproval", Phase::AwaitsPerson),
+        ("Complete", Phase::Done),
+        ("Failed", Phase::Done),
+    ] {
+        let mut stated = daemon_set(json!({}), [2, 2, 2, 2]);
+        stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "lastTransitionTime": LONG_AGO }]);
+        assert_eq!(rollout(stated, &pods).phase, phase, "{reason}");
+    }
+}
+
+#[test]
+fn a_pod_that_has_not_been_ready_for_min_ready_seconds_holds_up_the_rollout() {
+    let spec = json!({ "minReadySeconds": 60 });
+    let pods = [pod(1, "new", ready("2026-01-01T00:59:30Z")), pod(2, "new", ready(LONG_AGO))];
+    check(
+        &rollout(daemon_set(spec, [2, 2, 2, 1]), &pods),
+        expect![[r#"
+            Progressing: 2 of 2 pods updated, 1 available
+              ready for less than 60 s (minReadySeconds) on 1 node: node-1
+        "#]],
+    );
+}
+
+#[test]
+fn a_status_of_an_older_generation_is_ignored() {
+    let mut daemon_set = daemon_set(json!({}), [2, 2, 2, 2]);
+    daemon_set["metadata"]["generation"] = json!(3);
+    check(
+        &rollout(daemon_set, &[]),
+        expect![[r#"
+        Unobserved: no controller has observed the latest spec yet
+    "#]],
+    );
+}

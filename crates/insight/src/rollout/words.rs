@@ -1,0 +1,112 @@
+//! A rollout in words: its progress, and what it waits for.
+
+use everynode_core::api::RolloutReason;
+
+use super::{Cause, CauseGroup, Pause, PendingDeletion, Phase, Rollout, announced};
+
+impl Rollout {
+    /// The progress in one line.
+    pub fn headline(&self) -> String {
+        let Self { desired, updated, available, .. } = self;
+        match self.phase {
+            Phase::Unobserved => unobserved(self.long_unobserved),
+            Phase::Done if *desired == 0 => format!("rolled out: {}", self.no_node_text()),
+            Phase::Done => {
+                format!("rolled out: {available} of {desired} pods updated and available")
+            }
+            Phase::Deleting => self.deletion_text(),
+            Phase::Failing
+            | Phase::Progressing
+            | Phase::Paused
+            | Phase::AwaitsPerson
+            | Phase::AwaitsDeletion => {
+                let paused = match (self.pause, &self.guard) {
+                    (Pause::Requested, _) => "pause not acknowledged by a controller: ".to_owned(),
+                    (Pause::Yes, _) => "paused: ".to_owned(),
+                    (Pause::No, Some(guard)) if guard.reason != RolloutReason::Complete => {
+                        format!("{}: ", guard.message)
+                    }
+                    (Pause::No, _) => String::new(),
+                };
+                let missing = match self.missing {
+                    0 => String::new(),
+                    1 => ", 1 not created".to_owned(),
+                    missing => format!(", {missing} not created"),
+                };
+                format!(
+                    "{paused}{updated} of {desired} pods updated, {available} available{missing}"
+                )
+            }
+        }
+    }
+
+    fn no_node_text(&self) -> String {
+        self.no_node.clone().unwrap_or_else(|| "no node should run it".to_owned())
+    }
+
+    fn deletion_text(&self) -> String {
+        self.deletion.as_ref().map(PendingDeletion::to_string).unwrap_or_default()
+    }
+
+    fn is_baking(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
+    }
+
+    fn wave_name(&self) -> Option<&str> {
+        self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
+    }
+
+    /// What the rollout waits for, as a phrase: the worst cause, with its nodes. Empty if it is
+    /// done.
+    pub fn waits_for(&self) -> String {
+        match (self.phase, self.groups().first()) {
+            (Phase::Done, _) if self.desired == 0 => self.no_node_text(),
+            (Phase::Done, _) => String::new(),
+            (Phase::Deleting, _) => self.deletion_text(),
+            (Phase::Unobserved, _) => unobserved(self.long_unobserved),
+            (Phase::AwaitsPerson, _) => match &self.guard {
+                Some(guard) => guard.message.clone(),
+                None => self.headline(),
+            },
+            (Phase::Progressing, _) if self.is_baking() => match self.wave_name() {
+                Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
+                None => "waiting for the end of a bake time".to_owned(),
+            },
+            (_, Some(group)) => group.to_string(),
+            (Phase::AwaitsDeletion, None) => {
+                let old = self.desired.saturating_sub(self.updated);
+                format!("{}: {old} pods", Cause::AwaitsDeletion)
+            }
+            (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
+        }
+    }
+
+    /// What the rollout waits for, the number of further causes, the next step, and what else there
+    /// is to know: the row of `top`. Empty if there is nothing.
+    pub fn summary(&self) -> String {
+        let waits_for = self.waits_for();
+        let groups = self.groups();
+        let is_of_pods = matches!(
+            self.phase,
+            Phase::Failing | Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion
+        );
+        let is_shown = |group: &&CauseGroup| is_of_pods && waits_for == group.to_string();
+        let first = groups.first().filter(is_shown);
+        let further = groups.iter().skip(1).filter(|group| !group.cause.is_turn()).count();
+        let further = match (first, further) {
+            (None, _) | (_, 0) => None,
+            (_, 1) => Some("and 1 more cause".to_owned()),
+            (_, count) => Some(format!("and {count} more causes")),
+        };
+        let next = self.next.as_ref().or_else(|| first?.next.as_ref());
+        let parts = [Some(waits_for.clone()), further, next.map(|next| announced(next))];
+        let parts = parts.into_iter().flatten().chain(self.notes.iter().cloned());
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// That no controller has observed the latest spec, and whether that has lasted long.
+pub(crate) fn unobserved(long: bool) -> String {
+    let duration = if long { "for more than 10 min" } else { "yet" };
+    format!("no controller has observed the latest spec {duration}")
+}
