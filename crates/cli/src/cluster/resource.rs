@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_controller::orphans::SELECTOR_BYTES_MAX;
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, HASH_LABEL, NodeName};
 use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -188,6 +188,24 @@ impl Selection {
     #[must_use]
     pub(crate) fn on_node(self, node: &NodeName) -> Self {
         Self { fields: Some(format!("spec.nodeName={node}")), ..self }
+    }
+
+    /// Of pods only those that have ended and that a DaemonSet or StatefulSet has created.
+    #[must_use]
+    pub(crate) fn ended(self) -> Self {
+        Self { labels: Some(HASH_LABEL.to_owned()), ..self }
+            .and_field("status.phase!=Running,status.phase!=Pending,status.phase!=Unknown")
+    }
+
+    /// Of namespaces only those that are being deleted.
+    #[must_use]
+    pub(crate) fn terminating(self) -> Self {
+        self.and_field("status.phase=Terminating")
+    }
+
+    fn and_field(self, field: &str) -> Self {
+        let fields = self.fields.iter().map(String::as_str).chain([field]);
+        Self { fields: Some(fields.collect::<Vec<_>>().join(",")), ..self }
     }
 
     /// The events about a DaemonSet, and the warnings about all pods of its namespace.

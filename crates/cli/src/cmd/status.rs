@@ -14,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::args::{DaemonSetName, OutputFormat, StatusArguments};
 use crate::clock;
-use crate::cluster::{Cluster, Resource, Selection, Update, Watcher, parsed};
+use crate::cluster::{Cluster, Error, Resource, Selection, Update, Watcher, parsed};
 use crate::output::{self, TextLayout};
 use display::RolloutDisplay;
 
@@ -127,7 +127,8 @@ pub(crate) async fn print_changes(
     Ok(result.into())
 }
 
-/// Watches the DaemonSet, its pods and revisions, the nodes, and `additional` objects.
+/// Watches the DaemonSet and the others of its namespace, its pods and revisions, the nodes, its
+/// namespace, and `additional` objects.
 ///
 /// # Errors
 /// If the DaemonSet does not exist, or can't be read.
@@ -139,14 +140,26 @@ pub(crate) async fn watch<const N: usize>(
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set = parsed(Resource::DaemonSets, json.get())?;
     let selections = [
-        (ObjectKind::DaemonSet, Selection::in_namespace(cluster.namespace()).named(name.as_str())),
+        (ObjectKind::DaemonSet, daemon_sets(cluster, name).await?),
         (ObjectKind::ControllerRevision, Selection::selected_by(&daemon_set)),
         (ObjectKind::Pod, Selection::selected_by(&daemon_set)),
         (ObjectKind::Node, Selection::all()),
+        (ObjectKind::Namespace, Selection::all().named(cluster.namespace())),
     ];
     let mut watcher = cluster.watch(selections.into_iter().chain(additional));
     watcher.snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
     Ok(watcher)
+}
+
+/// The DaemonSets of the namespace, since another one may select the same pods. Without the
+/// permission to list them only the one with this name.
+async fn daemon_sets(cluster: &Cluster, name: &DaemonSetName) -> Result<Selection, Error> {
+    let all = Selection::in_namespace(cluster.namespace());
+    match cluster.list_metadata(Resource::DaemonSets, &all).await {
+        Ok(_) => Ok(all),
+        Err(error) if error.is_forbidden() => Ok(all.named(name.as_str())),
+        Err(error) => Err(error),
+    }
 }
 
 /// When to stop waiting.
@@ -229,6 +242,8 @@ impl RolloutWait {
         match update {
             Update::Changed | Update::Reconnected => self.is_disconnected = false,
             Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
+            // Only the note about its deletion is missing.
+            Update::Forbidden(ObjectKind::Namespace, _) => {}
             Update::Forbidden(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))
             }

@@ -81,6 +81,7 @@ impl Top {
             let key = DaemonSetKey::new(namespace.unwrap_or_default(), name.unwrap_or_default());
             daemon_sets.insert(key, ds);
         }
+        read_deletions(cluster, scope.namespace(), &mut snapshot).await?;
         let mut forbidden = read_details(cluster, &mut snapshot, &daemon_sets).await?;
         read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
         read_full_nodes(cluster, &mut snapshot).await?;
@@ -91,6 +92,24 @@ impl Top {
         let notes = snapshot.problems.iter().cloned().chain(forbidden).collect();
         Ok(Self { rollouts, daemon_sets, notes })
     }
+}
+
+/// Reads which pods have ended and still exist, and which namespaces are being deleted: few objects
+/// even in large clusters. Without the permission the notes about them are missing.
+async fn read_deletions(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    snapshot: &mut Snapshot,
+) -> Result<(), Error> {
+    let (pods, namespaces) = match namespace {
+        Some(namespace) => (Selection::in_namespace(namespace), Selection::all().named(namespace)),
+        None => (Selection::all(), Selection::all()),
+    };
+    let wanted =
+        vec![(ObjectKind::Pod, pods.ended()), (ObjectKind::Namespace, namespaces.terminating())];
+    read(cluster, snapshot, wanted, &mut Vec::new()).await?;
+    snapshot.unread.remove(&ObjectKind::Pod);
+    Ok(())
 }
 
 /// Reads the pods and revisions of the DaemonSets that are not rolled out, and the nodes. Returns

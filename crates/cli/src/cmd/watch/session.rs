@@ -239,7 +239,6 @@ async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watche
     let namespace = cluster.namespace();
     let additional = [
         (ObjectKind::Event, events),
-        (ObjectKind::Namespace, Selection::all().named(namespace)),
         (ObjectKind::RolloutPolicy, Selection::in_namespace(namespace)),
         (ObjectKind::ClusterRolloutPolicy, Selection::all()),
     ];
