@@ -44,6 +44,7 @@ transcripts! {
     guarded_stuck: "guarded-stuck",
     guarded_no_room: "guarded-no-room",
     guarded_outage: "guarded-outage",
+    guarded_orphans: "guarded-orphans",
     guarded_restart: "guarded-restart",
     guarded_rollback: "guarded-rollback",
     guarded_unlabelled: "guarded-unlabelled",

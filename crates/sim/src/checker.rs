@@ -4,9 +4,11 @@
 //! plan: the [`View`] with which the request is stamped. The rules are written here a second time,
 //! from their text and the objects' JSON, not by calling the controller's functions.
 
+mod backoff;
 mod budget;
 mod coverage;
 mod creation_delay;
+mod demands;
 mod duplicate;
 mod foreign;
 mod guard;
@@ -36,9 +38,9 @@ use crate::network::Request;
 use crate::open_nodes;
 use crate::serve::Target;
 use crate::view::{View, is_pod_write};
+use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
-use plan::Backoffs;
 use reason::JudgedPlan;
 use situation::Situation;
 

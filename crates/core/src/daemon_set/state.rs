@@ -75,6 +75,8 @@ pub struct DaemonSetState {
     releases: BTreeMap<PodName, Uid>,
     history: RevisionHistory,
     current_as_of: Option<CurrentAsOf>,
+    /// Whether a revision stores the current template, be it of another owner.
+    is_target_stored: bool,
     /// Which revision governs a node, as of the last plan.
     gate: Gate,
     /// The waves of the policy, if there is one.
@@ -119,6 +121,7 @@ impl DaemonSetState {
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
             current_as_of: None,
+            is_target_stored: false,
             gate: Gate::default(),
             waves: None,
             guarding: Guarding::default(),
@@ -372,7 +375,7 @@ impl DaemonSetState {
         self.update_pending_names(now, nodes);
         if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
             self.repeat_deletions(now, nodes, &mut draft);
-            sync::plan_status(&self.sync_input(now), self.status_state(), None, &mut draft);
+            self.plan_status(None, now, &mut draft);
         } else {
             self.plan_writes(now, &mut draft);
         }
@@ -469,11 +472,16 @@ impl DaemonSetState {
     }
 
     fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
+        if self.awaits_adoption() {
+            sync::plan_ownership(&self.sync_input(now), draft);
+            sync::plan_revisions(&self.sync_input(now), draft);
+            return;
+        }
         if self.plan_record(now, draft) {
             return;
         }
         if self.awaits_record(now.steady) {
-            sync::plan_status(&self.sync_input(now), self.status_state(), None, draft);
+            self.plan_status(None, now, draft);
             return;
         }
         sync::plan_ownership(&self.sync_input(now), draft);
@@ -494,12 +502,28 @@ impl DaemonSetState {
         sync::rolling_update(&input, &hash, draft);
         self.retry_order.sort_creations(&mut draft.plan.writes);
         sync::truncate_history(&input, draft);
-        let generation = self.daemon_set.generation;
-        sync::plan_status(&input, self.status_state(), Some(generation), draft);
+        self.plan_status(Some(self.daemon_set.generation), now, draft);
         for id in draft.failed.drain(..) {
             self.backoff.next(id, now.steady);
             // The back-off takes the node out of the set of those with ended pods.
             self.slots[id.index()].mark(id, &mut self.marked);
+        }
+    }
+
+    /// Whether a guarded or paused rollout waits for the adoption of a revision (C21). That of the
+    /// target has the record, that of the base decides where missing pods are created from: without
+    /// them neither pods nor counts are right.
+    fn awaits_adoption(&self) -> bool {
+        !self.gate.is_open() && !self.history.classify(&self.daemon_set).orphans.is_empty()
+    }
+
+    /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
+    /// its record decides which revision governs a node without a pod.
+    fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
+        let are_counts_known = self.gate.is_open() || self.is_target_stored;
+        if are_counts_known && !self.awaits_adoption() {
+            let (input, state) = (self.sync_input(now), self.status_state());
+            sync::plan_status(&input, state, observed_generation, draft);
         }
     }
 

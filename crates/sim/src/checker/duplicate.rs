@@ -23,12 +23,14 @@ pub(super) fn check(
     }
     let ds = situation.ds;
     let surges = ds.strategy.surges();
-    let surges_now = || {
-        let newest = checks.history.daemon_sets.newest(&ds.metadata.uid);
-        newest.is_some_and(|newest| newest.strategy.surges())
+    let has_surged_since = || {
+        let planned_at = write.request.view.as_ref().map(|view| view.planned_at);
+        let version = planned_at.map_or(0, |at| checks.history.version_before(at));
+        let mut states = checks.history.daemon_sets.of(&ds.metadata.uid);
+        states.any(|(at, state)| at > version && state.strategy.surges())
     };
     if write.arrives_late
-        && (surges || surges_now() || was_taken_by_other(write, new, situation, checks))
+        && (surges || has_surged_since() || was_taken_by_other(write, new, situation, checks))
     {
         // The name belonged to another pod while the request was on its way, or surge created the
         // next pod beside the one that has the name. Both are among the documented limits of C35.

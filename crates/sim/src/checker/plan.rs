@@ -3,36 +3,22 @@
 //! A plan is wrong if a rule gives no reason for one of its writes, if they exceed a budget
 //! together, and if it leaves out a write that a rule demands.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{NewPod, Outcome, PodReference, Write};
 
+use super::backoff::Backoffs;
 use super::coverage::Coverage;
-use super::creation_delay::{self, BACKOFF_MAX_MS, BACKOFF_MIN_MS};
+use super::creation_delay;
+use super::demands::Demands;
 use super::history::History;
 use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
+use super::stage::{Stage, Wanted};
 use super::{Property, Violation, budget, record, waves};
 use crate::view::{View, WriteOutcome};
-
-/// The deletions of failed pods, by replica, DaemonSet and node.
-#[derive(Debug, Default)]
-pub(super) struct Backoffs {
-    by_node: BTreeMap<(u64, String, String), Backoff>,
-}
-
-#[derive(Clone, Debug)]
-struct Backoff {
-    observed_generation: i64,
-    node_uid: String,
-    /// If the back-offs before the node was deleted and added again do not count.
-    shortest_ms: i64,
-    /// If they do.
-    longest_ms: i64,
-    since: Timestamp,
-}
 
 /// Judges a plan.
 pub(super) fn judge(
@@ -115,7 +101,8 @@ impl Judge<'_> {
             return fail(Property::Deletion, "which is being deleted already");
         }
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
-            if situation.is_hash_doubtful() && situation.budget().is_some() {
+            let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
+            if (situation.is_hash_doubtful() || is_base_unknown) && situation.budget().is_some() {
                 return Ok(Deletion::WithinBudget);
             }
             let is_updated = situation.is_updated(pod);
@@ -251,9 +238,18 @@ impl Judge<'_> {
             let is_recent = on_node
                 .pending
                 .is_some_and(|pending| view.planned_at.0 < pending.since.0 + RESERVED_MS);
-            is_recent && has_old && !is_counted
+            // A node that surges already counts once.
+            let surges = situation.uses_surge(on_node, |pod| situation.may_be_available(pod));
+            is_recent && has_old && !is_counted && !surges
         };
         situation.nodes.iter().filter(is_pending).count()
+    }
+
+    /// Whether the plan adopts revisions of a rollout that is guarded or paused: which pods are
+    /// wanted is decided once the revisions are its own (C21, G9).
+    fn adopts_first(&self) -> bool {
+        let adopts = self.view.writes.iter().any(|write| matches!(write, Write::AdoptRevision(_)));
+        adopts && !matches!(self.situation.stage, Stage::Unguarded)
     }
 
     /// Whether the plan leaves out a write that the rules demand.
@@ -265,6 +261,7 @@ impl Judge<'_> {
             || situation.ds.selector.is_empty()
             || situation.is_base_unknown()
             || record::comes_first(view)
+            || self.adopts_first()
         {
             // The revision comes first (C40), and so does a record (G9).
             return Ok(());
@@ -370,14 +367,21 @@ impl Judge<'_> {
         let left = demanded.surge_left.saturating_sub(self.pending_surges(judged));
         let at_once = demanded.surges_at_once.len();
         let begun = demanded.surges_at_once.iter().filter(is_done).count();
-        if begun < at_once.min(demanded.beginnings_left) {
+        // One beside a pod of which the clocks leave open whether it is available may be among
+        // them (C54).
+        let is_at_once = |(name, reason): &(&String, &Creation)| {
+            **reason == Creation::SurgeAtOnce && !demanded.surges_at_once.contains(&name.as_str())
+        };
+        let doubtful = judged.creations.iter().filter(is_at_once).count();
+        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful);
+        if begun < at_once.min(beginnings_left) {
             let message = format!(
-                "{begun} pods surge beside unavailable ones, although {at_once} and {} may",
-                demanded.beginnings_left
+                "{begun} pods surge beside unavailable ones, although {at_once} and \
+                 {beginnings_left} may"
             );
             return error(situation, Property::Budget, message);
         }
-        let left = left.min(demanded.beginnings_left.saturating_sub(begun));
+        let left = left.min(beginnings_left.saturating_sub(begun));
         if done < all.min(left) {
             let message =
                 format!("{done} pods surge, although {all} and {left} may: {:?}", demanded.surges);
@@ -385,167 +389,6 @@ impl Judge<'_> {
         }
         Ok(())
     }
-}
-
-/// What the rules demand in a situation.
-pub(super) struct Demands<'a> {
-    /// The pods to delete, by UID, whatever the budget.
-    pub deletions: BTreeMap<&'a str, Deletion>,
-    /// The nodes that get a pod, whatever the budget.
-    pub creations: Vec<&'a str>,
-    /// The nodes whose old pods the budget may allow to delete.
-    pub within_budget: Vec<&'a str>,
-    /// How many of them it allows.
-    pub budget_left: usize,
-    /// The nodes whose old pods may get a second one.
-    pub surges: Vec<&'a str>,
-    /// How many of them may.
-    pub surge_left: usize,
-    /// The nodes of a guarded rollout whose old pods are not available: it may begin there whatever
-    /// the budget of unavailable nodes (G14).
-    pub begins_at_once: Vec<&'a str>,
-    /// Those of them that get a second pod.
-    pub surges_at_once: Vec<&'a str>,
-    /// On how many more nodes the rollout may begin.
-    pub beginnings_left: usize,
-}
-
-impl<'a> Demands<'a> {
-    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24).
-    pub(super) fn of(
-        situation: &Situation<'a>,
-        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
-    ) -> Self {
-        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
-        let (max_unavailable, max_surge) = match situation.budget() {
-            Some(Budget::Unavailable(max)) => (max, 0),
-            Some(Budget::Surge(max)) => (0, max),
-            None => (0, 0),
-        };
-        let unavailable = situation.unavailable_nodes(surely_available);
-        let surging = situation.surging_nodes(surely_available);
-        let mut demands = Self {
-            deletions: BTreeMap::new(),
-            creations: Vec::new(),
-            within_budget: Vec::new(),
-            budget_left: max_unavailable.saturating_sub(unavailable),
-            surges: Vec::new(),
-            surge_left: max_surge.saturating_sub(surging),
-            begins_at_once: Vec::new(),
-            surges_at_once: Vec::new(),
-            beginnings_left: usize::MAX,
-        };
-        let is_guarded = situation.is_guarded();
-        if situation.ds.policy.valid().is_some_and(super::model::Policy::limits_groups) {
-            // Which nodes of the groups come first depends on earlier attempts.
-            demands.beginnings_left = 0;
-        } else if is_guarded {
-            let is_available = |pod: &Pod| surely_available(pod) && !pod.has_ended();
-            let begun = situation.begun_nodes(is_available);
-            demands.beginnings_left = (max_unavailable + max_surge).saturating_sub(begun);
-        }
-        let is_limited = is_guarded && max_surge == 0;
-        for (node, on_node) in &situation.nodes {
-            let mut is_touched = false;
-            for pod in on_node.deletable() {
-                let mut reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
-                if reason == Some(Deletion::Failed) && !has_no_backoff(on_node) {
-                    reason = situation.old(on_node, pod, Doubt::Demands);
-                }
-                match reason {
-                    Some(Deletion::WithinBudget) => demands.within_budget.push(node),
-                    Some(Deletion::Spare) | None => {}
-                    Some(Deletion::OldAndUnavailable) if is_limited => {
-                        demands.begins_at_once.push(node);
-                    }
-                    Some(reason) => {
-                        is_touched = true;
-                        demands.deletions.insert(&pod.metadata.uid, reason);
-                        // The rollout begins on the node with the next pod.
-                        demands.beginnings_left = demands.beginnings_left.saturating_sub(1);
-                    }
-                }
-            }
-            match situation.reason_to_create(on_node, Doubt::Demands) {
-                Some(Creation::Missing) => demands.creations.push(node),
-                Some(Creation::SurgeAtOnce) if is_touched => {}
-                Some(Creation::SurgeAtOnce) if is_guarded => demands.surges_at_once.push(node),
-                Some(Creation::SurgeAtOnce) => demands.creations.push(node),
-                Some(Creation::SurgeWithinBudget) => demands.surges.push(node),
-                None => {}
-            }
-        }
-        demands
-    }
-}
-
-impl Deletion {
-    /// The property that is violated if the deletion is left out.
-    pub(super) fn property(self) -> Property {
-        match self {
-            Self::Misplaced | Self::NodeIsGone | Self::Surplus => Property::Placement,
-            Self::Failed | Self::Succeeded => Property::Backoff,
-            Self::Superseded | Self::OldAndUnavailable | Self::WithinBudget | Self::Spare => {
-                Property::Budget
-            }
-        }
-    }
-}
-
-impl Backoffs {
-    /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
-    /// deleted and added again leaves it open whether the back-off still counts.
-    fn end(
-        &self,
-        view: &View,
-        situation: &Situation,
-        on_node: &OnNode,
-        doubt: Doubt,
-    ) -> Option<Timestamp> {
-        let node = on_node.node?;
-        let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
-        let is_current = backoff.observed_generation == observed_generation(situation)
-            && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
-            && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
-        let delay_ms = match doubt {
-            Doubt::Allows => backoff.shortest_ms,
-            Doubt::Demands => backoff.longest_ms,
-        };
-        is_current.then_some(Timestamp(backoff.since.0 + delay_ms))
-    }
-
-    fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
-        if view.is_waiting {
-            // A repeated deletion does not lengthen the delay.
-            return;
-        }
-        let failed = judged.deletions.iter().filter(|(_, reason)| **reason == Deletion::Failed);
-        for (uid, _) in failed {
-            let Some(name) = situation.pods[uid.as_str()].node() else { continue };
-            let Some(on_node) = situation.nodes.get(name) else { continue };
-            let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
-                let end = self.end(view, situation, on_node, doubt);
-                let last = end.and_then(|_| self.by_node.get(&key(view, name)));
-                last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
-            };
-            let backoff = Backoff {
-                shortest_ms: next_ms(Doubt::Allows, |last| last.shortest_ms),
-                longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
-                observed_generation: observed_generation(situation),
-                node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
-                since: view.planned_at,
-            };
-            self.by_node.insert(key(view, name), backoff);
-        }
-    }
-}
-
-fn key(view: &View, node: &str) -> (u64, String, String) {
-    (view.replica, view.daemon_set.clone(), node.to_owned())
-}
-
-fn observed_generation(situation: &Situation) -> i64 {
-    situation.ds.status["observedGeneration"].as_i64().unwrap_or_default()
 }
 
 fn describe(pod: &Pod) -> String {

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::demands::Demands;
 use super::history::History;
 use super::model::{Budget, Eligibility, Metadata, Phase, Pod};
-use super::plan::Demands;
 use super::reason::{Deletion, Doubt};
 use super::situation::{Clocks, OnNode, Situation};
 use super::stage::{Stage, Wanted};

@@ -409,15 +409,22 @@ impl<'a> Situation<'a> {
 
     /// Number of nodes that use up `maxSurge`: a new pod beside the old one is not available (C53).
     pub(super) fn surging_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
-        let uses_surge = |on_node: &&OnNode<'a>| {
-            let active = self.active(on_node);
-            match (&active.new[..], &active.old[..]) {
+        self.nodes.values().filter(|on_node| self.uses_surge(on_node, &is_available)).count()
+    }
+
+    /// Whether the pods of a node use up `maxSurge`.
+    pub(super) fn uses_surge(
+        &self,
+        on_node: &OnNode<'a>,
+        is_available: impl Fn(&Pod) -> bool,
+    ) -> bool {
+        let active = self.active(on_node);
+        !on_node.was_down_before
+            && match (&active.new[..], &active.old[..]) {
                 ([], []) | ([_], []) | ([], [_]) => false,
                 ([new], [_]) => !is_available(new),
                 _ => true,
             }
-        };
-        self.nodes.values().filter(|on_node| !on_node.was_down_before).filter(uses_surge).count()
     }
 
     /// Number of nodes with an available pod, for a strategy that surges (C53).

@@ -79,8 +79,11 @@ struct Bake {
     /// When the phase began, by the record.
     since: Timestamp,
     /// The same by the steady clock. A time that was ahead when the phase was first seen was
-    /// written by a clock that was wrong: then it is that moment.
+    /// written by a clock that was wrong: then it is that moment. A wall clock that is set later
+    /// only moves it forward: no bake time ends early because a clock was wrong.
     began: Timestamp,
+    /// How far the wall clock was ahead when that was determined.
+    wall_ahead_ms: i64,
     end: BakeEnd,
 }
 
@@ -309,11 +312,16 @@ impl DaemonSetState {
         let step = waves.step(&record.position);
         let Some(step) = step.filter(|_| record.phase == RolloutPhase::Baking) else { return };
         let is_same = |bake: &Bake| bake.position == record.position && bake.since == record.since;
+        let wall_ahead_ms = now.wall_ahead_ms;
+        let began = now.to_steady(record.since).min(now.steady);
         let mut bake = known.filter(is_same).unwrap_or_else(|| {
-            let began = now.to_steady(record.since).min(now.steady);
             let (position, since) = (record.position.clone(), record.since);
-            Bake { position, since, began, end: BakeEnd::At(began + step.bake) }
+            Bake { position, since, began, wall_ahead_ms, end: BakeEnd::At(began + step.bake) }
         });
+        if bake.wall_ahead_ms != wall_ahead_ms {
+            bake.wall_ahead_ms = wall_ahead_ms;
+            bake.began = bake.began.max(began);
+        }
         bake.end = match bake.end {
             BakeEnd::Over => BakeEnd::Over,
             BakeEnd::At(at) if at > now.steady || !waves.is_complete(&record.position) => {

@@ -164,7 +164,9 @@ impl DaemonSetState {
             self.refresh_guard(true, now, nodes);
             return false;
         }
-        let current = self.current_revision(now.steady).or_else(|| self.current_generation());
+        let current = self.current_revision(now.steady);
+        self.is_target_stored = current.is_some();
+        let current = current.or_else(|| self.current_generation());
         // While none is stored, the answer depends on the time as well.
         self.current_as_of = current.is_some().then_some(as_of);
         self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());

@@ -218,12 +218,15 @@ impl DaemonSetState {
     ) -> Vec<&'a PodReference> {
         let mut counts = self.counts;
         counts.uses_unavailable += deleted;
+        counts.in_flight += deleted;
         counts.serves = counts.serves.saturating_sub(deleted);
         let input = SyncInput { counts: &counts, ..self.sync_input(now) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);
         let set = self.history.classify(&self.daemon_set);
-        if let Some(hash) = set.current.and_then(Revision::hash) {
+        // The counts of groups do not tell to which group the deleted pods belong.
+        let fits_groups = input.groups.is_none() || deleted == 0;
+        if let Some(hash) = set.current.and_then(Revision::hash).filter(|_| fits_groups) {
             sync::rolling_update(&input, &hash, &mut wanted);
         }
         let is_wanted = |pod: &&&PodReference| {

@@ -1,0 +1,83 @@
+//! The delays between the deletions of failed pods (C24).
+
+use std::collections::BTreeMap;
+
+use everynode_core::api::Timestamp;
+
+use super::creation_delay::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
+use super::reason::{Deletion, Doubt, JudgedPlan};
+use super::situation::{OnNode, Situation};
+use crate::view::View;
+
+/// The deletions of failed pods, by replica, DaemonSet and node.
+#[derive(Debug, Default)]
+pub(super) struct Backoffs {
+    by_node: BTreeMap<(u64, String, String), Backoff>,
+}
+
+#[derive(Clone, Debug)]
+struct Backoff {
+    observed_generation: i64,
+    node_uid: String,
+    /// If the back-offs before the node was deleted and added again do not count.
+    shortest_ms: i64,
+    /// If they do.
+    longest_ms: i64,
+    since: Timestamp,
+}
+
+impl Backoffs {
+    /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
+    /// deleted and added again leaves it open whether the back-off still counts.
+    pub(super) fn end(
+        &self,
+        view: &View,
+        situation: &Situation,
+        on_node: &OnNode,
+        doubt: Doubt,
+    ) -> Option<Timestamp> {
+        let node = on_node.node?;
+        let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
+        let is_current = backoff.observed_generation == observed_generation(situation)
+            && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
+            && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
+        let delay_ms = match doubt {
+            Doubt::Allows => backoff.shortest_ms,
+            Doubt::Demands => backoff.longest_ms,
+        };
+        is_current.then_some(Timestamp(backoff.since.0 + delay_ms))
+    }
+
+    pub(super) fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
+        if view.is_waiting {
+            // A repeated deletion does not lengthen the delay.
+            return;
+        }
+        let failed = judged.deletions.iter().filter(|(_, reason)| **reason == Deletion::Failed);
+        for (uid, _) in failed {
+            let Some(name) = situation.pods[uid.as_str()].node() else { continue };
+            let Some(on_node) = situation.nodes.get(name) else { continue };
+            let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
+                let end = self.end(view, situation, on_node, doubt);
+                let last = end.and_then(|_| self.by_node.get(&key(view, name)));
+                last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
+            };
+            let backoff = Backoff {
+                shortest_ms: next_ms(Doubt::Allows, |last| last.shortest_ms),
+                longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
+                observed_generation: observed_generation(situation),
+                node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
+                since: view.planned_at,
+            };
+            self.by_node.insert(key(view, name), backoff);
+        }
+    }
+}
+
+fn key(view: &View, node: &str) -> (u64, String, String) {
+    (view.replica, view.daemon_set.clone(), node.to_owned())
+}
+
+fn observed_generation(situation: &Situation) -> i64 {
+    situation.ds.status["observedGeneration"].as_i64().unwrap_or_default()
+}

@@ -1,0 +1,113 @@
+//! Which writes the rules demand of a plan (C20–C27, C50–C53).
+
+use std::collections::BTreeMap;
+
+use super::Property;
+use super::model::{Budget, Pod, Policy};
+use super::reason::{Creation, Deletion, Doubt};
+use super::situation::{OnNode, Situation};
+
+/// What the rules demand in a situation.
+pub(super) struct Demands<'a> {
+    /// The pods to delete, by UID, whatever the budget.
+    pub deletions: BTreeMap<&'a str, Deletion>,
+    /// The nodes that get a pod, whatever the budget.
+    pub creations: Vec<&'a str>,
+    /// The nodes whose old pods the budget may allow to delete.
+    pub within_budget: Vec<&'a str>,
+    /// How many of them it allows.
+    pub budget_left: usize,
+    /// The nodes whose old pods may get a second one.
+    pub surges: Vec<&'a str>,
+    /// How many of them may.
+    pub surge_left: usize,
+    /// The nodes of a guarded rollout whose old pods are not available: it may begin there whatever
+    /// the budget of unavailable nodes (G14).
+    pub begins_at_once: Vec<&'a str>,
+    /// Those of them that get a second pod.
+    pub surges_at_once: Vec<&'a str>,
+    /// On how many more nodes the rollout may begin.
+    pub beginnings_left: usize,
+}
+
+impl<'a> Demands<'a> {
+    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24).
+    pub(super) fn of(
+        situation: &Situation<'a>,
+        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+    ) -> Self {
+        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
+        let (max_unavailable, max_surge) = match situation.budget() {
+            Some(Budget::Unavailable(max)) => (max, 0),
+            Some(Budget::Surge(max)) => (0, max),
+            None => (0, 0),
+        };
+        let unavailable = situation.unavailable_nodes(surely_available);
+        let surging = situation.surging_nodes(surely_available);
+        let mut demands = Self {
+            deletions: BTreeMap::new(),
+            creations: Vec::new(),
+            within_budget: Vec::new(),
+            budget_left: max_unavailable.saturating_sub(unavailable),
+            surges: Vec::new(),
+            surge_left: max_surge.saturating_sub(surging),
+            begins_at_once: Vec::new(),
+            surges_at_once: Vec::new(),
+            beginnings_left: usize::MAX,
+        };
+        let is_guarded = situation.is_guarded();
+        if situation.ds.policy.valid().is_some_and(Policy::limits_groups) {
+            // Which nodes of the groups come first depends on earlier attempts.
+            demands.beginnings_left = 0;
+        } else if is_guarded {
+            let is_available = |pod: &Pod| surely_available(pod) && !pod.has_ended();
+            let begun = situation.begun_nodes(is_available);
+            demands.beginnings_left = (max_unavailable + max_surge).saturating_sub(begun);
+        }
+        let is_limited = is_guarded && max_surge == 0;
+        for (node, on_node) in &situation.nodes {
+            let mut is_touched = false;
+            for pod in on_node.deletable() {
+                let mut reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
+                if reason == Some(Deletion::Failed) && !has_no_backoff(on_node) {
+                    reason = situation.old(on_node, pod, Doubt::Demands);
+                }
+                match reason {
+                    Some(Deletion::WithinBudget) => demands.within_budget.push(node),
+                    Some(Deletion::Spare) | None => {}
+                    Some(Deletion::OldAndUnavailable) if is_limited => {
+                        demands.begins_at_once.push(node);
+                    }
+                    Some(reason) => {
+                        is_touched = true;
+                        demands.deletions.insert(&pod.metadata.uid, reason);
+                        // The rollout begins on the node with the next pod.
+                        demands.beginnings_left = demands.beginnings_left.saturating_sub(1);
+                    }
+                }
+            }
+            match situation.reason_to_create(on_node, Doubt::Demands) {
+                Some(Creation::Missing) => demands.creations.push(node),
+                Some(Creation::SurgeAtOnce) if is_touched => {}
+                Some(Creation::SurgeAtOnce) if is_guarded => demands.surges_at_once.push(node),
+                Some(Creation::SurgeAtOnce) => demands.creations.push(node),
+                Some(Creation::SurgeWithinBudget) => demands.surges.push(node),
+                None => {}
+            }
+        }
+        demands
+    }
+}
+
+impl Deletion {
+    /// The property that is violated if the deletion is left out.
+    pub(super) fn property(self) -> Property {
+        match self {
+            Self::Misplaced | Self::NodeIsGone | Self::Surplus => Property::Placement,
+            Self::Failed | Self::Succeeded => Property::Backoff,
+            Self::Superseded | Self::OldAndUnavailable | Self::WithinBudget | Self::Spare => {
+                Property::Budget
+            }
+        }
+    }
+}
