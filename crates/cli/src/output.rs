@@ -4,7 +4,6 @@
 //! [`TextLayout::paint`] or a table's cell, which make one visible line of them, and
 //! [`print`] and [`note`] let no control characters through but line breaks and colours.
 
-pub(crate) mod escape;
 mod table;
 mod wrap;
 
@@ -12,7 +11,9 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+pub(crate) use everynode_insight::age::age;
 use everynode_insight::document::{Answer, Document, DocumentList};
+pub(crate) use everynode_insight::escape;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, DocumentFormat};
@@ -153,27 +154,6 @@ pub(crate) fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
-/// An age in kubectl's format, such as `3d4h`: at most two units, and one for longer ages.
-pub(crate) fn age(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let two = |first: i64, unit: char, second: i64, small: char| match second {
-        0 => format!("{first}{unit}"),
-        second => format!("{first}{unit}{second}{small}"),
-    };
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 => two(minutes, 'm', seconds % 60, 's'),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => two(hours, 'h', minutes % 60, 'm'),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => two(days, 'd', hours % 24, 'h'),
-        691_200..63_072_000 => format!("{days}d"),
-        63_072_000..252_288_000 => two(days / 365, 'y', days % 365, 'd'),
-        _ => format!("{}y", days / 365),
-    }
-}
-
 fn style(tone: Tone) -> Style {
     let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
     match tone {
@@ -189,24 +169,6 @@ fn style(tone: Tone) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ages_have_kubectls_format() {
-        for (seconds, expected) in [
-            (-5, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (3600, "60m"),
-            (10_860, "3h1m"),
-            (90_000, "25h"),
-            (180_000, "2d2h"),
-            (864_000, "10d"),
-            (63_072_000 + 86_400, "2y1d"),
-        ] {
-            assert_eq!(age(seconds), expected);
-        }
-    }
 
     #[test]
     fn colours_are_printed_only_where_enabled() {

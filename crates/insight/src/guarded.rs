@@ -3,14 +3,15 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutStep,
-    WaveName,
+    DaemonSet, DaemonSetKey, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy,
+    RolloutRecord, RolloutStep, WaveName,
 };
 use everynode_k8s::convert::label_selector_text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::history::RevisionEntry;
+use crate::snapshot::Snapshot;
 
 /// A guarded rollout: the steps of its policy, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -78,6 +79,13 @@ impl fmt::Display for StepState {
     }
 }
 
+/// A revision, oldest first, and the record of its rollout.
+struct RecordedRevision<'a> {
+    hash: Option<String>,
+    record: Option<&'a RolloutRecord>,
+    is_current: bool,
+}
+
 impl GuardedRollout {
     /// The rollout of a DaemonSet; `None` if no policy guards it and no controller has stated
     /// anything. `name_of_policy` is the name of the policy that counts, and `revisions` is the
@@ -87,16 +95,45 @@ impl GuardedRollout {
         name_of_policy: Option<String>,
         revisions: &[RevisionEntry],
     ) -> Option<Self> {
+        let recorded = revisions.iter().map(|entry| RecordedRevision {
+            hash: entry.hash.clone(),
+            record: entry.rollout.as_deref(),
+            is_current: entry.current,
+        });
+        Self::of_records(daemon_set, name_of_policy, &recorded.collect::<Vec<_>>())
+    }
+
+    /// The rollout of a DaemonSet of the snapshot; `None` as in [`of`](Self::of), or if the
+    /// snapshot lacks it.
+    pub fn of_snapshot(snapshot: &Snapshot, key: &DaemonSetKey) -> Option<Self> {
+        let object = snapshot.daemon_sets.get(key)?;
+        let revisions = snapshot.revisions_of(key);
+        // If two revisions store the template, the one with the higher number is current (C42).
+        let current = revisions.iter().rposition(|it| it.stores(&object.daemon_set.template));
+        let recorded = revisions.iter().enumerate().map(|(index, revision)| RecordedRevision {
+            hash: revision.hash().map(|hash| hash.to_string()),
+            record: revision.record.stored().map(|record| &**record),
+            is_current: current == Some(index),
+        });
+        let policy = snapshot.policies.counting(&object.raw);
+        Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>())
+    }
+
+    fn of_records(
+        daemon_set: &DaemonSet,
+        name_of_policy: Option<String>,
+        revisions: &[RecordedRevision<'_>],
+    ) -> Option<Self> {
         let stated = daemon_set.status.rollout.as_ref();
         let policy = match &daemon_set.policy {
             PolicySource::None if stated.is_none() => return None,
             PolicySource::None | PolicySource::Invalid(_) => None,
             PolicySource::Valid(policy) => Some(policy),
         };
-        let current = revisions.iter().rev().find(|entry| entry.current);
-        let record = current.and_then(|entry| entry.rollout.as_deref());
-        let completed = |entry: &&RevisionEntry| {
-            let record = entry.rollout.as_ref().filter(|_| !entry.current)?;
+        let current = revisions.iter().rev().find(|entry| entry.is_current);
+        let record = current.and_then(|entry| entry.record);
+        let completed = |entry: &&RecordedRevision<'_>| {
+            let record = entry.record.filter(|_| !entry.is_current)?;
             (record.phase == RolloutPhase::Complete).then_some(record.since)
         };
         let base =

@@ -11,6 +11,7 @@
 //!   counts by zone and revision, and an estimate of the end.
 //! - [`history`] lists the revisions of a DaemonSet, [`revision_diff`] compares two; [`guarded`]
 //!   states where a guarded rollout is.
+//! - [`course`] is the course of a rollout so far, and [`events`] lists what events say about it.
 //! - [`document`] is the versioned JSON form of the answers, and its schema.
 //!
 //! Nothing here performs I/O or reads a clock: callers pass the time. Where an answer depends on a
@@ -18,9 +19,13 @@
 //! its rules.
 #![forbid(unsafe_code)]
 
+pub mod age;
 mod controller_state;
 mod controller_view;
+pub mod course;
 pub mod document;
+pub mod escape;
+pub mod events;
 pub mod explain;
 pub mod forecast;
 pub mod guarded;

@@ -87,18 +87,39 @@ pub struct Zone {
     pub nodes: Vec<Situation>,
 }
 
+/// The nodes of one zone, with their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedZone {
+    /// The zone's name; `None` for the nodes without a zone.
+    pub name: Option<String>,
+    /// Each node and its state, in the order of the nodes' names.
+    pub nodes: Vec<(NodeName, Situation)>,
+}
+
 impl Overview {
     /// The overview of a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
         let rollout = Rollout::of(snapshot, key, now)?;
-        let explanation = explain(snapshot, key, now).filter(|_| !snapshot.nodes.is_empty());
-        let progress = match &explanation {
+        Self::combined(snapshot, key, &rollout, explain(snapshot, key, now).as_ref(), now)
+    }
+
+    /// The overview of a DaemonSet whose rollout and explanation at `now` are at hand; `None` if
+    /// the snapshot lacks it.
+    pub fn combined(
+        snapshot: &Snapshot,
+        key: &DaemonSetKey,
+        rollout: &Rollout,
+        explanation: Option<&Explanation>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let explanation = explanation.filter(|_| !snapshot.nodes.is_empty());
+        let progress = match explanation {
             Some(explanation) => counted(explanation),
-            None => reported(&rollout),
+            None => reported(rollout),
         };
-        let held_up = match &explanation {
+        let held_up = match explanation {
             Some(explanation) => held_up_nodes(explanation),
-            None => held_up_pods(&rollout),
+            None => held_up_pods(rollout),
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let wave = rollout.guard.as_ref().and_then(|guard| guard.wave.clone());
@@ -119,10 +140,9 @@ impl Overview {
             full_node: rollout.full_node().cloned(),
             wave,
             revisions: revisions(snapshot, key, now),
-            zones: explanation.as_ref().map(|it| zones(snapshot, it)).unwrap_or_default(),
+            zones: explanation.map(|it| zones(snapshot, it)).unwrap_or_default(),
             estimate,
-            problems: explanation
-                .map_or_else(|| snapshot.problems.clone(), |explanation| explanation.problems),
+            problems: explanation.map_or(&snapshot.problems, |it| &it.problems).clone(),
             progress,
             held_up,
         })
@@ -222,15 +242,23 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
 }
 
 fn zones(snapshot: &Snapshot, explanation: &Explanation) -> Vec<Zone> {
+    let zones = nodes_by_zone(snapshot, explanation).into_iter();
+    let situations = |nodes: Vec<(NodeName, Situation)>| nodes.into_iter().map(|it| it.1).collect();
+    zones.map(|NamedZone { name, nodes }| Zone { name, nodes: situations(nodes) }).collect()
+}
+
+/// The nodes of each zone with their states, both in the order of names; the nodes without a zone
+/// come last.
+pub fn nodes_by_zone(snapshot: &Snapshot, explanation: &Explanation) -> Vec<NamedZone> {
     let groups = explanation.groups.iter();
     let situations: BTreeMap<&str, Situation> = groups
         .flat_map(|group| group.nodes.iter().map(|node| (node.as_str(), group.situation)))
         .collect();
-    let mut zones: BTreeMap<(bool, Option<String>), Vec<Situation>> = BTreeMap::new();
+    let mut zones: BTreeMap<(bool, Option<String>), Vec<_>> = BTreeMap::new();
     for (node, detail) in &snapshot.nodes {
         let zone = detail.zone().filter(|zone| !zone.is_empty()).map(str::to_owned);
         let situation = situations.get(node.as_str()).copied().unwrap_or(Situation::Excluded);
-        zones.entry((zone.is_none(), zone)).or_default().push(situation);
+        zones.entry((zone.is_none(), zone)).or_default().push((node.clone(), situation));
     }
-    zones.into_iter().map(|((_, name), nodes)| Zone { name, nodes }).collect()
+    zones.into_iter().map(|((_, name), nodes)| NamedZone { name, nodes }).collect()
 }

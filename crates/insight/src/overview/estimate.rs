@@ -6,6 +6,8 @@ use std::time::Duration;
 use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Timestamp};
 
 use super::Progress;
+use crate::age::duration;
+use crate::course::available_at;
 use crate::rollout::{self, HeldUpNodes, PROGRESS_DEADLINE, Phase};
 use crate::situation::Situation;
 use crate::snapshot::Snapshot;
@@ -49,6 +51,35 @@ pub enum EstimateBasis {
     },
 }
 
+impl Estimate {
+    /// The estimate in words, with what it is computed from; empty if there is nothing to say.
+    pub fn text(self) -> String {
+        match self {
+            Self::Done | Self::Paused | Self::AwaitsDeletion | Self::Unknown => String::new(),
+            Self::Blocked => "not progressing".to_owned(),
+            Self::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
+                format!("ends in {} ({})", about(seconds), pace_text(nodes as u64, of))
+            }
+            Self::In { seconds, basis: EstimateBasis::StartUp { seconds: start_up } } => {
+                format!("ends in {} (pods start in {})", about(seconds), duration(start_up))
+            }
+        }
+    }
+}
+
+fn about(seconds: u64) -> String {
+    if seconds == 0 { "a moment".to_owned() } else { format!("about {}", duration(seconds)) }
+}
+
+fn pace_text(nodes: u64, seconds: u64) -> String {
+    let each = |of: u64| nodes * of / seconds.max(1);
+    match (each(60), each(3600)) {
+        (0, an_hour) => format!("{an_hour} nodes an hour"),
+        (1, _) => "a node a minute".to_owned(),
+        (a_minute, _) => format!("{a_minute} nodes a minute"),
+    }
+}
+
 /// The period over which the pace is measured. Older updates may have had other conditions.
 const PACE_WINDOW: Duration = Duration::from_mins(10);
 /// The maximum number of nodes in a pace, so that it follows changes.
@@ -83,7 +114,7 @@ pub(super) fn estimate(
     if left.stuck > 0 && (uses_up_budget || left.outdated + left.under_way == 0) {
         return Estimate::Blocked;
     }
-    match pace(&available_at(snapshot, daemon_set, now), now) {
+    match pace(&recently_available_at(snapshot, daemon_set, now), now) {
         Some(basis @ EstimateBasis::Pace { nodes, seconds }) => {
             let healthy = (left.outdated + left.under_way) as u64;
             let seconds = (healthy * seconds).div_ceil(nodes as u64);
@@ -136,20 +167,14 @@ impl RemainingNodes {
     }
 }
 
-/// The times at which the available pods of the current revision became available, sorted.
-fn available_at(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Vec<Timestamp> {
-    let current = rollout::current_hashes(snapshot, daemon_set);
-    let pods = snapshot.pods_of(&daemon_set.key).filter(|detail| {
-        let hash = detail.pod.revision_hash();
-        !detail.pod.terminating && hash.is_some_and(|hash| current.contains(&hash))
-    });
-    let mut times: Vec<Timestamp> = pods
-        .filter_map(|detail| {
-            detail.pod.readiness.available_at(Some(now), daemon_set.min_ready_seconds)
-        })
-        .filter(|at| *at <= now && now.since(*at) <= PACE_WINDOW)
-        .collect();
-    times.sort_unstable();
+/// The times within [`PACE_WINDOW`] at which pods of the current revision became available, sorted.
+fn recently_available_at(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    now: Timestamp,
+) -> Vec<Timestamp> {
+    let mut times = available_at(snapshot, daemon_set, now);
+    times.retain(|at| now.since(*at) <= PACE_WINDOW);
     times
 }
 

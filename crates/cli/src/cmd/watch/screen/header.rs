@@ -1,6 +1,6 @@
 //! The first lines of the screen: title, progress, and the estimate of the end.
 
-use everynode_insight::overview::{Estimate, EstimateBasis, Overview, Progress};
+use everynode_insight::overview::{Overview, Progress};
 use everynode_insight::rollout::{GuardedWave, Phase};
 use ratatui::text::{Line, Span};
 
@@ -105,14 +105,14 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
     };
     let mut spans = Vec::new();
     let estimate = match overview.phase {
-        Phase::Failing => estimate(overview.estimate).replacen("ends", "the rest ends", 1),
+        Phase::Failing => overview.estimate.text().replacen("ends", "the rest ends", 1),
         Phase::Deleting
         | Phase::Unobserved
         | Phase::Progressing
         | Phase::Paused
         | Phase::AwaitsPerson
         | Phase::AwaitsDeletion
-        | Phase::Done => estimate(overview.estimate),
+        | Phase::Done => overview.estimate.text(),
     };
     if !estimate.is_empty() {
         spans.push(palette.span(Tone::Heading, estimate));
@@ -120,34 +120,6 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
     }
     spans.push(palette.span(tone, text));
     Line::from(spans)
-}
-
-fn estimate(estimate: Estimate) -> String {
-    match estimate {
-        Estimate::Done | Estimate::Paused | Estimate::AwaitsDeletion | Estimate::Unknown => {
-            String::new()
-        }
-        Estimate::Blocked => "not progressing".to_owned(),
-        Estimate::In { seconds, basis: EstimateBasis::Pace { nodes, seconds: of } } => {
-            format!("ends in {} ({})", about(seconds), pace(nodes as u64, of))
-        }
-        Estimate::In { seconds, basis: EstimateBasis::StartUp { seconds: start_up } } => {
-            format!("ends in {} (pods start in {})", about(seconds), age(start_up))
-        }
-    }
-}
-
-fn about(seconds: u64) -> String {
-    if seconds == 0 { "a moment".to_owned() } else { format!("about {}", age(seconds)) }
-}
-
-fn pace(nodes: u64, seconds: u64) -> String {
-    let each = |of: u64| nodes * of / seconds.max(1);
-    match (each(60), each(3600)) {
-        (0, an_hour) => format!("{an_hour} nodes an hour"),
-        (1, _) => "a node a minute".to_owned(),
-        (a_minute, _) => format!("{a_minute} nodes a minute"),
-    }
 }
 
 fn age(seconds: u64) -> String {

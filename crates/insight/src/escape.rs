@@ -1,6 +1,7 @@
-//! Makes characters visible that a terminal would execute or hide, so that no object of a cluster
-//! moves the cursor, sets the title, reorders text or looks like another one, and cuts texts that
-//! are longer than anybody reads. The value of JSON and YAML stays the same.
+//! Makes characters visible that a terminal would execute or hide, or a browser would hide, so that
+//! no object of a cluster moves the cursor, sets the title, reorders text or looks like another
+//! one, and cuts texts that are longer than anybody reads. The value of JSON and YAML stays the
+//! same.
 //!
 //! kubectl shows an escape character as `^[`, too.
 
@@ -13,7 +14,7 @@ const CHARACTERS_MAX: usize = 2000;
 
 /// A piece of text from elsewhere, as one line that is cut with `…` if it is very long: line breaks
 /// become spaces, so that indentation holds, and control characters become visible.
-pub(crate) fn line(text: &str) -> Cow<'_, str> {
+pub fn line(text: &str) -> Cow<'_, str> {
     match cut(text, CHARACTERS_MAX) {
         Some(beginning) => Cow::Owned(whole_line(beginning).into_owned() + "…"),
         None => whole_line(text),
@@ -21,7 +22,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
 }
 
 /// The beginning of a text with more characters than `max`.
-pub(crate) fn cut(text: &str, max: usize) -> Option<&str> {
+pub fn cut(text: &str, max: usize) -> Option<&str> {
     // No character is shorter than a byte.
     let is_short = text.len() <= max;
     let end = if is_short { None } else { text.char_indices().nth(max) };
@@ -29,7 +30,7 @@ pub(crate) fn cut(text: &str, max: usize) -> Option<&str> {
 }
 
 /// [`line`] of a list of names, which is never cut.
-pub(crate) fn whole_line(text: &str) -> Cow<'_, str> {
+pub fn whole_line(text: &str) -> Cow<'_, str> {
     if !text.contains(|letter| is_space(letter) || is_unsafe(letter)) {
         return Cow::Borrowed(text);
     }
@@ -47,7 +48,7 @@ pub(crate) fn whole_line(text: &str) -> Cow<'_, str> {
 }
 
 /// A whole output: line breaks, tabs and colours stay, other control characters become visible.
-pub(crate) fn text(text: &str) -> Cow<'_, str> {
+pub fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(|letter| is_unsafe(letter) || is_space(letter)) {
         return Cow::Borrowed(text);
     }
@@ -70,7 +71,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON in which such characters are escaped. They occur only in strings.
-pub(crate) fn json(json: &str) -> Cow<'_, str> {
+pub fn json(json: &str) -> Cow<'_, str> {
     let is_escaped = |letter| is_unsafe(letter) && letter != '\n';
     if !json.contains(is_escaped) {
         return Cow::Borrowed(json);
