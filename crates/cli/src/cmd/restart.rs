@@ -1,9 +1,10 @@
 //! `everynode restart`: replaces all pods of a DaemonSet, as `kubectl rollout restart` does.
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::json;
 
 use crate::args::RestartArguments;
-use crate::cluster::{Cluster, DryRun, Resource};
+use crate::cluster::{Cluster, DryRun, Error, Resource, Written};
 use crate::output;
 
 const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
@@ -13,6 +14,19 @@ pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
     let daemon_set = cluster.daemon_set(name).await?;
+    let restarted = restart(&cluster, &daemon_set).await?;
+    output::warnings(&restarted.warnings);
+    output::print(&format!("daemonset.apps/{name} restarted\n"))?;
+    super::undo::on_delete_warning(&daemon_set).iter().for_each(output::note);
+    Ok(())
+}
+
+/// Changes an annotation of the template, so that every pod is replaced.
+///
+/// # Errors
+/// If the server rejects that, or the DaemonSet is another one by now.
+pub(crate) async fn restart(cluster: &Cluster, daemon_set: &DaemonSet) -> Result<Written, Error> {
+    let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let annotations = json!({ RESTARTED_AT_ANNOTATION: now });
     let patch = json!({
@@ -20,10 +34,5 @@ pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
         "spec": { "template": { "metadata": { "annotations": annotations } } },
     });
     let namespace = Some(cluster.namespace());
-    let restarted =
-        cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
-    output::warnings(&restarted.warnings);
-    output::print(&format!("daemonset.apps/{name} restarted\n"))?;
-    super::undo::warn_of_on_delete(&daemon_set);
-    Ok(())
+    cluster.patch(Resource::DaemonSets, namespace, name, &patch, DryRun::No).await
 }

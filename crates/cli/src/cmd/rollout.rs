@@ -1,8 +1,8 @@
 //! `everynode rollout`: where a guarded rollout is, and what people do with it (G10, G22).
 
 mod get;
-mod order;
-mod pause;
+pub(crate) mod order;
+pub(crate) mod pause;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use everynode_k8s::convert;
 
 use crate::args::{DaemonSetName, RolloutArguments, RolloutCommand};
 use crate::cluster::{Cluster, DaemonSetRevisions};
-use crate::{output, snapshot_source};
+use crate::snapshot_source;
 use order::OrderKind;
 
 const EXIT_NOT_ACKNOWLEDGED: u8 = 3;
@@ -49,19 +49,19 @@ struct Guarded {
     /// The name of the policy that counts.
     policy: Option<String>,
     revisions: Vec<RevisionEntry>,
+    /// What could not be read.
+    problems: Vec<String>,
 }
 
 async fn read(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Guarded> {
     let mut snapshot = Snapshot::default();
     snapshot_source::add_policies(&mut snapshot, cluster, cluster.namespace()).await?;
-    for problem in &snapshot.problems {
-        output::note(problem);
-    }
     let revisions = revisions(cluster, name).await?;
     let json = cluster.daemon_set_json(name).await?;
     let object = convert::daemon_set(json.get().as_bytes(), None)?;
     let policy = snapshot.policies.counting(&object.raw);
-    Ok(Guarded { daemon_set: snapshot.governed(object).daemon_set, policy, revisions })
+    let daemon_set = snapshot.governed(object).daemon_set;
+    Ok(Guarded { daemon_set, policy, revisions, problems: snapshot.problems })
 }
 
 /// The history of the DaemonSet.

@@ -37,7 +37,7 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
         return output::print(&format!("daemonset.apps/{name} rolled back (server dry run)\n"));
     }
     output::print(&format!("daemonset.apps/{name} rolled back to revision {number}\n"))?;
-    warn_of_on_delete(&revisions.daemon_set);
+    on_delete_warning(&revisions.daemon_set).iter().for_each(output::note);
     Ok(())
 }
 
@@ -57,10 +57,9 @@ pub(crate) async fn roll_back(
     cluster.patch(Resource::DaemonSets, Some(cluster.namespace()), name, &patch, dry_run).await
 }
 
-/// Warns that with `OnDelete` the controller does not replace the pods.
-pub(crate) fn warn_of_on_delete(daemon_set: &DaemonSet) {
+/// That with `OnDelete` the controller does not replace the pods.
+pub(crate) fn on_delete_warning(daemon_set: &DaemonSet) -> Option<&'static str> {
     let strategy = daemon_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
-    if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
-        output::note("its update strategy is OnDelete: a pod is replaced when you delete it");
-    }
+    let is_on_delete = strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete");
+    is_on_delete.then_some("its update strategy is OnDelete: a pod is replaced when you delete it")
 }

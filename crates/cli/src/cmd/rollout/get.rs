@@ -16,7 +16,8 @@ use crate::output::{self, TextLayout, Tone};
 pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let Guarded { daemon_set, policy, revisions } = super::read(&cluster, name).await?;
+    let Guarded { daemon_set, policy, revisions, problems } = super::read(&cluster, name).await?;
+    problems.iter().for_each(output::note);
     let Some(rollout) = GuardedRollout::of(&daemon_set, policy, &revisions) else {
         bail!(
             "no policy guards the rollouts of daemonset {}/{name}; see docs/rollouts.md",

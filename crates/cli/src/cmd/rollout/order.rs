@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use everynode_core::api::{
-    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy, RolloutRecord,
+    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy, RolloutRecord, Uid,
 };
 use everynode_insight::history::RevisionEntry;
 use everynode_k8s::convert::rollout_order_text;
@@ -19,7 +19,7 @@ use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
 
 /// What a person asks for.
-pub(super) enum OrderKind {
+pub(crate) enum OrderKind {
     /// Approve this wave, or the one that the rollout is at.
     Approve {
         wave: Option<String>,
@@ -34,32 +34,86 @@ pub(super) enum OrderKind {
 pub(super) async fn give(target: RolloutTarget, kind: OrderKind) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&target.connection).await?;
     let name = &target.daemon_set;
-    let Guarded { daemon_set, revisions, .. } = super::read(&cluster, name).await?;
-    let (entry, record) = current(&revisions)?;
-    let verb = verb(kind, record, daemon_set.policy.valid().map(|policy| &**policy))?;
-    let Some(hash) = &entry.hash else { bail!("revision {} has no hash label yet", entry.name) };
-    let text = rollout_order_text(&verb, hash, &Timestamp::now());
-    let patch = json!({ "metadata": {
-        "uid": daemon_set.uid.to_string(),
-        "annotations": { ORDER_ANNOTATION: text },
-    } });
-    let namespace = Some(cluster.namespace());
-    cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
-    let Some(after) = carried_out(&cluster, name, &text).await? else {
-        output::note(format_args!(
-            "no controller has carried out the order within {} s: everynode does not run, or not \
-             for this cluster; the order stands",
-            ACKNOWLEDGEMENT_TIMEOUT.as_secs()
-        ));
+    let order = PreparedOrder::of(&cluster, name, kind).await?;
+    order.problems.iter().for_each(output::note);
+    if !order.give(&cluster, name).await? {
+        output::note(not_carried_out());
         return Ok(ExitCode::from(EXIT_NOT_ACKNOWLEDGED));
-    };
-    let ordered = RolloutRecord { order: after.order.clone(), ..record.clone() };
-    let repeats_approval = matches!(&verb, OrderVerb::Approve(w) if record.approvals.contains(w));
-    if after == ordered && !repeats_approval {
-        bail!("the order had no effect: the rollout had moved on; see everynode rollout get");
     }
-    output::print(&format!("daemonset.apps/{name} {}\n", done(&verb)))?;
+    output::print(&format!("daemonset.apps/{name} {}\n", order.done()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// That no controller acts on an order.
+pub(crate) fn not_carried_out() -> String {
+    format!(
+        "no controller has carried out the order within {} s: everynode does not run, or not for \
+         this cluster; the order stands",
+        ACKNOWLEDGEMENT_TIMEOUT.as_secs()
+    )
+}
+
+/// An order that has an effect on the rollout as it was read.
+pub(crate) struct PreparedOrder {
+    uid: Uid,
+    pub verb: OrderVerb,
+    /// The hash of the current revision.
+    hash: String,
+    record: RolloutRecord,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+impl PreparedOrder {
+    /// Reads the rollout.
+    ///
+    /// # Errors
+    /// If the order would have no effect, or the rollout can't be read.
+    pub(crate) async fn of(
+        cluster: &Cluster,
+        name: &DaemonSetName,
+        kind: OrderKind,
+    ) -> anyhow::Result<Self> {
+        let Guarded { daemon_set, revisions, problems, .. } = super::read(cluster, name).await?;
+        let (entry, record) = current(&revisions)?;
+        let verb = verb(kind, record, daemon_set.policy.valid().map(|policy| &**policy))?;
+        let Some(hash) = entry.hash.clone() else {
+            bail!("revision {} has no hash label yet", entry.name)
+        };
+        Ok(Self { uid: daemon_set.uid, verb, hash, record: record.clone(), problems })
+    }
+
+    /// Gives the order. Returns whether a controller has carried it out in time.
+    ///
+    /// # Errors
+    /// If the order can't be written, or has had no effect.
+    pub(crate) async fn give(
+        &self,
+        cluster: &Cluster,
+        name: &DaemonSetName,
+    ) -> anyhow::Result<bool> {
+        let text = rollout_order_text(&self.verb, &self.hash, &Timestamp::now());
+        let patch = json!({ "metadata": {
+            "uid": self.uid.to_string(),
+            "annotations": { ORDER_ANNOTATION: text },
+        } });
+        let namespace = Some(cluster.namespace());
+        cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
+        let Some(after) = carried_out(cluster, name, &text).await? else { return Ok(false) };
+        let ordered = RolloutRecord { order: after.order.clone(), ..self.record.clone() };
+        let approvals = &self.record.approvals;
+        let repeats_approval =
+            matches!(&self.verb, OrderVerb::Approve(wave) if approvals.contains(wave));
+        if after == ordered && !repeats_approval {
+            bail!("the order had no effect: the rollout had moved on; see everynode rollout get");
+        }
+        Ok(true)
+    }
+
+    /// What the order has done.
+    pub(crate) fn done(&self) -> String {
+        done(&self.verb)
+    }
 }
 
 /// The current revision and its record.
