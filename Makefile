@@ -9,6 +9,9 @@ TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
 PROPTEST_RNG_SEED ?= 1
 
+# Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
+BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
+
 .PHONY: demo test e2e-real lint bench instructions manifest tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
@@ -41,8 +44,13 @@ manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
 	mv deploy/everynode.yaml.new deploy/everynode.yaml
 
-tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, and Kubernetes' Python client
+tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
+	@if [ "$$EVERYNODE_BROWSER" = none ]; then \
+		echo "left out, because EVERYNODE_BROWSER=none: the tests of the dashboard in a browser" >&2; \
+	elif ! for browser in $${EVERYNODE_BROWSER:-$(BROWSERS)}; do command -v "$$browser" && break; done >/dev/null; then \
+		echo "error: the tests need a browser: apt-get install chromium-headless-shell, or set EVERYNODE_BROWSER=/path/to/chromium (none leaves these tests out)" >&2; exit 1; \
+	fi
 
 $(VENV)/ready: e2e/python/requirements.txt
 	@mkdir -p $(dir $(VENV))

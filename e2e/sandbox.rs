@@ -8,6 +8,7 @@ mod bad_input;
 mod causes;
 mod completion;
 pub(crate) mod conversation;
+mod dashboard;
 mod deploy;
 mod documents;
 mod faults;

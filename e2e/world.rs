@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod argo_cd;
+pub(crate) mod browser;
 pub(crate) mod command;
 pub(crate) mod faults;
 pub(crate) mod guard;

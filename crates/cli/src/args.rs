@@ -1,6 +1,7 @@
 //! The command line of `everynode` with its help. It only parses; the commands are in `cmd`.
 
 mod daemon_set_name;
+mod dashboard;
 #[cfg(test)]
 mod help;
 mod insight;
@@ -18,6 +19,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 
 pub(crate) use daemon_set_name::DaemonSetName;
+pub(crate) use dashboard::DashboardArguments;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
 pub(crate) use kubectl_habits::joined;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
@@ -52,6 +54,7 @@ Examples:
   everynode explain ds/fluentd -n logging               show why nodes have a pod or not
   everynode plan -f daemonset.yaml                      show what applying a manifest would do
   everynode top                                         list all DaemonSets, stuck ones first
+  everynode dashboard                                   watch them in a browser
   everynode status ds/fluentd --timeout 10m             wait for a rollout
 
 Completion with names from the cluster:
@@ -73,6 +76,8 @@ pub(crate) enum Command {
     Status(StatusArguments),
     /// List all DaemonSets of the cluster with the reason for a delay, stuck ones first
     Top(TopArguments),
+    /// Show DaemonSets and nodes live in a browser on this machine, with actions
+    Dashboard(DashboardArguments),
     /// Show why each node has a DaemonSet's pod or not, and the state of that pod
     Explain(ExplainArguments),
     /// Show what applying a DaemonSet would do: nodes, order, duration and risks

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod completion;
+pub(crate) mod dashboard;
 pub(crate) mod diff;
 pub(crate) mod explain;
 pub(crate) mod history;

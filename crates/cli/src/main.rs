@@ -75,6 +75,9 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => return run_single_threaded(cmd::status::execute(arguments)),
         Command::Watch(arguments) => return run_single_threaded(cmd::watch::execute(arguments)),
         Command::Top(arguments) => return run_single_threaded(cmd::top::execute(arguments)),
+        Command::Dashboard(arguments) => {
+            block_on(Builder::new_multi_thread(), cmd::dashboard::execute(arguments))
+        }
         Command::Explain(arguments) => run_single_threaded(cmd::explain::execute(arguments)),
         Command::Plan(arguments) => return run_single_threaded(cmd::plan::execute(arguments)),
         Command::History(arguments) => run_single_threaded(cmd::history::execute(arguments)),

@@ -86,6 +86,7 @@ impl Command {
             Self::Watch(arguments) => Some(&mut arguments.connection),
             Self::Status(arguments) => Some(&mut arguments.connection),
             Self::Top(arguments) => Some(&mut arguments.connection),
+            Self::Dashboard(arguments) => Some(&mut arguments.connection),
             Self::Explain(arguments) => Some(&mut arguments.connection),
             Self::Plan(arguments) => Some(&mut arguments.connection),
             Self::History(arguments) => Some(&mut arguments.connection),

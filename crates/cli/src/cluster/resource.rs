@@ -8,6 +8,8 @@ use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
+use crate::args::ConnectionArguments;
+
 /// A resource of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
@@ -139,6 +141,11 @@ impl Selection {
     /// The objects in a namespace.
     pub(crate) fn in_namespace(namespace: &str) -> Self {
         Self { namespace: Some(namespace.to_owned()), ..Self::default() }
+    }
+
+    /// The objects of the namespace that the command line names, or of all.
+    pub(crate) fn in_scope(arguments: &ConnectionArguments) -> Self {
+        arguments.namespace.as_deref().map_or_else(Self::all, Self::in_namespace)
     }
 
     /// The objects that a DaemonSet's selector matches in its namespace; its pods and revisions are

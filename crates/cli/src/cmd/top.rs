@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod example;
 mod list;
-mod live;
+pub(crate) mod live;
 mod screen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +29,7 @@ const LISTS_MAX: usize = 8;
 /// Executes the command.
 pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
-    let scope = match &arguments.connection.namespace {
-        Some(namespace) if !arguments.all_namespaces => Selection::in_namespace(namespace),
-        Some(_) | None => Selection::all(),
-    };
+    let scope = Selection::in_scope(&arguments.connection);
     let scope = match &arguments.selector {
         Some(selector) => scope.labelled(selector),
         None => scope,
@@ -58,12 +55,14 @@ pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<ExitCode>
 }
 
 /// All DaemonSets of a selection at one moment.
-struct Top {
+pub(crate) struct Top {
     /// The rollouts, stuck ones first.
-    rollouts: Vec<Rollout>,
+    pub rollouts: Vec<Rollout>,
     daemon_sets: BTreeMap<DaemonSetKey, DaemonSet>,
     /// Problems of objects, and missing permissions.
-    notes: Vec<String>,
+    pub notes: Vec<String>,
+    /// What was read.
+    pub snapshot: Snapshot,
 }
 
 impl Top {
@@ -71,7 +70,7 @@ impl Top {
     ///
     /// # Errors
     /// If DaemonSets can't be read, or the cluster can't be reached.
-    async fn read(cluster: &Cluster, scope: &Selection) -> Result<Self, Error> {
+    pub(crate) async fn read(cluster: &Cluster, scope: &Selection) -> Result<Self, Error> {
         let mut snapshot = Snapshot::default();
         let mut daemon_sets = BTreeMap::new();
         for object in cluster.list(Resource::DaemonSets, scope).await? {
@@ -85,12 +84,10 @@ impl Top {
         let mut forbidden = read_details(cluster, &mut snapshot, &daemon_sets).await?;
         read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
         read_full_nodes(cluster, &mut snapshot).await?;
-        let mut rollouts = rollouts(&snapshot);
-        // The order of the phases is that of urgency. The sort is stable, so names stay in order.
-        rollouts.sort_by_key(|rollout| rollout.phase);
+        let rollouts = by_urgency(&snapshot);
         let forbidden = forbidden.iter().map(|error| format!("reasons are incomplete: {error}"));
         let notes = snapshot.problems.iter().cloned().chain(forbidden).collect();
-        Ok(Self { rollouts, daemon_sets, notes })
+        Ok(Self { rollouts, daemon_sets, notes, snapshot })
     }
 }
 
@@ -198,6 +195,14 @@ async fn read(
         }
     }
     Ok(())
+}
+
+/// The rollouts of all DaemonSets of the snapshot, stuck ones first.
+pub(crate) fn by_urgency(snapshot: &Snapshot) -> Vec<Rollout> {
+    let mut rollouts = rollouts(snapshot);
+    // The order of the phases is that of urgency. The sort is stable, so names stay in order.
+    rollouts.sort_by_key(|rollout| rollout.phase);
+    rollouts
 }
 
 fn rollouts(snapshot: &Snapshot) -> Vec<Rollout> {

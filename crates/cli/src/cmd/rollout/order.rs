@@ -19,6 +19,7 @@ use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
 
 /// What a person asks for.
+#[derive(Clone, Debug)]
 pub(crate) enum OrderKind {
     /// Approve this wave, or the one that the rollout is at.
     Approve {
@@ -113,6 +114,11 @@ impl PreparedOrder {
     /// What the order has done.
     pub(crate) fn done(&self) -> String {
         done(&self.verb)
+    }
+
+    /// What the order depends on: the DaemonSet, its revision, and where its rollout is.
+    pub(crate) fn basis(&self) -> String {
+        format!("{} {} {}", self.uid, self.hash, self.done())
     }
 }
 

@@ -27,9 +27,9 @@ use crate::output::{self, TextLayout};
 use crate::signal;
 
 /// The minimum time between the end of one read and the begin of the next.
-const READ_INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// The ratio of idle time to reading time, which limits the load of large clusters.
-const IDLE_FACTOR: u32 = 4;
+pub(crate) const IDLE_FACTOR: u32 = 4;
 
 /// Shows the list live on a terminal, else prints changes, until the user quits.
 pub(super) async fn execute(

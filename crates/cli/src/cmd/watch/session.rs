@@ -7,7 +7,7 @@ use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::situation::Situation;
-use everynode_insight::snapshot::{EventDetail, ObjectKind};
+use everynode_insight::snapshot::{EventDetail, ObjectKind, Snapshot};
 
 use super::keys::Key;
 use super::view::{Connection, Content, EventLine, Position, View};
@@ -157,6 +157,16 @@ impl Session {
     pub(crate) fn rollout(&self, now: Timestamp) -> anyhow::Result<Rollout> {
         Rollout::of(&self.watcher.snapshot, &self.key, now)
             .with_context(|| format!("daemonset {} was deleted", self.key))
+    }
+
+    /// The DaemonSet.
+    pub(crate) const fn key(&self) -> &DaemonSetKey {
+        &self.key
+    }
+
+    /// The watched objects.
+    pub(crate) const fn snapshot(&self) -> &Snapshot {
+        &self.watcher.snapshot
     }
 
     /// The view to draw.

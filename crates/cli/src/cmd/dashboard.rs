@@ -1,0 +1,121 @@
+//! `everynode dashboard`: web pages about DaemonSets on this machine.
+
+mod actions;
+mod daemon_set;
+mod list;
+mod node;
+mod sessions;
+
+use std::sync::Arc;
+
+use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_dashboard::server::Server;
+use everynode_dashboard::source::{
+    Action, DaemonSetDetail, DaemonSets, Done, NodeDetail, Prepared, Reading, Revisions, Source,
+};
+use tokio::sync::watch;
+
+use super::top::Top;
+use crate::args::{DaemonSetName, DashboardArguments};
+use crate::cluster::{Cluster, DaemonSetRevisions, Selection};
+use crate::output;
+use crate::signal;
+use sessions::Sessions;
+
+/// Executes the command.
+pub(crate) async fn execute(arguments: DashboardArguments) -> anyhow::Result<()> {
+    let cluster = Cluster::connect(&arguments.connection).await?;
+    let scope = Selection::in_scope(&arguments.connection);
+    let shutdown = signal::shutdown()?;
+    // An error at the start, such as a missing permission, is reported as by `top`.
+    let Some(first) = shutdown.run_until_cancelled(Top::read(&cluster, &scope)).await else {
+        return Ok(());
+    };
+    let pages = Arc::new(Pages {
+        cluster,
+        scope,
+        list: Sessions::default(),
+        daemon_sets: Sessions::default(),
+        nodes: Sessions::default(),
+    });
+    // The first page needs not wait for the list.
+    let first = first?;
+    drop(pages.list.open((), |sender| list::follow(pages.clone(), Some(first), sender)));
+    let server = Server::bind(arguments.port.unwrap_or(0)).await?;
+    output::print(&format!("{}\n", server.url()))?;
+    output::note("whoever has this URL acts with your rights; Ctrl-C ends it");
+    server.serve(Arc::new(Shared(pages)), shutdown).await?;
+    Ok(())
+}
+
+/// What the pages show, read from the cluster as long as somebody looks.
+struct Pages {
+    cluster: Cluster,
+    scope: Selection,
+    list: Sessions<(), DaemonSets>,
+    daemon_sets: Sessions<DaemonSetKey, DaemonSetDetail>,
+    nodes: Sessions<NodeName, NodeDetail>,
+}
+
+impl Pages {
+    fn list(pages: &Arc<Self>) -> watch::Receiver<Reading<DaemonSets>> {
+        pages.list.open((), |sender| list::follow(pages.clone(), None, sender))
+    }
+
+    fn daemon_set(
+        pages: &Arc<Self>,
+        key: &DaemonSetKey,
+    ) -> watch::Receiver<Reading<DaemonSetDetail>> {
+        let follow = |sender| daemon_set::follow(pages.clone(), key.clone(), sender);
+        pages.daemon_sets.open(key.clone(), follow)
+    }
+
+    /// The connection in the namespace of a DaemonSet, and its name.
+    ///
+    /// # Errors
+    /// If the name is none.
+    fn target(&self, key: &DaemonSetKey) -> Result<(Cluster, DaemonSetName), String> {
+        let name = key.name.as_str().parse()?;
+        Ok((self.cluster.in_namespace(key.namespace.as_str()), name))
+    }
+}
+
+/// The pages, as the server asks for them.
+struct Shared(Arc<Pages>);
+
+impl Source for Shared {
+    fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>> {
+        Pages::list(&self.0)
+    }
+
+    fn daemon_set(&self, key: &DaemonSetKey) -> watch::Receiver<Reading<DaemonSetDetail>> {
+        Pages::daemon_set(&self.0, key)
+    }
+
+    fn node(&self, name: &NodeName) -> watch::Receiver<Reading<NodeDetail>> {
+        let follow = |sender| node::follow(self.0.clone(), name.clone(), sender);
+        self.0.nodes.open(name.clone(), follow)
+    }
+
+    async fn revisions(&self, key: &DaemonSetKey) -> Result<Revisions, String> {
+        let (cluster, name) = self.0.target(key)?;
+        let read = DaemonSetRevisions::read(&cluster, &name).await;
+        let revisions = read.map_err(|error| error.to_string())?;
+        Ok(Revisions { entries: revisions.entries(None), template: revisions.template })
+    }
+
+    async fn prepare(&self, key: &DaemonSetKey, action: Action) -> Result<Prepared, String> {
+        let (cluster, name) = self.0.target(key)?;
+        actions::prepare(&cluster, &name, action).await.map_err(|error| format!("{error:#}"))
+    }
+
+    async fn perform(
+        &self,
+        key: &DaemonSetKey,
+        action: Action,
+        basis: &str,
+    ) -> Result<Done, String> {
+        let (cluster, name) = self.0.target(key)?;
+        actions::perform(&cluster, &name, action, basis).await.map_err(|error| format!("{error:#}"))
+    }
+}

@@ -1,0 +1,14 @@
+//! The dashboard: web pages about DaemonSets, for people who would rather look than read.
+//!
+//! - [`source`] is what the pages show and what people do on them, which the program provides from
+//!   its cluster. All answers are those of `everynode-insight`.
+//! - [`view`] turns answers into HTML. It decides nothing, counts nothing, and escapes every text.
+//! - [`server`] serves the pages on a loopback address, to those who have its token, and keeps them
+//!   up to date with server-sent events.
+//!
+//! Nothing here reads a cluster or writes to one.
+#![forbid(unsafe_code)]
+
+pub mod server;
+pub mod source;
+pub mod view;

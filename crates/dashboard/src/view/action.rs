@@ -1,0 +1,59 @@
+//! Before and after an action.
+
+use everynode_core::api::DaemonSetKey;
+use maud::{Markup, html};
+
+use super::diff::changes_of;
+use super::{link, shown};
+use crate::source::{Action, Done, Prepared};
+
+/// What an action will do, and the button that does it. `secret` shows that the form is of this
+/// server.
+pub(crate) fn question(
+    key: &DaemonSetKey,
+    action: Action,
+    prepared: &Result<Prepared, String>,
+    secret: &str,
+) -> Markup {
+    html! {
+        h1 { (action.label()) " " (shown(&key.to_string())) }
+        @match prepared {
+            Err(message) => {
+                p.bad role="alert" { (shown(message)) }
+            }
+            Ok(prepared) => {
+                p { "This will be done, with your rights:" }
+                ul.effects { @for effect in &prepared.effects { li { (shown(effect)) } } }
+                @if let Some(diff) = &prepared.diff { (changes_of(diff)) }
+                p { "The same in a terminal: " code {
+                    "everynode " (action.command()) " ds/" (shown(key.name.as_str())) " -n "
+                    (shown(key.namespace.as_str()))
+                    @if let Action::Undo(Some(revision)) = action { " --to-revision " (revision) }
+                } }
+                form method="post" action=(link::action(key, action)) {
+                    input type="hidden" name="secret" value=(secret);
+                    input type="hidden" name="basis" value=(prepared.basis);
+                    button #confirm.primary { (action.label()) }
+                }
+            }
+        }
+        p { a #back href=(link::daemon_set(key)) { "Back without changing anything" } }
+    }
+}
+
+/// What an action has done.
+pub(crate) fn result(key: &DaemonSetKey, action: Action, result: &Result<Done, String>) -> Markup {
+    html! {
+        h1 { (action.label()) " " (shown(&key.to_string())) }
+        @match result {
+            Ok(done) => {
+                p #done role="status" { (shown(&done.message)) }
+                @for note in &done.notes { p.note { (shown(note)) } }
+            }
+            Err(message) => {
+                p #failed.bad role="alert" { "Not done: " (shown(message)) }
+            }
+        }
+        p { a #back href=(link::daemon_set(key)) { "Back to the DaemonSet" } }
+    }
+}

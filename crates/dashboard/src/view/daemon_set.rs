@@ -1,0 +1,282 @@
+//! One DaemonSet: its progress, what holds it up, its nodes, waves, revisions and events.
+
+use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_insight::age;
+use everynode_insight::events::EventLine;
+use everynode_insight::guarded::{GuardedRollout, StepState};
+use everynode_insight::overview::RevisionCount;
+use everynode_insight::rollout::{Pause, Phase, Rollout, announced};
+use maud::{Markup, html};
+
+use super::groups::groups;
+use super::{Section, chart, class, connection, link, list, map, notes, page_of, shown};
+use crate::source::{Action, Content, DaemonSetDetail, DaemonSets, Reading};
+
+type Detail = Reading<DaemonSetDetail>;
+type List = Reading<DaemonSets>;
+
+pub(crate) fn page(key: &DaemonSetKey, reading: &Detail, list: &List) -> Markup {
+    page_of(&key.to_string(), &sections(key, reading, list))
+}
+
+/// The sections. Before the DaemonSet has been read, what the list of all DaemonSets knows.
+pub(crate) fn sections(key: &DaemonSetKey, reading: &Detail, list: &List) -> Vec<Section> {
+    let mut sections = vec![connection(reading.lost.as_ref())];
+    match &reading.content {
+        Content::Missing(why) => sections.push(Section {
+            id: "summary",
+            title: None,
+            body: html! { p.bad role="alert" { (shown(why)) } },
+        }),
+        Content::Loading => {
+            let known = match &list.content {
+                Content::Loaded(list) => list.rollouts.iter().find(|it| list::key(it) == *key),
+                Content::Loading | Content::Missing(_) => None,
+            };
+            let body = html! {
+                @if let Some(rollout) = known { (progress(rollout)) }
+                p { "Reading nodes and pods …" }
+            };
+            sections.push(Section { id: "summary", title: None, body });
+            sections.extend(
+                ["actions", "held-up", "map", "waves", "course", "revisions", "groups", "events"]
+                    .map(|id| Section { id, title: None, body: html! {} }),
+            );
+            sections.push(notes(&[]));
+        }
+        Content::Loaded(detail) => sections.extend(of_detail(key, detail)),
+    }
+    sections
+}
+
+fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
+    let section = |id, title, body| Section { id, title: Some(title), body };
+    let path = link::daemon_set(key);
+    let held_up = html! {
+        @if detail.overview.held_up.is_empty() { p { "Nothing." } }
+        (groups(detail.overview.held_up.iter().map(Into::into), Some(link_of_node)))
+    };
+    let all_nodes = html! {
+        (groups(detail.groups.iter().map(Into::into), Some(link_of_node)))
+        p { a id="all-nodes" href={ (path) "/nodes" } { "Every node by name" } }
+    };
+    let course = html! {
+        @match &detail.course {
+            Some(course) => {
+                (chart::chart(course, detail.rollout.desired, detail.overview.estimate))
+            }
+            None => { p { "No pod is of the current revision yet." } }
+        }
+    };
+    vec![
+        Section { id: "summary", title: None, body: summary(detail) },
+        Section { id: "actions", title: None, body: actions(key, detail) },
+        section("held-up", "What holds it up", held_up),
+        section("map", "Nodes by zone", map::map(&detail.zones, &format!("{path}/at"))),
+        match &detail.guarded {
+            Some(guarded) => section("waves", "Waves", waves(guarded)),
+            None => Section { id: "waves", title: None, body: html! {} },
+        },
+        section("course", "Course of the rollout", course),
+        section("revisions", "Revisions", revisions(key, &detail.overview.revisions)),
+        section("groups", "All nodes by reason", all_nodes),
+        section("events", "Events", events(&detail.events)),
+        notes(&detail.notes),
+    ]
+}
+
+fn link_of_node(name: &str) -> String {
+    link::node(&NodeName::from(name))
+}
+
+fn summary(detail: &DaemonSetDetail) -> Markup {
+    let overview = &detail.overview;
+    let estimate = overview.estimate.text();
+    html! {
+        (progress(&detail.rollout))
+        @if !estimate.is_empty() { p.estimate { (estimate) } }
+        @if let Some(wave) = &overview.wave {
+            p.wave {
+                (shown(&wave.to_string()))
+                @if let Some(seconds) = wave.bake_seconds_left {
+                    " · bakes for " (age::duration(seconds))
+                }
+            }
+        }
+    }
+}
+
+/// The counts of a rollout, as `status` reports them.
+pub(crate) fn progress(rollout: &Rollout) -> Markup {
+    let Rollout { desired, updated, ready, available, missing, .. } = rollout;
+    let done = updated.min(available);
+    html! {
+        div class={ "progress " (class(rollout.phase)) } {
+            p.headline role="status" {
+                span.badge { (rollout.phase) } " " span { (shown(&rollout.headline())) }
+            }
+            // Nothing is rolled out to a DaemonSet that is being deleted.
+            @if rollout.phase != Phase::Deleting {
+                progress max=((*desired).max(1)) value=(if *desired == 0 { &1 } else { done })
+                    aria-label={ (done) " of " (desired) " nodes updated and available" } {}
+            }
+            dl.counts {
+                @for (name, count) in [("desired", desired), ("updated", updated), ("ready", ready),
+                    ("available", available), ("not created", missing)] {
+                    div { dt { (name) } dd { (count) } }
+                }
+                div { dt { "strategy" } dd { (shown(&rollout.update_strategy.to_string())) } }
+            }
+            @if rollout.phase != Phase::Done && !rollout.waits_for().is_empty() {
+                p.waits { "Waits for: " (shown(&rollout.waits_for())) }
+            }
+            @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } }
+            @for note in &rollout.notes { p.note { (shown(note)) } }
+        }
+    }
+}
+
+fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
+    let pause = match detail.rollout.pause {
+        Pause::No => Action::Pause,
+        Pause::Requested | Pause::Yes => Action::Resume,
+    };
+    let mut actions = vec![pause];
+    if detail.guarded.is_some() {
+        actions.extend([
+            Action::Approve,
+            Action::Promote,
+            Action::PromoteFull,
+            Action::Abort,
+            Action::Retry,
+        ]);
+    }
+    actions.extend([Action::Undo(None), Action::Restart]);
+    html! {
+        nav aria-label="Actions" {
+            ul.actions {
+                @for action in actions {
+                    @let path = link::action(key, action);
+                    li { a.button id=(path) href=(path) { (action.label()) " …" } }
+                }
+            }
+        }
+    }
+}
+
+fn waves(guarded: &GuardedRollout) -> Markup {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    html! {
+        p {
+            @if guarded.reason.is_empty() {
+                "no controller has stated anything yet"
+            } @else {
+                strong { (shown(&guarded.reason)) } ": " (shown(&guarded.message))
+            }
+        }
+        p {
+            "Policy: " (shown(&or_none(&guarded.policy)))
+            "; revision " (shown(&or_none(&guarded.revision)))
+            "; completed before: " (shown(&or_none(&guarded.base)))
+        }
+        @if !guarded.steps.is_empty() {
+            div.scroll {
+                table {
+                    thead {
+                        tr {
+                            @for heading in ["Step", "State", "Nodes", "By", "Up to", "Bake",
+                                "Approval"] { th scope="col" { (heading) } }
+                        }
+                    }
+                    tbody {
+                        @for step in &guarded.steps {
+                            tr class=(class(step.state)) {
+                                th scope="row" { (shown(&step.name)) }
+                                td {
+                                    @match (step.state, &guarded.wave) {
+                                        (StepState::Current, Some(wave)) => {
+                                            "at " (shown(wave.as_str()))
+                                        }
+                                        (state, _) => { (state) }
+                                    }
+                                }
+                                td { @if step.nodes.is_empty() { "all" } (shown(&step.nodes)) }
+                                td { (shown(step.by.as_deref().unwrap_or("-"))) }
+                                td { (shown(&step.up_to.join(", "))) }
+                                td { (age::duration(step.bake_seconds)) }
+                                td { @if step.approval { "yes" } @else { "-" } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
+    let path = format!("{}/diff", link::daemon_set(key));
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        @for heading in ["Revision", "State", "Pods", "Available", "Hash"] {
+                            th scope="col" { (heading) }
+                        }
+                    }
+                }
+                tbody {
+                    @for revision in revisions {
+                        tr {
+                            th scope="row" {
+                                @match revision.number {
+                                    Some(number) => { (number) }
+                                    None => { "?" }
+                                }
+                            }
+                            td { @if revision.is_current { "current" } @else { "older" } }
+                            td.number { (revision.pods) }
+                            td.number { (revision.available) }
+                            td { code { (shown(&revision.hash)) } }
+                        }
+                    }
+                }
+            }
+        }
+        p { a id=(path) href=(path) { "All revisions, and what changed" } }
+    }
+}
+
+fn events(events: &[EventLine]) -> Markup {
+    html! {
+        @if events.is_empty() { p { "No events." } }
+        @else {
+            div.scroll {
+                table.events {
+                    thead {
+                        tr {
+                            @for heading in ["Age", "Reason", "About", "Message"] {
+                                th scope="col" { (heading) }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for event in events {
+                            tr.warning[event.is_warning] {
+                                td { (age::duration(event.age_seconds)) }
+                                td {
+                                    @if event.is_warning { span.badge { "warning" } " " }
+                                    (shown(&event.reason))
+                                    @if event.count > 1 { " (x" (event.count) ")" }
+                                }
+                                td { (shown(&event.about)) }
+                                td { (shown(&event.message)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

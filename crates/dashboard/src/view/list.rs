@@ -1,0 +1,105 @@
+//! All DaemonSets, stuck ones first.
+
+use everynode_core::api::DaemonSetKey;
+use everynode_insight::rollout::{Phase, Rollout};
+use maud::{Markup, html};
+
+use super::{Section, class, connection, link, notes, page_of, shown};
+use crate::source::{Content, DaemonSets, Reading};
+
+/// The page. `filter` is a part of the namespace and name.
+pub(crate) fn page(reading: &Reading<DaemonSets>, filter: &str) -> Markup {
+    html! {
+        (page_of("DaemonSets", &[]))
+        form.filter action="." role="search" {
+            label for="filter" { "Filter" }
+            input #filter name="filter" value=(filter) autocomplete="off" spellcheck="false";
+            button { "Apply" }
+        }
+        @for section in sections(reading, filter) { (section.render()) }
+    }
+}
+
+pub(crate) fn sections(reading: &Reading<DaemonSets>, filter: &str) -> Vec<Section> {
+    let mut sections = vec![connection(reading.lost.as_ref())];
+    match &reading.content {
+        Content::Loading => sections.push(all(html! { p { "Reading the cluster …" } })),
+        Content::Missing(why) => {
+            sections.push(all(html! { p.bad role="alert" { (shown(why)) } }));
+        }
+        Content::Loaded(list) => {
+            sections.push(summary(list));
+            sections.push(all(table(list, filter)));
+            sections.push(notes(&list.notes));
+        }
+    }
+    sections
+}
+
+fn all(body: Markup) -> Section {
+    Section { id: "daemonsets", title: None, body }
+}
+
+/// The number of DaemonSets in each state, which a screen reader announces when it changes.
+fn summary(list: &DaemonSets) -> Section {
+    let mut counts: Vec<(Phase, usize)> = Vec::new();
+    for rollout in &list.rollouts {
+        match counts.last_mut() {
+            // They are sorted by state.
+            Some((phase, count)) if *phase == rollout.phase => *count += 1,
+            Some(_) | None => counts.push((rollout.phase, 1)),
+        }
+    }
+    let body = html! {
+        p.summary role="status" {
+            (shown(&list.scope)) ": "
+            @if counts.is_empty() { "no DaemonSets found" }
+            @for (phase, count) in counts {
+                span class=(class(phase)) { span.badge { (count) " " (phase) } } " "
+            }
+        }
+    };
+    Section { id: "summary", title: None, body }
+}
+
+fn table(list: &DaemonSets, filter: &str) -> Markup {
+    let has_name = |rollout: &&Rollout| key(rollout).to_string().contains(filter);
+    html! {
+        div.scroll {
+            table.daemonsets {
+                thead {
+                    tr {
+                        th scope="col" { "State" }
+                        th scope="col" { "DaemonSet" }
+                        th scope="col" { "Desired" }
+                        th scope="col" { "Ready" }
+                        th scope="col" { "Updated" }
+                        th scope="col" { "Available" }
+                        th scope="col" { "Reason and next step" }
+                    }
+                }
+                tbody { @for rollout in list.rollouts.iter().filter(has_name) { (row(rollout)) } }
+            }
+        }
+    }
+}
+
+fn row(rollout: &Rollout) -> Markup {
+    let key = key(rollout);
+    let path = link::daemon_set(&key);
+    html! {
+        tr class=(class(rollout.phase)) {
+            td data-label="State" { span.badge { (rollout.phase) } }
+            th scope="row" { a id=(path) href=(path) { (shown(&key.to_string())) } }
+            td.number data-label="Desired" { (rollout.desired) }
+            td.number data-label="Ready" { (rollout.ready) }
+            td.number data-label="Updated" { (rollout.updated) }
+            td.number data-label="Available" { (rollout.available) }
+            td.reason { (shown(&rollout.summary())) }
+        }
+    }
+}
+
+pub(crate) fn key(rollout: &Rollout) -> DaemonSetKey {
+    DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str())
+}

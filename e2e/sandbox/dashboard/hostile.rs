@@ -1,0 +1,75 @@
+//! Text of the cluster that would be HTML, a script, or hide something, is shown as text.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::{is_clean, open_daemon_set, opened};
+use crate::world::guard::POLICY;
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::{Setup, World, eventually};
+
+/// An element, a script, the end of an attribute, of a style and of a title; an escape sequence;
+/// text that runs from right to left, and a character without width.
+const HOSTILE: &str = "\"'><img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script>\
+                       </title></style>\u{1b}[31m\u{202e}abc\u{200b}&lt;b&gt;";
+/// How it is shown.
+const SHOWN: &str = "\"'><img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script>\
+                     </title></style>^[[31m<U+202E>abc<U+200B>&lt;b&gt;";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_text_is_shown_as_text() -> Result<()> {
+    let lifecycles = tempfile::NamedTempFile::new()?;
+    let stages = json!([{"stage": "start", "outcome": "fail", "message": HOSTILE}]);
+    let lifecycle = json!({"lifecycles": [{"name": "hostile", "stages": stages}]});
+    std::fs::write(&lifecycles, lifecycle.to_string().replace('\u{200b}', "\\u200b"))?;
+    let arguments = ["--lifecycles", &lifecycles.path().to_string_lossy()];
+    let world =
+        World::sandbox(Setup { nodes: 2, arguments: &arguments, ..Setup::default() }).await?;
+    let texts = json!({
+        "metadata": {"annotations": {"kubernetes.io/change-cause": HOSTILE, POLICY: HOSTILE}},
+        "spec": {"template": {"metadata": {"annotations": {
+            "sandbox.everynode.dev/lifecycle": "hostile", "example": HOSTILE}}}},
+    });
+    world.create_daemon_set(&with(daemon_set("agent"), texts)).await?;
+    eventually("the pods fail", async || {
+        let top = world.everynode(&["top"]).await?.ok()?;
+        ensure!(top.contains("stuck"), "{top}");
+        Ok(())
+    })
+    .await?;
+    let mut next = image_patch(NEXT_IMAGE);
+    next["spec"]["template"]["metadata"]["annotations"]["example"] = format!("{HOSTILE}2").into();
+    world.patch_daemon_set("agent", next).await?;
+    let Some((dashboard, mut browser)) = opened(&world).await? else { return Ok(()) };
+    let browser = &mut browser;
+    browser.shows("stuck").await?;
+    browser.shows(SHOWN).await?;
+    open_daemon_set(&world, browser, "agent").await?;
+    browser.shows(SHOWN).await?;
+    let base = browser.value("document.baseURI").await?;
+    let base = base.as_str().unwrap_or_default().to_owned();
+    let quoted: String = form_urlencoded::byte_serialize(HOSTILE.as_bytes()).collect();
+    let page = format!("ds/{}/agent", world.namespace);
+    for (path, shows) in [
+        (format!("{page}/diff"), Some(SHOWN)),
+        (format!("{page}/nodes"), None),
+        ("node/node-0001".to_owned(), Some(SHOWN)),
+        (format!("{page}/do/undo"), None),
+        (format!("node?name={quoted}"), Some(SHOWN)),
+        (format!("?filter={quoted}"), None),
+        (format!("{page}/do/{}", quoted.replace('+', "%20")), None),
+        (format!("{page}/diff?from={quoted}&to={quoted}"), None),
+    ] {
+        browser.open(&format!("{base}{path}")).await?;
+        if let Some(text) = shows {
+            browser.shows(text).await?;
+        }
+        let harmed = "'pwned' in window || !!document.querySelector('img, main b, main script')";
+        ensure!(browser.value(harmed).await? == false, "{path}: {}", browser.text().await?);
+        let hidden = browser.text().await?;
+        ensure!(!hidden.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{path}: {hidden:?}");
+    }
+    // A missing node is no error of a page.
+    browser.errors.retain(|error| !error.contains("404"));
+    is_clean(&dashboard, browser)
+}
