@@ -4,6 +4,7 @@ mod actions;
 mod attacks;
 mod hostile;
 mod live;
+mod reports;
 mod views;
 
 use std::path::Path;

@@ -28,7 +28,7 @@ pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, DocumentFormat, LogArguments, LogFormat,
-    LogLevel, OutputArguments, OutputFormat,
+    LogLevel, OutputArguments, OutputFormat, ReportArguments, ReportFormat,
 };
 pub(crate) use status::StatusArguments;
 pub(crate) use top::TopArguments;

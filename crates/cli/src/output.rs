@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use everynode_dashboard::report::Report;
 pub(crate) use everynode_insight::age::age;
 use everynode_insight::document::{Answer, Document, DocumentList};
 pub(crate) use everynode_insight::escape;
@@ -105,6 +106,11 @@ pub(crate) fn warnings(warnings: &[String]) {
     for warning in warnings {
         note(format_args!("Warning: {warning}"));
     }
+}
+
+/// A report of this moment.
+pub(crate) fn report() -> Report {
+    Report { at: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string() }
 }
 
 /// An answer as a document of JSON or YAML.

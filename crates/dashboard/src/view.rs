@@ -12,6 +12,7 @@ pub(crate) mod list;
 mod map;
 pub(crate) mod node;
 pub(crate) mod nodes;
+pub(crate) mod plan;
 mod section;
 mod text;
 
@@ -74,6 +75,25 @@ fn head(title: &str) -> Markup {
         meta name="viewport" content="width=device-width, initial-scale=1";
         meta name="color-scheme" content="light dark";
         title { (shown(title)) " · everynode" }
+    }
+}
+
+/// A file that contains everything: no script, and the style sheet with its digest.
+pub(crate) fn report(title: &str, body: &Markup) -> Markup {
+    use base64::Engine as _;
+    use sha2::{Digest as _, Sha256};
+    let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(assets::STYLE));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                (head(title))
+                meta http-equiv="Content-Security-Policy"
+                    content={ "default-src 'none'; style-src 'sha256-" (digest) "'" };
+                style { (maud::PreEscaped(assets::STYLE)) }
+            }
+            body { main #content { (body) } }
+        }
     }
 }
 

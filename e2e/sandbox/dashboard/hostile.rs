@@ -69,6 +69,21 @@ async fn hostile_text_is_shown_as_text() -> Result<()> {
         let hidden = browser.text().await?;
         ensure!(!hidden.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{path}: {hidden:?}");
     }
+    // Reports, too.
+    for arguments in [
+        &["explain", "ds/agent", "-o", "html"][..],
+        &["explain", "ds/agent", "--node", "node-0001", "-o", "html"],
+        &["status", "ds/agent", "--no-wait", "-o", "html"],
+    ] {
+        let html = world.everynode(arguments).await?.stdout;
+        ensure!(!html.contains("<script") && !html.contains("<img"), "{arguments:?}: {html}");
+        ensure!(!html.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{arguments:?}: {html}");
+        let file = world.directory.path().join("report.html");
+        std::fs::write(&file, &html)?;
+        browser.open(&format!("file://{}", file.display())).await?;
+        browser.shows(SHOWN).await?;
+    }
+    browser.requests.retain(|url| !url.starts_with("file:"));
     // A missing node is no error of a page.
     browser.errors.retain(|error| !error.contains("404"));
     is_clean(&dashboard, browser)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::value::duration;
-use super::{ConnectionArguments, DaemonSetName, OutputArguments};
+use super::{ConnectionArguments, DaemonSetName, ReportArguments};
 
 /// The arguments of `everynode explain`.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ReportArguments,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -40,6 +40,7 @@ Examples:
   everynode explain ds/fluentd -n logging --node node-17   one node in full
   everynode explain ds/fluentd -n logging -o wide          with all node names
   everynode explain ds/fluentd -n logging -o name          the nodes that need attention
+  everynode explain ds/fluentd -n logging -o html > ticket.html
   everynode explain -f fluentd.yaml --nodes-from nodes.yaml
 
 This command only reads. It requires `get` on the DaemonSet. With `list` on nodes it reports why
@@ -68,7 +69,7 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ReportArguments,
 }
 
 const PLAN_EXAMPLES: &str = "\

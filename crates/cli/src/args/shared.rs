@@ -34,6 +34,17 @@ pub(crate) struct OutputArguments {
     pub color: ColorArguments,
 }
 
+/// The format of the output of a command that can write a report.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ReportArguments {
+    /// Output format [default: text]
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReportFormat>,
+    #[command(flatten)]
+    pub color: ColorArguments,
+}
+
 /// Whether the output has colours.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
@@ -69,6 +80,36 @@ impl ValueEnum for OutputFormat {
             Self::Wide => Some(PossibleValue::new("wide").help("Text with more columns")),
             Self::Document(format) => format.to_possible_value(),
             Self::Name => Some(PossibleValue::new("name").help("Only names, for scripts")),
+        }
+    }
+}
+
+/// The format of the output of a command that can write a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    /// A page of HTML that needs no other file
+    Html,
+    /// As other commands.
+    Plain(OutputFormat),
+}
+
+impl ValueEnum for ReportFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Plain(OutputFormat::Wide),
+            Self::Plain(OutputFormat::Document(DocumentFormat::Json)),
+            Self::Plain(OutputFormat::Document(DocumentFormat::Yaml)),
+            Self::Plain(OutputFormat::Name),
+            Self::Html,
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Html => Some(
+                PossibleValue::new("html").help("A page that needs no other file, for a ticket"),
+            ),
+            Self::Plain(format) => format.to_possible_value(),
         }
     }
 }

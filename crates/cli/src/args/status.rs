@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::value::duration;
-use super::{ConnectionArguments, DaemonSetName, OutputArguments};
+use super::{ConnectionArguments, DaemonSetName, ReportArguments};
 
 /// The arguments of `everynode status`.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
-    pub output: OutputArguments,
+    pub output: ReportArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -34,6 +34,7 @@ Examples:
   everynode status ds/fluentd -n logging --timeout 10m
   everynode status ds/fluentd --fail-fast || everynode undo ds/fluentd
   everynode status ds/fluentd --no-wait -o json
+  everynode status ds/fluentd --no-wait -o html > ticket.html
 
 Exit codes:
   0  rolled out: every pod is of the current revision, and available

@@ -9,7 +9,7 @@ use everynode_insight::rollout::Rollout;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::Value;
 
-use crate::args::{DaemonSetName, DocumentFormat, ExplainArguments, OutputFormat};
+use crate::args::{DaemonSetName, DocumentFormat, ExplainArguments, OutputFormat, ReportFormat};
 use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
 use crate::output::{self, TextLayout};
@@ -116,16 +116,20 @@ fn unreadable(snapshot: &Snapshot, key: &DaemonSetKey) -> anyhow::Error {
 
 fn shown(
     answers: &Answers,
-    format: Option<OutputFormat>,
+    format: Option<ReportFormat>,
     layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
-        Some(OutputFormat::Document(format)) => match answers {
+        Some(ReportFormat::Html) => Ok(match answers {
+            Answers::AllNodes(answers) => output::report().explanations(answers),
+            Answers::OneNode(answers) => output::report().node_explanations(answers),
+        }),
+        Some(ReportFormat::Plain(OutputFormat::Document(format))) => match answers {
             Answers::AllNodes(answers) => documents(answers, format),
             Answers::OneNode(answers) => documents(answers, format),
         },
-        Some(OutputFormat::Name) => Ok(names(answers)),
-        Some(OutputFormat::Wide) => Ok(texts(answers, layout, true)),
+        Some(ReportFormat::Plain(OutputFormat::Name)) => Ok(names(answers)),
+        Some(ReportFormat::Plain(OutputFormat::Wide)) => Ok(texts(answers, layout, true)),
         None => Ok(texts(answers, layout, false)),
     }
 }

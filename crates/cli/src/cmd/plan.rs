@@ -10,7 +10,7 @@ use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use serde_json::Value;
 
-use crate::args::{OutputFormat, PlanArguments};
+use crate::args::{OutputFormat, PlanArguments, ReportFormat};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, parsed};
 use crate::output::{self, TextLayout};
@@ -140,17 +140,20 @@ fn proposal(
 
 fn shown(
     forecasts: &[Forecast],
-    format: Option<OutputFormat>,
+    format: Option<ReportFormat>,
     layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
-        Some(OutputFormat::Document(format)) => output::list_document(forecasts, format),
-        Some(OutputFormat::Name) => Ok(forecasts
+        Some(ReportFormat::Html) => Ok(output::report().forecasts(forecasts)),
+        Some(ReportFormat::Plain(OutputFormat::Document(format))) => {
+            output::list_document(forecasts, format)
+        }
+        Some(ReportFormat::Plain(OutputFormat::Name)) => Ok(forecasts
             .iter()
             .filter(|forecast| !forecast.is_nothing_to_do())
             .map(|forecast| format!("daemonset.apps/{}\n", forecast.name))
             .collect()),
-        Some(OutputFormat::Wide) => Ok(texts(forecasts, layout, true)),
+        Some(ReportFormat::Plain(OutputFormat::Wide)) => Ok(texts(forecasts, layout, true)),
         None => Ok(texts(forecasts, layout, false)),
     }
 }

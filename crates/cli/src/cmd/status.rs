@@ -12,7 +12,7 @@ use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::ObjectKind;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::args::{DaemonSetName, OutputFormat, StatusArguments};
+use crate::args::{DaemonSetName, OutputFormat, ReportFormat, StatusArguments};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, Selection, Update, Watcher, parsed};
 use crate::output::{self, TextLayout};
@@ -63,8 +63,11 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     let watcher = watch(&cluster, &arguments.daemon_set, []).await?;
     let layout = TextLayout::stdout(arguments.output.color.color);
     let display = match arguments.output.output {
-        Some(OutputFormat::Document(_) | OutputFormat::Name) => RolloutDisplay::Silent,
-        Some(OutputFormat::Wide) | None => RolloutDisplay::new(layout),
+        Some(
+            ReportFormat::Html
+            | ReportFormat::Plain(OutputFormat::Document(_) | OutputFormat::Name),
+        ) => RolloutDisplay::Silent,
+        Some(ReportFormat::Plain(OutputFormat::Wide)) | None => RolloutDisplay::new(layout),
     };
     let wait = RolloutWait {
         key: DaemonSetKey::new(cluster.namespace(), name),
@@ -75,11 +78,14 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     };
     let (rollout, result) = wait.run(deadline).await?;
     match arguments.output.output {
-        Some(OutputFormat::Document(format)) => {
+        Some(ReportFormat::Html) => output::print(&output::report().rollout(&rollout))?,
+        Some(ReportFormat::Plain(OutputFormat::Document(format))) => {
             output::print(&output::document(&rollout, format)?)?;
         }
-        Some(OutputFormat::Name) => output::print(&format!("daemonset.apps/{name}\n"))?,
-        Some(OutputFormat::Wide) | None => {}
+        Some(ReportFormat::Plain(OutputFormat::Name)) => {
+            output::print(&format!("daemonset.apps/{name}\n"))?;
+        }
+        Some(ReportFormat::Plain(OutputFormat::Wide)) | None => {}
     }
     match (result, arguments.timeout) {
         (WaitResult::RolledOut, _) => {}
