@@ -48,16 +48,20 @@ for (const end of ["pointerup", "pointercancel", "blur"]) {
 }
 document.addEventListener("selectionchange", show);
 
-/** Replaces the content of a section, but not of a status that has not changed: a screen reader
- *  announces what is new. */
 function update(shown, section) {
-  const [before, after] = [shown, section].map((of) => of.querySelector("[role=status]"));
-  if (before && after && before.isEqualNode(after)) after.replaceWith(before);
   shown.replaceChildren(...section.childNodes);
   shown.dataset.digest = section.dataset.digest;
   const label = section.getAttribute("aria-labelledby");
   if (label) shown.setAttribute("aria-labelledby", label);
   else shown.removeAttribute("aria-labelledby");
+  announce();
+}
+
+/** Lets a screen reader say the state when it changes, and not each number. */
+function announce() {
+  const state = document.querySelector("[data-state]")?.dataset.state ?? "";
+  const announcer = document.getElementById("announcer");
+  if (announcer.textContent !== state) announcer.textContent = state;
 }
 
 function follow(path) {

@@ -62,6 +62,7 @@ pub(crate) fn document(base: &str, page: &Page<'_>, body: &Markup) -> Markup {
                     "The dashboard does not answer: it has ended, or runs with another token. \
                      What you see is old."
                 }
+                p #announcer role="status" {}
                 main #content tabindex="-1" { (body) }
                 footer { "everynode dashboard" }
             }

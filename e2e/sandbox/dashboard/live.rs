@@ -29,6 +29,8 @@ async fn a_change_is_visible_within_a_second() -> Result<()> {
     let took = changes(&world, &mut browser, "example.com/does-not-exist:1").await?;
     ensure!(took < VISIBLE_WITHIN, "the page took {took:?}");
     browser.shows("ImagePullBackOff").await?;
+    // A screen reader says so, once.
+    browser.holds("document.getElementById('announcer').innerText == 'stuck'").await?;
     is_clean(&dashboard, &browser)
 }
 
@@ -36,7 +38,7 @@ async fn a_change_is_visible_within_a_second() -> Result<()> {
 async fn changes(world: &World, browser: &mut Browser, image: &str) -> Result<Duration> {
     browser
         .value(
-            "(() => { const text = () => document.querySelector('[role=status]').innerText; \
+            "(() => { const text = () => document.querySelector('[data-state]').innerText; \
              const before = text(); window.changed = new Promise((done) => { \
              const look = () => text() == before ? setTimeout(look, 5) : done(performance.now()); \
              look(); }); })()",

@@ -111,8 +111,8 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
     let Rollout { desired, updated, ready, available, missing, .. } = rollout;
     let done = updated.min(available);
     html! {
-        div class={ "progress " (class(rollout.phase)) } {
-            p.headline role="status" {
+        div class={ "progress " (class(rollout.phase)) } data-state=(rollout.phase) {
+            p.headline {
                 span.badge { (rollout.phase) } " " span { (shown(&rollout.headline())) }
             }
             // Nothing is rolled out to a DaemonSet that is being deleted.

@@ -40,7 +40,7 @@ fn all(body: Markup) -> Section {
     Section { id: "daemonsets", title: None, body }
 }
 
-/// The number of DaemonSets in each state, which a screen reader announces when it changes.
+/// The number of DaemonSets in each state.
 fn summary(list: &DaemonSets) -> Section {
     let mut counts: Vec<(Phase, usize)> = Vec::new();
     for rollout in &list.rollouts {
@@ -50,8 +50,10 @@ fn summary(list: &DaemonSets) -> Section {
             Some(_) | None => counts.push((rollout.phase, 1)),
         }
     }
+    let words: Vec<String> =
+        counts.iter().map(|(phase, count)| format!("{count} {phase}")).collect();
     let body = html! {
-        p.summary role="status" {
+        p.summary data-state=(words.join(", ")) {
             (shown(&list.scope)) ": "
             @if counts.is_empty() { "no DaemonSets found" }
             @for (phase, count) in counts {

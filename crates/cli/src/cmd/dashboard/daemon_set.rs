@@ -7,17 +7,15 @@ use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_dashboard::source::{Content, DaemonSetDetail, LostConnection, Reading};
 use everynode_insight::course::Course;
 use everynode_insight::events::events;
-use everynode_insight::explain::explain;
 use everynode_insight::guarded::GuardedRollout;
 use everynode_insight::overview::{Overview, nodes_by_zone};
-use everynode_insight::rollout::Rollout;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::Pages;
 use crate::clock;
 use crate::cmd::watch::FRAME_INTERVAL;
-use crate::cmd::watch::session::Session;
+use crate::cmd::watch::session::{Answers, Session};
 use crate::cmd::watch::view::{self, Connection};
 
 /// The time until a DaemonSet that could not be read is tried again.
@@ -84,13 +82,13 @@ fn detail(
     now: Timestamp,
 ) -> Option<DaemonSetDetail> {
     let (snapshot, key) = (session.snapshot(), session.key());
-    let explanation = explain(snapshot, key, now);
+    let Answers { rollout, explanation } = session.answers()?;
     let zones = explanation.as_ref().filter(|_| !snapshot.nodes.is_empty());
     Some(DaemonSetDetail {
-        rollout: Rollout::of(snapshot, key, now)?,
+        rollout: rollout.clone(),
         overview,
         zones: zones.map(|it| nodes_by_zone(snapshot, it)).unwrap_or_default(),
-        groups: explanation.map(|explanation| explanation.groups).unwrap_or_default(),
+        groups: explanation.as_ref().map(|it| it.groups.clone()).unwrap_or_default(),
         guarded: GuardedRollout::of_snapshot(snapshot, key),
         course: Course::of(snapshot, key, now),
         events: events(snapshot, key, now, EVENTS_MAX),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
+use everynode_insight::explain::{Explanation, explain};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::situation::Situation;
@@ -45,7 +46,15 @@ pub(crate) struct Session {
     /// The minimum time until the next evaluation.
     evaluation_delay: Duration,
     content: Content,
+    /// What the content was made of; `None` if there is no DaemonSet.
+    answers: Option<Answers>,
     position: Position,
+}
+
+/// What is known of the DaemonSet, as of the last evaluation.
+pub(crate) struct Answers {
+    pub rollout: Rollout,
+    pub explanation: Option<Explanation>,
 }
 
 impl Session {
@@ -69,6 +78,7 @@ impl Session {
             evaluated_at: Instant::now(),
             evaluation_delay: Duration::ZERO,
             content: Content::Loading,
+            answers: None,
             position: Position::default(),
         })
     }
@@ -164,6 +174,11 @@ impl Session {
         &self.key
     }
 
+    /// What the content of the view was made of.
+    pub(crate) const fn answers(&self) -> Option<&Answers> {
+        self.answers.as_ref()
+    }
+
     /// The watched objects.
     pub(crate) const fn snapshot(&self) -> &Snapshot {
         &self.watcher.snapshot
@@ -196,7 +211,12 @@ impl Session {
         if !self.watcher.is_complete() {
             return self.content.clone();
         }
-        let overview = Overview::of(&self.watcher.snapshot, &self.key, now);
+        let (snapshot, key) = (&self.watcher.snapshot, &self.key);
+        self.answers = Rollout::of(snapshot, key, now)
+            .map(|rollout| Answers { rollout, explanation: explain(snapshot, key, now) });
+        let overview = self.answers.as_ref().and_then(|Answers { rollout, explanation }| {
+            Overview::combined(snapshot, key, rollout, explanation.as_ref(), now)
+        });
         let events_may_tell_more = |overview: &Overview| {
             overview.held_up.iter().any(|nodes| nodes.situation != Situation::Outdated)
         };
