@@ -2,6 +2,8 @@
 
 mod live;
 mod security;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::Ipv4Addr;
