@@ -105,7 +105,8 @@ impl Browser {
             errors: Vec::new(),
             _profile: profile,
         };
-        browser.open_page().await?;
+        let opened = browser.open_page().await;
+        opened.with_context(|| format!("{} is no browser that works", program.display()))?;
         Ok(browser)
     }
 
