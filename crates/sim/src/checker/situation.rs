@@ -526,6 +526,6 @@ fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> boo
 /// again (C43).
 fn stored_by_others<'a>(ds: &DaemonSet, history: &'a History) -> BTreeSet<&'a str> {
     let states = history.revisions.states().map(|(_, revision)| revision);
-    let same = states.filter(|revision| ds.is_stored_by(revision));
+    let same = states.filter(|revision| ds.is_stored_by(revision) && !ds.owns(&revision.metadata));
     same.map(|revision| revision.metadata.hash().unwrap_or(&revision.metadata.name)).collect()
 }
