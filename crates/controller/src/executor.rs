@@ -14,12 +14,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use everynode_core::api::{DaemonSetKey, Uid};
-use everynode_core::plan::{NewRevision, Outcome, Plan, Write, WriteResult};
+use everynode_core::plan::{NewRevision, Outcome, Plan, RevisionReference, Write, WriteResult};
 use everynode_k8s::convert::{self, Interner, RawDaemonSet, RevisionObject};
 use everynode_k8s::patch;
 use futures::StreamExt;
 use futures::stream;
 use http::Method;
+use serde_json::Value;
 use tokio::sync::{OnceCell, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -98,6 +99,18 @@ impl<S: Server> Executor<S> {
     }
 }
 
+/// What is read of a revision whose template is restored.
+#[derive(serde::Deserialize)]
+struct StoredRevision {
+    metadata: StoredMetadata,
+    data: Value,
+}
+
+#[derive(serde::Deserialize)]
+struct StoredMetadata {
+    uid: String,
+}
+
 /// The execution of one plan.
 struct Execution<'a, S> {
     executor: &'a Executor<S>,
@@ -157,6 +170,12 @@ impl<S: Server> Execution<'_, S> {
         match write {
             Write::CreatePod(new) => self.create_pod(new).await,
             Write::CreateRevision(new) => self.create_revision(new).await,
+            Write::RollBack { resource_version, base, attempt } => {
+                let version = resource_version.to_string();
+                self.roll_back(&version, base, attempt).await.unwrap_or_else(|error| {
+                    Outcome::Failed { message: format!("{write}: {error}") }
+                })
+            }
             Write::AdoptPod(_) | Write::AdoptRevision(_) => match self.may_adopt().await {
                 Ok(()) => self.update(write).await,
                 Err(message) => Outcome::Failed { message },
@@ -170,7 +189,8 @@ impl<S: Server> Execution<'_, S> {
             | Write::RaiseCollisionCount { .. }
             | Write::RelabelPod { .. }
             | Write::DeleteRevision(_)
-            | Write::UpdateStatus { .. } => self.update(write).await,
+            | Write::UpdateStatus { .. }
+            | Write::UpdateConditions { .. } => self.update(write).await,
         }
     }
 
@@ -229,6 +249,35 @@ impl<S: Server> Execution<'_, S> {
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed { message: error.to_string() },
         })
+    }
+
+    /// Restores the template of the base, as it is stored (G20).
+    async fn roll_back(
+        &self,
+        resource_version: &str,
+        base: &RevisionReference,
+        attempt: &str,
+    ) -> Result<Outcome, Error> {
+        let path = request::revision(&self.raw.key.namespace, &base.name);
+        let revision = match self.executor.api.get(&path).await {
+            Err(error) if error.is_reason("NotFound") => return Ok(Outcome::Gone),
+            result => result?,
+        };
+        let data = match serde_json::from_slice::<StoredRevision>(&revision) {
+            Ok(StoredRevision { metadata, .. }) if metadata.uid != base.uid.to_string() => {
+                return Ok(Outcome::Gone);
+            }
+            Ok(StoredRevision { data, .. }) => data,
+            Err(error) => {
+                let message = format!("controllerrevision {}: {error}", base.name);
+                return Ok(Outcome::Failed { message });
+            }
+        };
+        let body = patch::roll_back(&self.raw.uid, resource_version, &data, attempt).to_string();
+        let path = request::daemon_set(&self.raw.key);
+        let content = Content::StrategicMergePatch;
+        let written = self.send(Method::PATCH, &path, content, body.into()).await?;
+        Ok(answer::written(convert::meta(&written)))
     }
 
     /// Confirms with a live read that the DaemonSet still exists and is not being deleted (C21).

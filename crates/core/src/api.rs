@@ -15,8 +15,8 @@ mod scheduling;
 mod time;
 
 pub use daemon_set::{
-    Budget, DaemonSet, PAUSED_ANNOTATION, RolloutCondition, RolloutReason, Status, Template,
-    UpdateStrategy,
+    Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutReason,
+    Status, Template, UpdateStrategy,
 };
 pub use int_or_percent::IntOrPercent;
 pub use labels::{

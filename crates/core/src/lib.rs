@@ -40,6 +40,7 @@
 //!     paused: false,
 //!     policy: PolicySource::None,
 //!     order: None,
+//!     rolled_back: None,
 //!     update_strategy: UpdateStrategy::OnDelete,
 //!     min_ready_seconds: 0,
 //!     revision_history_limit: 10,

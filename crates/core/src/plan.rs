@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::api::{
     AdmissionChange, NodeName, Order, OrderVerb, PodName, Problem, ResourceVersion, Revision,
-    RevisionHash, RevisionName, RolloutRecord, Status, Timestamp, Uid, WaveName,
+    RevisionHash, RevisionName, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
 /// The outcome of one sync of one DaemonSet.
@@ -92,6 +92,22 @@ pub enum Write {
         status: Status,
         /// Whether the conditions of a guarded or paused rollout are removed (G21).
         ends_rollout: bool,
+    },
+    /// Set the conditions of a guarded or paused rollout, and nothing else of the status, which the
+    /// built-in controller writes (G20, G21).
+    UpdateConditions {
+        /// What they state; `None` removes them.
+        rollout: Option<RolloutCondition>,
+    },
+    /// Replace the DaemonSet's template with that of the base (G20).
+    RollBack {
+        /// The version of the DaemonSet that has the failed template.
+        resource_version: ResourceVersion,
+        /// The base.
+        base: RevisionReference,
+        /// The failed attempt, for
+        /// [`ROLLED_BACK_ANNOTATION`](crate::api::ROLLED_BACK_ANNOTATION).
+        attempt: Arc<str>,
     },
 }
 
@@ -250,6 +266,14 @@ pub enum Notice {
     RolloutPaused,
     /// The status states no longer that the rollout is paused (G6, G21).
     RolloutResumed,
+    /// The built-in controller rolls out what a policy selects, because the update strategy is not
+    /// `OnDelete` (G18).
+    NotGuarded,
+    /// The plan replaces the failed template with that of the base (G20).
+    RollingBack {
+        /// The base.
+        base: RevisionName,
+    },
     /// The plan changes the record of a guarded rollout (G11, G21).
     Rollout(Transition),
     /// A malformed part of an object (C4).
@@ -351,6 +375,8 @@ impl Notice {
             Self::ExpectationLapsed { .. } => "ExpectationLapsed",
             Self::RolloutPaused => "RolloutPaused",
             Self::RolloutResumed => "RolloutResumed",
+            Self::NotGuarded => "RolloutNotGuarded",
+            Self::RollingBack { .. } => "RolloutRollingBack",
             Self::Rollout(transition) => transition.reason(),
             Self::Problem(problem) => problem.reason(),
         }
@@ -359,10 +385,14 @@ impl Notice {
     /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::SucceededDaemonPod { .. } | Self::RolloutPaused | Self::RolloutResumed => false,
+            Self::SucceededDaemonPod { .. }
+            | Self::RolloutPaused
+            | Self::RolloutResumed
+            | Self::RollingBack { .. } => false,
             Self::FailedDaemonPod { .. }
             | Self::SelectingAll
             | Self::ExpectationLapsed { .. }
+            | Self::NotGuarded
             | Self::Problem(_) => true,
             Self::Rollout(transition) => transition.is_warning(),
         }
@@ -423,6 +453,8 @@ impl Write {
             Self::CreatePod(_) => "create pod",
             Self::DeletePod(_) => "delete pod",
             Self::UpdateStatus { .. } => "update status",
+            Self::UpdateConditions { .. } => "update conditions",
+            Self::RollBack { .. } => "roll back",
         }
     }
 
@@ -440,7 +472,10 @@ impl Write {
             | Self::RaiseRevision { revision, .. }
             | Self::WriteRecord { revision, .. }
             | Self::DeleteRevision(revision) => WriteTarget::Revision(revision),
-            Self::RaiseCollisionCount { .. } | Self::UpdateStatus { .. } => WriteTarget::DaemonSet,
+            Self::RaiseCollisionCount { .. }
+            | Self::UpdateStatus { .. }
+            | Self::UpdateConditions { .. }
+            | Self::RollBack { .. } => WriteTarget::DaemonSet,
         }
     }
 

@@ -29,6 +29,10 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    beside: "beside",
+    beside_not_guarded: "beside-not-guarded",
+    beside_failure: "beside-failure",
+    beside_roll_back: "beside-roll-back",
     budget: "budget",
     burst: "burst",
     changed_pods: "changed-pods",

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    HASH_LABEL, RECORD_ANNOTATION, RolloutCondition, RolloutRecord, Status, Uid,
+    HASH_LABEL, RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutRecord, Status,
+    Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -134,7 +135,7 @@ struct Revision {
 }
 
 /// The type of the condition that states what a guarded or paused rollout does (G21).
-pub(crate) const PROGRESSING: &str = "Progressing";
+pub const PROGRESSING: &str = "Progressing";
 /// The type of the condition that is true while it has failed.
 const STALLED: &str = "Stalled";
 
@@ -157,10 +158,35 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_rollout: 
     });
     match &status.rollout {
         Some(rollout) => body["conditions"] = rollout_conditions(rollout),
-        None if ends_rollout => body["conditions"] = json!([gone(PROGRESSING), gone(STALLED)]),
+        None if ends_rollout => body["conditions"] = no_conditions(),
         None => {}
     }
     json!({ "metadata": of(uid, resource_version), "status": body })
+}
+
+/// The strategic merge patch of the status subresource that sets the conditions of a guarded or
+/// paused rollout and nothing else, or removes them (G20, G21). It depends on no other field, so it
+/// has no resourceVersion.
+pub fn conditions(uid: &Uid, rollout: Option<&RolloutCondition>) -> Value {
+    let conditions = rollout.map_or_else(no_conditions, rollout_conditions);
+    json!({ "metadata": { "uid": uid.to_string() }, "status": { "conditions": conditions } })
+}
+
+/// The strategic merge patch of a DaemonSet that restores the template of a revision. `data` is
+/// that of the revision, in which the template says that it replaces another one.
+pub fn undo(uid: &str, data: &Value) -> Value {
+    let mut patch = data.clone();
+    patch["metadata"] = json!({ "uid": uid });
+    patch
+}
+
+/// The patch that rolls a failed attempt back: the same, if the DaemonSet is still of this version,
+/// and with the annotation that names the attempt (G20).
+pub fn roll_back(uid: &Uid, resource_version: &str, data: &Value, attempt: &str) -> Value {
+    let mut patch = undo(&uid.to_string(), data);
+    patch["metadata"]["resourceVersion"] = resource_version.into();
+    patch["metadata"]["annotations"] = json!({ ROLLED_BACK_ANNOTATION: attempt });
+    patch
 }
 
 /// Whether a patch of the status is a strategic merge patch: its list of conditions leaves those of
@@ -182,6 +208,10 @@ fn rollout_conditions(rollout: &RolloutCondition) -> Value {
     let stalled =
         if rollout.reason.is_stalled() { condition(STALLED, "True") } else { gone(STALLED) };
     json!([condition(PROGRESSING, rollout.reason.status()), stalled])
+}
+
+fn no_conditions() -> Value {
+    json!([gone(PROGRESSING), gone(STALLED)])
 }
 
 fn gone(r#type: &str) -> Value {
@@ -310,6 +340,27 @@ mod tests {
         assert_eq!([&failed[0]["status"], &failed[1]["status"]], ["False", "True"]);
         let progressing_gone = json!({ "$patch": "delete", "type": "Progressing" });
         assert_eq!(conditions(None, true), json!([progressing_gone, stalled_gone]));
+        // Beside the built-in controller the patch has nothing else, and no resourceVersion.
+        let alone = super::conditions(&Uid::new("u"), None);
+        let expected = json!([progressing_gone, stalled_gone]);
+        let metadata = json!({ "uid": "u" });
+        assert_eq!(alone, json!({ "metadata": metadata, "status": { "conditions": expected } }));
+        let alone = super::conditions(&Uid::new("u"), Some(&rollout(RolloutReason::Failed)));
+        assert!(has_conditions(&alone));
+        assert_eq!(alone["status"]["conditions"], failed);
+    }
+
+    /// G20: rolling back restores the template of the revision as `undo` does, of this version of
+    /// the DaemonSet only, and names the attempt in the same patch.
+    #[test]
+    fn rolling_back_names_the_attempt_and_the_version() {
+        let data = json!({ "spec": { "template": { "$patch": "replace", "spec": { "a": {} } } } });
+        let undo = super::undo("u", &data);
+        assert_eq!(undo, json!({ "metadata": { "uid": "u" }, "spec": data["spec"] }));
+        let patch = roll_back(&Uid::new("u"), "7", &data, "hash 60");
+        let annotations = json!({ "everynode.dev/rolled-back": "hash 60" });
+        let metadata = json!({ "uid": "u", "resourceVersion": "7", "annotations": annotations });
+        assert_eq!(patch, json!({ "metadata": metadata, "spec": data["spec"] }));
     }
 
     /// C61: deletions contain the UID as precondition.

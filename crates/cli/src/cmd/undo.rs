@@ -1,9 +1,11 @@
 //! `everynode undo`: restores an earlier pod template, as `kubectl rollout undo` does.
 
+use everynode_core::api::RolloutReason;
 use everynode_insight::history::RevisionEntry;
 use everynode_k8s::canonical::canonical;
+use everynode_k8s::patch::{self, PROGRESSING};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::diff;
 use crate::args::UndoArguments;
@@ -51,15 +53,22 @@ pub(crate) async fn roll_back(
     target: &RevisionEntry,
     dry_run: DryRun,
 ) -> Result<Written, Error> {
-    let mut patch = target.data.clone();
-    patch["metadata"] = json!({ "uid": daemon_set.metadata.uid });
+    let patch = patch::undo(daemon_set.metadata.uid.as_deref().unwrap_or_default(), &target.data);
     let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
     cluster.patch(Resource::DaemonSets, Some(cluster.namespace()), name, &patch, dry_run).await
 }
 
-/// That with `OnDelete` the controller does not replace the pods.
+/// That with `OnDelete` the controller does not replace the pods, unless a policy guards its
+/// rollouts, which a condition states.
 pub(crate) fn on_delete_warning(daemon_set: &DaemonSet) -> Option<&'static str> {
     let strategy = daemon_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
+    let conditions = daemon_set.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut stated = conditions.filter(|condition| condition.type_ == PROGRESSING);
+    let is_guarded = stated.any(|condition| {
+        let reason = condition.reason.as_deref();
+        RolloutReason::ALL.into_iter().any(|known| Some(known.as_str()) == reason)
+    });
     let is_on_delete = strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete");
-    is_on_delete.then_some("its update strategy is OnDelete: a pod is replaced when you delete it")
+    (is_on_delete && !is_guarded)
+        .then_some("its update strategy is OnDelete: a pod is replaced when you delete it")
 }

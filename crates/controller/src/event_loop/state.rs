@@ -383,6 +383,8 @@ impl LoopState {
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::RolloutPaused
                 | Notice::RolloutResumed
+                | Notice::NotGuarded
+                | Notice::RollingBack { .. }
                 | Notice::SelectingAll => {}
                 Notice::Rollout(transition) => self.metrics.count_transition(transition),
             }

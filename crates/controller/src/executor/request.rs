@@ -25,7 +25,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The request for a write; `None` for creations.
+    /// The request for a write; `None` for those that need more than the write contains.
     pub(super) fn for_write(write: &Write, owner: &Owner) -> Option<Self> {
         let pod = |pod: &PodReference, content, body| {
             let path = format!("{}/{}", collection_text(owner.namespace, "pods"), pod.name);
@@ -48,7 +48,7 @@ impl Request {
             Self { method, path, content, body, object, uid, repeats }
         };
         Some(match write {
-            Write::CreatePod(_) | Write::CreateRevision(_) => return None,
+            Write::CreatePod(_) | Write::CreateRevision(_) | Write::RollBack { .. } => return None,
             Write::AdoptPod(p) => pod(p, Content::StrategicMergePatch, patch::adopt(owner, &p.uid)),
             Write::ReleasePod(p) => {
                 pod(p, Content::StrategicMergePatch, patch::release(owner, &p.uid))
@@ -81,6 +81,9 @@ impl Request {
             Write::UpdateStatus { resource_version, status: new, ends_rollout } => {
                 let version = resource_version.to_string();
                 status(patch::status(owner.uid, &version, new, *ends_rollout), true)
+            }
+            Write::UpdateConditions { rollout } => {
+                status(patch::conditions(owner.uid, rollout.as_ref()), false)
             }
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 let version = resource_version.to_string();
@@ -172,6 +175,7 @@ pub(super) fn resource(path: &str) -> &'static str {
         () if path.contains("rolloutpolicies/") => "rolloutpolicies/status",
         () if path.ends_with("/status") => "daemonsets/status",
         () if path.contains("/controllerrevisions") => "controllerrevisions",
+        () if path.contains("/daemonsets/") => "daemonsets",
         () if path.starts_with("/api/v1/") => "pods",
         () => "other",
     }

@@ -4,7 +4,7 @@ mod unanswered;
 
 use std::sync::Mutex;
 
-use everynode_core::api::{AdmissionChange, HASH_LABEL};
+use everynode_core::api::{AdmissionChange, HASH_LABEL, ResourceVersion};
 use everynode_core::plan::{NewPod, PodReference, RevisionReference, ScheduleBy};
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -228,7 +228,7 @@ async fn a_batch_with_a_pod_that_admission_has_changed_is_the_last() {
     for (script, change) in changes {
         let mut server = Server::new(script);
         let outcomes = server.execute(vec![create("n1"), create("n3")]).await;
-        let resource_version = everynode_core::api::ResourceVersion(9);
+        let resource_version = ResourceVersion(9);
         let expected = Outcome::Changed { uid: "u".into(), resource_version, change };
         assert_eq!(outcomes, [expected, Outcome::Skipped]);
     }
@@ -362,7 +362,7 @@ async fn a_revision_name_of_another_kind_is_taken() {
 async fn a_status_conflict_is_retried_once() {
     let status = || {
         vec![Write::UpdateStatus {
-            resource_version: everynode_core::api::ResourceVersion(5),
+            resource_version: ResourceVersion(5),
             status: everynode_core::api::Status::default(),
             ends_rollout: false,
         }]
@@ -391,7 +391,7 @@ async fn writes_to_missing_objects_report_them_gone() {
     let revision = || RevisionReference {
         name: "r".into(),
         uid: Uid::new("rev-uid"),
-        resource_version: everynode_core::api::ResourceVersion(3),
+        resource_version: ResourceVersion(3),
     };
     let writes = vec![
         Write::AdoptPod(pod()),
@@ -413,7 +413,7 @@ async fn a_revision_that_has_changed_is_not_deleted() {
     let revision = RevisionReference {
         name: "r".into(),
         uid: Uid::new("rev-uid"),
-        resource_version: everynode_core::api::ResourceVersion(3),
+        resource_version: ResourceVersion(3),
     };
     let outcomes = server.execute(vec![Write::DeleteRevision(revision)]).await;
     assert!(matches!(outcomes[..], [Outcome::Failed { .. }]), "{outcomes:?}");
@@ -429,4 +429,45 @@ async fn no_write_is_sent_after_the_stop() {
     let outcomes = server.execute(vec![create("n1"), Write::DeletePod(pod())]).await;
     assert_eq!(outcomes, [Outcome::Skipped, Outcome::Skipped]);
     assert!(server.seen().is_empty());
+}
+
+fn base(uid: &str) -> Write {
+    Write::RollBack {
+        resource_version: ResourceVersion(7),
+        base: RevisionReference {
+            name: "d-old".into(),
+            uid: Uid::new(uid),
+            resource_version: ResourceVersion(3),
+        },
+        attempt: "hash 60".into(),
+    }
+}
+
+/// G20: the template of the stored revision is restored with one PATCH of the DaemonSet. A
+/// refusal, and a revision that is another one by now, change nothing.
+#[tokio::test]
+async fn a_roll_back_reads_the_revision_and_patches_the_daemon_set() {
+    let mut server = Server::new(|line, before| match line.split_once(' ').unwrap() {
+        ("GET", _) => (200, json!({ "metadata": { "uid": "r-1" }, "data": { "spec": {} } })),
+        ("PATCH", _) if before == 0 => (
+            200,
+            json!({ "metadata": { "name": "d", "uid": "u",
+            "resourceVersion": "9" } }),
+        ),
+        _ => (403, json!({ "code": 403, "reason": "Forbidden", "message": "cannot patch" })),
+    });
+    let outcomes = server.execute(vec![base("r-1")]).await;
+    assert!(matches!(&outcomes[..], [Outcome::Written { .. }]), "{outcomes:?}");
+    let paths: Vec<String> = server.seen();
+    assert!(paths[0].starts_with("GET /apis/apps/v1/namespaces/"), "{paths:?}");
+    assert!(paths[1].starts_with("PATCH /apis/apps/v1/namespaces/"), "{paths:?}");
+    assert!(paths[0].ends_with("/controllerrevisions/d-old"), "{paths:?}");
+    let outcomes = server.execute(vec![base("r-1")]).await;
+    assert!(
+        matches!(&outcomes[..], [Outcome::Failed { message }]
+            if message.starts_with("roll back to d-old: ") && message.contains("cannot patch")),
+        "{outcomes:?}"
+    );
+    assert_eq!(server.execute(vec![base("another")]).await, [Outcome::Gone]);
+    assert_eq!(server.seen().len(), 5);
 }

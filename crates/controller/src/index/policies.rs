@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, Labels, Namespace, Now, Timestamp, Uid};
+use everynode_core::api::{DaemonSetKey, Labels, Namespace, Now, RolloutReason, Timestamp, Uid};
 use everynode_k8s::convert::{PolicyObject, PolicyReference};
 use everynode_k8s::policy_status::{GovernedDaemonSet, PolicyCondition, PolicyStatus};
 use everynode_k8s::record::time_text;
@@ -149,7 +149,7 @@ fn status(
     rollouts: &BTreeMap<&DaemonSetKey, &Option<StatedRollout>>,
     now: Now,
 ) -> PolicyStatus {
-    let ready = ready(object, governed);
+    let ready = ready(object, governed, rollouts);
     let stalled = stalled(&ready, rollouts);
     let line = |(key, stated): (&&DaemonSetKey, &&Option<StatedRollout>)| GovernedDaemonSet {
         namespace: match object.reference.namespace {
@@ -172,7 +172,11 @@ fn status(
 }
 
 /// Whether the policy counts for all that it selects.
-fn ready(object: &PolicyObject, governed: &[&Entry]) -> Verdict {
+fn ready(
+    object: &PolicyObject,
+    governed: &[&Entry],
+    rollouts: &BTreeMap<&DaemonSetKey, &Option<StatedRollout>>,
+) -> Verdict {
     let no = |reason, message| Verdict { is_true: false, reason, message };
     if let Err(errors) = &object.policy {
         return no("Invalid", errors.to_string());
@@ -193,6 +197,11 @@ fn ready(object: &PolicyObject, governed: &[&Entry]) -> Verdict {
                 return no("NamespacesUnknown", message.to_owned());
             }
         }
+    }
+    let stated = rollouts.iter().filter_map(|(key, stated)| Some((key, stated.as_ref()?)));
+    let mut without_guard = stated.filter(|(_, stated)| stated.reason == RolloutReason::NotGuarded);
+    if let Some((key, stated)) = without_guard.next() {
+        return no(stated.reason.as_str(), format!("daemonset {key}: {}", stated.message));
     }
     let message = match governed.len() {
         0 => "no DaemonSet is selected".to_owned(),

@@ -23,6 +23,7 @@ pub(super) struct RolloutMetrics {
     info: Family<InfoLabels, Gauge>,
     phase_start: Family<DaemonSetLabels, Gauge>,
     failed_nodes: Family<DaemonSetLabels, Gauge>,
+    leaked_nodes: Family<DaemonSetLabels, Gauge>,
     waves: Family<DaemonSetLabels, Gauge>,
     waves_done: Family<DaemonSetLabels, Gauge>,
     transitions: Family<ReasonLabels, Counter>,
@@ -61,6 +62,12 @@ impl RolloutMetrics {
                 &metrics.phase_start,
             ),
             ("failed_nodes", "Nodes on which a guarded rollout has failed", &metrics.failed_nodes),
+            (
+                "leaked_nodes",
+                "Nodes of later waves that have the new template already, because the built-in \
+                 controller created their pods",
+                &metrics.leaked_nodes,
+            ),
             ("waves", "Waves of a guarded rollout; all other nodes are the last", &metrics.waves),
             ("waves_done", "Waves of a guarded rollout that are complete", &metrics.waves_done),
         ] {
@@ -114,7 +121,7 @@ impl RolloutMetrics {
     fn values(
         &self,
         state: Option<&GuardState>,
-    ) -> [(&Family<DaemonSetLabels, Gauge>, Option<i64>); 4] {
+    ) -> [(&Family<DaemonSetLabels, Gauge>, Option<i64>); 5] {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let record = state.and_then(|state| state.record.as_deref());
         let wave = state.and_then(|state| state.wave.as_ref());
@@ -126,6 +133,7 @@ impl RolloutMetrics {
         [
             (&self.phase_start, record.map(|record| record.since.as_millis().div_euclid(1000))),
             (&self.failed_nodes, state.map(|state| number(state.failed_nodes))),
+            (&self.leaked_nodes, state.map(|state| number(state.leaked_nodes))),
             (&self.waves, wave.map(|wave| number(wave.waves))),
             (&self.waves_done, done.map(number)),
         ]
@@ -162,6 +170,7 @@ mod tests {
                 reason: None,
             })),
             failed_nodes: 2,
+            leaked_nodes: 1,
             wave: Some(WaveState {
                 name: None,
                 waves_before: 3,
@@ -194,6 +203,7 @@ mod tests {
             format!("everynode_rollout_info{{{of},reason=\"Updating\"}} 1"),
             format!("everynode_rollout_phase_start_timestamp_seconds{{{of}}} 1700000000"),
             format!("everynode_rollout_failed_nodes{{{of}}} 2"),
+            format!("everynode_rollout_leaked_nodes{{{of}}} 1"),
             format!("everynode_rollout_waves{{{of}}} 4"),
             format!("everynode_rollout_waves_done{{{of}}} 3"),
         ];
@@ -201,14 +211,14 @@ mod tests {
         metrics.set_rollout(&key, Some(&state(RolloutReason::Complete, RolloutPhase::Complete)));
         let complete = samples(&metrics);
         assert!(complete[0].ends_with("reason=\"Complete\"} 1"), "{complete:?}");
-        assert!(complete[4].ends_with(" 4") && complete.len() == 5, "{complete:?}");
+        assert!(complete[5].ends_with(" 4") && complete.len() == 6, "{complete:?}");
         let unknown = GuardState {
             record: None,
             wave: None,
             ..state(RolloutReason::Paused, RolloutPhase::Updating)
         };
         metrics.set_rollout(&key, Some(&unknown));
-        assert_eq!(samples(&metrics).len(), 2);
+        assert_eq!(samples(&metrics).len(), 3);
         metrics.remove_daemon_set(&key);
         assert_eq!(samples(&metrics), Vec::<String>::new());
     }

@@ -7,7 +7,7 @@ use everynode_core::plan::{Plan, Watermarks, WriteResult};
 
 pub(crate) enum Input {
     Node(Node),
-    DaemonSet(DaemonSet),
+    DaemonSet(Box<DaemonSet>),
     Pod(Pod),
     PodGone(Pod),
     Revision(Revision),
@@ -53,7 +53,7 @@ impl Core {
                 let id = nodes.apply(node);
                 id.is_some_and(|id| state.apply_node(id, nodes))
             }
-            Input::DaemonSet(daemon_set) => state.apply_daemon_set(daemon_set, nodes),
+            Input::DaemonSet(daemon_set) => state.apply_daemon_set(*daemon_set, nodes),
             Input::Pod(pod) => state.apply_pod(&pod, nodes),
             Input::PodGone(pod) => state.delete_pod(&pod, nodes),
             Input::Revision(revision) => state.apply_revision(revision),

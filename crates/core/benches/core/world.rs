@@ -63,6 +63,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         paused: false,
         policy: PolicySource::None,
         order: None,
+        rolled_back: None,
         update_strategy: UpdateStrategy::OnDelete,
         min_ready_seconds: 0,
         revision_history_limit: 10,
@@ -184,7 +185,7 @@ impl World {
             Write::UpdateStatus { status, .. } => {
                 self.daemon_set.status = status.clone();
                 self.daemon_set.resource_version = resource_version;
-                observed.push((Input::DaemonSet(self.daemon_set.clone()), self.version));
+                observed.push((Input::DaemonSet(Box::new(self.daemon_set.clone())), self.version));
                 DS_UID.into()
             }
             other => panic!("unexpected in these phases: {other}"),
@@ -252,7 +253,7 @@ impl World {
         let canonical: Arc<str> = daemon_set.generation.to_string().into();
         daemon_set.template = Template::new(canonical, Placement::default());
         let daemon_set = daemon_set.clone();
-        self.push(Input::DaemonSet(daemon_set));
+        self.push(Input::DaemonSet(Box::new(daemon_set)));
     }
 }
 

@@ -15,6 +15,11 @@ use super::time::Timestamp;
 /// The annotation of a DaemonSet that pauses its rollout with the value `true` (G6).
 pub const PAUSED_ANNOTATION: &str = "everynode.dev/paused";
 
+/// The annotation of a DaemonSet that names the attempt whose template was replaced by the base, as
+/// [`RolloutRecord::attempt`](super::RolloutRecord::attempt) does. It is written with the template,
+/// so that a failed template which comes again is not fought (G20).
+pub const ROLLED_BACK_ANNOTATION: &str = "everynode.dev/rolled-back";
+
 /// A DaemonSet of apps/v1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonSet {
@@ -41,6 +46,8 @@ pub struct DaemonSet {
     pub policy: PolicySource,
     /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
     pub order: Option<Order>,
+    /// The annotation [`ROLLED_BACK_ANNOTATION`]: the attempt that was rolled back last (G20).
+    pub rolled_back: Option<Arc<str>>,
     /// `spec.updateStrategy`; [`strategy`](Self::strategy) is what is followed.
     pub update_strategy: UpdateStrategy,
     /// `spec.minReadySeconds`: how long a pod must be ready to be available (C54).
@@ -80,6 +87,12 @@ impl DaemonSet {
     /// Whether a policy guards its rollouts, or the annotation pauses them (G2).
     pub const fn is_guarded(&self) -> bool {
         self.paused || !matches!(self.policy, PolicySource::None)
+    }
+
+    /// Whether something is to guard its rollouts beside the built-in controller, which rolls them
+    /// out by itself because of the update strategy (G18).
+    pub fn is_rolled_out_by_others(&self) -> bool {
+        self.update_strategy != UpdateStrategy::OnDelete
     }
 
     /// Whether the rollout is paused, by annotation or by policy (G6).
@@ -231,6 +244,9 @@ pub enum RolloutReason {
     Paused,
     /// The policy is invalid, or was deleted before the rollout was complete (G7).
     InvalidPolicy,
+    /// The built-in controller rolls out by itself, because the update strategy is not `OnDelete`
+    /// (G18).
+    NotGuarded,
     /// The nodes of a wave get the new template.
     Updating,
     /// The bake time of a wave is not over.
@@ -247,9 +263,10 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Paused,
         Self::InvalidPolicy,
+        Self::NotGuarded,
         Self::Updating,
         Self::Baking,
         Self::AwaitingApproval,
@@ -263,6 +280,7 @@ impl RolloutReason {
         match self {
             Self::Paused => "Paused",
             Self::InvalidPolicy => "InvalidPolicy",
+            Self::NotGuarded => "NotGuarded",
             Self::Updating => "Updating",
             Self::Baking => "Baking",
             Self::AwaitingApproval => "AwaitingApproval",
@@ -272,12 +290,12 @@ impl RolloutReason {
         }
     }
 
-    /// The `status` of the condition: `Unknown` while nothing happens until somebody acts, as
+    /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts, as
     /// Deployments have it while they are paused.
     pub const fn status(self) -> &'static str {
         match self {
             Self::Updating | Self::Baking | Self::RollingBack | Self::Complete => "True",
-            Self::Paused | Self::AwaitingApproval => "Unknown",
+            Self::Paused | Self::NotGuarded | Self::AwaitingApproval => "Unknown",
             Self::InvalidPolicy | Self::Failed => "False",
         }
     }
@@ -287,6 +305,7 @@ impl RolloutReason {
         match self {
             Self::InvalidPolicy | Self::RollingBack | Self::Failed => true,
             Self::Paused
+            | Self::NotGuarded
             | Self::Updating
             | Self::Baking
             | Self::AwaitingApproval

@@ -33,6 +33,15 @@ pub struct RolloutRecord {
     pub reason: Option<RecordReason>,
 }
 
+impl RolloutRecord {
+    /// The attempt to roll out the revision with this hash, as
+    /// [`ROLLED_BACK_ANNOTATION`](super::ROLLED_BACK_ANNOTATION) names it: the hash, and when the
+    /// attempt began in seconds since 1970.
+    pub fn attempt(&self, revision: &RevisionHash) -> String {
+        format!("{revision} {}", self.began.as_millis().div_euclid(1000))
+    }
+}
+
 /// The phases of a rollout (G11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutPhase {

@@ -2,11 +2,69 @@
 
 use std::time::Duration;
 
+use crate::api::{DaemonSet, PolicySource, Problem, RecordState, Revision, Status};
 use crate::plan::ScheduleBy;
+
+/// Which part of the work of a DaemonSet controller is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// All of it: this is the cluster's DaemonSet controller, and policies guard its rollouts.
+    #[default]
+    Controller,
+    /// All of it but guarded rollouts, like the built-in controller: policies, pauses, orders and
+    /// records have no effect.
+    Unguarded,
+    /// Only guarded rollouts of DaemonSets with the strategy `OnDelete`: the built-in controller
+    /// does all else (G18).
+    Beside {
+        /// Whether a failed rollout goes back to the base by a change of the DaemonSet's template
+        /// (G20).
+        rolls_back: bool,
+    },
+}
+
+impl Mode {
+    /// Whether another controller creates the pods and the revisions.
+    pub const fn is_beside(self) -> bool {
+        match self {
+            Self::Beside { .. } => true,
+            Self::Controller | Self::Unguarded => false,
+        }
+    }
+
+    /// The DaemonSet without what has no effect in this mode.
+    pub(super) fn visible_daemon_set(self, daemon_set: DaemonSet) -> DaemonSet {
+        if self != Self::Unguarded {
+            return daemon_set;
+        }
+        let is_of_guard =
+            |problem: &Problem| matches!(problem, Problem::Paused { .. } | Problem::Order { .. });
+        let problems = daemon_set.problems.into_iter().filter(|problem| !is_of_guard(problem));
+        DaemonSet {
+            paused: false,
+            policy: PolicySource::None,
+            order: None,
+            problems: problems.collect(),
+            // The conditions belong to another controller.
+            status: Status { rollout: None, ..daemon_set.status },
+            ..daemon_set
+        }
+    }
+
+    /// The revision without what has no effect in this mode.
+    pub(super) fn visible_revision(self, revision: Revision) -> Revision {
+        match self {
+            Self::Unguarded => Revision { record: RecordState::None, ..revision },
+            Self::Controller | Self::Beside { .. } => revision,
+        }
+    }
+}
 
 /// Settings that all DaemonSets share.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
+    /// Which part of the work is done.
+    pub mode: Mode,
     /// Maximum number of pods that one sync creates, and maximum number that it deletes (C28).
     pub burst_replicas: usize,
     /// Which component binds created pods to their nodes (C31).
@@ -18,6 +76,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            mode: Mode::Controller,
             burst_replicas: 250,
             schedule_by: ScheduleBy::Scheduler,
             status_interval: Duration::ZERO,

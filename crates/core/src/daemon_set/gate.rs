@@ -66,7 +66,7 @@ pub(super) struct Governing<'a> {
 }
 
 impl<'a> Governing<'a> {
-    const TARGET: Self = Self { old: None, wanted: Wanted::Target };
+    pub(super) const TARGET: Self = Self { old: None, wanted: Wanted::Target };
 
     /// The template of the revision; `target` is the DaemonSet's.
     pub(super) fn template(self, target: &'a Template) -> &'a Template {

@@ -6,16 +6,16 @@
 //! rollout moves and to which [`Position`]; in [`waves`](super::waves), which nodes a position
 //! opens; in [`gate`](super::gate), which revision governs a node.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Now, Order, OrderVerb, PAUSED_ANNOTATION, PolicySource, Position, RecordReason,
-    Revision, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, Timestamp,
+    DaemonSet, Now, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
+    RolloutPolicy, RolloutRecord, Timestamp,
 };
 use crate::plan::Transition;
 use crate::revisions::RevisionSet;
 
+use super::config::Mode;
 use super::gate::{Direction, Movement};
 use super::waves::Waves;
 
@@ -27,6 +27,9 @@ const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 pub(super) enum Stage<'a> {
     /// Nothing guards the rollout (G2).
     Unguarded,
+    /// The built-in controller rolls out by itself, because the strategy is not `OnDelete`: nothing
+    /// is done beside it (G18).
+    NotGuarded,
     /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
     Paused,
     /// The policy is invalid, or is gone in the middle of the rollout (G7).
@@ -78,20 +81,17 @@ pub(super) enum Waits {
     Approval,
 }
 
-/// How far the nodes of a failed rollout have gone back to the base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WayBack {
-    /// There is no base but the failed revision itself.
-    None,
-    /// A pod of the failed revision exists.
-    UnderWay,
-    /// None does.
-    Done,
-}
-
 impl<'a> Stage<'a> {
     /// The stage of the rollout of the current template.
-    pub(super) fn of(daemon_set: &DaemonSet, revisions: &RevisionSet<'a>, now: Now) -> Self {
+    pub(super) fn of(
+        mode: Mode,
+        daemon_set: &DaemonSet,
+        revisions: &RevisionSet<'a>,
+        now: Now,
+    ) -> Self {
+        if mode.is_beside() && daemon_set.is_rolled_out_by_others() {
+            return Self::NotGuarded;
+        }
         let record = revisions.current.and_then(|current| current.record.stored());
         let record = record.map(|record| &**record);
         let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
@@ -153,8 +153,9 @@ impl<'a> Stage<'a> {
         if daemon_set.paused { Self::Paused } else { Self::Unguarded }
     }
 
-    /// Which pods are replaced; `None` if the target governs all nodes.
-    pub(super) fn movement(&self, daemon_set: &DaemonSet) -> Option<Movement> {
+    /// Which pods are replaced; `None` if the target governs all nodes. Beside the built-in
+    /// controller nodes go back with the DaemonSet's template only (G20).
+    pub(super) fn movement(&self, mode: Mode, daemon_set: &DaemonSet) -> Option<Movement> {
         // Once all else is done, the pods of nodes that are down are replaced, too.
         let is_complete =
             matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
@@ -162,10 +163,15 @@ impl<'a> Stage<'a> {
             Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
         };
         let forward = |replaces| movement(Direction::Forward, replaces);
-        let back = |replaces| movement(Direction::Back, replaces);
+        let back = |replaces| match mode {
+            Mode::Beside { .. } => forward(false),
+            Mode::Controller | Mode::Unguarded => movement(Direction::Back, replaces),
+        };
         match self {
             Self::Unguarded => None,
-            Self::Paused | Self::WithoutPolicy { has_failed: false } => forward(false),
+            Self::NotGuarded | Self::Paused | Self::WithoutPolicy { has_failed: false } => {
+                forward(false)
+            }
             Self::WithoutPolicy { has_failed: true } => back(false),
             Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused()),
             Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
@@ -179,6 +185,7 @@ impl<'a> Stage<'a> {
             Self::Failed { back_at, goes_back: false, .. } => *back_at,
             Self::Failed { goes_back: true, .. }
             | Self::Unguarded
+            | Self::NotGuarded
             | Self::Paused
             | Self::WithoutPolicy { .. }
             | Self::Pending
@@ -191,6 +198,7 @@ impl<'a> Stage<'a> {
         match self {
             Self::Moving(record) => Some(&record.position),
             Self::Unguarded
+            | Self::NotGuarded
             | Self::Paused
             | Self::WithoutPolicy { .. }
             | Self::Pending
@@ -202,6 +210,9 @@ impl<'a> Stage<'a> {
 impl<'a> GuardInput<'a> {
     /// The next change of a record, if one is due (G9, G11). It is the only write of its plan.
     pub(super) fn change(&self, stage: &Stage<'a>) -> Option<RecordChange<'a>> {
+        if *stage == Stage::NotGuarded {
+            return None;
+        }
         if let Some(change) = self.supersede() {
             return Some(change);
         }
@@ -209,7 +220,7 @@ impl<'a> GuardInput<'a> {
         let target = self.revisions.current.filter(|target| target.hash().is_some())?;
         let (record, transition) = match stage {
             Stage::Unguarded => self.complete_without_policy(target)?,
-            Stage::Paused => return None,
+            Stage::NotGuarded | Stage::Paused => return None,
             Stage::WithoutPolicy { .. } => {
                 let record = target.record.stored()?;
                 self.obey(record)?
@@ -242,6 +253,7 @@ impl<'a> GuardInput<'a> {
         match stage {
             Stage::Moving(record) => self.supersede().is_none() && self.obey(record).is_none(),
             Stage::Unguarded
+            | Stage::NotGuarded
             | Stage::Paused
             | Stage::WithoutPolicy { .. }
             | Stage::Pending
@@ -452,81 +464,6 @@ pub(super) fn waits(waves: &Waves, record: &RolloutRecord, is_baked: bool) -> Wa
         (false, _) => Waits::Bake,
         (true, true) => Waits::Approval,
         (true, false) => Waits::Nothing,
-    }
-}
-
-/// What the condition states: its reason and its message. `waits` is what a wave that bakes still
-/// waits for.
-pub(super) fn condition(
-    daemon_set: &DaemonSet,
-    stage: &Stage<'_>,
-    waves: Option<&Waves>,
-    waits: Option<Waits>,
-    way_back: WayBack,
-) -> Option<(RolloutReason, Arc<str>)> {
-    let wave = |record: &RolloutRecord| {
-        let name = waves.and_then(|waves| waves.name(&record.position));
-        name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
-    };
-    let (reason, message) = match stage {
-        Stage::Unguarded => return None,
-        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
-        Stage::Failed { record, goes_back, .. } => {
-            let reason = match record.reason {
-                Some(RecordReason::Aborted) => "was aborted",
-                Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
-                Some(RecordReason::NoProgress) => "has failed: it made no progress",
-                Some(RecordReason::PromotedInFull) | None => "has failed",
-            };
-            let (is_over, message) = match way_back {
-                _ if !goes_back => (true, "nodes keep what they have"),
-                WayBack::None => (true, "there is no complete revision to go back to"),
-                WayBack::UnderWay => (false, "nodes go back to the last complete revision"),
-                WayBack::Done => (true, "no node has its revision"),
-            };
-            let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
-            (state, format!("the rollout {reason}; {message}"))
-        }
-        Stage::WithoutPolicy { .. } => (
-            RolloutReason::InvalidPolicy,
-            match &daemon_set.policy {
-                PolicySource::Invalid(why) => {
-                    format!("the rollout policy is invalid, so no pod is replaced: {why}")
-                }
-                PolicySource::None | PolicySource::Valid(_) => {
-                    "the rollout policy was removed before the rollout was complete; no pod is \
-                     replaced"
-                        .to_owned()
-                }
-            },
-        ),
-        Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
-            (RolloutReason::Complete, "the rollout is complete".to_owned())
-        }
-        Stage::Paused | Stage::Pending => {
-            (RolloutReason::Updating, "the rollout begins".to_owned())
-        }
-        Stage::Moving(record) => match waits {
-            Some(Waits::Bake) => (
-                RolloutReason::Baking,
-                format!("{} is updated, and its bake time is not over", wave(record)),
-            ),
-            Some(Waits::Approval) => {
-                (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
-            }
-            Some(Waits::Nothing) | None => {
-                (RolloutReason::Updating, format!("updating {}", wave(record)))
-            }
-        },
-    };
-    Some((reason, message.into()))
-}
-
-fn paused_by(daemon_set: &DaemonSet) -> String {
-    if daemon_set.paused {
-        format!("the annotation {PAUSED_ANNOTATION} pauses the rollout")
-    } else {
-        "the rollout policy pauses the rollout".to_owned()
     }
 }
 

@@ -11,12 +11,13 @@ mod pods;
 mod progress;
 mod refresh;
 mod results;
+mod way_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{
     DaemonSet, DaemonSetKey, FailureRule, Labels, NamespaceNodeSelector, NodeName, Now, Pod,
-    PodName, PolicySource, Problem, Revision, Timestamp, Uid,
+    PodName, PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
@@ -91,6 +92,9 @@ pub struct DaemonSetState {
     /// Reported by the next plan.
     problems: Vec<Problem>,
     reported_selecting_all: bool,
+    /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
+    /// somebody changes again and again is reported once (G18).
+    reported_not_guarded: bool,
     status_in_flight: bool,
     status_written_at: Option<Timestamp>,
     /// Set while the namespace is terminating, when creations would be refused again (C28).
@@ -105,6 +109,7 @@ pub struct DaemonSetState {
 impl DaemonSetState {
     /// The state of a DaemonSet that has no pods and no revisions yet.
     pub fn new(config: Config, daemon_set: DaemonSet, nodes: &NodeTable) -> Self {
+        let daemon_set = config.mode.visible_daemon_set(daemon_set);
         let mut state = Self {
             config,
             namespace_node_selector: NamespaceNodeSelector::default(),
@@ -136,6 +141,7 @@ impl DaemonSetState {
                 .chain(daemon_set.policy.problem())
                 .collect(),
             reported_selecting_all: false,
+            reported_not_guarded: false,
             status_in_flight: false,
             status_written_at: None,
             no_creations_before: None,
@@ -194,6 +200,7 @@ impl DaemonSetState {
     /// [`accepts`](Self::accepts) must hold.
     pub fn replace_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
+        let daemon_set = self.config.mode.visible_daemon_set(daemon_set);
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let new = &self.daemon_set;
         let changed = *new != old;
@@ -204,6 +211,7 @@ impl DaemonSetState {
             // A problem with a policy that no plan has seen is none.
             self.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
             self.problems.extend(new.policy.problem());
+            self.reported_not_guarded = false;
         }
         if new.generation != old.generation {
             self.reported_selecting_all = false;
@@ -306,6 +314,7 @@ impl DaemonSetState {
     }
 
     fn replace_revision(&mut self, revision: Revision) -> bool {
+        let revision = self.config.mode.visible_revision(revision);
         let ownership = revision.ownership(&self.daemon_set);
         if revision.terminating || ownership == Ownership::Foreign {
             self.expectations.saw_deletion(&revision.uid);
@@ -366,11 +375,17 @@ impl DaemonSetState {
         if self.daemon_set.terminating {
             return draft.plan;
         }
-        draft.plan.notices.extend(self.problems.drain(..).map(Notice::Problem));
+        let problems = self.problems.drain(..).map(Notice::Problem);
+        draft.plan.notices.extend(problems);
+        if self.config.mode.is_beside() && !self.is_guarded() {
+            // Its controller reports them.
+            draft.plan.notices.clear();
+        }
         if !self.may_act(&mut draft.plan) {
             return draft.plan;
         }
         self.refresh(now, nodes);
+        self.report_not_guarded(&mut draft.plan);
         self.give_up_deletions(now.steady);
         self.update_pending_names(now, nodes);
         if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
@@ -473,8 +488,11 @@ impl DaemonSetState {
 
     fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
         if self.awaits_adoption() {
-            sync::plan_ownership(&self.sync_input(now), draft);
-            sync::plan_revisions(&self.sync_input(now), draft);
+            // The built-in controller adopts them itself (G18).
+            if !self.config.mode.is_beside() {
+                sync::plan_ownership(&self.sync_input(now), draft);
+                sync::plan_revisions(&self.sync_input(now), draft);
+            }
             return;
         }
         if self.plan_record(now, draft) {
@@ -482,6 +500,10 @@ impl DaemonSetState {
         }
         if self.awaits_record(now.steady) {
             self.plan_status(None, now, draft);
+            return;
+        }
+        if self.config.mode.is_beside() {
+            self.plan_beside(now, draft);
             return;
         }
         sync::plan_ownership(&self.sync_input(now), draft);
@@ -524,6 +546,28 @@ impl DaemonSetState {
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
+        }
+    }
+
+    /// Plans what is done beside the built-in controller (G18–G20).
+    fn plan_beside(&self, now: Now, draft: &mut Draft) {
+        if self.plan_roll_back(now, draft) {
+            return;
+        }
+        let input = self.sync_input(now);
+        if let Some(hash) = sync::revision_beside(&input) {
+            sync::rolling_update(&input, &hash, draft);
+        }
+        self.plan_status(None, now, draft);
+    }
+
+    /// Reports once that a policy has no effect, because of the update strategy (G18).
+    fn report_not_guarded(&mut self, plan: &mut Plan) {
+        let stated = self.guarding.condition();
+        if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
+            && !std::mem::replace(&mut self.reported_not_guarded, true)
+        {
+            plan.notices.push(Notice::NotGuarded);
         }
     }
 

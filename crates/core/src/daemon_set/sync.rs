@@ -1,6 +1,7 @@
 //! What one sync writes (C20–C56, C70). Each part reads the index through a [`SyncInput`] and adds
 //! writes to a [`Draft`]; none of them changes the state.
 
+mod beside;
 mod draft;
 mod manage;
 mod ownership;
@@ -22,6 +23,7 @@ use super::gate::Gate;
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use super::node::{Assessor, Guidance, PodView, Slot};
 
+pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;

@@ -92,6 +92,8 @@ pub(super) struct Group {
     pub updated: usize,
     /// Members that have a pod of the target.
     pub touched: usize,
+    /// Members that have a pod of the target, and are not open (G17).
+    pub leaked: usize,
     /// Members that have failed (G15).
     pub failed: usize,
 }
@@ -426,6 +428,7 @@ impl Group {
             (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
             (&mut self.updated, node.status.is_done || node.status.is_empty),
             (&mut self.touched, node.status.has_target),
+            (&mut self.leaked, node.status.has_target && !node.is_open),
             (&mut self.failed, node.status.has_failed),
         ];
         for (count, counts) in counts {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::api::{
     AdmissionChange, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION, Position, Problem,
-    RECORD_ANNOTATION, RolloutRecord,
+    RECORD_ANNOTATION, RolloutCondition, RolloutRecord,
 };
 use crate::plan::{Notice, Plan, PodReference, Transition, Waiting, Write};
 
@@ -58,13 +58,19 @@ impl fmt::Display for Write {
                 status.observed_generation,
             )
             .and_then(|()| match &status.rollout {
-                Some(condition) => {
-                    write!(f, " {}: {}", condition.reason.as_str(), condition.message)
-                }
-                None if *ends_rollout => f.write_str(" no condition"),
-                None => Ok(()),
+                None if !*ends_rollout => Ok(()),
+                rollout => f.write_str(" ").and_then(|()| write_condition(f, rollout.as_ref())),
             }),
+            Self::UpdateConditions { rollout } => write_condition(f, rollout.as_ref()),
+            Self::RollBack { base, .. } => write!(f, "to {}", base.name),
         }
+    }
+}
+
+fn write_condition(f: &mut fmt::Formatter<'_>, rollout: Option<&RolloutCondition>) -> fmt::Result {
+    match rollout {
+        Some(condition) => write!(f, "{}: {}", condition.reason.as_str(), condition.message),
+        None => f.write_str("no condition"),
     }
 }
 
@@ -96,6 +102,13 @@ impl fmt::Display for Notice {
             ),
             Self::RolloutPaused => f.write_str("no pod is replaced until the rollout is resumed"),
             Self::RolloutResumed => f.write_str("pods of older revisions are replaced again"),
+            Self::NotGuarded => f.write_str(
+                "the built-in controller rolls out this DaemonSet by itself: the rollout policy \
+                 counts only with the update strategy OnDelete",
+            ),
+            Self::RollingBack { base } => {
+                write!(f, "the template of revision {base} replaces the failed one")
+            }
             Self::Rollout(transition) => transition.fmt(f),
             Self::Problem(problem) => problem.fmt(f),
         }

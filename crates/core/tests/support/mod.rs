@@ -2,6 +2,7 @@
 //! executes plans, watches that can be delayed, and kubelets.
 #![allow(dead_code)]
 
+mod controllers;
 mod object;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -227,8 +228,8 @@ impl World {
         let mut plans = Vec::new();
         for _ in 0..100_000 {
             let plan = self.sync();
-            let kubelets_acted = self.kubelets();
-            let is_idle = plan.writes.is_empty() && !kubelets_acted;
+            let others_acted = self.kubelets() | self.built_in();
+            let is_idle = plan.writes.is_empty() && !others_acted;
             if !plan.writes.is_empty() {
                 plans.push(plan);
             }
@@ -325,15 +326,6 @@ impl World {
         }
     }
 
-    /// Restarts the controller: a new state gets all objects from lists (C62).
-    pub(crate) fn restart(&mut self, daemon_set: DaemonSet) {
-        let state = DaemonSetState::new(self.config, daemon_set, &self.nodes);
-        std::mem::replace(&mut self.state, state).detach(&mut self.nodes);
-        self.events.clear();
-        self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
-        self.state.reset_revisions(self.server.revisions.values().cloned());
-    }
-
     fn reach(&mut self, kind: Kind, version: u64) {
         let watermark = match kind {
             Kind::DaemonSets => &mut self.watermarks.daemon_sets,
@@ -428,8 +420,18 @@ impl World {
             Write::RaiseCollisionCount { resource_version, collision_count } => {
                 self.edit_status(*resource_version, |s| s.collision_count = Some(*collision_count))
             }
-            Write::UpdateStatus { resource_version, status, .. } => {
-                self.edit_status(*resource_version, |s| *s = status.clone())
+            Write::UpdateStatus { resource_version, status, ends_rollout } => {
+                self.edit_status(*resource_version, |s| {
+                    let kept = s.rollout.take().filter(|_| !*ends_rollout);
+                    *s = Status { rollout: status.rollout.clone().or(kept), ..status.clone() };
+                })
+            }
+            Write::UpdateConditions { rollout } => {
+                let version = self.server.daemon_set.resource_version;
+                self.edit_status(version, |s| s.rollout.clone_from(rollout))
+            }
+            Write::RollBack { resource_version, base, attempt } => {
+                self.roll_back(*resource_version, base, attempt)
             }
         }
     }
@@ -540,15 +542,6 @@ impl World {
         edit(&mut revision);
         self.put_revision(revision);
         self.written(&reference.uid)
-    }
-
-    fn edit_status(&mut self, version: ResourceVersion, edit: impl FnOnce(&mut Status)) -> Outcome {
-        if self.server.daemon_set.resource_version != version {
-            return Outcome::Failed { message: "conflict".to_owned() };
-        }
-        edit(&mut self.server.daemon_set.status);
-        self.put_daemon_set();
-        self.written(&DS_UID.into())
     }
 
     fn written(&self, uid: &Uid) -> Outcome {

@@ -69,6 +69,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         paused: false,
         policy: PolicySource::None,
         order: None,
+        rolled_back: None,
         update_strategy: UpdateStrategy::RollingUpdate {
             max_unavailable: IntOrPercent::Int(1),
             max_surge: IntOrPercent::Int(0),

@@ -10,7 +10,7 @@ use everynode_core::api::{
     Readiness, Revision, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
     Template, Timestamp, UpdateStrategy,
 };
-use everynode_core::daemon_set::Config;
+use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 use everynode_core::revisions::revision_hash;
 
@@ -39,7 +39,8 @@ pub(crate) fn run(transcript: &str) -> String {
     output + "\n"
 }
 
-/// The settings in comments: `# burst-replicas N` and `# schedule-by controller`.
+/// The settings in comments: `# burst-replicas N`, `# schedule-by controller` and `# mode beside`,
+/// whose built-in controller acts in `settle` and `built-in`.
 fn config(transcript: &str) -> Config {
     let setting = |name: &str| {
         transcript
@@ -47,6 +48,12 @@ fn config(transcript: &str) -> Config {
             .find_map(|line| line.strip_prefix("# ")?.strip_prefix(name)?.strip_prefix(' '))
     };
     Config {
+        mode: match setting("mode") {
+            Some("beside") => Mode::Beside { rolls_back: false },
+            Some("beside, rolls back") => Mode::Beside { rolls_back: true },
+            Some(other) => panic!("mode {other}"),
+            None => Mode::Controller,
+        },
         burst_replicas: setting("burst-replicas").map_or(250, |n| n.parse().expect("a number")),
         schedule_by: match setting("schedule-by") {
             Some("controller") => ScheduleBy::Controller,
@@ -106,6 +113,9 @@ fn execute(world: &mut World, command: &str) -> String {
         }
         "no-webhook" => world.webhook = None,
         "next" => world.faults.push_back(fault(&words)),
+        "built-in" => {
+            world.built_in();
+        }
         "kubelets" => {
             world.kubelets();
         }
@@ -234,6 +244,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "unreadable" => ds.problems.push(Problem::Template { message: value.into() }),
         "readable" => ds.problems.clear(),
         "terminating" => ds.terminating = true,
+        "observed" => ds.status.observed_generation = value.parse().expect("a number"),
         "collision-count" => ds.status.collision_count = value.parse().ok(),
         other => panic!("daemonset has no {other}"),
     }

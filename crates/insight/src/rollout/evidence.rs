@@ -340,6 +340,9 @@ fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
         | RolloutReason::AwaitingApproval
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
-        RolloutReason::Paused | RolloutReason::Updating | RolloutReason::Complete => false,
+        RolloutReason::Paused
+        | RolloutReason::NotGuarded
+        | RolloutReason::Updating
+        | RolloutReason::Complete => false,
     })
 }

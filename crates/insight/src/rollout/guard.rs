@@ -79,6 +79,7 @@ impl Guard {
             | RolloutReason::RollingBack => true,
             RolloutReason::Paused
             | RolloutReason::InvalidPolicy
+            | RolloutReason::NotGuarded
             | RolloutReason::Failed
             | RolloutReason::Complete => false,
         }
@@ -91,6 +92,7 @@ impl Guard {
             | RolloutReason::InvalidPolicy
             | RolloutReason::Failed => true,
             RolloutReason::Paused
+            | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
             | RolloutReason::RollingBack

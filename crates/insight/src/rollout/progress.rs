@@ -81,7 +81,10 @@ const fn goes_on(reason: RolloutReason) -> bool {
         | RolloutReason::AwaitingApproval
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
-        RolloutReason::Paused | RolloutReason::InvalidPolicy | RolloutReason::Complete => false,
+        RolloutReason::Paused
+        | RolloutReason::InvalidPolicy
+        | RolloutReason::NotGuarded
+        | RolloutReason::Complete => false,
     }
 }
 

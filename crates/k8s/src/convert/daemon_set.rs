@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, IntOrPercent, LabelSelector, Labels, ORDER_ANNOTATION, Order,
-    PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem, RolloutCondition,
-    RolloutReason, Status, TEMPLATE_GENERATION_ANNOTATION, Template, Uid, UpdateStrategy,
+    PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem, ROLLED_BACK_ANNOTATION,
+    RolloutCondition, RolloutReason, Status, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
+    UpdateStrategy,
 };
 use everynode_core::plan::NewPod;
 use serde::Deserialize;
@@ -179,6 +180,7 @@ pub fn daemon_set(
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
         policy: policy(annotations.get(POLICY_ANNOTATION), previous),
         order: order(annotations.get(ORDER_ANNOTATION), &mut problems),
+        rolled_back: annotations.get(ROLLED_BACK_ANNOTATION).map(|attempt| attempt.as_str().into()),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
         min_ready_seconds: clamped(spec.min_ready_seconds, 0),
         revision_history_limit: clamped(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
-use everynode_core::daemon_set::Config;
+use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::ScheduleBy;
 use everynode_sandbox::kind::LEASE as LEASE_KIND;
 use rand::RngExt;
@@ -45,6 +45,7 @@ impl World {
                 ElectionTiming::Rare => timing(60, 50, 40),
             },
             config: Config {
+                mode: Mode::Controller,
                 burst_replicas: self.setting.burst_replicas as usize,
                 schedule_by: match self.setting.schedule_by_controller {
                     true => ScheduleBy::Controller,

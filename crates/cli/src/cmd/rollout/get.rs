@@ -91,6 +91,7 @@ fn tone(rollout: &GuardedRollout) -> Tone {
         }
         Some(
             RolloutReason::Paused
+            | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
             | RolloutReason::AwaitingApproval,

@@ -202,7 +202,7 @@ fn done(verb: &OrderVerb) -> String {
         OrderVerb::Approve(wave) => format!("wave {wave} approved"),
         OrderVerb::Promote(wave) => format!("promoted past wave {wave}"),
         OrderVerb::PromoteFull => "promoted to all nodes".to_owned(),
-        OrderVerb::Abort => "rollout aborted: its nodes go back".to_owned(),
+        OrderVerb::Abort => "rollout aborted".to_owned(),
         OrderVerb::Retry => "rollout begins again".to_owned(),
     }
 }

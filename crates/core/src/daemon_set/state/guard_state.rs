@@ -18,6 +18,9 @@ pub struct GuardState {
     pub record: Option<Arc<RolloutRecord>>,
     /// The number of failed nodes (G15); zero without a valid policy.
     pub failed_nodes: usize,
+    /// The number of nodes that have the new template although their wave is closed: the built-in
+    /// controller has created their pods (G17).
+    pub leaked_nodes: usize,
     /// The wave that the record states. `None` without a record of the policy's steps.
     pub wave: Option<WaveState>,
 }
@@ -55,8 +58,17 @@ impl DaemonSetState {
                 .waves
                 .as_ref()
                 .map_or(0, |waves| waves.group(&Position::AllNodes).failed),
+            leaked_nodes: self.leaked_nodes(),
             wave: record.and_then(|record| self.wave_state(record)),
         })
+    }
+
+    /// The number of nodes that have the target although their wave is closed, while the rollout
+    /// moves on beside the built-in controller (G17).
+    pub(super) fn leaked_nodes(&self) -> usize {
+        let is_under_way = self.guarding.moving().is_some_and(|record| record.phase.is_under_way());
+        let waves = self.waves.as_ref().filter(|_| is_under_way && self.config.mode.is_beside());
+        waves.map_or(0, |waves| waves.group(&Position::AllNodes).leaked)
     }
 
     /// Counts the waves, if the answer may have changed. Then waves are filled as well, which costs

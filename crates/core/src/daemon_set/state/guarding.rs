@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::api::{
     Now, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
-    Timestamp,
+    Timestamp, UpdateStrategy,
 };
+use crate::daemon_set::condition::{self, Situation};
 use crate::daemon_set::gate::Gate;
-use crate::daemon_set::guard::{self, GuardInput, Stage, WayBack};
+use crate::daemon_set::guard::{self, GuardInput, Stage};
 use crate::daemon_set::node::{PodView, Wanted};
 use crate::daemon_set::sync::{Draft, whole_seconds};
 use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
@@ -47,8 +48,9 @@ pub(super) struct Guarding {
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     condition: Option<(RolloutReason, Arc<str>)>,
-    /// Whether the bake time was over when the condition was determined; `None` if that is due.
-    condition_as_of: Option<bool>,
+    /// Whether the bake time was over, how many nodes had leaked, and whether nodes went back, when
+    /// the condition was determined; `None` if that is due.
+    condition_as_of: Option<(bool, usize, bool)>,
 }
 
 /// A record whose last write has an unknown outcome: the stored record may be another one than the
@@ -68,6 +70,8 @@ struct AsOf {
     policy: PolicySource,
     order: Option<Arc<str>>,
     paused: bool,
+    strategy: UpdateStrategy,
+    rolled_back: Option<Arc<str>>,
     is_target_known: bool,
     wall_ahead_ms: i64,
 }
@@ -153,6 +157,8 @@ impl DaemonSetState {
             policy: self.daemon_set.policy.clone(),
             order: self.daemon_set.order.as_ref().map(|order| order.text.clone()),
             paused: self.daemon_set.paused,
+            strategy: self.daemon_set.update_strategy,
+            rolled_back: self.daemon_set.rolled_back.clone(),
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
@@ -161,15 +167,17 @@ impl DaemonSetState {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions, now);
-        let gate = stage.movement(&self.daemon_set).map_or(Gate::Open, |movement| {
-            self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
-        });
+        let stage = self.stage(&revisions, now);
+        let gate =
+            stage.movement(self.config.mode, &self.daemon_set).map_or(Gate::Open, |movement| {
+                self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
+            });
         let position = stage.position().cloned();
         let record = revisions.current.and_then(|current| current.record.stored()).cloned();
         let moving = match stage {
             Stage::Moving(_) => record.clone(),
             Stage::Unguarded
+            | Stage::NotGuarded
             | Stage::Paused
             | Stage::WithoutPolicy { .. }
             | Stage::Pending
@@ -187,7 +195,7 @@ impl DaemonSetState {
         self.apply_gate(gate, position, nodes);
     }
 
-    fn is_guarded(&self) -> bool {
+    pub(super) fn is_guarded(&self) -> bool {
         self.daemon_set.is_guarded() || self.history.has_records()
     }
 
@@ -249,7 +257,7 @@ impl DaemonSetState {
     }
 
     /// The older revisions that failed or were superseded.
-    fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
+    pub(super) fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
         let revisions = self.history.classify(&self.daemon_set);
         let is_bad = |phase| matches!(phase, RolloutPhase::Failed | RolloutPhase::Superseded);
         let bad = revisions
@@ -355,31 +363,31 @@ impl DaemonSetState {
     /// Determines what the condition states, if that may have changed.
     pub(super) fn refresh_condition(&mut self, now: Now) {
         let is_baked = self.guarding.is_baked();
+        let leaked = self.leaked_nodes();
         if self.gate.is_open() {
             self.guarding.condition = None;
             return;
         }
-        if self.guarding.condition_as_of == Some(is_baked) {
+        let as_of = Some((is_baked, leaked, self.goes_back_beside()));
+        if self.guarding.condition_as_of == as_of {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions, now);
+        let stage = self.stage(&revisions, now);
         let waits = match (&stage, self.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
                 Some(guard::waits(waves, record, is_baked))
             }
             _ => None,
         };
-        let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
-        let way_back = match self.gate.base() {
-            None => WayBack::None,
-            Some(_) if revisions.current_hashes().iter().any(is_live) => WayBack::UnderWay,
-            Some(_) => WayBack::Done,
-        };
-        let waves = self.waves.as_deref();
-        self.guarding.condition =
-            guard::condition(&self.daemon_set, &stage, waves, waits, way_back);
-        self.guarding.condition_as_of = Some(is_baked);
+        let way_back = self.way_back(&stage, &revisions);
+        let situation = Situation { waves: self.waves.as_deref(), waits, way_back, leaked };
+        self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
+        self.guarding.condition_as_of = as_of;
+    }
+
+    pub(super) fn stage<'a>(&self, revisions: &RevisionSet<'a>, now: Now) -> Stage<'a> {
+        Stage::of(self.config.mode, &self.daemon_set, revisions, now)
     }
 
     /// Plans the next change of a record, if one is due. Returns whether it did.
@@ -389,7 +397,7 @@ impl DaemonSetState {
             return false;
         }
         let revisions = self.history.classify(&self.daemon_set);
-        let stage = Stage::of(&self.daemon_set, &revisions, now);
+        let stage = self.stage(&revisions, now);
         let Some(change) = self.guard_input(&revisions, now).change(&stage) else { return false };
         draft.plan.notices.push(Notice::Rollout(change.transition));
         let (revision, record) = (change.revision.reference(), change.record.into());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Timestamp};
+use crate::daemon_set::gate::Governing;
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
 use crate::daemon_set::node::{Assessor, NodeAssessment, PodView, Slot, Wanted, Wave};
 use crate::node_table::{NodeId, NodeTable};
@@ -94,6 +95,9 @@ impl DaemonSetState {
         let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
+            // The built-in controller places all pods by the target.
+            let governing =
+                if self.config.mode.is_beside() { Governing::TARGET } else { governing };
             self.gate.eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }

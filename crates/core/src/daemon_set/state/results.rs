@@ -22,7 +22,7 @@ impl DaemonSetState {
     /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
     pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
         let WriteResult { write, outcome } = result;
-        if matches!(write, Write::UpdateStatus { .. }) {
+        if is_of_status(&write) {
             self.status_in_flight = false;
         }
         if let Write::WriteRecord { revision, record } = &write {
@@ -79,7 +79,7 @@ impl DaemonSetState {
             if let Some(uid) = write.deleted() {
                 self.expectations.expect_deletion(uid.clone());
             }
-            if matches!(write, Write::UpdateStatus { .. }) {
+            if is_of_status(write) {
                 self.status_in_flight = true;
                 self.status_written_at = Some(now);
             }
@@ -223,10 +223,14 @@ impl DaemonSetState {
         let input = SyncInput { counts: &counts, ..self.sync_input(now) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);
-        let set = self.history.classify(&self.daemon_set);
         // The counts of groups do not tell to which group the deleted pods belong.
         let fits_groups = input.groups.is_none() || deleted == 0;
-        if let Some(hash) = set.current.and_then(Revision::hash).filter(|_| fits_groups) {
+        let is_beside = self.config.mode.is_beside();
+        let hash = match is_beside {
+            true => sync::revision_beside(&input),
+            false => self.history.classify(&self.daemon_set).current.and_then(Revision::hash),
+        };
+        if let Some(hash) = hash.filter(|_| fits_groups) {
             sync::rolling_update(&input, &hash, &mut wanted);
         }
         let is_wanted = |pod: &&&PodReference| {
@@ -235,7 +239,8 @@ impl DaemonSetState {
             let is_surplus = id.and_then(|id| self.slots.get(id.index())).is_some_and(|slot| {
                 surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
             });
-            is_surplus || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
+            is_surplus && !is_beside
+                || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
         };
         pods.iter().filter(is_wanted).copied().collect()
     }
@@ -255,4 +260,9 @@ impl DaemonSetState {
             WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
         }
     }
+}
+
+/// Whether the write is of the status, of which one is in flight at a time.
+const fn is_of_status(write: &Write) -> bool {
+    matches!(write, Write::UpdateStatus { .. } | Write::UpdateConditions { .. })
 }

@@ -15,8 +15,9 @@ pub(in crate::daemon_set) struct StatusState {
     pub written_at: Option<Timestamp>,
 }
 
-/// Writes the status if it changed. `observed_generation` is the generation that the plan acts on;
-/// `None` if the plan only refreshes counts (C56).
+/// Writes the status if it changed; beside the built-in controller only its conditions (G20).
+/// `observed_generation` is the generation that the plan acts on; `None` if the plan only refreshes
+/// counts (C56).
 pub(in crate::daemon_set) fn plan_status(
     input: &SyncInput<'_>,
     state: StatusState,
@@ -29,6 +30,9 @@ pub(in crate::daemon_set) fn plan_status(
     }
     match due_at(input, state, &status).filter(|at| input.now.steady < *at) {
         Some(at) => draft.requeue(at),
+        None if input.config.mode.is_beside() => {
+            draft.write(Write::UpdateConditions { rollout: status.rollout });
+        }
         None => {
             let resource_version = input.daemon_set.resource_version;
             let known = input.daemon_set.status.rollout.as_ref();
@@ -57,6 +61,9 @@ fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<
 fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
     let known = &input.daemon_set.status;
     let counts = input.counts;
+    if input.config.mode.is_beside() {
+        return Status { rollout: rollout(input), ..known.clone() };
+    }
     Status {
         observed_generation: observed_generation
             .map_or(known.observed_generation, |new| new.max(known.observed_generation)),

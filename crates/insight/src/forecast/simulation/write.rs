@@ -52,6 +52,12 @@ impl Simulation {
                 self.daemon_set.status = status.clone();
                 self.apply_daemon_set()
             }
+            Write::UpdateConditions { rollout } => {
+                self.daemon_set.status.rollout.clone_from(rollout);
+                self.apply_daemon_set()
+            }
+            // A forecast assumes that no rollout fails.
+            Write::RollBack { .. } => Outcome::Skipped,
             Write::RaiseCollisionCount { collision_count, .. } => {
                 self.daemon_set.status.collision_count = Some(*collision_count);
                 self.apply_daemon_set()

@@ -1,0 +1,144 @@
+//! What the condition `Progressing` states of a guarded or paused rollout (G21). Pure functions.
+
+use std::sync::Arc;
+
+use crate::api::{
+    DaemonSet, PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase, RolloutReason,
+    RolloutRecord,
+};
+
+use super::guard::{Stage, Waits};
+use super::waves::Waves;
+
+/// What the condition states beside the stage.
+pub(super) struct Situation<'a> {
+    /// `None` without a valid policy.
+    pub waves: Option<&'a Waves>,
+    /// What a wave that bakes still waits for.
+    pub waits: Option<Waits>,
+    pub way_back: WayBack,
+    /// The number of nodes that have the target although their wave is closed.
+    pub leaked: usize,
+}
+
+/// How far the nodes of a failed rollout have gone back to the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WayBack {
+    /// There is no base but the failed revision itself.
+    None,
+    /// Only somebody else can change the template back, for this reason (G20).
+    Barred(&'static str),
+    /// A pod of the failed revision exists.
+    UnderWay,
+    /// None does.
+    Done,
+}
+
+/// What the condition states: its reason and its message.
+pub(super) fn condition(
+    daemon_set: &DaemonSet,
+    stage: &Stage<'_>,
+    situation: &Situation<'_>,
+) -> Option<(RolloutReason, Arc<str>)> {
+    let (reason, message) = stated(daemon_set, stage, situation)?;
+    Some((
+        reason,
+        match situation.leaked {
+            0 => message.into(),
+            1 => format!("{message}; 1 node of a later wave got the new template already").into(),
+            leaked => {
+                format!("{message}; {leaked} nodes of later waves got the new template already")
+                    .into()
+            }
+        },
+    ))
+}
+
+fn stated(
+    daemon_set: &DaemonSet,
+    stage: &Stage<'_>,
+    situation: &Situation<'_>,
+) -> Option<(RolloutReason, String)> {
+    let Situation { waves, waits, way_back, leaked: _ } = *situation;
+    let wave = |record: &RolloutRecord| {
+        let name = waves.and_then(|waves| waves.name(&record.position));
+        name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
+    };
+    let (reason, message) = match stage {
+        Stage::Unguarded => return None,
+        Stage::NotGuarded if !daemon_set.is_guarded() => return None,
+        Stage::NotGuarded => (
+            RolloutReason::NotGuarded,
+            "the built-in controller rolls out by itself, because spec.updateStrategy.type is not \
+             OnDelete"
+                .to_owned(),
+        ),
+        _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
+        Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, way_back),
+        Stage::WithoutPolicy { .. } => (
+            RolloutReason::InvalidPolicy,
+            match &daemon_set.policy {
+                PolicySource::Invalid(why) => {
+                    format!("the rollout policy is invalid, so no pod is replaced: {why}")
+                }
+                PolicySource::None | PolicySource::Valid(_) => {
+                    "the rollout policy was removed before the rollout was complete; no pod is \
+                     replaced"
+                        .to_owned()
+                }
+            },
+        ),
+        Stage::Moving(record)
+            if record.phase == RolloutPhase::Complete && way_back == WayBack::UnderWay =>
+        {
+            let message = "nodes go back to this revision, which was complete before";
+            (RolloutReason::Updating, message.to_owned())
+        }
+        Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
+            (RolloutReason::Complete, "the rollout is complete".to_owned())
+        }
+        Stage::Paused | Stage::Pending => {
+            (RolloutReason::Updating, "the rollout begins".to_owned())
+        }
+        Stage::Moving(record) => match waits {
+            Some(Waits::Bake) => (
+                RolloutReason::Baking,
+                format!("{} is updated, and its bake time is not over", wave(record)),
+            ),
+            Some(Waits::Approval) => {
+                (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
+            }
+            Some(Waits::Nothing) | None => {
+                (RolloutReason::Updating, format!("updating {}", wave(record)))
+            }
+        },
+    };
+    Some((reason, message))
+}
+
+/// What the condition states of a failed rollout.
+fn failed(record: &RolloutRecord, goes_back: bool, way_back: WayBack) -> (RolloutReason, String) {
+    let reason = match record.reason {
+        Some(RecordReason::Aborted) => "was aborted",
+        Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
+        Some(RecordReason::NoProgress) => "has failed: it made no progress",
+        Some(RecordReason::PromotedInFull) | None => "has failed",
+    };
+    let (is_over, message) = match way_back {
+        _ if !goes_back => (true, "nodes keep what they have"),
+        WayBack::Barred(why) => (true, why),
+        WayBack::None => (true, "there is no complete revision to go back to"),
+        WayBack::UnderWay => (false, "nodes go back to the last complete revision"),
+        WayBack::Done => (true, "no node has its revision"),
+    };
+    let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
+    (state, format!("the rollout {reason}; {message}"))
+}
+
+fn paused_by(daemon_set: &DaemonSet) -> String {
+    if daemon_set.paused {
+        format!("the annotation {PAUSED_ANNOTATION} pauses the rollout")
+    } else {
+        "the rollout policy pauses the rollout".to_owned()
+    }
+}
