@@ -5,6 +5,7 @@
 //! controller knows of leases: writers ask the [`Fence`], the loop watches a flag.
 
 mod election;
+pub mod other;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

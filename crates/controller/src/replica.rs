@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::event_loop::{Decisions, EventLoop, ListedResource, LoopState};
 use crate::executor::{Executor, PodNames};
 use crate::index::Index;
+use crate::lease::other::{self, OtherInstallation, Presence};
 use crate::lease::{self, Fence, Leadership};
 use crate::metrics::Metrics;
 use crate::outage_log::OutageLog;
@@ -54,6 +55,8 @@ pub struct Replica<S> {
     pub environment: Environment,
     /// The leader election; `None` if this is the only replica.
     pub election: Option<Candidacy>,
+    /// While this other installation is present, a leader does nothing; `None` if there may be any.
+    pub other_installation: Option<OtherInstallation>,
     /// What the replica knows about who leads. Without an election it must be
     /// [`Leadership::Leading`].
     pub role: watch::Sender<Leadership>,
@@ -174,7 +177,7 @@ impl<S: Server> Replica<S> {
         let ended = tokio::select! {
             biased;
             () = watchdog => Shutdown::WritesInFlight,
-            ended = self.lead(&stop) => ended,
+            ended = self.lead_alone(&stop) => ended,
         };
         self.metrics.leader.set(0);
         self.synced.send_replace(false);
@@ -192,6 +195,43 @@ impl<S: Server> Replica<S> {
             || unreachable!("without an election no lease can be lost"),
             |candidacy| lease::Lost::from(&candidacy.lease).into(),
         )
+    }
+
+    /// Leads while the other installation is absent.
+    async fn lead_alone(&self, stop: &CancellationToken) -> Shutdown {
+        let Some(other) = self.other_installation.clone() else { return self.lead(stop).await };
+        let presence = watch::Sender::new(Presence::Unknown);
+        let mut seen = presence.subscribe();
+        let following = other::follow(self.client.clone(), other, presence);
+        let leading = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return Shutdown::Clean,
+                    () = is_seen(&mut seen, Presence::Absent) => {}
+                }
+                let turn = stop.child_token();
+                let end_of_turn = async {
+                    is_seen(&mut seen, Presence::Present).await;
+                    turn.cancel();
+                    std::future::pending().await
+                };
+                let ended = tokio::select! {
+                    biased;
+                    ended = self.lead(&turn) => ended,
+                    ended = end_of_turn => ended,
+                };
+                self.synced.send_replace(false);
+                if stop.is_cancelled() {
+                    return ended;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            ended = leading => ended,
+            () = following => unreachable!("it never ends"),
+        }
     }
 
     async fn lead(&self, stop: &CancellationToken) -> Shutdown {
@@ -298,6 +338,13 @@ impl Election {
         if timeout(RELEASE_TIMEOUT, self.task).await.is_err() {
             tracing::warn!("the lease was not released before the timeout");
         }
+    }
+}
+
+/// Waits until this is known.
+async fn is_seen(seen: &mut watch::Receiver<Presence>, expected: Presence) {
+    if seen.wait_for(|seen| *seen == expected).await.is_err() {
+        std::future::pending().await
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::daemon_set::Config;
+use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::ScheduleBy;
 use kube::Client;
 use tokio::net::TcpListener;
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Api, RateLimit};
 use crate::client::{self, Location, Pings};
 use crate::environment::Environment;
+use crate::lease::other::OtherInstallation;
 use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
 use crate::outage_log::OutageLog;
@@ -32,6 +33,8 @@ pub struct Options {
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig; by default its current one.
     pub context: Option<String>,
+    /// Which part of the work is done.
+    pub mode: Mode,
     /// Manages only DaemonSets in this namespace. Nodes are read in any case.
     pub namespace: Option<String>,
     /// Leader election; `None` if this is the only replica.
@@ -58,6 +61,7 @@ impl Default for Options {
         Self {
             kubeconfig: None,
             context: None,
+            mode: Mode::Controller,
             namespace: None,
             leader_election: None,
             burst_replicas,
@@ -86,9 +90,18 @@ impl Default for LeaderElection {
     fn default() -> Self {
         Self {
             namespace: "kube-system".to_owned(),
-            name: "everynode".to_owned(),
+            name: lease_name(Mode::Controller).to_owned(),
             timing: Timing::default(),
         }
+    }
+}
+
+/// The name of the Lease of an installation, by which others know it.
+pub const fn lease_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Controller => "everynode",
+        Mode::Unguarded => "everynode-unguarded",
+        Mode::Beside { .. } => "everynode-beside",
     }
 }
 
@@ -174,6 +187,13 @@ async fn start(
 ) -> Result<(Replica<Api>, Helpers), Error> {
     if let Some(election) = &options.leader_election {
         election.timing.check().map_err(Error::Option)?;
+        if options.mode.is_beside() && election.name == lease_name(Mode::Controller) {
+            return Err(Error::Option(format!(
+                "--leader-elect-resource-name {} names the lease of an installation without \
+                 --beside",
+                election.name
+            )));
+        }
     }
     options.pings.check().map_err(Error::Option)?;
     let config = cluster_config(&options)?;
@@ -247,6 +267,12 @@ impl Helpers {
 
 impl Shared {
     fn replica(self, options: Options, recorder: Recorder) -> Result<Replica<Api>, Error> {
+        let other_installation = options.mode.is_beside().then(|| OtherInstallation {
+            lease_name: lease_name(Mode::Controller).to_owned(),
+            timing: Timing::default(),
+            environment: self.environment.clone(),
+            outages: self.outages.clone(),
+        });
         let election = match options.leader_election {
             Some(LeaderElection { namespace, name, timing }) => Some(Candidacy {
                 client: client::measured_client(
@@ -273,8 +299,9 @@ impl Shared {
         Ok(Replica {
             namespace: options.namespace,
             namespace_node_selectors: options.namespace_node_selectors,
-            rollout_policies: true,
+            rollout_policies: options.mode != Mode::Unguarded,
             config: Config {
+                mode: options.mode,
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,
                 status_interval: STATUS_INTERVAL,
@@ -284,6 +311,7 @@ impl Shared {
             fence,
             environment: self.environment,
             election,
+            other_installation,
             role: self.role,
             synced: self.synced,
             recorder,

@@ -104,14 +104,9 @@ impl Replica {
             environment,
             election: Some(Candidacy {
                 client: Connection::client(number, outbox.clone()),
-                lease: lease::Config {
-                    namespace: LEASE.0.to_owned(),
-                    name: LEASE.1.to_owned(),
-                    identity: identity(number),
-                    timing,
-                    outages: outages.clone(),
-                },
+                lease: lease_config(number, timing, outages.clone()),
             }),
+            other_installation: None,
             role: watch::Sender::new(Leadership::Unknown),
             synced: watch::Sender::new(false),
             recorder,
@@ -142,6 +137,11 @@ impl Replica {
         });
         Self { number, clocks, shutdown, unreachable_until: now }
     }
+}
+
+fn lease_config(number: u64, timing: Timing, outages: OutageLog) -> lease::Config {
+    let (namespace, name) = (LEASE.0.to_owned(), LEASE.1.to_owned());
+    lease::Config { namespace, name, identity: identity(number), timing, outages }
 }
 
 fn report_panic(message: String) {

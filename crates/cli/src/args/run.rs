@@ -19,6 +19,17 @@ pub(crate) struct RunArguments {
     /// Context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+    /// Run beside the built-in controller, which creates the pods: guard the rollouts of DaemonSets
+    /// with the update strategy OnDelete that a rollout policy selects
+    #[arg(long, conflicts_with_all = ["burst_replicas", "schedule_by"])]
+    pub beside: bool,
+    /// Roll a failed rollout back by restoring the DaemonSet's template once, as `everynode undo`
+    /// does; needs the right to patch DaemonSets
+    #[arg(long, requires = "beside")]
+    pub roll_back: bool,
+    /// Ignore rollout policies, pauses and orders, as the built-in controller does
+    #[arg(long, conflicts_with = "beside")]
+    pub ignore_policies: bool,
     /// Manage only the DaemonSets of this namespace
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
@@ -56,8 +67,9 @@ Examples:
   everynode run                                      with $KUBECONFIG, or inside a cluster
   everynode run --kubeconfig admin.conf --context prod --http 127.0.0.1:8080
   everynode run --leader-elect=false --namespace team-a
+  everynode run --beside                             beside the built-in controller
 
-The built-in DaemonSet controller must be disabled:
+Without --beside, the built-in DaemonSet controller must be disabled:
 kube-controller-manager --controllers=*,-daemonset-controller";
 
 /// The arguments of leader election, named as kube-controller-manager's.
@@ -81,9 +93,10 @@ pub(crate) struct LeaderElectionArguments {
     /// Namespace of the Lease
     #[arg(long, value_name = "NAME", default_value = "kube-system")]
     pub leader_elect_resource_namespace: String,
-    /// Name of the Lease
-    #[arg(long, value_name = "NAME", default_value = "everynode")]
-    pub leader_elect_resource_name: String,
+    /// Name of the Lease [default: everynode, with --beside everynode-beside, with
+    /// --ignore-policies everynode-unguarded]
+    #[arg(long, value_name = "NAME")]
+    pub leader_elect_resource_name: Option<String>,
 }
 
 /// The timing of pings. The help hides these options because only tests need other values;

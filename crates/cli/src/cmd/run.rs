@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use everynode_controller::client::Pings;
 use everynode_controller::lease::Timing;
-use everynode_controller::{LeaderElection, Options, ScheduleBy};
+use everynode_controller::{LeaderElection, Mode, Options, ScheduleBy};
 
 use crate::args::{self, LeaderElectionArguments, LogFormat, LogLevel, RunArguments};
 use crate::{log, panic, signal};
@@ -27,12 +27,18 @@ pub(crate) async fn execute(arguments: RunArguments) -> anyhow::Result<ExitCode>
 
 fn options(arguments: RunArguments) -> Options {
     let election = arguments.leader_election;
+    let mode = match (arguments.beside, arguments.ignore_policies) {
+        (true, _) => Mode::Beside { rolls_back: arguments.roll_back },
+        (false, true) => Mode::Unguarded,
+        (false, false) => Mode::Controller,
+    };
     let defaults = Options::default();
     Options {
         kubeconfig: arguments.kubeconfig,
         context: arguments.context,
+        mode,
         namespace: arguments.namespace,
-        leader_election: election.leader_elect.then(|| leader_election(election)),
+        leader_election: election.leader_elect.then(|| leader_election(election, mode)),
         burst_replicas: arguments.burst_replicas,
         schedule_by: match arguments.schedule_by {
             args::ScheduleBy::Scheduler => ScheduleBy::Scheduler,
@@ -50,10 +56,12 @@ fn options(arguments: RunArguments) -> Options {
     }
 }
 
-fn leader_election(arguments: LeaderElectionArguments) -> LeaderElection {
+fn leader_election(arguments: LeaderElectionArguments, mode: Mode) -> LeaderElection {
     LeaderElection {
         namespace: arguments.leader_elect_resource_namespace,
-        name: arguments.leader_elect_resource_name,
+        name: arguments
+            .leader_elect_resource_name
+            .unwrap_or_else(|| everynode_controller::lease_name(mode).to_owned()),
         timing: Timing {
             lease_duration: arguments.leader_elect_lease_duration,
             renew_deadline: arguments.leader_elect_renew_deadline,

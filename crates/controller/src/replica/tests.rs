@@ -27,6 +27,7 @@ fn replica(leadership: Leadership, asked: &Asked) -> Replica<Api> {
         fence,
         environment: Environment::default(),
         election: None,
+        other_installation: None,
         role: watch::Sender::new(leadership),
         synced: watch::Sender::new(true),
         recorder: Recorder::channel().0,
