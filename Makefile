@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
 # Tests at a time: those that need a sandbox mostly wait.
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
+# The end-to-end tests of e2e-real: cluster, or beside.
+SUITE ?= cluster
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
 PROPTEST_RNG_SEED ?= 1
 
@@ -23,11 +25,11 @@ test: tools ## every test, through real clients too, and the list of rules with 
 	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --package everynode-sim --profile sim --no-fail-fast
 	$(CARGO) xtask rules
 
-e2e-real: tools ## the end-to-end tests against the cluster of EVERYNODE_E2E_KUBECONFIG, whose DaemonSet controller must be running
+e2e-real: tools ## the end-to-end tests against the cluster of EVERYNODE_E2E_KUBECONFIG, where everynode is the DaemonSet controller; with SUITE=beside the built-in one must be
 	@test -n "$$EVERYNODE_E2E_KUBECONFIG" || { echo "error: set EVERYNODE_E2E_KUBECONFIG to the kubeconfig of a cluster that may be tested on" >&2; exit 1; }
 	@echo "left out, by file, because each needs a sandbox of its own or no cluster:"
 	@for file in e2e/sandbox/*.rs; do echo "  $$file: $$(sed -n '1s,^//! ,,p' $$file)"; done
-	EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --package everynode-cli --test e2e -- cluster::
+	EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --package everynode-cli --test e2e -- --skip sandbox:: $(SUITE)::
 
 lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.md
 	$(CARGO) fmt --all --check

@@ -1,11 +1,13 @@
 //! End-to-end tests with the real binary, kubectl and client libraries.
 //!
 //! The tests of [`cluster`] run in their own sandbox or, with `EVERYNODE_E2E_KUBECONFIG`, in their
-//! own namespace on an existing cluster whose DaemonSet controller is running. The tests of
-//! [`sandbox`] always start their own sandbox; `make e2e-real` leaves them out by their names.
+//! own namespace on an existing cluster whose DaemonSet controller is running: everynode's, or for
+//! those of [`beside`] the built-in one. The tests of [`sandbox`] always start their own
+//! sandbox; `make e2e-real` leaves them out by their names.
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod cluster;
 mod observe;
 mod sandbox;

@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod argo_cd;
+pub(crate) mod beside;
 pub(crate) mod browser;
 pub(crate) mod command;
 pub(crate) mod faults;
@@ -72,6 +73,11 @@ impl World {
             Some(kubeconfig) => World::connect(permit, None, temporary()?, kubeconfig.into()).await,
             None => World::start(permit, Setup { nodes, ..Setup::default() }).await,
         }
+    }
+
+    /// Whether tests run on an existing cluster.
+    pub(crate) fn is_external() -> bool {
+        std::env::var_os(EXTERNAL).is_some()
     }
 
     /// A sandbox, for tests that depend on one, whether or not an external cluster is tested.

@@ -1,6 +1,7 @@
 //! The manifests under deploy/: they are valid, and grant only the permissions that the controller
 //! uses.
 
+mod beside;
 mod priority;
 
 use std::ffi::OsString;

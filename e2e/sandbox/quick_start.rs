@@ -33,7 +33,7 @@ async fn the_commands_of_the_quick_start_work() -> Result<()> {
 }
 
 /// The lines of the shell blocks, except the one that sets KUBECONFIG, which the test does.
-fn commands(page: &str) -> impl Iterator<Item = &str> {
+pub(super) fn commands(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks
         .flat_map(str::lines)
@@ -41,13 +41,14 @@ fn commands(page: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Runs a line with the kubectl of the tests and the program under test.
-fn shell(line: &str) -> Command {
+pub(super) fn shell(line: &str) -> Command {
     let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let mut command = Command::new("sh");
     let line = match line.strip_prefix("everynode ") {
         Some(arguments) => format!("{EVERYNODE} {arguments}"),
         None => line.replacen("kubectl", &kubectl, 1),
     };
+    let line = line.replace("| everynode ", &format!("| {EVERYNODE} "));
     command.args(["-c", &line]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     command
 }

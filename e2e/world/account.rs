@@ -35,8 +35,8 @@ impl World {
         let answer = accounts.create_token_request(account, &parameters, &request).await?;
         let token = answer.status.and_then(|status| status.token).context("no token")?;
         let text = std::fs::read_to_string(&self.kubeconfig)?;
-        let mut document: Value = serde_json::from_str(&text)?;
-        document["users"][0]["user"]["token"] = token.into();
+        let mut document: Value = serde_saphyr::from_str(&text)?;
+        document["users"][0]["user"] = json!({ "token": token });
         let path = self.directory.path().join(format!("{account}.kubeconfig"));
         std::fs::write(&path, document.to_string())?;
         Ok(path)

@@ -4,12 +4,14 @@
 mod manifest;
 mod proposed;
 
+use everynode_controller::{Mode, lease_name};
 use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
+use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cluster::{Cluster, Error, Resource, Selection};
+use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
 
 pub(crate) use manifest::{Manifest, read as read_manifest, read_nodes};
 pub(crate) use proposed::{apply_locally, dry_run_on_server};
@@ -50,13 +52,15 @@ pub(crate) async fn from_cluster(
     let selector = serde_json::from_value(daemon_set["spec"]["selector"].clone());
     let selected = Selection::in_namespace(namespace).matching(&selector.unwrap_or_default());
     let all = Selection::all();
-    let (nodes, revisions, policies, pods) = tokio::join!(
+    let (nodes, revisions, policies, pods, runs_beside) = tokio::join!(
         cluster.list(Resource::Nodes, &all),
         cluster.list(Resource::ControllerRevisions, &selected),
         add_policies(&mut snapshot, cluster, namespace),
         read_pods(cluster, &selected, pods),
+        runs_beside(cluster),
     );
     policies?;
+    snapshot.runs_beside = runs_beside?;
     match required {
         RequiredData::Nodes => add_required(&mut snapshot, ObjectKind::Node, nodes)?,
         RequiredData::Nothing | RequiredData::PodsAndRevisions => {
@@ -145,6 +149,24 @@ pub(crate) async fn add_policies(
     add_optional(snapshot, ObjectKind::Namespace, of_namespace.map(|namespace| vec![namespace]))?;
     add_optional(snapshot, ObjectKind::RolloutPolicy, policies)?;
     add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)
+}
+
+/// Whether an installation beside the built-in controller holds its lease, in any namespace.
+/// Without the right to list leases that is not known, and the conditions of DaemonSets tell.
+async fn runs_beside(cluster: &Cluster) -> Result<bool, Error> {
+    let name = lease_name(Mode::Beside { rolls_back: false });
+    let leases = match cluster.list(Resource::Leases, &Selection::all().named(name)).await {
+        Err(Error::NotFound { .. }) => return Ok(false),
+        Err(error) if error.is_forbidden() => return Ok(false),
+        leases => leases?,
+    };
+    let is_held = |lease: &RawValue| -> Result<bool, Error> {
+        let lease: Lease = parsed(Resource::Leases, lease.get())?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        Ok(holder.is_some_and(|holder| !holder.is_empty()))
+    };
+    let held: Vec<bool> = leases.iter().map(|lease| is_held(lease)).collect::<Result<_, _>>()?;
+    Ok(held.contains(&true))
 }
 
 /// Adds the policies of a manifest, which replace those of the same name.

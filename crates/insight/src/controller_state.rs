@@ -1,7 +1,7 @@
 //! The core's state of one DaemonSet, as a controller has it after it has read a snapshot.
 
 use everynode_core::api::DaemonSet;
-use everynode_core::daemon_set::{Config, DaemonSetState};
+use everynode_core::daemon_set::{Config, DaemonSetState, Mode};
 use everynode_core::node_table::NodeTable;
 
 use crate::snapshot::Snapshot;
@@ -21,7 +21,12 @@ impl ControllerState {
             nodes.apply(detail.node.clone());
         }
         let namespace = daemon_set.key.namespace.clone();
-        let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);
+        let mode = match snapshot.is_not_guarded(&daemon_set) {
+            true => Mode::Unguarded,
+            false => Mode::Controller,
+        };
+        let config = Config { mode, ..Config::default() };
+        let mut state = DaemonSetState::new(config, daemon_set, &nodes);
         if snapshot.honors_namespace_node_selectors
             && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)
         {

@@ -15,7 +15,8 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSetKey, Labels, Namespace, NodeName, PodName, Revision, RevisionName, Uid,
+    DaemonSet, DaemonSetKey, Labels, Namespace, NodeName, PodName, Revision, RevisionName,
+    RolloutReason, Uid,
 };
 use everynode_k8s::convert::{
     self, DaemonSetObject, Error, Interner, PodObject, PolicyReference, RevisionObject,
@@ -88,6 +89,9 @@ pub struct Snapshot {
     /// Whether the controller runs with `--namespace-node-selectors`. No object of the cluster
     /// contains that, so the caller sets it.
     pub honors_namespace_node_selectors: bool,
+    /// Whether an installation of everynode beside the built-in controller holds a lease; `false`
+    /// if that is not known. The caller sets it (G18).
+    pub runs_beside: bool,
     /// Messages about objects, or parts of them, that could not be read.
     pub problems: Vec<String>,
     /// Kinds of which no objects were read; answers make no statement about them.
@@ -96,6 +100,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether the built-in controller rolls this DaemonSet out by itself although something is to
+    /// guard its rollouts: its update strategy is not `OnDelete` (G18).
+    pub(crate) fn is_not_guarded(&self, daemon_set: &DaemonSet) -> bool {
+        let stated = daemon_set.status.rollout.as_ref();
+        let is_stated = stated.is_some_and(|stated| stated.reason == RolloutReason::NotGuarded);
+        (self.runs_beside || is_stated)
+            && daemon_set.is_guarded()
+            && daemon_set.is_rolled_out_by_others()
+    }
+
     /// Adds one object from its JSON text. If that fails, [`problems`](Self::problems) gets a
     /// message.
     pub fn add(&mut self, kind: ObjectKind, json: &[u8]) {

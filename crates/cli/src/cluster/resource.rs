@@ -16,6 +16,7 @@ pub(crate) enum Resource {
     ControllerRevisions,
     DaemonSets,
     Events,
+    Leases,
     Namespaces,
     Nodes,
     Pods,
@@ -32,6 +33,7 @@ impl Resource {
             Self::ControllerRevisions => "controllerrevisions",
             Self::DaemonSets => "daemonsets",
             Self::Events => "events",
+            Self::Leases => "leases",
             Self::Namespaces => "namespaces",
             Self::Nodes => "nodes",
             Self::Pods => "pods",
@@ -46,6 +48,7 @@ impl Resource {
     pub(crate) const fn group(self) -> &'static str {
         match self {
             Self::ControllerRevisions | Self::DaemonSets => "apps",
+            Self::Leases => "coordination.k8s.io",
             Self::PriorityClasses => "scheduling.k8s.io",
             Self::RolloutPolicies | Self::ClusterRolloutPolicies => "everynode.dev",
             Self::Events | Self::Namespaces | Self::Nodes | Self::Pods | Self::ServiceAccounts => {
@@ -61,6 +64,7 @@ impl Resource {
             Self::ControllerRevisions
             | Self::DaemonSets
             | Self::Events
+            | Self::Leases
             | Self::Namespaces
             | Self::Nodes
             | Self::Pods
@@ -75,6 +79,7 @@ impl Resource {
             Self::ControllerRevisions => "controllerrevision",
             Self::DaemonSets => "daemonset",
             Self::Events => "event",
+            Self::Leases => "lease",
             Self::Namespaces => "namespace",
             Self::Nodes => "node",
             Self::Pods => "pod",

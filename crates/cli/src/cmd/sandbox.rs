@@ -29,8 +29,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The definitions of policies, which a sandbox has from its start.
 const DEFINITIONS: [&str; 2] = [
-    include_str!("../../../../deploy/base/rollout-policies.yaml"),
-    include_str!("../../../../deploy/base/cluster-rollout-policies.yaml"),
+    include_str!("../../../../deploy/policies/rollout-policies.yaml"),
+    include_str!("../../../../deploy/policies/cluster-rollout-policies.yaml"),
 ];
 
 /// Executes the command.

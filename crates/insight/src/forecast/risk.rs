@@ -52,6 +52,8 @@ pub enum RiskKind {
     AlreadyFailing,
     /// The rollout policy is invalid: no pod is replaced.
     InvalidPolicy,
+    /// Beside the built-in controller, the rollout policy counts only with `OnDelete`.
+    NotGuarded,
     /// The guarded rollout fails, or stops without a policy.
     RolloutFails,
     /// The rollout is paused: no pod is replaced.
@@ -92,7 +94,7 @@ pub(super) fn risks(
     risks.extend(all_at_once(waves, nodes));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
-    risks.extend(rollout_stops(daemon_set, simulation));
+    risks.extend(rollout_stops(snapshot, daemon_set, simulation));
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -205,7 +207,18 @@ fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> 
     })
 }
 
-fn rollout_stops(daemon_set: &DaemonSet, simulation: &Simulation) -> Option<Risk> {
+fn rollout_stops(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    simulation: &Simulation,
+) -> Option<Risk> {
+    if snapshot.is_not_guarded(daemon_set) {
+        return Some(everywhere(
+            RiskKind::NotGuarded,
+            "the built-in controller rolls it out by itself: beside it, a rollout policy or pause \
+             has an effect only with updateStrategy OnDelete",
+        ));
+    }
     if let Some(risk) = invalid_policy(daemon_set) {
         return Some(risk);
     }
@@ -233,6 +246,7 @@ fn strategy_and_template(
             RiskKind::SameTemplate,
             "the pod template has the same meaning as before: no pod is replaced",
         )),
+        (_, _) if snapshot.is_not_guarded(daemon_set) => None,
         (false, _) if daemon_set.is_paused() => Some(everywhere(
             RiskKind::Paused,
             "the rollout is paused: pods keep the old template until someone resumes it",

@@ -1,9 +1,9 @@
 //! What an operator should know of a DaemonSet although it holds nothing up: another DaemonSet with
 //! its selector, another controller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, Labels, Timestamp};
+use everynode_core::api::{DaemonSetKey, Labels, RolloutReason, Timestamp};
 use everynode_k8s::convert::DaemonSetObject;
 
 use super::PROGRESS_DEADLINE;
@@ -11,18 +11,27 @@ use super::next_step::without_finalizers;
 use crate::snapshot::{EventDetail, PodDetail, Snapshot};
 
 /// The reasons of the events with which controllers report what they do to pods.
-const ACTIONS: [&str; 2] = ["SuccessfulCreate", "SuccessfulDelete"];
+const CREATED: &str = "SuccessfulCreate";
+const ACTIONS: [&str; 2] = [CREATED, "SuccessfulDelete"];
 
 /// The notes about a DaemonSet, each in one sentence.
 pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<String> {
     let Some(object) = snapshot.daemon_sets.get(key) else { return Vec::new() };
     let notes = [
+        not_guarded(object),
         two_controllers(snapshot, object),
         same_pods(snapshot, object),
         ended_pods(snapshot, key, now),
         namespace(snapshot, key),
     ];
     notes.into_iter().flatten().collect()
+}
+
+/// That a policy or a pause has no effect beside the built-in controller (G18).
+fn not_guarded(object: &DaemonSetObject) -> Option<String> {
+    let stated = object.daemon_set.status.rollout.as_ref()?;
+    (stated.reason == RolloutReason::NotGuarded)
+        .then(|| format!("its rollout policy or pause has no effect: {}", stated.message))
 }
 
 /// That no pod can be created, because the namespace goes.
@@ -52,7 +61,8 @@ fn ended_pods(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option
     ))
 }
 
-/// Two controllers that act in turns: one that has replaced another has begun after its end.
+/// Two controllers that act in turns: one that has replaced another has begun after its end. One
+/// that only deletes pods guards the rollout beside the other (G18).
 fn two_controllers(snapshot: &Snapshot, object: &DaemonSetObject) -> Option<String> {
     let mut periods: BTreeMap<&str, (Timestamp, Timestamp)> = BTreeMap::new();
     let is_action = |event: &&EventDetail| {
@@ -65,6 +75,9 @@ fn two_controllers(snapshot: &Snapshot, object: &DaemonSetObject) -> Option<Stri
         let period = periods.entry(&event.reporter).or_insert((since, at));
         *period = (period.0.min(since), period.1.max(at));
     }
+    let creators = snapshot.events.values().filter(is_action).filter(|e| e.reason == CREATED);
+    let creators: BTreeSet<&str> = creators.map(|event| event.reporter.as_str()).collect();
+    periods.retain(|reporter, _| creators.contains(reporter));
     let mut periods: Vec<_> = periods.into_iter().collect();
     periods.sort_by_key(|(_, (since, _))| *since);
     let both = periods.windows(2).find(|pair| pair[1].1.0 < pair[0].1.1)?;

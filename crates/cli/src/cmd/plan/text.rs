@@ -181,6 +181,7 @@ impl Formatter {
                 | RiskKind::NodeNotReady
                 | RiskKind::AlreadyFailing
                 | RiskKind::InvalidPolicy
+                | RiskKind::NotGuarded
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Approvals

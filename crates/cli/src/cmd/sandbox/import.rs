@@ -187,6 +187,7 @@ const fn kind(resource: Resource) -> (&'static str, &'static str) {
         Resource::ControllerRevisions => ("apps/v1", "ControllerRevision"),
         Resource::DaemonSets => ("apps/v1", "DaemonSet"),
         Resource::Events => ("v1", "Event"),
+        Resource::Leases => ("coordination.k8s.io/v1", "Lease"),
         Resource::Namespaces => ("v1", "Namespace"),
         Resource::Nodes => ("v1", "Node"),
         Resource::Pods => ("v1", "Pod"),

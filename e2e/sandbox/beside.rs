@@ -1,0 +1,157 @@
+//! `everynode run --beside` while controllers are killed, while another installation guards the
+//! rollouts, and with rights missing.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::separate_process::run;
+use crate::observe::uids;
+use crate::world::beside::{ACCOUNT, Beside, RollBack, apply, built_in, guard, on_delete, rights};
+use crate::world::eventually;
+use crate::world::manifest::{NEXT_IMAGE, image_patch};
+
+const POLICY: &str = "{steps: [{name: canary, upTo: [1], approval: true}], maxUnavailable: 1}";
+
+/// G9, G19: while the built-in controller is away, at most the budget is down; once it is back, the
+/// rollout goes on, also after a crash of the guard
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_survives_crashes_of_both_controllers() -> Result<()> {
+    let mut beside = Beside::start(6, RollBack::No).await?;
+    let Beside { world, built_in: creator, guard: deleter, .. } = &mut beside;
+    world.create_daemon_set(&on_delete("agent", POLICY)).await?;
+    world.reaches("agent", "Complete").await.with_context(|| deleter.output())?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    let creator = creator.as_mut().context("a sandbox")?;
+    creator.signal("KILL")?;
+    creator.ended().await?;
+    world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
+    eventually("a pod is deleted", async || {
+        ensure!(world.pods_of("agent").await?.len() == 5);
+        Ok(())
+    })
+    .await?;
+    deleter.signal("KILL")?;
+    deleter.ended().await?;
+    *deleter = guard(world, RollBack::No).await?;
+    // It must not delete another one, whose replacement nobody creates.
+    eventually("the new process guards the rollout", async || {
+        let log = deleter.output();
+        ensure!(log.contains("all lists are complete"), "{log}");
+        Ok(())
+    })
+    .await?;
+    let left = uids(world, "agent").await?;
+    *creator = built_in(world)?;
+    world.settled("agent").await?;
+    world.reaches("agent", "Complete").await?;
+    ensure!(left.len() == 5, "{} pods were left", left.len());
+    beside.check()
+}
+
+/// G18: beside an installation that is the DaemonSet controller and guards rollouts itself, it says
+/// so and does nothing; once that one is gone, it guards them
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_another_installation_it_does_nothing() -> Result<()> {
+    let mut beside = Beside::start(4, RollBack::No).await?;
+    let Beside { world, built_in: creator, guard: deleter, .. } = &mut beside;
+    creator.as_mut().context("a sandbox")?.terminate().await?;
+    let mut other = run(world, &[])?;
+    eventually("it says why it does nothing", async || {
+        let log = deleter.output();
+        ensure!(log.contains("lease kube-system/everynode is held by"), "{log}");
+        ensure!(log.contains("does nothing until that lease is released"), "{log}");
+        Ok(())
+    })
+    .await?;
+    let before = world.requests_of(&world.namespace, ACCOUNT)?.len();
+    world.create_daemon_set(&on_delete("agent", POLICY)).await?;
+    world.reaches("agent", "Complete").await.with_context(|| other.output())?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    let requests = world.requests_of(&world.namespace, ACCOUNT)?;
+    let written = requests.iter().skip(before).filter(|request| request.is_write());
+    let written: Vec<_> = written.filter(|r| !r.resource.starts_with("leases")).collect();
+    ensure!(written.is_empty(), "{written:?}");
+    other.terminate().await?;
+    *creator = Some(built_in(world)?);
+    world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
+    world.settled("agent").await.with_context(|| deleter.output())?;
+    world.reaches("agent", "Complete").await?;
+    beside.check()
+}
+
+/// G20: each right that is missing is named, and nothing else happens
+#[tokio::test(flavor = "multi_thread")]
+async fn each_missing_right_is_named() -> Result<()> {
+    let beside = Beside::start(3, RollBack::Allowed).await?;
+    let Beside { world, guard: mut first, .. } = beside;
+    first.terminate().await?;
+    let documents = rights(&world, RollBack::Allowed).await?;
+    for (resource, verb) in [
+        ("daemonsets", "watch"),
+        ("controllerrevisions", "watch"),
+        ("pods", "watch"),
+        ("nodes", "watch"),
+        ("rolloutpolicies", "watch"),
+        ("clusterrolloutpolicies", "watch"),
+        ("leases", "list"),
+        ("leases", "get"),
+        ("daemonsets/status", "patch"),
+        ("controllerrevisions", "patch"),
+        ("pods", "delete"),
+        ("daemonsets", "patch"),
+    ] {
+        apply(&world, &without(&documents, resource, verb)).await?;
+        let mut process = guard(&world, RollBack::Allowed).await?;
+        let name = format!("{verb}-{}", resource.replace('/', "-"));
+        world.create_daemon_set(&on_delete(&name, POLICY)).await?;
+        if ["daemonsets", "pods"].contains(&resource) && verb != "watch" {
+            world.reaches(&name, "Complete").await?;
+        }
+        let missing = format!("cannot {verb} resource \"{resource}\"");
+        let rolls_out = async || -> Result<()> {
+            // Whatever is refused, the next step is tried.
+            world.patch_daemon_set(&name, image_patch(NEXT_IMAGE)).await?;
+            let _ = world.everynode(&["rollout", "abort", &format!("ds/{name}")]).await?;
+            Ok(())
+        };
+        eventually(&format!("the log says: {missing}"), async || {
+            rolls_out().await?;
+            let log = process.output();
+            ensure!(log.contains(&missing), "{log}");
+            Ok(())
+        })
+        .await?;
+        process.check_running()?;
+        process.terminate().await?;
+        world.kubectl(&["delete", "daemonset", &name]).await?;
+    }
+    Ok(())
+}
+
+/// The documents without one verb for one resource.
+fn without(documents: &[Value], resource: &str, verb: &str) -> Vec<Value> {
+    let mut documents = documents.to_vec();
+    for rules in documents.iter_mut().filter_map(|document| document["rules"].as_array_mut()) {
+        let split = |rule: &Value| -> Vec<Value> {
+            let resources = rule["resources"].as_array().cloned().unwrap_or_default();
+            let of_resource = |one: &Value| {
+                let mut rule = rule.clone();
+                rule["resources"] = Value::Array(vec![one.clone()]);
+                if one == resource
+                    && let Some(verbs) = rule["verbs"].as_array_mut()
+                {
+                    verbs.retain(|granted| {
+                        granted != verb && !(verb == "watch" && granted == "list")
+                    });
+                }
+                rule
+            };
+            resources.iter().map(of_resource).collect()
+        };
+        *rules = rules.iter().flat_map(split).collect();
+        rules.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
+    }
+    documents
+}
