@@ -134,8 +134,7 @@ impl<'a> Situation<'a> {
         base: Governing<'a>,
     ) -> (Governing<'a>, Wanted) {
         let pods = || on_node.pods.iter().map(|our| our.pod);
-        let is_target = |pod| self.is_updated(pod) && self.old_revision_of(pod).is_none();
-        let has_target = pods().any(is_target);
+        let has_target = pods().any(|pod| self.is_target(pod));
         let is_open = self.open_nodes.contains(name);
         let policy = self.ds.policy.valid();
         let is_held = on_node
@@ -209,6 +208,12 @@ impl<'a> Situation<'a> {
                     if base.metadata.uid == revision.metadata.uid)
         };
         is_used || is_base()
+    }
+
+    /// Whether the pod is of the target, and not of an old revision whose pods have its template
+    /// generation.
+    pub(super) fn is_target(&self, pod: &Pod) -> bool {
+        self.is_updated(pod) && self.old_revision_of(pod).is_none()
     }
 
     fn old_revision_of(&self, pod: &Pod) -> Option<&'a Revision> {

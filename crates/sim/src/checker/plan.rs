@@ -364,7 +364,8 @@ impl Judge<'_> {
         let is_done = |node: &&&str| is_created(node) || deleted.contains(**node);
         let candidates = demanded.surges.iter();
         let (all, done) = (candidates.len(), candidates.filter(is_done).count());
-        let left = demanded.surge_left.saturating_sub(self.pending_surges(judged));
+        let pending = self.pending_surges(judged);
+        let left = demanded.surge_left.saturating_sub(pending);
         let at_once = demanded.surges_at_once.len();
         let begun = demanded.surges_at_once.iter().filter(is_done).count();
         // One beside a pod of which the clocks leave open whether it is available may be among
@@ -373,7 +374,7 @@ impl Judge<'_> {
             **reason == Creation::SurgeAtOnce && !demanded.surges_at_once.contains(&name.as_str())
         };
         let doubtful = judged.creations.iter().filter(is_at_once).count();
-        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful);
+        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful + pending);
         if begun < at_once.min(beginnings_left) {
             let message = format!(
                 "{begun} pods surge beside unavailable ones, although {at_once} and \

@@ -50,7 +50,7 @@ impl Judge<'_> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
         let has_target = |on_node: &OnNode| {
             let mut ours = on_node.pods.iter().filter(|our| !our.is_going && !our.is_orphan);
-            ours.any(|our| self.situation.is_updated(our.pod))
+            ours.any(|our| self.situation.is_target(our.pod))
         };
         let members = || self.members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
