@@ -1,5 +1,6 @@
 //! The dashboard of a large cluster in a real browser: the time from a click to the first sight of
-//! a page and to its content, during a rollout, and how long the page is ever busy with an update.
+//! a page and to its content, during a rollout, from a change to its sight, and how long the page is
+//! ever busy with an update.
 //!
 //! `cargo bench -p everynode-cli --bench dashboard [-- NODES]`
 
@@ -24,6 +25,10 @@ const NODES: u32 = 5_000;
 const RUNS: usize = 5;
 /// The maximum of the median time to the first sight.
 const FIRST_SIGHT_MAX: Duration = Duration::from_millis(300);
+/// The maximum of the median time from a change to its sight.
+const VISIBLE_MAX: Duration = Duration::from_secs(1);
+/// The time between two changes. An update may be under way when one comes, as for a person.
+const CHANGE_INTERVAL: Duration = Duration::from_millis(1_700);
 /// How long the page of a rollout is watched.
 const WATCHED: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -93,9 +98,40 @@ async fn measure(
             slow.push(name);
         }
     }
+    let mut late = Vec::new();
+    for (name, url) in [("list", &base), ("DaemonSet in a rollout", &page)] {
+        browser.open(url).await?;
+        let mut times = Vec::new();
+        for run in 0..2 * RUNS {
+            tokio::time::sleep(CHANGE_INTERVAL).await;
+            times.push(visible(&mut browser, sandbox, run % 2 == 0).await?);
+        }
+        times.sort();
+        let (median, slowest) = (times[RUNS], times[2 * RUNS - 1]);
+        println!("{name}, a change is visible after: {}, slowest {}", ms(median), ms(slowest));
+        if median > VISIBLE_MAX {
+            late.push(name);
+        }
+    }
     updates(&mut browser).await?;
+    ensure!(late.is_empty(), "changes visible after {}: {}", ms(VISIBLE_MAX), late.join(", "));
     ensure!(slow.is_empty(), "first sight after {}: {}", ms(FIRST_SIGHT_MAX), slow.join(", "));
     Ok(())
+}
+
+/// Pauses or resumes the rollout. The time from the answer of the API server until the page shows
+/// another state.
+async fn visible(browser: &mut Browser, sandbox: &Sandbox, pauses: bool) -> Result<Duration> {
+    browser.watch_state().await?;
+    let annotation = if pauses { "everynode.dev/paused=true" } else { "everynode.dev/paused-" };
+    let annotated = Command::new("kubectl")
+        .args(["annotate", "daemonset", "agent", "--namespace", "infra", annotation])
+        .env("KUBECONFIG", sandbox.kubeconfig())
+        .output()?;
+    let accepted = Instant::now();
+    ensure!(annotated.status.success(), "{}", String::from_utf8_lossy(&annotated.stderr));
+    browser.state_changed().await?;
+    Ok(accepted.elapsed())
 }
 
 /// The time from the start of the navigation until the browser has painted content.

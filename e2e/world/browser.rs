@@ -218,6 +218,24 @@ impl Browser {
         Ok(started.elapsed())
     }
 
+    /// Starts to watch the first state that the page shows.
+    pub(crate) async fn watch_state(&mut self) -> Result<()> {
+        self.value(
+            "(() => { const text = () => document.querySelector('[data-state]').innerText; \
+             const before = text(); window.changed = new Promise((done) => { \
+             const look = () => text() == before ? setTimeout(look, 5) : done(); \
+             look(); }); })()",
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Waits until that state has changed.
+    pub(crate) async fn state_changed(&mut self) -> Result<()> {
+        self.value("window.changed.then(() => true)").await?;
+        Ok(())
+    }
+
     /// Clicks on an element with the mouse.
     pub(crate) async fn click(&mut self, selector: &str) -> Result<()> {
         let quoted = Value::from(selector);
