@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use kube::api::ListParams;
+use serde_json::{Value, json};
 
 use super::waves::CANARY;
 use crate::observe::uids;
 use crate::world::beside::{Beside, RollBack, on_delete, strategy, without_policy};
 use crate::world::eventually;
-use crate::world::manifest::{IMAGE, NEXT_IMAGE, image_patch, with};
+use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 
 /// G18: a switch to RollingUpdate in the middle of a rollout, again and again, is reported once;
 /// with OnDelete the rollout goes on
@@ -47,6 +48,41 @@ async fn a_switch_to_rolling_update_is_reported_once_and_not_fought() -> Result<
     ensure!(count == 1, "reported {count} times");
     world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
     world.reaches("agent", "Complete").await?;
+    beside.check()
+}
+
+/// G18, G21: a policy whose DaemonSet the built-in controller rolls out is not ready, and `top` says
+/// that nobody guards it
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_without_effect_is_not_ready() -> Result<()> {
+    let mut beside = Beside::start(3, RollBack::No).await?;
+    let world = &beside.world;
+    let policy = json!({ "apiVersion": "everynode.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": { "name": "agents" },
+        "spec": { "daemonSets": { "name": "rolling" }, "steps": [{ "name": "one", "upTo": [1] }] } });
+    eventually("the definition is served", async || {
+        world.kubectl_with_input(&["apply", "-f", "-"], &policy.to_string()).await?.ok()
+    })
+    .await?;
+    world.create_daemon_set(&daemon_set("rolling")).await?;
+    world.create_daemon_set(&on_delete("guarded", CANARY)).await?;
+    world.reaches("rolling", "NotGuarded").await.with_context(|| beside.guard.output())?;
+    world.reaches("guarded", "Complete").await?;
+    eventually("the policy is not ready", async || {
+        let ready = "jsonpath={.status.conditions[?(@.type==\"Ready\")]}";
+        let ready = world.kubectl(&["get", "rolloutpolicy", "agents", "-o", ready]).await?;
+        let ready: Value = serde_json::from_str(&ready)?;
+        ensure!(ready["status"] == "False" && ready["reason"] == "NotGuarded", "{ready}");
+        let message = ready["message"].as_str().unwrap_or_default();
+        ensure!(message.contains("because spec.updateStrategy.type is not OnDelete"), "{message}");
+        Ok(())
+    })
+    .await?;
+    let top = world.everynode(&["top", "-o", "wide"]).await?.ok()?;
+    for (name, guarded_by) in [("rolling", "nobody"), ("guarded", "everynode beside")] {
+        let mut rows = top.lines().filter(|line| line.split_whitespace().nth(1) == Some(name));
+        ensure!(rows.next().is_some_and(|row| row.contains(guarded_by)), "{top}");
+    }
     beside.check()
 }
 

@@ -153,7 +153,10 @@ pub(crate) async fn add_policies(
 
 /// Whether an installation beside the built-in controller holds its lease, in any namespace.
 /// Without the right to list leases that is not known, and the conditions of DaemonSets tell.
-async fn runs_beside(cluster: &Cluster) -> Result<bool, Error> {
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn runs_beside(cluster: &Cluster) -> Result<bool, Error> {
     let name = lease_name(Mode::Beside { rolls_back: false });
     let leases = match cluster.list(Resource::Leases, &Selection::all().named(name)).await {
         Err(Error::NotFound { .. }) => return Ok(false),

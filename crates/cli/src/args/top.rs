@@ -33,7 +33,7 @@ Examples:
   everynode top -n kube-system   the DaemonSets of one namespace
   everynode top -l tier=agent    those with a label
   everynode top -w               live
-  everynode top -o wide          with update strategy, images and age
+  everynode top -o wide          with update strategy, who guards rollouts, images and age
   everynode top --exit-code > top.txt; [ $? -lt 4 ] || mail -s 'DaemonSets' me@example.com < top.txt
 
 Exit codes, with --exit-code those of `status` for the worst DaemonSet:

@@ -20,6 +20,7 @@ use crate::args::{OutputFormat, TopArguments};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
 use crate::output::{self, TextLayout, Tone};
+use crate::snapshot_source;
 
 /// The maximum number of nodes whose pods are read.
 const FULL_NODES_MAX: usize = 20;
@@ -43,7 +44,7 @@ pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<ExitCode>
     let text = match arguments.output.output {
         Some(OutputFormat::Document(format)) => output::list_document(&top.rollouts, format)?,
         Some(OutputFormat::Name) => names(&top.rollouts),
-        Some(OutputFormat::Wide) => table(&top.rollouts, layout, Some(&top.daemon_sets)),
+        Some(OutputFormat::Wide) => table(&top.rollouts, layout, Some(&top)),
         None => table(&top.rollouts, layout, None),
     };
     output::print(&text)?;
@@ -85,6 +86,9 @@ impl Top {
         read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
         read_full_nodes(cluster, &mut snapshot).await?;
         let rollouts = by_urgency(&snapshot);
+        if rollouts.iter().any(|rollout| rollout.guard.is_some()) {
+            snapshot.runs_beside = snapshot_source::runs_beside(cluster).await?;
+        }
         let forbidden = forbidden.iter().map(|error| format!("reasons are incomplete: {error}"));
         let notes = snapshot.problems.iter().cloned().chain(forbidden).collect();
         Ok(Self { rollouts, daemon_sets, notes, snapshot })
@@ -215,29 +219,24 @@ fn names(rollouts: &[Rollout]) -> String {
     rollouts.iter().map(|rollout| format!("daemonset.apps/{}\n", rollout.name)).collect()
 }
 
-fn table(
-    rollouts: &[Rollout],
-    layout: TextLayout,
-    details: Option<&BTreeMap<DaemonSetKey, DaemonSet>>,
-) -> String {
+fn table(rollouts: &[Rollout], layout: TextLayout, details: Option<&Top>) -> String {
     if rollouts.is_empty() {
         return "no DaemonSets found\n".to_owned();
     }
     let mut headings = vec!["NAMESPACE", "NAME", "DESIRED", "READY", "UPDATED", "AVAILABLE"];
     if details.is_some() {
-        headings.extend(["STRATEGY", "IMAGES", "AGE"]);
+        headings.extend(["STRATEGY", "GUARDED BY", "IMAGES", "AGE"]);
     }
     headings.push("STATE");
     let rows = rollouts.iter().map(|rollout| {
-        let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
-        let row = row(rollout, details.map(|details| details.get(&key)));
+        let row = row(rollout, details);
         (row, (tone(rollout.phase), rollout.summary()))
     });
     let rows: Vec<_> = rows.collect();
     layout.fitted(output::table_with_remarks(layout, &headings, "REASON", &rows))
 }
 
-fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, String)> {
+fn row(rollout: &Rollout, details: Option<&Top>) -> Vec<(Tone, String)> {
     let plain = |text: String| (Tone::Plain, text);
     let count = |count: u32| {
         (if count < rollout.desired { Tone::Waiting } else { Tone::Plain }, count.to_string())
@@ -250,8 +249,13 @@ fn row(rollout: &Rollout, details: Option<Option<&DaemonSet>>) -> Vec<(Tone, Str
         count(rollout.updated),
         count(rollout.available),
     ];
-    if let Some(daemon_set) = details {
+    if let Some(top) = details {
+        let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
+        let daemon_set = top.daemon_sets.get(&key);
+        let guard = rollout.guard.as_ref();
+        let guarded_by = guard.map_or("<none>", |guard| guard.guarded_by(top.snapshot.runs_beside));
         row.push(plain(rollout.update_strategy.to_string()));
+        row.push(plain(guarded_by.to_owned()));
         row.push(plain(daemon_set.map(images).unwrap_or_default()));
         row.push(plain(daemon_set.map(age).unwrap_or_default()));
     }

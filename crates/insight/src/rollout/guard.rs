@@ -69,6 +69,16 @@ impl Guard {
         })
     }
 
+    /// Which installation guards the rollout: `everynode` as the controller, `everynode beside` the
+    /// built-in one, or `nobody` although a policy is to (G18).
+    pub const fn guarded_by(&self, runs_beside: bool) -> &'static str {
+        match (self.reason, runs_beside) {
+            (RolloutReason::NotGuarded, _) => "nobody",
+            (_, true) => "everynode beside",
+            (_, false) => "everynode",
+        }
+    }
+
     /// Whether the rollout is not over although all pods may be updated and available: the last
     /// wave bakes, or must be approved.
     pub(super) const fn is_under_way(&self) -> bool {
