@@ -1,6 +1,6 @@
 //! The dashboard of a large cluster in a real browser: the time from a click to the first sight of
-//! a page and to its content, during a rollout, from a change to its sight, and how long the page is
-//! ever busy with an update.
+//! a page and to its content; during a rollout, the time from a change to its sight, and how long
+//! the page is ever busy with an update.
 //!
 //! `cargo bench -p everynode-cli --bench dashboard [-- NODES]`
 

@@ -51,15 +51,16 @@ async fn a_switch_to_rolling_update_is_reported_once_and_not_fought() -> Result<
     beside.check()
 }
 
-/// G18, G21: a policy whose DaemonSet the built-in controller rolls out is not ready, and `top` says
-/// that nobody guards it
+/// G18, G21: a policy whose DaemonSet the built-in controller rolls out is not ready, and `top`
+/// says that nobody guards it
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_without_effect_is_not_ready() -> Result<()> {
     let mut beside = Beside::start(3, RollBack::No).await?;
     let world = &beside.world;
     let policy = json!({ "apiVersion": "everynode.dev/v1alpha1", "kind": "RolloutPolicy",
         "metadata": { "name": "agents" },
-        "spec": { "daemonSets": { "name": "rolling" }, "steps": [{ "name": "one", "upTo": [1] }] } });
+        "spec": { "daemonSets": { "name": "rolling" },
+            "steps": [{ "name": "one", "upTo": [1] }] } });
     eventually("the definition is served", async || {
         world.kubectl_with_input(&["apply", "-f", "-"], &policy.to_string()).await?.ok()
     })

@@ -58,8 +58,11 @@ impl Source {
     }
 }
 
+/// The checkout that cargo runs this program for. With a target directory that several checkouts
+/// share, the path that was compiled in may be another checkout's.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from).join("../..")
 }
 
 /// All documents in Markdown: those beside the README, and those of `docs/` and `.github/`.
