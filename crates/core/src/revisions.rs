@@ -193,6 +193,14 @@ impl RevisionHistory {
         self.revisions.len()
     }
 
+    /// Whether any revision is to be adopted (C21).
+    pub(crate) fn has_orphans(&self, daemon_set: &DaemonSet) -> bool {
+        // Most have a controller. The selector is matched only against the labels of the others.
+        let mut ownerless =
+            self.revisions.values().filter(|revision| revision.controller.is_none());
+        ownerless.any(|revision| revision.ownership(daemon_set) == Ownership::Orphan)
+    }
+
     /// Classifies the revisions.
     pub(crate) fn classify(&self, daemon_set: &DaemonSet) -> RevisionSet<'_> {
         let mut set = RevisionSet::default();

@@ -536,7 +536,7 @@ impl DaemonSetState {
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        !self.gate.is_open() && !self.history.classify(&self.daemon_set).orphans.is_empty()
+        !self.gate.is_open() && self.history.has_orphans(&self.daemon_set)
     }
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
