@@ -33,6 +33,7 @@ transcripts! {
     beside_not_guarded: "beside-not-guarded",
     beside_failure: "beside-failure",
     beside_roll_back: "beside-roll-back",
+    beside_without_base: "beside-without-base",
     budget: "budget",
     burst: "burst",
     changed_pods: "changed-pods",

@@ -76,9 +76,10 @@ impl<'a> Governing<'a> {
 
 impl Gate {
     /// The gate of a paused or guarded rollout. The base is the revision that was last rolled out
-    /// to the end. If no record states one, it is the newest old revision that a pod has. If no
-    /// pod has one, the target is rolled out already, unless it has no pods either: then the base
-    /// remains what it was, or what was the target. `labels` may be those of the previous target.
+    /// to the end. If no record states one, it is the newest old revision that a pod has and whose
+    /// rollout has not failed. If no pod has one, the target is rolled out already, unless it has
+    /// no pods either: then the base remains what it was, or what was the target. `labels` may be
+    /// those of the previous target.
     pub(super) fn guarded(
         &self,
         revisions: &RevisionSet<'_>,
@@ -89,8 +90,11 @@ impl Gate {
         let stored = |old: &&Revision| Some((old.pod_hash(), old.template.clone().ok()?));
         let templates: BTreeMap<_, _> = revisions.old.iter().filter_map(stored).collect();
         let is_stored = |hash: &RevisionHash| templates.contains_key(hash);
+        let failed: Vec<_> =
+            revisions.old.iter().filter(|old| has_failed(old)).map(|old| old.pod_hash()).collect();
+        let may_be_base = |hash: &RevisionHash| is_stored(hash) && !failed.contains(hash);
         let newest_first = revisions.old.iter().rev().map(|old| old.pod_hash());
-        let used = newest_first.filter(is_stored).find(|hash| labels.is_live(hash));
+        let used = newest_first.filter(may_be_base).find(|hash| labels.is_live(hash));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
         let before = || self.base().into_iter().chain(labels.current_hashes()).cloned();
         let base = match (last_complete(revisions), used) {
@@ -98,7 +102,7 @@ impl Gate {
             (Some(Complete::Current), _) => None,
             (_, Some(hash)) => Some(hash),
             (_, None) if is_rolled_out() => None,
-            (_, None) => before().find(is_stored),
+            (_, None) => before().find(may_be_base),
         };
         Self::Guarded(Guarded { templates, base, is_target_known, movement })
     }
@@ -216,6 +220,10 @@ impl Guarded {
 enum Complete {
     Current,
     Old(RevisionHash),
+}
+
+fn has_failed(revision: &Revision) -> bool {
+    revision.record.stored().is_some_and(|record| record.phase == RolloutPhase::Failed)
 }
 
 fn last_complete(revisions: &RevisionSet<'_>) -> Option<Complete> {
