@@ -334,15 +334,16 @@ impl DaemonSetState {
     /// Applies the complete list of the revisions that concern this DaemonSet; all others were
     /// deleted.
     pub fn reset_revisions(&mut self, revisions: impl IntoIterator<Item = Revision>) -> bool {
+        let revisions: Vec<_> = revisions.into_iter().collect();
+        let seen = revisions.iter().map(|revision| revision.uid.clone()).collect();
         let mut changed = false;
-        let mut seen = BTreeSet::new();
-        for revision in revisions {
-            seen.insert(revision.uid.clone());
-            changed |= self.replace_revision(revision);
-        }
+        // First, because a new revision may have the name of a deleted one.
         for (name, uid) in self.history.except(&seen) {
             self.expectations.saw_deletion(&uid);
             changed |= self.history.delete(&name, &uid, &self.daemon_set);
+        }
+        for revision in revisions {
+            changed |= self.replace_revision(revision);
         }
         changed
     }
