@@ -5,6 +5,7 @@
 //! from their text and the objects' JSON, not by calling the controller's functions.
 
 mod backoff;
+mod beside;
 mod budget;
 mod coverage;
 mod creation_delay;
@@ -29,14 +30,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
-use everynode_sandbox::kind::{Kind, POD};
+use everynode_sandbox::kind::{DAEMON_SET, Kind, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
 use serde_json::Value;
 
 use crate::network::Request;
 use crate::open_nodes;
+use crate::role::{Installation, Role};
 use crate::serve::Target;
+use crate::setting::Setting;
 use crate::view::{View, is_pod_write};
 use backoff::Backoffs;
 use history::History;
@@ -77,6 +80,9 @@ pub enum Property {
     Condition,
     /// The controller writes no object of another owner (C21, C61).
     Foreign,
+    /// Beside the built-in controller, writes are some of those that G20 lists, and pods are
+    /// deleted only while it is known what replaces them (G18–G20).
+    Beside,
     /// The controller deletes no revision that a live pod uses, and those beyond the limit (C40,
     /// C42, C44).
     Revision,
@@ -103,6 +109,7 @@ pub enum Property {
 pub struct Checks {
     /// What was looked at.
     pub coverage: Coverage,
+    installation: Installation,
     bound_by: BoundBy,
     history: History,
     /// The plans that were judged, by replica and number.
@@ -161,10 +168,14 @@ impl PendingWrite<'_> {
 }
 
 impl Checks {
-    /// Checkers of a controller that binds pods to their nodes, or leaves that to the scheduler.
-    pub fn new(binds_pods: bool) -> Self {
-        let bound_by = if binds_pods { BoundBy::Controller } else { BoundBy::Scheduler };
-        Self { bound_by, ..Self::default() }
+    /// Checkers of the controllers that are installed.
+    pub fn new(setting: Setting) -> Self {
+        let bound_by = match setting.schedule_by_controller {
+            true => BoundBy::Controller,
+            false => BoundBy::Scheduler,
+        };
+        let installation = setting.installation;
+        Self { installation, bound_by, history: History::new(installation), ..Self::default() }
     }
 
     /// Reads all changes of the store since the last call.
@@ -184,7 +195,7 @@ impl Checks {
 
     /// Checks what holds at rest.
     pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
-        quiescence::check(&self.history, now, open_nodes::noted)
+        quiescence::check(&self.history, self.installation, now, open_nodes::noted)
     }
 
     /// Checks a write of the controller before it takes effect. A write that the server refuses is
@@ -228,7 +239,7 @@ impl Checks {
     fn note_record(&mut self, write: &PendingWrite, view: &View) {
         let Some(record) = record::written(write) else { return };
         self.coverage.record_rollout(&record);
-        let seen = self.history.daemon_sets.at(&view.daemon_set, view.feeds.daemon_sets);
+        let seen = self.history.daemon_sets(view.role).at(&view.daemon_set, view.feeds.daemon_sets);
         if let Some(policy) = seen.and_then(|ds| ds.policy.valid()).cloned() {
             self.history.note_steps(&record, &policy);
         }
@@ -269,6 +280,9 @@ impl Checks {
         for view in plans.into_iter().rev() {
             let situation = Situation::of(view, history);
             let plan = match &situation {
+                Some(situation) if view.role == Role::Beside => {
+                    beside::judge(view, situation, history, coverage)
+                }
                 Some(situation) => plan::judge(view, situation, history, backoffs, coverage),
                 None => Ok(JudgedPlan::default()),
             };
@@ -286,6 +300,9 @@ impl Checks {
         write: &PendingWrite,
         view: &View,
     ) -> Result<Option<&'static str>, Violation> {
+        if let Some(violation) = beside::check(write, view, self.installation, &self.history) {
+            return Err(violation);
+        }
         if write.target.is_status {
             let problem = status::check(write, view, &self.history);
             return problem.map_or(Ok(Some(write.target.kind.kind)), Err);
@@ -305,7 +322,9 @@ impl Checks {
             return self.judge_creation(write, view, &situation).map(Some);
         }
         if !write.deletes(&POD) {
-            return Ok(Some(write.target.kind.kind));
+            let is_daemon_set = write.target.kind.kind == DAEMON_SET.kind;
+            let name = if is_daemon_set { "DaemonSet rolled back" } else { write.target.kind.kind };
+            return Ok(Some(name));
         }
         let stored = write.object().map(Object::uid);
         let uid = write.uid_precondition().or(stored).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! The decisions of a replica: those of the controller's event loop, with checks and, in tests, a
 //! deliberate bug.
 
+use std::sync::Arc;
+
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
 use everynode_controller::recorder::Occurrence;
@@ -13,12 +15,15 @@ use crate::machine::Clocks;
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::open_nodes;
-use crate::view::{Times, ViewRecorder};
+use crate::role::Role;
+use crate::view::{Planner, Times, ViewRecorder};
 
 /// The decisions of one replica.
 pub(crate) struct CheckedDecisions {
     /// The number of the replica.
     pub replica: u64,
+    /// What the replica does.
+    pub role: Role,
     /// Makes the decisions.
     pub state: LoopState,
     /// The deliberate bug.
@@ -81,8 +86,12 @@ impl Decisions for CheckedDecisions {
                     wall_clock: self.clocks.wall_clock(),
                     followed_clock: planned_at.to_wall(planned_at.steady),
                 };
-                let open = open_nodes::noted(&raw.uid.to_string());
-                let view = self.recorder.view(self.replica, raw, plan, times, open, self.burst);
+                let open = match self.role {
+                    Role::Controller | Role::Beside => open_nodes::noted(&raw.uid.to_string()),
+                    Role::BuiltIn => Arc::default(),
+                };
+                let planner = Planner { replica: self.replica, role: self.role, burst: self.burst };
+                let view = self.recorder.view(planner, raw, plan, times, open);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
@@ -131,6 +140,9 @@ impl CheckedDecisions {
 
     /// Notes which nodes are open to each rollout.
     fn note_open_nodes(&self) {
+        if self.role == Role::BuiltIn {
+            return;
+        }
         let index = &self.state.index;
         for state in index.keys().filter_map(|key| index.state(&key)) {
             let open = state.open_nodes(index.nodes()).map(ToString::to_string).collect();

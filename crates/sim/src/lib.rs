@@ -36,6 +36,7 @@ mod network;
 mod open_nodes;
 mod open_watch;
 mod replica;
+pub mod role;
 pub mod runner;
 pub mod scenario;
 pub mod schedule;

@@ -39,6 +39,9 @@ struct Arguments {
     /// Guard the rollouts of each schedule by a policy, not those of one in three.
     #[arg(long)]
     guarded: bool,
+    /// The same, beside the built-in controller, which everynode without policies plays.
+    #[arg(long, conflicts_with = "guarded")]
+    beside: bool,
     /// Insert a deliberate bug into the controller, one of those in crates/sim/src/mutation.rs.
     #[arg(long, value_name = "BUG", value_parser = mutation)]
     mutation: Option<Mutation>,
@@ -50,11 +53,17 @@ Examples:
   everynode-sim --replay crates/sim/tests/regressions/created-twice.txt
   everynode-sim --schedules 100000 --from 20000 --report 1000
   everynode-sim --schedules 1500 --mutation SkipExpectations
-  everynode-sim --schedules 10000 --guarded";
+  everynode-sim --schedules 10000 --guarded
+  everynode-sim --schedules 10000 --beside";
 
 fn main() -> ExitCode {
-    let Arguments { seed, replay, schedules, from, report, guarded, mutation } = Arguments::parse();
-    let policies = if guarded { Policies::Always } else { Policies::Sometimes };
+    let Arguments { seed, replay, schedules, from, report, guarded, beside, mutation } =
+        Arguments::parse();
+    let policies = match (guarded, beside) {
+        (_, true) => Policies::Beside,
+        (true, false) => Policies::Always,
+        (false, false) => Policies::Sometimes,
+    };
     if let Some(seed) = seed {
         return print(Schedule::from_seed(seed, policies).play(mutation, true));
     }

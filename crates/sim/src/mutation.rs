@@ -2,6 +2,7 @@
 //! reports, what is planned, sent and reported, and what time it is. The checker of the violated
 //! property must catch each of them.
 
+mod beside;
 mod forgetting;
 mod guarded;
 
@@ -12,6 +13,7 @@ use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{
     AdmissionChange, Now, PAUSED_ANNOTATION, ResourceVersion, RevisionHash, Timestamp,
 };
+use everynode_core::daemon_set::Mode;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
@@ -20,8 +22,10 @@ use serde_json::{Value, json};
 
 use crate::checker::Property;
 use crate::network::Request;
+use crate::role::Role;
 use crate::serve::Target;
 
+pub use beside::BesideMutation;
 pub(crate) use forgetting::Forgetting;
 pub use guarded::GuardedMutation;
 
@@ -119,6 +123,8 @@ pub enum Mutation {
     BaseOfTarget,
     /// One of guarded rollouts.
     Guarded(GuardedMutation),
+    /// One of a replica beside the built-in controller.
+    Beside(BesideMutation),
 }
 
 /// How a watch reports a change.
@@ -183,13 +189,16 @@ impl Mutation {
     pub fn all() -> impl Iterator<Item = (Self, Property)> {
         let guarded = GuardedMutation::ALL.into_iter();
         let guarded = guarded.map(|(mutation, property)| (Self::Guarded(mutation), property));
-        Self::PLAIN.into_iter().chain(guarded)
+        let beside = BesideMutation::ALL.into_iter();
+        let beside = beside.map(|(mutation, property)| (Self::Beside(mutation), property));
+        Self::PLAIN.into_iter().chain(guarded).chain(beside)
     }
 
     /// The name of the mutation.
     pub fn name(self) -> String {
         match self {
             Self::Guarded(mutation) => format!("{mutation:?}"),
+            Self::Beside(mutation) => format!("{mutation:?}"),
             other => format!("{other:?}"),
         }
     }
@@ -216,8 +225,16 @@ impl Mutation {
         }
     }
 
-    /// Returns an object's JSON as the replica receives it.
-    pub fn json(self, kind: &Kind, object: &Object) -> Bytes {
+    /// How a replica runs.
+    pub fn mode(self, mode: Mode) -> Mode {
+        match self {
+            Self::Beside(mutation) => mutation.mode(mode),
+            _ => mode,
+        }
+    }
+
+    /// Returns an object's JSON as a replica with this role receives it.
+    pub fn json(self, role: Role, kind: &Kind, object: &Object) -> Bytes {
         let mut value = object.value().clone();
         let is_changed = match kind.kind {
             "DaemonSet" => self.change_daemon_set(&mut value["spec"]),
@@ -227,6 +244,9 @@ impl Mutation {
         };
         let is_changed = match self {
             Self::Guarded(mutation) => mutation.change(kind.kind, &mut value),
+            Self::Beside(mutation) if role == Role::Beside => {
+                mutation.change(kind.kind, &mut value)
+            }
             _ => is_changed,
         };
         match (self, kind.kind) {

@@ -9,13 +9,14 @@ use std::time::Duration;
 use everynode_controller::environment::Environment;
 use everynode_controller::event_loop::LoopState;
 use everynode_controller::lease::{self, Fence, Leadership, Timing};
+use everynode_controller::lease_name;
 use everynode_controller::metrics::Metrics;
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::Recorder;
 use everynode_controller::replica::{Candidacy, Failure, Replica as Controller};
 use everynode_controller::supervisor::Supervisor;
 use everynode_core::api::Timestamp;
-use everynode_core::daemon_set::Config;
+use everynode_core::daemon_set::{Config, Mode};
 use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -26,16 +27,19 @@ use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
+use crate::role::Role;
 use crate::view::ViewRecorder;
 
-/// The namespace and the name of the Lease.
-pub(crate) const LEASE: (&str, &str) = ("default", "everynode");
+/// The namespace of all Leases.
+pub(crate) const LEASE_NAMESPACE: &str = "default";
 
 /// The parameters of a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The number of this process, counted from 1.
     pub number: u64,
+    /// What the replica does.
+    pub role: Role,
     /// The current time.
     pub now: Timestamp,
     /// How far the replica's wall clock is ahead of virtual time.
@@ -59,6 +63,8 @@ pub(crate) struct Settings {
 pub(crate) struct Replica {
     /// The number of this process, counted from 1.
     pub number: u64,
+    /// What it does.
+    pub role: Role,
     /// Its clocks.
     pub clocks: Clocks,
     /// Cancelled to stop the process as SIGTERM does.
@@ -70,7 +76,8 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a process. Must be called in the runtime.
     pub(crate) fn start(settings: &Settings, outbox: &Outbox) -> Self {
-        let &Settings { number, now, clock_skew_ms, seed, timing, config, mutation, .. } = settings;
+        let &Settings { number, role, now, clock_skew_ms, seed, timing, config, mutation, .. } =
+            settings;
         let clocks = Clocks::new(now, clock_skew_ms);
         let environment = Environment::new(VirtualMachine::new(clocks.clone(), seed));
         let fence = Fence::closed(environment.clone());
@@ -82,6 +89,7 @@ impl Replica {
             let occurrences = lock(&occurrences).take().expect("a replica leads once");
             Box::new(CheckedDecisions {
                 replica: number,
+                role,
                 state,
                 mutation,
                 forgetting: Forgetting::default(),
@@ -104,7 +112,7 @@ impl Replica {
             environment,
             election: Some(Candidacy {
                 client: Connection::client(number, outbox.clone()),
-                lease: lease_config(number, timing, outages.clone()),
+                lease: lease_config(number, config.mode, timing, outages.clone()),
             }),
             other_installation: None,
             role: watch::Sender::new(Leadership::Unknown),
@@ -135,12 +143,12 @@ impl Replica {
             // The world outlives all replicas except at its end.
             let _ = outbox.send(Message::Ended { replica: number, result });
         });
-        Self { number, clocks, shutdown, unreachable_until: now }
+        Self { number, role, clocks, shutdown, unreachable_until: now }
     }
 }
 
-fn lease_config(number: u64, timing: Timing, outages: OutageLog) -> lease::Config {
-    let (namespace, name) = (LEASE.0.to_owned(), LEASE.1.to_owned());
+fn lease_config(number: u64, mode: Mode, timing: Timing, outages: OutageLog) -> lease::Config {
+    let (namespace, name) = (LEASE_NAMESPACE.to_owned(), lease_name(mode).to_owned());
     lease::Config { namespace, name, identity: identity(number), timing, outages }
 }
 

@@ -21,9 +21,14 @@ pub fn run(
     let Some(violation) = world.violation else { return Ok(world) };
     let shrunk = shrink::shrink(&schedule, violation.property, mutation);
     let world = shrunk.play(mutation, true);
+    let policies = match policies {
+        Policies::Sometimes => "",
+        Policies::Always => " --guarded",
+        Policies::Beside => " --beside",
+    };
     let replay = format!(
         "seed {seed}, shrunk. The original schedule: \
-         cargo run --profile sim -p everynode-sim -- --seed {seed}\n\
+         cargo run --profile sim -p everynode-sim -- --seed {seed}{policies}\n\
          For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
         shrunk.to_line()
     );

@@ -13,6 +13,7 @@ use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::replica;
+use crate::role::Installation;
 use crate::workload::{self, NAMESPACE, Step, StepKind};
 use crate::world::{ElectionTiming, LEASE_NEVER_MS, Setting, World};
 
@@ -47,6 +48,8 @@ pub enum Policies {
     Sometimes,
     /// In each.
     Always,
+    /// In each, beside the built-in controller.
+    Beside,
 }
 
 impl Schedule {
@@ -56,8 +59,17 @@ impl Schedule {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed ^ GUARDED_SEED);
         let mut schedule = Self::without_policies(seed);
         let is_guarded = rng.random_ratio(1, 3);
-        if is_guarded || policies == Policies::Always {
+        if is_guarded || policies != Policies::Sometimes {
             schedule.guard_rollouts(rng);
+        }
+        if policies == Policies::Beside {
+            let setting = &mut schedule.setting;
+            setting.installation = match rng.random_ratio(1, 2) {
+                true => Installation::BesideRollingBack,
+                false => Installation::Beside,
+            };
+            // The replicas of two installations cost twice as much.
+            setting.replicas = setting.replicas.min(2);
         }
         schedule
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::role::Installation;
+
 /// A renewal interval that exceeds every schedule. Without renewals virtual time costs little, and
 /// no lease starts a sync that the controller did not schedule.
 pub const LEASE_NEVER_MS: i64 = 1_000 * 3_600_000;
@@ -20,7 +22,9 @@ pub struct Setting {
     pub lease_ms: i64,
     /// The controller's limit of creations and deletions in one sync.
     pub burst_replicas: u32,
-    /// Number of replicas that compete for the lease.
+    /// What is installed.
+    pub installation: Installation,
+    /// Number of replicas that compete for each lease.
     pub replicas: u32,
     /// How often the lease is renewed.
     pub election: ElectionTiming,
@@ -46,6 +50,7 @@ impl Setting {
         nodes_max: 3,
         lease_ms: LEASE_NEVER_MS,
         burst_replicas: 250,
+        installation: Installation::Controller,
         replicas: 1,
         election: ElectionTiming::Fast,
         api_servers: 1,

@@ -13,6 +13,7 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
 
+use crate::role::Role;
 use orphans::OrphanRecorder;
 
 pub(crate) use orphans::KnownOrphans;
@@ -26,6 +27,8 @@ const OUTCOMES_KEPT_MS: i64 = 20 * 60_000;
 pub struct View {
     /// The number of the replica.
     pub replica: u64,
+    /// What the replica does.
+    pub role: Role,
     /// The number of the plan among those of the replica, from 1.
     pub plan: u64,
     /// The replica's last plan before this one that writes pods.
@@ -81,6 +84,17 @@ pub struct WriteOutcome {
     pub arrived_at: Timestamp,
     /// The version that the watch of DaemonSets had reached then.
     pub daemon_sets: u64,
+}
+
+/// Who makes a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planner {
+    /// The number of the replica.
+    pub replica: u64,
+    /// What it does.
+    pub role: Role,
+    /// Maximum number of pods that a plan creates, and of those that it deletes (C28).
+    pub burst: usize,
 }
 
 /// What the clocks of a replica show.
@@ -156,18 +170,19 @@ impl ViewRecorder {
     /// The view of a plan that is about to be executed.
     pub(crate) fn view(
         &mut self,
-        replica: u64,
+        planner: Planner,
         raw: &RawDaemonSet,
         plan: &Plan,
         times: Times,
         open_nodes: Arc<BTreeSet<String>>,
-        burst: usize,
     ) -> Arc<View> {
+        let Planner { replica, role, burst } = planner;
         let daemon_set = raw.uid.to_string();
         let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
         self.plans += 1;
         let view = Arc::new(View {
             replica,
+            role,
             plan: self.plans,
             previous: self.last.clone(),
             outcomes: outcomes.cloned().collect(),

@@ -96,7 +96,9 @@ impl Step {
             StepKind::Pod => pod::change(world, rng),
             StepKind::CrashLeader => world.crash_leader(),
             StepKind::FenceLeader => match rng.random_range(0..4) {
-                0 => world.terminate_leader(),
+                0 => {
+                    world.terminate_leader();
+                }
                 1 => world.set_clock_of_leader(),
                 _ => world.fence_leader(),
             },

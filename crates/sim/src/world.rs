@@ -30,7 +30,7 @@ use crate::network::{Message, Outbox, Reply, Request};
 use crate::open_nodes;
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
-
+use crate::role::Role;
 use crate::write_rate::WriteRates;
 
 pub use crate::injected_fault::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
@@ -59,7 +59,7 @@ const BOOKMARK_MS: i64 = 60_000;
 /// An event that happens at a certain time.
 enum ScheduledEvent {
     /// The process of a replica starts.
-    StartReplica,
+    StartReplica { role: Role },
     /// An open watch sends changes.
     DeliverWatch { watch: u64 },
     /// The server ends a watch.
@@ -104,8 +104,8 @@ pub struct World {
     pub write_rates: WriteRates,
     /// When the last of these writes took effect.
     pub last_write_at: Timestamp,
-    /// The replica that wrote last, and when it first did.
-    writer: Option<(u64, Timestamp)>,
+    /// The replica of each role that wrote last, and when it first did.
+    writers: BTreeMap<Role, (u64, Timestamp)>,
     /// A fault, with the number of the write at which it is injected.
     pub injected_fault: Option<(u64, InjectedFault)>,
     /// The deliberate bug of every replica.
@@ -123,7 +123,8 @@ pub struct World {
     outbox: Outbox,
     messages: mpsc::UnboundedReceiver<Message>,
     replicas: Vec<Replica>,
-    replica_number: u64,
+    /// The roles of all replicas that were ever started, by their numbers from 1.
+    roles: Vec<Role>,
     watches: Vec<OpenWatch>,
     watch_number: u64,
     event_queue: BTreeMap<(Timestamp, u64), ScheduledEvent>,
@@ -135,8 +136,8 @@ pub struct World {
     fails_next_get: bool,
     /// Until when reopened watches repeat earlier events.
     repeat_until: Timestamp,
-    /// The identity of the replica that holds the lease.
-    leader: String,
+    /// The identities of the replicas that hold the leases.
+    leaders: BTreeMap<Role, String>,
     cluster_due_at: Option<Timestamp>,
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,
@@ -201,13 +202,13 @@ impl World {
             rng: Pcg64Mcg::seed_from_u64(setting.seed),
             cluster,
             faults: Faults::default(),
-            checks: Checks::new(setting.schedule_by_controller),
+            checks: Checks::new(setting),
             violation: None,
             transcript: None,
             writes: 0,
             write_rates: WriteRates::default(),
             last_write_at: START,
-            writer: None,
+            writers: BTreeMap::new(),
             injected_fault: None,
             mutation: None,
             invalid_objects: Vec::new(),
@@ -218,7 +219,7 @@ impl World {
             outbox,
             messages,
             replicas: Vec::new(),
-            replica_number: 0,
+            roles: Vec::new(),
             watches: Vec::new(),
             watch_number: 0,
             event_queue: BTreeMap::new(),
@@ -227,7 +228,7 @@ impl World {
             api_servers,
             fails_next_get: false,
             repeat_until: START,
-            leader: String::new(),
+            leaders: BTreeMap::new(),
             cluster_due_at: Some(START),
             settled_version: 0,
             watches_stalled: false,
@@ -360,7 +361,7 @@ impl World {
 
     fn handle(&mut self, event: ScheduledEvent) {
         match event {
-            ScheduledEvent::StartReplica => self.start_replica(),
+            ScheduledEvent::StartReplica { role } => self.start_replica(role),
             ScheduledEvent::DeliverWatch { watch } => self.deliver_watch(watch),
             ScheduledEvent::EndWatch { watch } => self.watches.retain(|open| open.number != watch),
             ScheduledEvent::SendBookmarks => self.send_bookmarks(),

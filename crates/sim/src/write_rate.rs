@@ -1,4 +1,4 @@
-//! How often the controller writes for each DaemonSet. A controller that repeats a write without
+//! How often a controller writes for each DaemonSet. A controller that repeats a write without
 //! end, and without a back-off, exceeds the bound. Each pod that is removed causes a creation, also
 //! while a stalled watch hides why it was removed.
 
@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use everynode_core::api::Timestamp;
 
 use crate::checker::{Property, Violation};
+use crate::role::Role;
 
 /// How long a write counts.
 pub(crate) const PERIOD_MS: i64 = 60_000;
@@ -19,7 +20,7 @@ const WRITES_PER_NODE_MAX: usize = 20;
 /// The times of the latest writes for each DaemonSet.
 #[derive(Clone, Debug, Default)]
 pub struct WriteRates {
-    latest: BTreeMap<String, VecDeque<Timestamp>>,
+    latest: BTreeMap<(Role, String), VecDeque<Timestamp>>,
     /// The highest number of writes for one DaemonSet in a minute.
     pub max: usize,
 }
@@ -29,12 +30,12 @@ impl WriteRates {
     /// number of its pods that were removed within the last [`PERIOD_MS`].
     pub(crate) fn count(
         &mut self,
-        ds: &str,
+        (role, ds): (Role, &str),
         now: Timestamp,
         nodes: usize,
         removed_pods: impl FnOnce() -> usize,
     ) -> Option<Violation> {
-        let latest = self.latest.entry(ds.to_owned()).or_default();
+        let latest = self.latest.entry((role, ds.to_owned())).or_default();
         latest.push_back(now);
         while latest.front().is_some_and(|at| at.0 + PERIOD_MS < now.0) {
             latest.pop_front();

@@ -9,6 +9,9 @@ use everynode_sim::schedule::Policies;
 
 /// In a debug build a schedule takes ten times as long: `make test` uses the profile `sim`.
 const SCHEDULES: u64 = if cfg!(debug_assertions) { 300 } else { 10_000 };
+/// The same beside the built-in controller.
+const SCHEDULES_BESIDE: u64 = SCHEDULES / 10;
+const UNPOISONED: &str = "no thread panics while it has the lock";
 const FAILURES_MAX: usize = 3;
 /// This number of schedules is enough for some object with invalid bytes.
 const SCHEDULES_MIN: u64 = 20;
@@ -16,6 +19,8 @@ const SCHEDULES_MIN: u64 = 20;
 const COVERAGE_MIN: u64 = 1_000;
 /// Least share of the deletions and creations of pods that are judged, in percent.
 const JUDGED_MIN: u64 = 90;
+/// This number of schedules is enough for a failed rollout that is rolled back.
+const ROLL_BACK_MIN: u64 = 500;
 /// The records of guarded rollouts that must be among the schedules.
 const RECORDS: [&str; 9] = [
     "Baking",
@@ -63,8 +68,47 @@ fn number(name: &str) -> Option<u64> {
 /// `EVERYNODE_SCHEDULES` is the number of schedules, `EVERYNODE_SEED` the first seed.
 #[test]
 fn no_schedule_violates_a_property() {
+    let count = number("EVERYNODE_SCHEDULES").unwrap_or(SCHEDULES);
+    let Played { invalid, reported, coverage } = play(count, Policies::Sometimes);
+    println!("{invalid} objects had bytes that are not UTF-8");
+    assert!(invalid > 0 || count < SCHEDULES_MIN, "no object had invalid bytes");
+    // An answer that is lost, or that a crashed replica would have read, is not reported.
+    assert!(reported > 0 || invalid == 0, "none of {invalid} objects was reported");
+    if count >= COVERAGE_MIN {
+        assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
+        assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
+        assert!(coverage.bound > 0, "the controller has bound no pod: {coverage}");
+        let is_missing = |record: &&str| !coverage.records.contains_key(*record);
+        assert_eq!(RECORDS.into_iter().find(is_missing), None, "a record is missing: {coverage}");
+        let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
+        assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
+    }
+}
+
+/// G18, G19, G20: the same with an installation beside the built-in controller, which everynode
+/// without policies plays. A tenth of the number of schedules.
+#[test]
+fn no_schedule_beside_the_built_in_controller_violates_a_property() {
+    let count = number("EVERYNODE_SCHEDULES").map_or(SCHEDULES_BESIDE, |count| count / 10);
+    let Played { coverage, .. } = play(count, Policies::Beside);
+    let has_rolled_back = coverage.others.contains_key("DaemonSet rolled back");
+    assert!(has_rolled_back || count < ROLL_BACK_MIN, "nothing was rolled back: {coverage}");
+}
+
+/// What the schedules of a test have led to.
+struct Played {
+    /// Number of objects with bytes that are not UTF-8.
+    invalid: usize,
+    /// Number of reports about them.
+    reported: usize,
+    coverage: Coverage,
+}
+
+/// Plays this number of schedules. Fails if one violates a property, or if too few writes of pods
+/// are judged.
+fn play(count: u64, policies: Policies) -> Played {
     let first = number("EVERYNODE_SEED").unwrap_or(0);
-    let end = first + number("EVERYNODE_SCHEDULES").unwrap_or(SCHEDULES);
+    let end = first + count;
     let next = AtomicU64::new(first);
     let failures = Mutex::new(Vec::new());
     let (invalid, reported) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -75,39 +119,29 @@ fn no_schedule_violates_a_property() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= end || failures.lock().unwrap().len() >= FAILURES_MAX {
+                    if seed >= end || failures.lock().expect(UNPOISONED).len() >= FAILURES_MAX {
                         return;
                     }
-                    match runner::run(seed, Policies::Sometimes, None) {
+                    match runner::run(seed, policies, None) {
                         Ok(world) => {
                             invalid.fetch_add(world.read_report.invalid_objects, Ordering::Relaxed);
                             reported.fetch_add(world.read_report.problems.len(), Ordering::Relaxed);
-                            coverage.lock().unwrap().merge(&world.checks.coverage);
+                            coverage.lock().expect(UNPOISONED).merge(&world.checks.coverage);
                         }
-                        Err(failure) => failures.lock().unwrap().push(failure.to_string()),
+                        Err(failure) => {
+                            failures.lock().expect(UNPOISONED).push(failure.to_string())
+                        }
                     }
                 }
             });
         }
     });
-    let failures = failures.into_inner().unwrap();
+    let failures = failures.into_inner().expect(UNPOISONED);
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     let (invalid, reported) = (invalid.into_inner(), reported.into_inner());
-    println!("{invalid} objects had bytes that are not UTF-8");
-    assert!(invalid > 0 || end - first < SCHEDULES_MIN, "no object had invalid bytes");
-    // An answer that is lost, or that a crashed replica would have read, is not reported.
-    assert!(reported > 0 || invalid == 0, "none of {invalid} objects was reported");
-    let coverage = coverage.into_inner().unwrap();
+    let coverage = coverage.into_inner().expect(UNPOISONED);
     println!("{coverage}");
     assert!(coverage.deletions.percent() >= JUDGED_MIN, "{coverage}");
     assert!(coverage.creations.percent() >= JUDGED_MIN, "{coverage}");
-    if end - first >= COVERAGE_MIN {
-        assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
-        assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
-        assert!(coverage.bound > 0, "the controller has bound no pod: {coverage}");
-        let is_missing = |record: &&str| !coverage.records.contains_key(*record);
-        assert_eq!(RECORDS.into_iter().find(is_missing), None, "a record is missing: {coverage}");
-        let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
-        assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
-    }
+    Played { invalid, reported, coverage }
 }

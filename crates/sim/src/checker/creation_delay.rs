@@ -41,7 +41,7 @@ fn next(
         return last;
     };
     let pod = history.pods.at(&uid.to_string(), resource_version.0);
-    let daemon_sets = history.daemon_sets.seen(outcome.daemon_sets);
+    let daemon_sets = history.daemon_sets(view.role).seen(outcome.daemon_sets);
     let Some((pod, ds)) = pod.zip(daemon_sets.get(&*view.daemon_set)) else { return last };
     let now = outcome.arrived_at;
     let last = last.filter(|last| last.generation == ds.generation);

@@ -26,7 +26,7 @@ pub(super) fn check(
     let has_surged_since = || {
         let planned_at = write.request.view.as_ref().map(|view| view.planned_at);
         let version = planned_at.map_or(0, |at| checks.history.version_before(at));
-        let mut states = checks.history.daemon_sets.of(&ds.metadata.uid);
+        let mut states = checks.history.daemon_sets(situation.role).of(&ds.metadata.uid);
         states.any(|(at, state)| at > version && state.strategy.surges())
     };
     if write.arrives_late

@@ -76,7 +76,7 @@ fn patch_problem(
     }
     // A live GET precedes the adoption, and follows the plan (C21).
     let version = checks.history.version_before(view.planned_at);
-    let live = checks.history.daemon_sets.at(&ds.metadata.uid, version);
+    let live = checks.history.daemon_sets(view.role).at(&ds.metadata.uid, version);
     match live {
         None => Some("which is adopted by a DaemonSet that does not exist"),
         Some(live) if live.metadata.is_terminating => {

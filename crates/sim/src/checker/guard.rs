@@ -4,6 +4,8 @@
 //! Which nodes of a wave are open depends on what the replica did before, so its view states them.
 //! [`waves`](super::waves) judges that statement; here it is used.
 
+use crate::role::Role;
+
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Revision};
 use super::situation::{OnNode, Situation};
 use super::stage::{Movement, Wanted};
@@ -25,7 +27,7 @@ impl<'a> Situation<'a> {
 
     /// Which pods are replaced; `None` if the target governs all nodes.
     pub(super) fn movement(&self) -> Option<Movement> {
-        self.stage.movement(self.ds.is_paused())
+        self.stage.movement(self.role, self.ds.is_paused())
     }
 
     /// Whether no pod of the node is replaced for its revision (G1, G6, G13).
@@ -61,9 +63,12 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether some node may be governed by a base that nothing shows.
+    /// Whether some node may be governed by a base that nothing shows. Beside the built-in
+    /// controller the target governs all nodes without a pod.
     pub(super) fn is_base_unknown(&self) -> bool {
-        self.movement().is_some() && matches!(self.base(), Governing::Unknown)
+        self.role != Role::Beside
+            && self.movement().is_some()
+            && matches!(self.base(), Governing::Unknown)
     }
 
     /// Determines for each node which revision governs it, and its eligibility by that one.
@@ -71,14 +76,19 @@ impl<'a> Situation<'a> {
         let Some(movement) = self.movement() else { return };
         let base = self.base();
         let is_guarded = self.is_guarded();
-        let is_unknown = matches!(base, Governing::Unknown);
+        let is_unknown = self.role != Role::Beside && matches!(base, Governing::Unknown);
         let found: Vec<_> = self
             .nodes
             .iter()
             .map(|(name, on_node)| {
                 let governing = self.governing_of(name, on_node, movement, base);
+                let placed_by = match self.role {
+                    // The built-in controller places all pods by the target.
+                    Role::Beside => (Governing::Target, Wanted::Target),
+                    Role::Controller | Role::BuiltIn => governing,
+                };
                 let eligibility =
-                    on_node.node.map(|node| self.eligibility(on_node, node, governing, namespace));
+                    on_node.node.map(|node| self.eligibility(on_node, node, placed_by, namespace));
                 let should_run = on_node.eligibility == Eligibility::ShouldRun;
                 (governing.1, eligibility, should_run)
             })
@@ -171,7 +181,8 @@ impl<'a> Situation<'a> {
     }
 
     /// The revision of nodes without a pod: the one whose rollout was completed last. If no record
-    /// states one, it is the newest old one that a pod has, or the target if none has one.
+    /// states one, it is the newest old one that a pod has and that has not failed, or the target
+    /// if there is none.
     pub(super) fn base(&self) -> Governing<'a> {
         let current = self.revisions.current.last().copied();
         let all = self.revisions.old.iter().copied().chain(current);
@@ -189,7 +200,10 @@ impl<'a> Situation<'a> {
             Some(_) | None => {}
         }
         let is_used = |revision: &&Revision| self.is_used(revision.metadata.pod_hash());
-        let mut stored = self.revisions.old.iter().rev().copied().filter(|old| is_stored(old));
+        let has_failed =
+            |old: &Revision| old.record.as_ref().is_some_and(|r| r.phase == Phase::Failed);
+        let old = self.revisions.old.iter().rev().copied();
+        let mut stored = old.filter(|old| is_stored(old) && !has_failed(old));
         let current = &self.revisions.current;
         match stored.clone().find(|old| is_used(old)) {
             Some(old) => Governing::Old(old),

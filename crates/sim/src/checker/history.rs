@@ -8,6 +8,8 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, 
 use everynode_sandbox::store::{Action, Store};
 use serde_json::Value;
 
+use crate::role::{Installation, Role};
+
 use super::model::{DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
 
 /// The versions of all objects that the checkers read.
@@ -15,7 +17,9 @@ use super::model::{DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
 pub(super) struct History {
     pub nodes: Versions<Node>,
     pub namespaces: Versions<Namespace>,
-    pub daemon_sets: Versions<DaemonSet>,
+    daemon_sets: Versions<DaemonSet>,
+    /// The DaemonSets as the built-in controller reads them, if there is one.
+    unguarded: Option<Versions<DaemonSet>>,
     pub pods: Versions<Pod>,
     pub revisions: Versions<Revision>,
     /// The steps of policies, by what identifies them in records.
@@ -38,6 +42,19 @@ pub(super) struct Versions<T> {
 pub(super) type Objects<'a, T> = BTreeMap<&'a str, &'a T>;
 
 impl History {
+    pub(super) fn new(installation: Installation) -> Self {
+        let has_built_in = installation.roles().contains(&Role::BuiltIn);
+        Self { unguarded: has_built_in.then(Versions::default), ..Self::default() }
+    }
+
+    /// The DaemonSets as a replica with this role reads them.
+    pub(super) fn daemon_sets(&self, role: Role) -> &Versions<DaemonSet> {
+        match (role, &self.unguarded) {
+            (Role::BuiltIn, Some(unguarded)) => unguarded,
+            (Role::BuiltIn | Role::Controller | Role::Beside, _) => &self.daemon_sets,
+        }
+    }
+
     /// Reads all changes since the last call. Returns whether there were any.
     pub(super) fn update(&mut self, store: &Store, now: Timestamp) -> bool {
         let (since, version) = (self.version, store.resource_version());
@@ -47,6 +64,9 @@ impl History {
         self.nodes.update(store, &NODE, since, Node::parse);
         self.namespaces.update(store, &NAMESPACE, since, Namespace::parse);
         self.daemon_sets.update(store, &DAEMON_SET, since, DaemonSet::parse);
+        if let Some(unguarded) = &mut self.unguarded {
+            unguarded.update(store, &DAEMON_SET, since, DaemonSet::parse_unguarded);
+        }
         self.pods.update(store, &POD, since, Pod::parse);
         self.revisions.update(store, &CONTROLLER_REVISION, since, Revision::parse);
         self.version = version;

@@ -68,23 +68,22 @@ pub(super) fn judge(
     Ok(judged)
 }
 
-struct Judge<'a> {
-    view: &'a View,
-    situation: &'a Situation<'a>,
-    creations_delayed_until: Option<Timestamp>,
+/// Judges the writes of a plan.
+pub(super) struct Judge<'a> {
+    pub view: &'a View,
+    pub situation: &'a Situation<'a>,
+    pub creations_delayed_until: Option<Timestamp>,
 }
 
-impl Judge<'_> {
-    fn deletion(
+impl<'a> Judge<'a> {
+    /// The pod that a deletion refers to, and its node.
+    pub(super) fn pod(
         &self,
         reference: &PodReference,
-        backoffs: &Backoffs,
-    ) -> Result<Deletion, Violation> {
-        let Self { view, situation, .. } = self;
+    ) -> Result<(&'a Pod, &'a OnNode<'a>), Violation> {
+        let situation = self.situation;
         let uid = reference.uid.to_string();
-        let fail = |property, problem: &str| {
-            error(situation, property, format!("pod {} is deleted, {problem}", reference.name))
-        };
+        let fail = |property, problem: &str| self.fail(reference, property, problem);
         let Some(pod) = situation.pods.get(uid.as_str()) else {
             return fail(Property::Foreign, "which the replica has not seen");
         };
@@ -100,27 +99,56 @@ impl Judge<'_> {
         if !on_node.deletable().any(|other| other.metadata.uid == uid) {
             return fail(Property::Deletion, "which is being deleted already");
         }
+        Ok((pod, on_node))
+    }
+
+    fn fail<T>(
+        &self,
+        reference: &PodReference,
+        property: Property,
+        problem: &str,
+    ) -> Result<T, Violation> {
+        let message = format!("pod {} is deleted, {problem}", reference.name);
+        error(self.situation, property, message)
+    }
+
+    /// No rule gives a reason for a deletion.
+    pub(super) fn without_reason<T>(
+        &self,
+        reference: &PodReference,
+        pod: &Pod,
+        on_node: &OnNode<'a>,
+    ) -> Result<T, Violation> {
+        let situation = self.situation;
+        let is_updated = situation.is_updated(pod);
+        let property = match () {
+            () if situation.keeps_pods(on_node) || situation.is_spared(on_node) => Property::Gate,
+            () if is_updated => Property::Deletion,
+            () => Property::Budget,
+        };
+        let state = format!(
+            "without a reason (updated: {is_updated}, available: {}, node: {:?}, {:?}, {:?})",
+            situation.is_surely_available(pod),
+            on_node.eligibility,
+            on_node.wanted,
+            situation.stage,
+        );
+        self.fail(reference, property, &state)
+    }
+
+    fn deletion(
+        &self,
+        reference: &PodReference,
+        backoffs: &Backoffs,
+    ) -> Result<Deletion, Violation> {
+        let Self { view, situation, .. } = self;
+        let (pod, on_node) = self.pod(reference)?;
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
             if (situation.is_hash_doubtful() || is_base_unknown) && situation.budget().is_some() {
                 return Ok(Deletion::WithinBudget);
             }
-            let is_updated = situation.is_updated(pod);
-            let property = match () {
-                () if situation.keeps_pods(on_node) || situation.is_spared(on_node) => {
-                    Property::Gate
-                }
-                () if is_updated => Property::Deletion,
-                () => Property::Budget,
-            };
-            let state = format!(
-                "without a reason (updated: {is_updated}, available: {}, node: {:?}, {:?}, {:?})",
-                situation.is_surely_available(pod),
-                on_node.eligibility,
-                on_node.wanted,
-                situation.stage,
-            );
-            return fail(property, &state);
+            return self.without_reason(reference, pod, on_node);
         };
         let end = backoffs.end(view, situation, on_node, Doubt::Allows);
         if reason != Deletion::Failed
@@ -131,7 +159,10 @@ impl Judge<'_> {
         }
         match situation.old(on_node, pod, Doubt::Allows) {
             Some(reason) => Ok(reason),
-            None => fail(Property::Backoff, "although it has failed too recently"),
+            None => {
+                let problem = "although it has failed too recently";
+                self.fail(reference, Property::Backoff, problem)
+            }
         }
     }
 
@@ -176,7 +207,11 @@ impl Judge<'_> {
     }
 
     /// Counts what is taken from the budgets (C51–C53).
-    fn budgets(&self, judged: &JudgedPlan, coverage: &mut Coverage) -> Result<(), Violation> {
+    pub(super) fn budgets(
+        &self,
+        judged: &JudgedPlan,
+        coverage: &mut Coverage,
+    ) -> Result<(), Violation> {
         let Self { situation, .. } = self;
         if let Some(violation) = budget::check(situation, judged) {
             return Err(violation);
@@ -309,7 +344,7 @@ impl Judge<'_> {
 
     /// Whether the plan deletes fewer old pods than the budget allows. `deleted` are the nodes from
     /// which it deletes pods.
-    fn demands_deletions(
+    pub(super) fn demands_deletions(
         &self,
         demanded: &Demands<'_>,
         judged: &JudgedPlan,
@@ -401,6 +436,10 @@ fn with_key(situation: &Situation, message: String) -> String {
     format!("{}/{}: {message}", metadata.namespace, metadata.name)
 }
 
-fn error<T>(situation: &Situation, property: Property, message: String) -> Result<T, Violation> {
+pub(super) fn error<T>(
+    situation: &Situation,
+    property: Property,
+    message: String,
+) -> Result<T, Violation> {
     Err(Violation { property, message: with_key(situation, message) })
 }

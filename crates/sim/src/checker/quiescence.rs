@@ -8,15 +8,17 @@ use super::demands::Demands;
 use super::history::History;
 use super::model::{Budget, Eligibility, Metadata, Phase, Pod};
 use super::reason::{Deletion, Doubt};
-use super::situation::{Clocks, OnNode, Situation};
+use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
-use super::{Property, Violation, status};
+use super::{Property, Violation, beside, status};
+use crate::role::{Installation, Role};
 use crate::view::Feeds;
 use everynode_core::api::Timestamp;
 
 /// Checks all DaemonSets that are not terminating.
 pub(super) fn check(
     history: &History,
+    installation: Installation,
     now: Timestamp,
     open_nodes: impl Fn(&str) -> Arc<BTreeSet<String>>,
 ) -> Option<Violation> {
@@ -28,21 +30,35 @@ pub(super) fn check(
         pods: newest,
         revisions: newest,
     };
-    let alive = history.daemon_sets.all().filter(|ds| !ds.metadata.is_terminating);
-    alive.into_iter().find_map(|ds| {
-        let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
-        let situation = Situation::seen(uid, &feeds, None, clocks, open_nodes(uid), history)?;
-        let problem = ownership(&situation)
-            .or_else(|| guard(&situation))
-            .or_else(|| placement(&situation))
-            .or_else(|| status(&situation))
-            .or_else(|| rollout(&situation))
-            .or_else(|| revisions(&situation));
-        problem.map(|(property, message)| Violation {
-            property,
-            message: format!("{}: {message}", ds.metadata.name),
+    let of_role = |role: Role| {
+        let alive = history.daemon_sets(role).all().filter(|ds| !ds.metadata.is_terminating);
+        alive.into_iter().find_map(|ds| {
+            let seen = Seen { role, feeds, known: None };
+            let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
+            let situation = Situation::seen(uid, &seen, clocks, open_nodes(uid), history)?;
+            let (property, message) = problem(&situation, installation)?;
+            let message = format!("{}: {message}", ds.metadata.name);
+            Some(Violation { property, message })
         })
-    })
+    };
+    installation.roles().iter().find_map(|role| of_role(*role))
+}
+
+/// What is left to do for the replicas with a role.
+fn problem(situation: &Situation, installation: Installation) -> Problem {
+    let guarded = || guard(situation).or_else(|| beside::left_out(situation, installation));
+    let controlled = || {
+        ownership(situation)
+            .or_else(|| placement(situation))
+            .or_else(|| status(situation))
+            .or_else(|| revisions(situation))
+    };
+    match situation.role {
+        Role::Controller => guarded().or_else(controlled),
+        Role::BuiltIn => controlled(),
+        Role::Beside => guarded(),
+    }
+    .or_else(|| rollout(situation))
 }
 
 type Problem = Option<(Property, String)>;
@@ -162,7 +178,9 @@ fn revisions(situation: &Situation) -> Problem {
 fn guard(situation: &Situation) -> Problem {
     let older = situation.revisions.old.iter();
     let mut records = older.filter_map(|old| old.record.as_ref().filter(|r| r.is_under_way()));
-    if records.next().is_some() && situation.movement().is_some() {
+    let is_responsible =
+        situation.movement().is_some() && !matches!(situation.stage, Stage::NotGuarded);
+    if records.next().is_some() && is_responsible {
         return Some((Property::Record, "an older rollout is not superseded".to_owned()));
     }
     if situation.is_base_unknown() {
@@ -170,6 +188,7 @@ fn guard(situation: &Situation) -> Problem {
     }
     let reason = match &situation.stage {
         Stage::Unguarded => None,
+        Stage::NotGuarded => situation.ds.is_to_be_guarded().then_some("NotGuarded"),
         _ if situation.ds.is_paused() && !matches!(situation.stage, Stage::Pending) => {
             Some("Paused")
         }
@@ -192,9 +211,14 @@ fn guard(situation: &Situation) -> Problem {
     let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
     let stated = progressing.and_then(|condition| condition["reason"].as_str());
     // A percentage of no desired node is no budget: a pod that no node needs may stay.
-    let goes_back = matches!(situation.stage, Stage::Failed { goes_back: true })
-        && stated == Some("RollingBack")
-        && has_target_pod(situation);
+    let goes_back = match (situation.role, situation.stage, stated) {
+        (Role::Beside, Stage::Moving(record), Some("Updating")) => {
+            record.phase == Phase::Complete && has_blocker(situation)
+        }
+        (Role::Beside, ..) => false,
+        (_, Stage::Failed { goes_back: true }, Some("RollingBack")) => has_target_pod(situation),
+        _ => false,
+    };
     let is_stated = stated == reason || goes_back;
     (!is_stated).then(|| {
         let message = format!("the condition states {stated:?}, correct is {reason:?}");

@@ -101,7 +101,9 @@ impl Judge<'_> {
             (Stage::Unguarded, Some(old), _) if old.is_under_way() => {
                 self.completion_without_policy(old, new)
             }
-            (Stage::Unguarded | Stage::Paused, ..) => Some("is that of no guarded rollout".into()),
+            (Stage::Unguarded | Stage::NotGuarded | Stage::Paused, ..) => {
+                Some("is that of no guarded rollout".to_owned())
+            }
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
             (_, Some(old), policy) if old.order != new.order => self.order(old, new, policy),
             (Stage::Moving(old), _, Some(policy)) => self.progress(old, new, policy),

@@ -12,6 +12,7 @@ use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
 use super::stage::{Stage, Wanted};
+use crate::role::Role;
 use crate::view::{Feeds, KnownOrphans, View};
 
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
@@ -30,9 +31,20 @@ pub(super) struct Clocks {
     pub followed: Timestamp,
 }
 
+/// What the watches of a replica have shown.
+pub(super) struct Seen<'a> {
+    /// What the replica does.
+    pub role: Role,
+    pub feeds: Feeds,
+    /// The orphan pods that it knows, unless it knows all that the watch has shown.
+    pub known: Option<&'a KnownOrphans>,
+}
+
 /// What a replica knows about a DaemonSet.
 pub(super) struct Situation<'a> {
     pub ds: &'a DaemonSet,
+    /// What the replica does.
+    pub role: Role,
     /// The time.
     pub now: Timestamp,
     /// The same by the wall clock of the replica.
@@ -127,8 +139,8 @@ impl<'a> Situation<'a> {
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
         let known = view.orphans.as_deref();
         let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
-        let mut situation =
-            Self::seen(daemon_set, &view.feeds, known, Clocks::of(view), open_nodes, history)?;
+        let seen = Seen { role: view.role, feeds: view.feeds, known };
+        let mut situation = Self::seen(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
         if view.is_waiting && situation.current_hashes.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts. If
             // two have its number, it is not known which; nor is it if the one that stored the
@@ -150,13 +162,12 @@ impl<'a> Situation<'a> {
     /// replica does not know.
     pub(super) fn seen(
         daemon_set: &str,
-        feeds: &Feeds,
-        known: Option<&KnownOrphans>,
+        &Seen { role, feeds, known }: &Seen<'_>,
         clocks: Clocks,
         open_nodes: Arc<BTreeSet<String>>,
         history: &'a History,
     ) -> Option<Self> {
-        let daemon_sets = history.daemon_sets.seen(feeds.daemon_sets);
+        let daemon_sets = history.daemon_sets(role).seen(feeds.daemon_sets);
         let ds = *daemon_sets.get(daemon_set)?;
         let mut pods = history.pods.seen(feeds.pods);
         if let Some(known) = known {
@@ -185,10 +196,12 @@ impl<'a> Situation<'a> {
         if revisions.current.is_empty() {
             current_hashes = stored_by_others(ds, history);
         }
-        let stage = Stage::of(ds, (&revisions.current, &revisions.old), clocks.followed, history);
+        let stage =
+            Stage::of(role, ds, (&revisions.current, &revisions.old), clocks.followed, history);
         let Clocks { now, wall: wall_clock, .. } = clocks;
         let mut situation = Self {
             ds,
+            role,
             now,
             wall_clock,
             stage,

@@ -3,6 +3,8 @@
 
 use everynode_core::api::Timestamp;
 
+use crate::role::Role;
+
 use super::history::History;
 use super::model::{DaemonSet, Phase, Policy, PolicySource, Position, Record, Revision};
 
@@ -11,6 +13,8 @@ use super::model::{DaemonSet, Phase, Policy, PolicySource, Position, Record, Rev
 pub(super) enum Stage<'a> {
     /// Nothing guards the rollout (G2).
     Unguarded,
+    /// Beside the built-in controller, which rolls out by itself (G18).
+    NotGuarded,
     /// The annotation pauses it, and there is no policy (G6).
     Paused,
     /// The policy is invalid, or was removed in the middle of the rollout (G7).
@@ -46,11 +50,17 @@ pub(super) enum Wanted {
 impl<'a> Stage<'a> {
     /// The stage by this clock.
     pub(super) fn of(
+        role: Role,
         ds: &DaemonSet,
         (current, old): (&[&'a Revision], &[&'a Revision]),
         clock: Timestamp,
         history: &History,
     ) -> Self {
+        match role {
+            Role::BuiltIn => return Self::Unguarded,
+            Role::Beside if !ds.is_on_delete => return Self::NotGuarded,
+            Role::Beside | Role::Controller => {}
+        }
         let record = current.last().and_then(|current| current.record.as_ref());
         let has_failed = record.is_some_and(|record| record.phase == Phase::Failed);
         let unguarded = if ds.has_pause { Self::Paused } else { Self::Unguarded };
@@ -100,12 +110,16 @@ impl<'a> Stage<'a> {
         Self::Failed { goes_back }
     }
 
-    /// Which pods are replaced; `None` if the target governs all nodes.
-    pub(super) fn movement(&self, is_paused: bool) -> Option<Movement> {
+    /// Which pods are replaced; `None` if the target governs all nodes. Beside the built-in
+    /// controller nodes go back with the template only (G20).
+    pub(super) fn movement(&self, role: Role, is_paused: bool) -> Option<Movement> {
         let is_complete = matches!(self, Self::Moving(record) if record.phase == Phase::Complete);
         let (goes_back, replaces) = match self {
             Self::Unguarded => return None,
-            Self::Paused | Self::Failed { goes_back: false } => (false, false),
+            Self::NotGuarded | Self::Paused | Self::Failed { goes_back: false } => (false, false),
+            Self::WithoutPolicy { .. } | Self::Failed { .. } if role == Role::Beside => {
+                (false, false)
+            }
             Self::WithoutPolicy { has_failed } => (*has_failed, false),
             Self::Pending | Self::Moving(_) => (false, !is_paused),
             Self::Failed { goes_back: true } => (true, !is_paused),

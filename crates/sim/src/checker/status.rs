@@ -7,15 +7,17 @@ use serde_json::Value;
 
 use super::history::History;
 use super::model::{Eligibility, Pod};
-use super::situation::{Clocks, Situation};
+use super::situation::{Clocks, Seen, Situation};
 use super::{PendingWrite, Property, Violation, violation};
+use crate::role::Role;
 use crate::view::View;
 
 /// Judges a write of the status by the view of its plan.
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
     let orphans = view.orphans.as_deref();
     let (clocks, open_nodes) = (Clocks::of(view), view.open_nodes.clone());
-    let seen = Situation::seen(&view.daemon_set, &view.feeds, orphans, clocks, open_nodes, history);
+    let seen = Seen { role: view.role, feeds: view.feeds, known: orphans };
+    let seen = Situation::seen(&view.daemon_set, &seen, clocks, open_nodes, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();
         return violation(Property::Foreign, message);
@@ -23,6 +25,9 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
     let status = &write.body["status"];
     let problem = if situation.ds.metadata.is_terminating {
         Some("is written although the DaemonSet is terminating".to_owned())
+    } else if view.role == Role::Beside {
+        // Conditions only, which are judged at rest.
+        None
     } else if status["collisionCount"].is_null() {
         counts_problem(&situation, status)
             .or_else(|| generation_problem(&situation, view.is_waiting, write))

@@ -8,6 +8,7 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
 use super::pick;
+use crate::role::Installation;
 use crate::world::{NAMESPACE, World};
 
 const POLICY: &str = "everynode.dev/rollout-policy";
@@ -19,6 +20,10 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let name = pick(rng, &["a", "a", "a", "b"]);
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
     let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    let is_beside = world.setting.installation != Installation::Controller;
+    if is_beside && rng.random_ratio(1, 2) {
+        ds["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    }
     match rng.random_range(0..20) {
         0..4 => {
             let image = format!("image:{}", rng.random_range(1..4));
@@ -57,6 +62,9 @@ pub(super) fn begin(world: &mut World, rng: &mut Pcg64Mcg) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
     ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string());
+    if world.setting.installation != Installation::Controller {
+        ds["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    }
     world.update(&DAEMON_SET, ds);
 }
 
@@ -124,10 +132,13 @@ fn order(world: &World, ds: &Value, rng: &mut Pcg64Mcg) -> Option<String> {
     let hashes = hashes(world, ds);
     let hash = if rng.random_ratio(1, 8) { hashes.first() } else { hashes.last() }?;
     let wave = wave(ds).unwrap_or_else(|| pick(rng, &["canary", "one", "zones/x:1"]).to_owned());
-    let verb = pick(
-        rng,
-        &["approve", "approve", "approve", "promote", "promote-full", "abort", "retry", "retry"],
-    );
+    let verbs =
+        ["approve", "approve", "approve", "promote", "promote-full", "abort", "retry", "retry"];
+    let verb = match world.setting.installation {
+        // What is aborted is rolled back.
+        Installation::BesideRollingBack if rng.random_ratio(1, 3) => "abort",
+        _ => pick(rng, &verbs),
+    };
     let time = world.now.0;
     Some(match (verb, rng.random_ratio(1, 16)) {
         (_, true) => format!("{verb} it"),

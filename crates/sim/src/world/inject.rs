@@ -96,8 +96,7 @@ impl World {
     }
 
     fn hand_over(&mut self) {
-        let leader = self.leader();
-        self.terminate_leader();
+        let leader = self.terminate_leader();
         for number in self.replica_numbers() {
             if Some(number) != leader {
                 self.connect_to_older(number);

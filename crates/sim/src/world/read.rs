@@ -73,7 +73,7 @@ impl World {
         let list = cache.list(self.cluster.store(), target.kind, &options)?;
         let invalid_objects = self.read_report.invalid_objects;
         let items: Vec<Bytes> =
-            list.items.iter().map(|item| self.object_json(target.kind, item)).collect();
+            list.items.iter().map(|item| self.object_json(number, target.kind, item)).collect();
         if query.label_selector.is_some() {
             // Only watches report such objects, and they see these as well.
             self.read_report.invalid_objects = invalid_objects;
@@ -88,10 +88,15 @@ impl World {
         self.api_servers.cache(server, self.cluster.store())
     }
 
-    /// Returns an object's JSON as the server sends it in lists and watches.
-    pub(super) fn object_json(&mut self, kind: &'static Kind, object: &Object) -> Bytes {
+    /// Returns an object's JSON as the server sends it to a replica in lists and watches.
+    pub(super) fn object_json(
+        &mut self,
+        replica: u64,
+        kind: &'static Kind,
+        object: &Object,
+    ) -> Bytes {
         let json = match self.mutation {
-            Some(mutation) => mutation.json(kind, object),
+            Some(mutation) => mutation.json(self.role(replica), kind, object),
             None => object.json(),
         };
         let mut named = self.invalid_objects.iter();

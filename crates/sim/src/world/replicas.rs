@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use everynode_controller::lease_name;
 use everynode_core::api::Timestamp;
-use everynode_core::daemon_set::{Config, Mode};
+use everynode_core::daemon_set::Config;
 use everynode_core::plan::ScheduleBy;
 use everynode_sandbox::kind::LEASE as LEASE_KIND;
 use rand::RngExt;
 
 use super::{ElectionTiming, ScheduledEvent, World};
-use crate::replica::{LEASE, Replica, Settings, identity, timing};
+use crate::replica::{LEASE_NAMESPACE, Replica, Settings, identity, timing};
+use crate::role::Role;
 
 /// How far most replicas' clocks differ from virtual time.
 const SMALL_CLOCK_SKEW_MS: i64 = 900;
@@ -23,29 +25,34 @@ const PINGS_FAIL_AFTER_MS: i64 = 15_000;
 impl World {
     /// Starts all replicas within a second.
     pub fn start_replicas(&mut self) {
-        for _ in 0..self.setting.replicas {
-            let delay = self.rng.random_range(0..1_000);
-            self.schedule(delay, ScheduledEvent::StartReplica);
+        for role in self.setting.installation.roles() {
+            for _ in 0..self.setting.replicas {
+                let delay = self.rng.random_range(0..1_000);
+                self.schedule(delay, ScheduledEvent::StartReplica { role: *role });
+            }
         }
     }
 
-    pub(super) fn start_replica(&mut self) {
-        if self.is_at_rest && !self.replicas.is_empty() {
+    pub(super) fn start_replica(&mut self, role: Role) {
+        if self.is_at_rest && self.has_replica(role) {
             return;
         }
-        self.replica_number += 1;
+        self.roles.push(role);
+        let number = self.roles.len() as u64;
+        let mode = self.setting.installation.mode(role);
         let settings = Settings {
-            number: self.replica_number,
+            number,
+            role,
             now: self.now,
             clock_skew_ms: self.draw_clock_skew(),
-            seed: self.setting.seed.wrapping_add(self.replica_number),
+            seed: self.setting.seed.wrapping_add(number),
             timing: match self.setting.election {
                 ElectionTiming::Fast => timing(15, 10, 2),
                 ElectionTiming::Slow => timing(20, 15, 9),
                 ElectionTiming::Rare => timing(60, 50, 40),
             },
             config: Config {
-                mode: Mode::Controller,
+                mode: self.mutation.map_or(mode, |mutation| mutation.mode(mode)),
                 burst_replicas: self.setting.burst_replicas as usize,
                 schedule_by: match self.setting.schedule_by_controller {
                     true => ScheduleBy::Controller,
@@ -59,7 +66,7 @@ impl World {
         };
         self.log(|| {
             let Settings { number, clock_skew_ms, .. } = settings;
-            format!("replica {number} starts, clock {clock_skew_ms:+} ms")
+            format!("replica {number} starts ({role:?}), clock {clock_skew_ms:+} ms")
         });
         let replica = self.runtime.block_on(async { Replica::start(&settings, &self.outbox) });
         self.replicas.push(replica);
@@ -72,10 +79,20 @@ impl World {
         }
         self.log(|| format!("replica {number} ends: {result}"));
         self.remove_replica(number);
-        if !self.is_at_rest || self.replicas.is_empty() {
+        let role = self.role(number);
+        if !self.is_at_rest || !self.has_replica(role) {
             let delay = self.rng.random_range(500..8_000);
-            self.schedule(delay, ScheduledEvent::StartReplica);
+            self.schedule(delay, ScheduledEvent::StartReplica { role });
         }
+    }
+
+    pub(super) fn role(&self, number: u64) -> Role {
+        let index = usize::try_from(number - 1).expect("a small number");
+        self.roles[index]
+    }
+
+    fn has_replica(&self, role: Role) -> bool {
+        self.replicas.iter().any(|replica| replica.role == role)
     }
 
     fn remove_replica(&mut self, number: u64) {
@@ -83,10 +100,22 @@ impl World {
         self.watches.retain(|watch| watch.replica != number);
     }
 
-    /// Returns the number of the replica that holds the lease.
-    pub(super) fn leader(&self) -> Option<u64> {
+    /// Returns the number of a replica that holds a lease. If there are two, it is drawn.
+    pub(super) fn leader(&mut self) -> Option<u64> {
+        let roles = self.setting.installation.roles().iter();
+        let leaders: Vec<u64> = roles.filter_map(|role| self.leader_of(*role)).collect();
+        match leaders[..] {
+            [] => None,
+            [leader] => Some(leader),
+            _ => Some(leaders[self.rng.random_range(0..leaders.len())]),
+        }
+    }
+
+    /// Returns the number of the replica that holds the lease of a role.
+    fn leader_of(&self, role: Role) -> Option<u64> {
+        let identity_of_leader = self.leaders.get(&role)?;
         let numbers = self.replicas.iter().map(|replica| replica.number);
-        numbers.into_iter().find(|number| identity(*number) == self.leader)
+        numbers.into_iter().find(|number| identity(*number) == *identity_of_leader)
     }
 
     pub(super) fn replica_numbers(&self) -> Vec<u64> {
@@ -102,17 +131,18 @@ impl World {
         // the world any more.
         self.remove_replica(number);
         let delay = self.rng.random_range(1_000..10_000);
-        self.schedule(delay, ScheduledEvent::StartReplica);
+        self.schedule(delay, ScheduledEvent::StartReplica { role: self.role(number) });
     }
 
-    /// Stops the leader as SIGTERM does.
-    pub fn terminate_leader(&mut self) {
-        let Some(number) = self.leader() else { return };
+    /// Stops the leader as SIGTERM does. Returns its number.
+    pub fn terminate_leader(&mut self) -> Option<u64> {
+        let number = self.leader()?;
         self.log(|| format!("replica {number}, the leader, gets SIGTERM"));
         self.checks.record_fault("leader stopped");
         if let Some(replica) = self.replica(number) {
             replica.shutdown.cancel();
         }
+        Some(number)
     }
 
     /// Freezes the leader's process or cuts its network, for a time in which another replica may
@@ -174,35 +204,53 @@ impl World {
         (until > now).then_some(until.0 - now.0)
     }
 
-    /// Notes who holds the lease. A successor starts only after all late writes of its predecessor
-    /// have taken effect (C63).
-    pub(super) fn note_leader(&mut self) {
-        let lease = self.cluster.store().find(&LEASE_KIND, LEASE.0, LEASE.1);
+    /// Notes who holds the leases.
+    pub(super) fn note_leaders(&mut self) {
+        for role in self.setting.installation.roles() {
+            self.note_leader(*role);
+        }
+    }
+
+    /// Notes who holds the lease of a role. A successor starts only after all late writes of its
+    /// predecessor have taken effect (C63).
+    fn note_leader(&mut self, role: Role) {
+        let name = lease_name(self.setting.installation.mode(role));
+        let lease = self.cluster.store().find(&LEASE_KIND, LEASE_NAMESPACE, name);
         let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
         let holder = holder.as_ref().and_then(|holder| holder.as_str()).unwrap_or_default();
-        if holder == self.leader {
+        let known = self.leaders.get(&role).map_or("", String::as_str);
+        if holder == known {
             return;
         }
-        self.leader = holder.to_owned();
-        let holder = self.leader.clone();
-        self.log(|| format!("the lease is held by {holder:?}"));
-        let late = self
-            .event_queue
-            .extract_if(.., |_, event| matches!(event, ScheduledEvent::LateRequestArrives { .. }));
+        self.leaders.insert(role, holder.to_owned());
+        self.log(|| format!("the lease {name} is held by {holder:?}"));
+        let roles = self.roles.clone();
+        let is_of_predecessor = |event: &ScheduledEvent| {
+            matches!(event, ScheduledEvent::LateRequestArrives { replica, .. }
+                if roles.get(*replica as usize - 1) == Some(&role))
+        };
+        let late = self.event_queue.extract_if(.., |_, event| is_of_predecessor(event));
         for (_, event) in late.collect::<Vec<_>>() {
             self.handle(event);
         }
     }
 
-    /// Ends all faults of replicas, and all replicas but one, which costs less to simulate.
+    /// Ends all faults of replicas, and all replicas but one of each role, which costs less to
+    /// simulate.
     pub(super) fn rest_replicas(&mut self) {
         self.is_at_rest = true;
         let now = self.now;
-        let remaining = self.leader().or_else(|| Some(self.replicas.first()?.number));
+        let first_of = |role: Role| {
+            let first = self.replicas.iter().find(|replica| replica.role == role)?;
+            Some(first.number)
+        };
+        let roles = self.setting.installation.roles().iter();
+        let remaining: Vec<u64> =
+            roles.filter_map(|role| self.leader_of(*role).or_else(|| first_of(*role))).collect();
         for replica in &mut self.replicas {
             replica.clocks.set_wall_clock(-replica.clocks.skew_ms());
             replica.unreachable_until = now;
-            if Some(replica.number) != remaining {
+            if !remaining.contains(&replica.number) {
                 replica.shutdown.cancel();
             }
         }

@@ -185,11 +185,11 @@ impl World {
         if !self.follows_another_clock(request) {
             self.last_write_at = self.now;
         }
-        if let Some(ds) = request.view.as_ref().map(|view| &view.daemon_set) {
+        if let Some((role, ds)) = request.view.as_ref().map(|view| (view.role, &view.daemon_set)) {
             let nodes = self.cluster.store().count(&NODE);
             let since = Timestamp(self.now.0 - PERIOD_MS);
             let removed_pods = || self.checks.pods_removed_since(ds, since);
-            let violation = self.write_rates.count(ds, self.now, nodes, removed_pods);
+            let violation = self.write_rates.count((role, ds), self.now, nodes, removed_pods);
             self.report_violation(violation);
         }
         let (_, injected_fault) =
@@ -201,9 +201,10 @@ impl World {
     /// time is over, or a pod is available. While leaders come and go, that has no end.
     fn follows_another_clock(&mut self, request: &Request) -> bool {
         let Some(view) = &request.view else { return false };
-        let (replica, first_at) = self.writer.unwrap_or((view.replica, self.now));
+        let known = self.writers.get(&view.role).copied();
+        let (replica, first_at) = known.unwrap_or((view.replica, self.now));
         let first_at = if replica == view.replica { first_at } else { self.now };
-        self.writer = Some((view.replica, first_at));
+        self.writers.insert(view.role, (view.replica, first_at));
         let is_wrong = (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
         let is_new = self.now.0 - first_at.0 < NEW_LEADER_MS;
         is_wrong
@@ -284,7 +285,7 @@ impl World {
         }
         let cache = self.cache_of(number);
         let result = serve::serve(self.cluster.registry_mut(), cache, request, target, body, now);
-        self.note_leader();
+        self.note_leaders();
         result
     }
 }

@@ -198,7 +198,7 @@ impl World {
         event: &str,
         object: &Object,
     ) -> Result<(), Ended> {
-        let json = self.object_json(watch.kind, object);
+        let json = self.object_json(watch.replica, watch.kind, object);
         Ok(watch.send(wire::line(event, &json))?)
     }
 

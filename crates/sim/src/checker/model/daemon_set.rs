@@ -11,6 +11,9 @@ use super::selector::Selector;
 use super::template::{is_same, reduced};
 use super::{Pod, Revision};
 
+/// The annotation that names the attempt whose template was replaced by that of the base.
+const ROLLED_BACK: &str = "everynode.dev/rolled-back";
+
 /// A DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checker) struct DaemonSet {
@@ -23,12 +26,16 @@ pub(in crate::checker) struct DaemonSet {
     pub meaning: Value,
     pub placement: Placement,
     pub strategy: Strategy,
+    /// Whether `spec.updateStrategy` is `OnDelete`.
+    pub is_on_delete: bool,
     pub min_ready_seconds: i64,
     pub history_limit: usize,
     /// Whether the annotation pauses the rollout (G6, G7).
     pub has_pause: bool,
     pub policy: PolicySource,
     pub order: Option<Order>,
+    /// The attempt whose template was replaced by that of the base (G20).
+    pub rolled_back: Option<String>,
     /// The annotation with the template generation (C45).
     pub template_generation: Option<i64>,
     pub status: Value,
@@ -48,17 +55,28 @@ impl DaemonSet {
             meaning: reduced(&spec["template"]),
             placement: Placement::parse(&spec["template"]),
             strategy: Strategy::parse(spec).guarded_by(policy.valid()),
+            is_on_delete: spec["updateStrategy"]["type"] == "OnDelete",
             min_ready_seconds: spec["minReadySeconds"].as_i64().unwrap_or_default(),
             history_limit: usize::try_from(limit).unwrap_or(usize::MAX),
             has_pause: annotations["everynode.dev/paused"]
                 .as_str()
                 .is_some_and(|text| text != "false"),
             order: Order::parse(annotations),
+            rolled_back: annotations[ROLLED_BACK].as_str().map(ToOwned::to_owned),
             policy,
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             template: spec["template"].clone(),
             status: object["status"].clone(),
         }
+    }
+
+    /// The DaemonSet as the built-in controller reads it, to which policies mean nothing.
+    pub(in crate::checker) fn parse_unguarded(object: &Value) -> Self {
+        let mut object = object.clone();
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.retain(|name, _| !name.starts_with("everynode.dev/"));
+        }
+        Self::parse(&object)
     }
 
     /// Whether a revision stores the current template (C41).
@@ -83,6 +101,11 @@ impl DaemonSet {
             && object.namespace == self.metadata.namespace
             && !self.selector.is_empty()
             && self.selector.matches(&object.labels)
+    }
+
+    /// Whether it has a policy, valid or not, or a pause (G2).
+    pub(in crate::checker) fn is_to_be_guarded(&self) -> bool {
+        self.has_pause || self.policy != PolicySource::None
     }
 
     /// Whether annotation or policy pauses the rollout (G6).
