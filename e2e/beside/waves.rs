@@ -30,6 +30,9 @@ async fn a_canary_is_approved_and_all_nodes_follow_one_by_one() -> Result<()> {
     world.create_daemon_set(&on_delete("agent", CANARY)).await?;
     world.reaches("agent", "Complete").await.with_context(|| beside.guard.output())?;
     let all = world.pods_of("agent").await?.len();
+    let changed = on_delete("agent", CANARY).to_string().replace(IMAGE, NEXT_IMAGE);
+    let plan = world.everynode_with_input(&["plan", "-f", "-"], &changed).await?.stdout;
+    ensure!(plan.contains("a node that is new or loses its pod gets the new template"), "{plan}");
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
     world.reaches("agent", "AwaitingApproval").await?;
     ensure!(world.images("agent").await? == images(all - 1, 1));

@@ -60,6 +60,9 @@ pub enum RiskKind {
     Paused,
     /// The rollout policy requires approvals.
     Approvals,
+    /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
+    /// new template.
+    NewTemplateEarly,
     /// With `OnDelete`, pods are not replaced automatically.
     OnDelete,
     /// Neither `readinessProbe` nor `minReadySeconds` is set.
@@ -96,6 +99,7 @@ pub(super) fn risks(
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(rollout_stops(snapshot, daemon_set, simulation));
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
+    risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
             RiskKind::NoReadinessProbe,
@@ -118,6 +122,7 @@ pub(super) fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Vec<Ris
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(invalid_policy(daemon_set));
     risks.extend(strategy_and_template(snapshot, proposal, &NodeChanges::default()));
+    risks.extend(new_template_early(snapshot, proposal));
     risks.extend(no_priority_class(spec));
     risks
 }
@@ -224,6 +229,22 @@ fn rollout_stops(
     }
     let state = simulation.guard_state().filter(|state| state.reason.is_stalled())?;
     Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
+}
+
+/// Beside the built-in controller, that one creates all pods from the DaemonSet's template (G17).
+fn new_template_early(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> {
+    let daemon_set = &proposal.object.daemon_set;
+    let live = &snapshot.daemon_sets.get(&daemon_set.key)?.daemon_set;
+    let is_changed = live.template.canonical != daemon_set.template.canonical;
+    let has_waves = daemon_set.policy.valid().is_some_and(|policy| !policy.steps.is_empty());
+    let is_guarded_beside = snapshot.runs_beside && !snapshot.is_not_guarded(daemon_set);
+    (is_changed && has_waves && is_guarded_beside).then(|| {
+        everywhere(
+            RiskKind::NewTemplateEarly,
+            "beside the built-in controller, a node that is new or loses its pod gets the new \
+             template, also before its wave",
+        )
+    })
 }
 
 fn invalid_policy(daemon_set: &DaemonSet) -> Option<Risk> {

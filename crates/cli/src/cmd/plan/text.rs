@@ -185,6 +185,7 @@ impl Formatter {
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Approvals
+                | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe
                 | RiskKind::NoPriorityClass
