@@ -2,13 +2,13 @@
 //! rollouts, and with rights missing.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::separate_process::run;
 use crate::observe::uids;
 use crate::world::beside::{ACCOUNT, Beside, RollBack, apply, built_in, guard, on_delete, rights};
-use crate::world::eventually;
 use crate::world::manifest::{NEXT_IMAGE, image_patch};
+use crate::world::{World, eventually};
 
 const POLICY: &str = "{steps: [{name: canary, upTo: [1], approval: true}], maxUnavailable: 1}";
 
@@ -95,17 +95,25 @@ async fn each_missing_right_is_named() -> Result<()> {
         ("nodes", "watch"),
         ("rolloutpolicies", "watch"),
         ("clusterrolloutpolicies", "watch"),
+        ("namespaces", "watch"),
         ("leases", "list"),
         ("leases", "get"),
+        ("leases", "create"),
+        ("leases", "update"),
+        ("events", "create"),
+        ("rolloutpolicies/status", "patch"),
+        ("clusterrolloutpolicies/status", "patch"),
         ("daemonsets/status", "patch"),
         ("controllerrevisions", "patch"),
         ("pods", "delete"),
         ("daemonsets", "patch"),
     ] {
         apply(&world, &without(&documents, resource, verb)).await?;
+        world.kubectl(&["delete", "lease", ACCOUNT, "--ignore-not-found"]).await?;
         let mut process = guard(&world, RollBack::Allowed).await?;
         let name = format!("{verb}-{}", resource.replace('/', "-"));
         world.create_daemon_set(&on_delete(&name, POLICY)).await?;
+        create_idle_policies(&world, &name).await?;
         if ["daemonsets", "pods"].contains(&resource) && verb != "watch" {
             world.reaches(&name, "Complete").await?;
         }
@@ -126,6 +134,22 @@ async fn each_missing_right_is_named() -> Result<()> {
         process.check_running()?;
         process.terminate().await?;
         world.kubectl(&["delete", "daemonset", &name]).await?;
+    }
+    Ok(())
+}
+
+/// Creates policies of both kinds that select no DaemonSet. Their status says so.
+async fn create_idle_policies(world: &World, name: &str) -> Result<()> {
+    let none = json!({ "matchLabels": { "name": "none" } });
+    let of_namespace = json!({ "daemonSets": { "selector": none } });
+    let of_cluster = json!({ "daemonSets": { "selector": none }, "namespaces": none });
+    for (kind, spec) in [("RolloutPolicy", of_namespace), ("ClusterRolloutPolicy", of_cluster)] {
+        let policy = json!({ "apiVersion": "everynode.dev/v1alpha1", "kind": kind,
+            "metadata": { "name": name }, "spec": spec });
+        eventually("the definition is served", async || {
+            world.kubectl_with_input(&["apply", "-f", "-"], &policy.to_string()).await?.ok()
+        })
+        .await?;
     }
     Ok(())
 }
