@@ -239,18 +239,30 @@ impl Browser {
     /// Clicks on an element with the mouse.
     pub(crate) async fn click(&mut self, selector: &str) -> Result<()> {
         let quoted = Value::from(selector);
-        // Before its style sheet is there, a page moves.
         let there = format!("!!document.querySelector({quoted})");
         self.holds(&format!("document.readyState == 'complete' && {there}")).await?;
+        ensure!(self.click_if_there(selector).await?, "{selector} is gone");
+        Ok(())
+    }
+
+    /// Clicks on an element if the page has it; returns whether it has. Before its style sheet is
+    /// there, a page moves, and counts as without the element.
+    pub(crate) async fn click_if_there(&mut self, selector: &str) -> Result<bool> {
+        let quoted = Value::from(selector);
         let place = self
             .value(&format!(
                 "(() => {{ const element = document.querySelector({quoted}); \
+                 if (!element || document.readyState != 'complete') return null; \
                  element.scrollIntoView({{block: 'center'}}); \
                  const box = element.getClientRects()[0]; \
                  return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
             ))
             .await?;
-        self.click_at(&place[0], &place[1]).await
+        if place.is_null() {
+            return Ok(false);
+        }
+        self.click_at(&place[0], &place[1]).await?;
+        Ok(true)
     }
 
     /// Clicks at a place of the window, in pixels.
