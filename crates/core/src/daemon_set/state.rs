@@ -1,4 +1,4 @@
-//! The state of one DaemonSet.
+//! The state of one DaemonSet, and what observations change.
 //!
 //! Observations change slots and mark them. [`plan`](DaemonSetState::plan) assesses the marked
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
@@ -7,6 +7,7 @@
 mod guard_state;
 mod guarding;
 mod inspect;
+mod planning;
 mod pods;
 mod progress;
 mod refresh;
@@ -16,22 +17,20 @@ mod way_back;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::api::{
-    DaemonSet, DaemonSetKey, FailureRule, Labels, NamespaceNodeSelector, NodeName, Now, Pod,
-    PodName, PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid,
+    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, PolicySource,
+    Problem, Revision, Timestamp, Uid,
 };
 use crate::backoff::{Backoff, Delay};
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
-use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
 use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
 use super::gate::Gate;
-use super::index::{Groups, NodeCounts, PendingNames, PodPresence, RetryOrder, WorkSets};
-use super::node::{Assessor, Guidance, PodView, RolloutParameters, Slot, Wave};
-use super::sync::{self, Draft, PodRevision, StatusState, SyncInput};
+use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
+use super::node::{PodView, RolloutParameters, Slot, Wave};
 use super::waves::Waves;
 
 use guarding::{Guarding, UnknownRecord};
@@ -359,48 +358,6 @@ impl DaemonSetState {
         self.forget_pods_except(&BTreeSet::new(), nodes);
     }
 
-    /// Plans the next writes.
-    ///
-    /// The result of each write must be returned through [`apply_result`](Self::apply_result).
-    /// While results are missing, a plan only updates the status. While a write has not been seen,
-    /// it may also repeat deletions of unknown outcome.
-    /// When the difference between the two clocks of `now` changes, the plan assesses all nodes.
-    pub fn plan(
-        &mut self,
-        now: impl Into<Now>,
-        watermarks: &Watermarks,
-        nodes: &NodeTable,
-    ) -> Plan {
-        let now = now.into();
-        let mut draft = Draft::new(self.config.burst_replicas);
-        if self.daemon_set.terminating {
-            return draft.plan;
-        }
-        let problems = self.problems.drain(..).map(Notice::Problem);
-        draft.plan.notices.extend(problems);
-        if self.config.mode.is_beside() && !self.is_guarded() {
-            // Its controller reports them.
-            draft.plan.notices.clear();
-        }
-        if !self.may_act(&mut draft.plan) {
-            return draft.plan;
-        }
-        self.refresh(now, nodes);
-        self.report_not_guarded(&mut draft.plan);
-        self.give_up_deletions(now.steady);
-        self.update_pending_names(now, nodes);
-        if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
-            self.repeat_deletions(now, nodes, &mut draft);
-            self.plan_status(None, now, &mut draft);
-        } else {
-            self.plan_writes(now, &mut draft);
-        }
-        let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
-        draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
-        self.record_planned(&draft.plan, now.steady);
-        draft.plan
-    }
-
     /// The counts that the status reports, as of the last plan.
     pub const fn counts(&self) -> &NodeCounts {
         &self.counts
@@ -429,211 +386,5 @@ impl DaemonSetState {
     /// Number of assessments since this state was created, for tests and metrics (C80).
     pub const fn slots_assessed(&self) -> u64 {
         self.slots_assessed
-    }
-
-    /// Whether selector and template allow a sync (C4, C33). While the current template is
-    /// malformed, the previous one is not used either: a user has replaced it, and an event reports
-    /// why nothing happens.
-    fn may_act(&mut self, plan: &mut Plan) -> bool {
-        let Some(selector) = &self.daemon_set.selector else { return false };
-        let is_template = |problem: &Problem| matches!(problem, Problem::Template { .. });
-        if self.daemon_set.problems.iter().any(is_template) {
-            return false;
-        }
-        if selector.is_empty() && !self.reported_selecting_all {
-            self.reported_selecting_all = true;
-            plan.notices.push(Notice::SelectingAll);
-        }
-        !selector.is_empty()
-    }
-
-    /// Whether the watches have yet to show something written (C56, C60).
-    fn still_waiting(&mut self, now: Timestamp, watermarks: &Watermarks, plan: &mut Plan) -> bool {
-        plan.waiting = self.expectations.waiting(watermarks);
-        self.expectations.start_restore_timer(now);
-        if plan.waiting.is_some()
-            && let Some(lapsed) = self.expectations.lapse(now)
-        {
-            plan.notices.push(lapsed);
-            plan.waiting = None;
-        }
-        plan.waiting.is_some()
-    }
-
-    /// Looks for the pods whose creation had an unknown outcome. If one exists, its creation
-    /// succeeded (C35).
-    fn update_pending_names(&mut self, now: Now, nodes: &NodeTable) {
-        // Without surge, a pod must be deleted before the next one on its node can be created.
-        let surges = self.daemon_set.strategy().surges();
-        let Self { pending_names, slots, .. } = self;
-        let find = |node: &NodeName, name: &PodName| {
-            let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
-            let pod = slot.pods.as_slice().iter().find(|pod| pod.name == *name)?;
-            let is_leaving = pod.terminating && !surges;
-            Some(if is_leaving { PodPresence::Terminating } else { PodPresence::Staying })
-        };
-        for node in pending_names.update(find, now.steady) {
-            self.retry_order.clear(&node);
-        }
-        if surges {
-            let mut pending_names = std::mem::take(&mut self.pending_names);
-            let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
-            let slots = &self.slots;
-            let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
-            let has_old_pod =
-                |node: &NodeName| slot(node).is_some_and(|slot| assessor.old_pod(slot).is_some());
-            pending_names.update_surges(has_old_pod);
-            self.pending_names = pending_names;
-        }
-    }
-
-    fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
-        if self.awaits_adoption() {
-            // The built-in controller adopts them itself (G18).
-            if !self.config.mode.is_beside() {
-                sync::plan_ownership(&self.sync_input(now), draft);
-                sync::plan_revisions(&self.sync_input(now), draft);
-            }
-            return;
-        }
-        if self.plan_record(now, draft) {
-            return;
-        }
-        if self.awaits_record(now.steady) {
-            self.plan_status(None, now, draft);
-            return;
-        }
-        if self.config.mode.is_beside() {
-            self.plan_beside(now, draft);
-            return;
-        }
-        sync::plan_ownership(&self.sync_input(now), draft);
-        let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
-            PodRevision::Missing => return,
-            PodRevision::StoredByOther { hash } => hash,
-            PodRevision::Stored { hash, has_duplicates } => {
-                self.history.record_current(has_duplicates, now.steady);
-                hash
-            }
-        };
-        let input = self.sync_input(now);
-        let is_delayed = self.creation_delay.is_some_and(|delay| delay.is_running(now.steady));
-        if input.creations_suspended || is_delayed {
-            draft.suspend_creations();
-        }
-        sync::manage(&input, &hash, draft);
-        sync::rolling_update(&input, &hash, draft);
-        self.retry_order.sort_creations(&mut draft.plan.writes);
-        sync::truncate_history(&input, draft);
-        self.plan_status(Some(self.daemon_set.generation), now, draft);
-        for id in draft.failed.drain(..) {
-            self.backoff.next(id, now.steady);
-            // The back-off takes the node out of the set of those with ended pods.
-            self.slots[id.index()].mark(id, &mut self.marked);
-        }
-    }
-
-    /// Whether a guarded or paused rollout waits for the adoption of a revision (C21). That of the
-    /// target has the record, that of the base decides where missing pods are created from: without
-    /// them neither pods nor counts are right.
-    fn awaits_adoption(&self) -> bool {
-        !self.gate.is_open() && self.history.has_orphans(&self.daemon_set)
-    }
-
-    /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
-    /// its record decides which revision governs a node without a pod.
-    fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.gate.is_open() || self.is_target_stored;
-        if are_counts_known && !self.awaits_adoption() {
-            let (input, state) = (self.sync_input(now), self.status_state());
-            sync::plan_status(&input, state, observed_generation, draft);
-        }
-    }
-
-    /// Plans what is done beside the built-in controller (G18–G20).
-    fn plan_beside(&self, now: Now, draft: &mut Draft) {
-        if self.plan_roll_back(now, draft) {
-            return;
-        }
-        let input = self.sync_input(now);
-        if let Some(hash) = sync::revision_beside(&input) {
-            sync::rolling_update(&input, &hash, draft);
-        }
-        self.plan_status(None, now, draft);
-    }
-
-    /// Reports once that a policy has no effect, because of the update strategy (G18).
-    fn report_not_guarded(&mut self, plan: &mut Plan) {
-        let stated = self.guarding.condition();
-        if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
-            && !std::mem::replace(&mut self.reported_not_guarded, true)
-        {
-            plan.notices.push(Notice::NotGuarded);
-        }
-    }
-
-    fn sync_input(&self, now: Now) -> SyncInput<'_> {
-        SyncInput {
-            now,
-            config: &self.config,
-            daemon_set: &self.daemon_set,
-            slots: &self.slots,
-            unplaced: &self.unplaced,
-            releases: &self.releases,
-            history: &self.history,
-            gate: &self.gate,
-            guidance: self.guidance(),
-            rollout: self.guarding.condition(),
-            labels: &self.labels,
-            counts: &self.counts,
-            work_sets: &self.work_sets,
-            groups: self.groups.as_deref(),
-            retry_order: &self.retry_order,
-            pending_names: &self.pending_names,
-            backoff: &self.backoff,
-            creations_suspended: self.no_creations_before.is_some_and(|at| now.steady < at),
-        }
-    }
-
-    fn failure_rule(&self) -> Option<&FailureRule> {
-        self.daemon_set.policy.valid()?.failure.as_ref()
-    }
-
-    fn guidance(&self) -> Guidance<'_> {
-        Guidance {
-            is_guarded: self.waves.is_some(),
-            replaces: self.gate.replaces(),
-            spares_down_nodes: self.gate.spares_down_nodes(),
-            max_restarts: self.failure_rule().and_then(|rule| rule.max_restarts),
-            base: self.gate.base(),
-        }
-    }
-
-    fn status_state(&self) -> StatusState {
-        StatusState {
-            is_stale: self.status_in_flight
-                || self.expectations.is_stale(ObjectKind::DaemonSet)
-                || self.expectations.awaits_deletion(&self.daemon_set.uid),
-            written_at: self.status_written_at,
-        }
-    }
-
-    fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
-        let timer = self.timers.first().map(|(at, _)| *at);
-        let lapse = if waiting { self.expectations.lapses_at() } else { None };
-        let surge_release = self.pending_names.next_surge_release(now);
-        let others = [
-            self.no_creations_before,
-            self.creation_delay.map(|delay| delay.end()),
-            lapse,
-            self.record_retry_at,
-            self.unknown_record.as_ref().map(UnknownRecord::ends_at),
-            self.guarding.due_at(now),
-            self.backoff.collect_at(),
-            self.expectations.next_give_up_at(),
-            surge_release.filter(|_| self.daemon_set.strategy().surges()),
-        ];
-        let others = others.into_iter().chain(self.history.due_at());
-        timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
     }
 }
