@@ -69,12 +69,17 @@ async fn beside_another_installation_it_does_nothing() -> Result<()> {
     world.reaches("agent", "Complete").await.with_context(|| other.output())?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
     world.reaches("agent", "AwaitingApproval").await?;
+    let guarded_by = async || world.everynode(&["top", "-o", "wide"]).await?.ok();
+    let top = guarded_by().await?;
+    ensure!(top.contains("GUARDED BY") && !top.contains("everynode beside"), "{top}");
     let requests = world.requests_of(&world.namespace, ACCOUNT)?;
     let written = requests.iter().skip(before).filter(|request| request.is_write());
     let written: Vec<_> = written.filter(|r| !r.resource.starts_with("leases")).collect();
     ensure!(written.is_empty(), "{written:?}");
     other.terminate().await?;
     *creator = Some(built_in(world)?);
+    let top = guarded_by().await?;
+    ensure!(top.contains("everynode beside"), "{top}");
     world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
     world.settled("agent").await.with_context(|| deleter.output())?;
     world.reaches("agent", "Complete").await?;

@@ -151,13 +151,23 @@ pub(crate) async fn add_policies(
     add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)
 }
 
-/// Whether an installation beside the built-in controller holds its lease, in any namespace.
-/// Without the right to list leases that is not known, and the conditions of DaemonSets tell.
+/// Whether an installation guards rollouts beside the built-in controller: it holds its lease, and
+/// none that is the DaemonSet controller itself does, beside which it does nothing (G18).
 ///
 /// # Errors
 /// If the cluster can't be reached.
 pub(crate) async fn runs_beside(cluster: &Cluster) -> Result<bool, Error> {
-    let name = lease_name(Mode::Beside { rolls_back: false });
+    let (beside, controls) = tokio::join!(
+        leads(cluster, Mode::Beside { rolls_back: false }),
+        leads(cluster, Mode::Controller)
+    );
+    Ok(beside? && !controls?)
+}
+
+/// Whether an installation holds its lease, in any namespace. Without the right to list leases that
+/// is not known, and the conditions of DaemonSets tell.
+async fn leads(cluster: &Cluster, mode: Mode) -> Result<bool, Error> {
+    let name = lease_name(mode);
     let leases = match cluster.list(Resource::Leases, &Selection::all().named(name)).await {
         Err(Error::NotFound { .. }) => return Ok(false),
         Err(error) if error.is_forbidden() => return Ok(false),

@@ -200,9 +200,8 @@ impl<S: Server> Replica<S> {
     /// Leads while the other installation is absent.
     async fn lead_alone(&self, stop: &CancellationToken) -> Shutdown {
         let Some(other) = self.other_installation.clone() else { return self.lead(stop).await };
-        let presence = watch::Sender::new(Presence::Unknown);
-        let mut seen = presence.subscribe();
-        let following = other::follow(self.client.clone(), other, presence);
+        let mut seen = other.presence.subscribe();
+        let following = other::follow(self.client.clone(), other);
         let leading = async {
             loop {
                 tokio::select! {

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Api, RateLimit};
 use crate::client::{self, Location, Pings};
 use crate::environment::Environment;
-use crate::lease::other::OtherInstallation;
+use crate::lease::other::{OtherInstallation, Presence};
 use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
 use crate::outage_log::OutageLog;
@@ -179,6 +179,8 @@ struct Shared {
     role: watch::Sender<Leadership>,
     /// Whether all initial lists are complete.
     synced: watch::Sender<bool>,
+    /// What is known of an installation that is the DaemonSet controller itself.
+    presence: watch::Sender<Presence>,
 }
 
 async fn start(
@@ -221,6 +223,7 @@ async fn start(
             None => Leadership::Leading,
         }),
         synced: watch::Sender::new(false),
+        presence: watch::Sender::new(Presence::Unknown),
     };
     let (helpers, recorder) = Helpers::start(&shared, listener, options.leader_election.is_some());
     Ok((shared.replica(options, recorder)?, helpers))
@@ -239,7 +242,8 @@ impl Helpers {
         helpers.supervise(shared, "the writer of events", writer);
         if let Some(listener) = listener {
             let role = elects.then(|| shared.role.subscribe());
-            let health = Health { synced: shared.synced.subscribe(), role };
+            let (synced, presence) = (shared.synced.subscribe(), shared.presence.subscribe());
+            let health = Health { synced, role, presence };
             let stop = helpers.stop.child_token();
             let server = serve::serve(listener, health, shared.metrics.clone(), stop);
             helpers.supervise(shared, "the server of --http", server);
@@ -272,6 +276,7 @@ impl Shared {
             timing: Timing::default(),
             environment: self.environment.clone(),
             outages: self.outages.clone(),
+            presence: self.presence,
         });
         let election = match options.leader_election {
             Some(LeaderElection { namespace, name, timing }) => Some(Candidacy {

@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease::Leadership;
+use crate::lease::other::Presence;
 use crate::metrics::{Metrics, TextFormat};
 
 /// Maximum number of connections: kubelets and Prometheus need a few. The next one closes the
@@ -41,6 +42,9 @@ pub struct Health {
     pub synced: watch::Receiver<bool>,
     /// The role of this replica; `None` without leader election.
     pub role: Option<watch::Receiver<Leadership>>,
+    /// What is known of an installation that is the DaemonSet controller itself, beside which this
+    /// one does nothing (G18).
+    pub presence: watch::Receiver<Presence>,
 }
 
 /// The address could not be listened on.
@@ -116,10 +120,15 @@ async fn readyz(State(health): State<Health>) -> Response {
 impl Health {
     fn report(&self) -> (bool, String) {
         let synced = *self.synced.borrow();
-        let caches = if synced {
-            "[+] caches complete"
-        } else {
-            "[-] caches: waiting for the initial lists"
+        let caches = match (synced, *self.presence.borrow()) {
+            (true, _) => "[+] caches complete",
+            (false, Presence::Present) => {
+                "[-] another installation is the DaemonSet controller, and holds its lease: this \
+                 one does nothing"
+            }
+            (false, Presence::Unknown | Presence::Absent) => {
+                "[-] caches: waiting for the initial lists"
+            }
         };
         match self.role.as_ref().map(|role| *role.borrow()) {
             None => (synced, format!("{caches}\n[+] leader election off\n")),
@@ -193,23 +202,35 @@ mod tests {
     /// unknown; a standby is ready.
     #[test]
     fn readyz_reports_what_is_missing() {
-        for (synced, role, ready, expected) in [
+        use Presence::{Present, Unknown};
+        for (synced, presence, role, ready, expected) in [
             (
                 false,
+                Unknown,
                 None,
                 false,
                 "[-] caches: waiting for the initial lists\n[+] leader election off\n",
             ),
-            (true, None, true, "[+] caches complete\n[+] leader election off\n"),
-            (true, Some(Leadership::Leading), true, "[+] caches complete\n[+] leading\n"),
             (
                 false,
+                Present,
+                Some(Leadership::Leading),
+                false,
+                "[-] another installation is the DaemonSet controller, and holds its lease: this \
+                 one does nothing\n[+] leading\n",
+            ),
+            (true, Unknown, None, true, "[+] caches complete\n[+] leader election off\n"),
+            (true, Unknown, Some(Leadership::Leading), true, "[+] caches complete\n[+] leading\n"),
+            (
+                false,
+                Unknown,
                 Some(Leadership::Standby),
                 true,
                 "[+] caches: filled on leading\n[+] standby: another replica leads\n",
             ),
             (
                 false,
+                Unknown,
                 Some(Leadership::Unknown),
                 false,
                 "[-] leader unknown: the lease can't be read\n",
@@ -218,6 +239,7 @@ mod tests {
             let health = Health {
                 synced: watch::channel(synced).1,
                 role: role.map(|role| watch::channel(role).1),
+                presence: watch::channel(presence).1,
             };
             assert_eq!(health.report(), (ready, expected.to_owned()));
         }

@@ -33,6 +33,8 @@ pub struct OtherInstallation {
     pub environment: Environment,
     /// For the log.
     pub outages: OutageLog,
+    /// Takes what is known of it.
+    pub presence: watch::Sender<Presence>,
 }
 
 /// What is known of the other installation.
@@ -48,12 +50,8 @@ pub enum Presence {
 }
 
 /// Lists the Leases again and again. While a list fails, what was known remains.
-pub async fn follow(
-    client: kube::Client,
-    other: OtherInstallation,
-    presence: watch::Sender<Presence>,
-) {
-    let OtherInstallation { lease_name, timing, environment, outages } = other;
+pub async fn follow(client: kube::Client, other: OtherInstallation) {
+    let OtherInstallation { lease_name, timing, environment, outages, presence } = other;
     let leases: Api<Lease> = Api::all(client);
     let of_name = ListParams::default().fields(&format!("metadata.name={lease_name}"));
     let subject = format!("leases with the name {lease_name}");
