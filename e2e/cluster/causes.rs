@@ -16,6 +16,13 @@ const FINALIZER: &str = "example.com/hold";
 async fn a_missing_service_account_is_named() -> Result<()> {
     let world = World::cluster(3).await?;
     let spec = json!({"serviceAccountName": "not-there"});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"},
+        "spec": {"serviceAccountName": "not-there", "containers": [{"name": "c", "image": "i"}]}});
+    let arguments = ["create", "--dry-run=server", "-f", "-"];
+    if world.kubectl_with_input(&arguments, &pod.to_string()).await?.code == 0 {
+        eprintln!("left out: this API server runs without the admission of service accounts");
+        return Ok(());
+    }
     let template = json!({"spec": {"template": {"spec": spec}}});
     world.create_daemon_set(&with(daemon_set("agent"), template)).await?;
     let cause = "serviceaccount \"not-there\" not found";
