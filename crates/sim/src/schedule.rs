@@ -68,6 +68,8 @@ impl Schedule {
                 true => Installation::BesideRollingBack,
                 false => Installation::Beside,
             };
+            // The built-in controller leaves that to the scheduler.
+            setting.schedule_by_controller = false;
             // The replicas of two installations cost twice as much.
             setting.replicas = setting.replicas.min(2);
         }

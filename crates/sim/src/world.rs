@@ -395,7 +395,8 @@ impl World {
     ///
     /// The wait ends as soon as nothing has been written for some time and all properties hold.
     pub fn run_to_quiescence(&mut self) {
-        const REST_MAX_MS: i64 = 45 * 60_000;
+        // One or two of the failed pods of a node are deleted in each back-off of 15 minutes.
+        const REST_MAX_MS: i64 = 90 * 60_000;
         const CHECK_INTERVAL_MS: i64 = 3 * 60_000;
         const QUIET_MS: i64 = 6 * 60_000;
         // The cluster must come to rest even if some faults never end.
