@@ -399,7 +399,8 @@ impl<'a> Judge<'a> {
         let is_done = |node: &&&str| is_created(node) || deleted.contains(**node);
         let candidates = demanded.surges.iter();
         let (all, done) = (candidates.len(), candidates.filter(is_done).count());
-        let pending = self.pending_surges(judged);
+        let seen = situation.nodes.values().filter(|on_node| on_node.has_seen_pending).count();
+        let pending = self.pending_surges(judged) + seen;
         let left = demanded.surge_left.saturating_sub(pending);
         let at_once = demanded.surges_at_once.len();
         let begun = demanded.surges_at_once.iter().filter(is_done).count();

@@ -84,6 +84,9 @@ pub(super) struct OnNode<'a> {
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
     pub pending: Option<Pending<'a>>,
+    /// Whether the replica has seen the pod of a creation of unknown outcome, before or after. If
+    /// that pod is gone or has another owner, the replica may still wait for it.
+    pub has_seen_pending: bool,
 }
 
 /// A pod of the DaemonSet, or an orphan that it adopts.
@@ -299,7 +302,8 @@ impl<'a> Situation<'a> {
                         && self.ds.owns(&pod.metadata)
                 })
             };
-            on_node.pending = on_node.pending.filter(|pending| !is_seen(pending));
+            on_node.has_seen_pending = on_node.pending.as_ref().is_some_and(is_seen);
+            on_node.pending = on_node.pending.filter(|_| !on_node.has_seen_pending);
         }
     }
 
@@ -478,6 +482,7 @@ impl Default for OnNode<'_> {
             should_run_target: false,
             pods: Vec::new(),
             pending: None,
+            has_seen_pending: false,
         }
     }
 }
