@@ -259,19 +259,20 @@ impl<S: Server> Execution<'_, S> {
         attempt: &str,
     ) -> Result<Outcome, Error> {
         let path = request::revision(&self.raw.key.namespace, &base.name);
+        // `Gone` would mean the DaemonSet, whose deletion the core would then wait for.
+        let failed = |problem: &str| Outcome::Failed {
+            message: format!("roll back to {}: the revision {problem}", base.name),
+        };
         let revision = match self.executor.api.get(&path).await {
-            Err(error) if error.is_reason("NotFound") => return Ok(Outcome::Gone),
+            Err(error) if error.is_reason("NotFound") => return Ok(failed("is deleted")),
             result => result?,
         };
         let data = match serde_json::from_slice::<StoredRevision>(&revision) {
             Ok(StoredRevision { metadata, .. }) if metadata.uid != base.uid.to_string() => {
-                return Ok(Outcome::Gone);
+                return Ok(failed("is deleted, and another one has its name"));
             }
             Ok(StoredRevision { data, .. }) => data,
-            Err(error) => {
-                let message = format!("controllerrevision {}: {error}", base.name);
-                return Ok(Outcome::Failed { message });
-            }
+            Err(error) => return Ok(failed(&format!("cannot be read: {error}"))),
         };
         let body = patch::roll_back(&self.raw.uid, resource_version, &data, attempt).to_string();
         let path = request::daemon_set(&self.raw.key);

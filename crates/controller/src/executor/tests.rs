@@ -468,6 +468,27 @@ async fn a_roll_back_reads_the_revision_and_patches_the_daemon_set() {
             if message.starts_with("roll back to d-old: ") && message.contains("cannot patch")),
         "{outcomes:?}"
     );
-    assert_eq!(server.execute(vec![base("another")]).await, [Outcome::Gone]);
+    let outcomes = server.execute(vec![base("another")]).await;
+    assert!(
+        matches!(&outcomes[..], [Outcome::Failed { message }]
+            if message.starts_with("roll back to d-old: the revision is deleted")),
+        "{outcomes:?}"
+    );
     assert_eq!(server.seen().len(), 5);
+}
+
+/// A base that is deleted is not the DaemonSet: the core must not wait for the DaemonSet's
+/// deletion.
+#[tokio::test]
+async fn a_roll_back_to_a_deleted_revision_fails() {
+    let mut server = Server::new(|_, _| {
+        (404, json!({ "code": 404, "reason": "NotFound", "message": "not found" }))
+    });
+    let outcomes = server.execute(vec![base("r-1")]).await;
+    assert!(
+        matches!(&outcomes[..], [Outcome::Failed { message }]
+            if message == "roll back to d-old: the revision is deleted"),
+        "{outcomes:?}"
+    );
+    assert_eq!(server.seen().len(), 1);
 }
