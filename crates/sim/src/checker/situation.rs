@@ -144,10 +144,11 @@ impl<'a> Situation<'a> {
         let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
         let seen = Seen { role: view.role, feeds: view.feeds, known };
         let mut situation = Self::seen(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
-        if view.is_waiting && situation.current_hashes.is_empty() {
-            // A plan that repeats deletions creates no revision first, so the last one counts. If
-            // two have its number, it is not known which; nor is it if the one that stored the
-            // template is deleted, which a replica knows or not.
+        if view.is_waiting && situation.revisions.current.is_empty() {
+            // A plan that repeats deletions creates no revision first, so the last one counts, even
+            // if another owner's revision stores the template. If two have its number, it is not
+            // known which; nor is it if the one that stored the template is deleted, which a
+            // replica knows or not.
             let old = &situation.revisions.old;
             let number = old.last().map(|last| last.number);
             let last = old.iter().filter(|revision| Some(revision.number) == number);
@@ -549,6 +550,10 @@ fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> boo
 /// again (C43).
 fn stored_by_others<'a>(ds: &DaemonSet, history: &'a History) -> BTreeSet<&'a str> {
     let states = history.revisions.states().map(|(_, revision)| revision);
-    let same = states.filter(|revision| ds.is_stored_by(revision) && !ds.owns(&revision.metadata));
+    let same = states.filter(|revision| {
+        revision.metadata.namespace == ds.metadata.namespace
+            && ds.is_stored_by(revision)
+            && !ds.owns(&revision.metadata)
+    });
     same.map(|revision| revision.metadata.hash().unwrap_or(&revision.metadata.name)).collect()
 }
