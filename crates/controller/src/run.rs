@@ -143,8 +143,8 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 /// Timeout of a shutdown for the last Events and HTTP answers, after that of the replica.
 const HELPERS_TIMEOUT: Duration = Duration::from_millis(800);
 /// Minimum interval between two writes of a status whose counts keep changing. Otherwise most
-/// writes of a rollout would be status updates.
-const STATUS_INTERVAL: Duration = Duration::from_millis(100);
+/// writes of a rollout would be status updates, which nobody reads more often.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a controller until `shutdown` is cancelled.
 ///

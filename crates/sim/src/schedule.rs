@@ -110,7 +110,7 @@ impl Schedule {
         if rng.random_ratio(1, 4) {
             setting.rest_faults = rng.random_range(1..=REST_FAULTS_MAX);
         }
-        setting.status_interval_ms = if rng.random_ratio(1, 2) { 100 } else { 0 };
+        setting.status_interval_ms = if rng.random_ratio(1, 2) { 1_000 } else { 0 };
         setting.namespace_node_selectors = rng.random_ratio(1, 2);
         if rng.random_ratio(1, 8) {
             setting.burst_replicas = rng.random_range(1..=250);

@@ -69,7 +69,8 @@ pub struct Config {
     pub burst_replicas: usize,
     /// Which component binds created pods to their nodes (C31).
     pub schedule_by: ScheduleBy,
-    /// Minimum time between two writes of a status in which only counts changed (C70, C80).
+    /// Minimum time between two writes of a status in which only counts changed. Those of a
+    /// DaemonSet that is rolled out are written at once (C70, C80).
     pub status_interval: Duration,
 }
 

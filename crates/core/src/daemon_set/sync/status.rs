@@ -49,13 +49,23 @@ pub(in crate::daemon_set) fn plan_status(
 
 /// When changed counts may be written again. A rollout changes them several times for each pod, and
 /// each write of a status costs as much as one of a pod. A new observed generation is written at
-/// once, and so is the condition of a guarded or paused rollout.
+/// once, and so are the condition of a guarded or paused rollout and the counts of a DaemonSet that
+/// is rolled out: somebody may wait for these.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
     let known = &input.daemon_set.status;
     let is_new =
         status.observed_generation != known.observed_generation || status.rollout != known.rollout;
-    let last = state.written_at.filter(|_| !is_new)?;
+    let last = state.written_at.filter(|_| !is_new && !is_rolled_out(status))?;
     Some(last + input.config.status_interval)
+}
+
+/// Whether every node that should run a pod has an available one of the current revision, and no
+/// other node has one.
+fn is_rolled_out(status: &Status) -> bool {
+    let desired = status.desired_number_scheduled;
+    status.updated_number_scheduled == desired
+        && status.number_available == desired
+        && status.number_misscheduled == 0
 }
 
 fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
