@@ -181,7 +181,7 @@ impl Object {
 
     /// The same object without its tree; `None` if parsing might yield another tree.
     pub(crate) fn without_tree(&self) -> Option<Self> {
-        if self.value.get().is_some_and(|value| !survives_parsing(value, PARSED_DEPTH_MAX)) {
+        if self.metadata.size.depth > PARSED_DEPTH_MAX {
             return None;
         }
         Some(Self {
@@ -341,15 +341,6 @@ impl StoredOwner {
 
 fn parse(json: &Bytes) -> Value {
     serde_json::from_slice(json).expect("it was serialized from a valid tree")
-}
-
-fn survives_parsing(value: &Value, levels: usize) -> bool {
-    let Some(levels) = levels.checked_sub(1) else { return false };
-    match value {
-        Value::Array(items) => items.iter().all(|item| survives_parsing(item, levels)),
-        Value::Object(fields) => fields.values().all(|field| survives_parsing(field, levels)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-    }
 }
 
 #[cfg(test)]

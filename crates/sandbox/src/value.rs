@@ -69,13 +69,15 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// The sizes of a value in bytes.
+/// The sizes of a value: in bytes, and its nesting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     /// As JSON text.
     pub json: usize,
     /// As a tree in memory, roughly.
     pub tree: usize,
+    /// The nesting: 1 for a value that is neither an array nor an object.
+    pub depth: usize,
 }
 
 /// The sizes of a value, without making its text.
@@ -84,30 +86,40 @@ pub(crate) fn size(value: &Value) -> Size {
     const NODE_BYTES: usize = 640;
     const ENTRIES_PER_NODE: usize = 8;
     let tree = size_of::<Value>();
-    let of_text = |text: &str| Size { json: json_bytes(text), tree: text.len() };
+    let scalar = |json: usize| Size { json, tree, depth: 1 };
     match value {
-        Value::Null => Size { json: 4, tree },
-        Value::Bool(_) => Size { json: 5, tree },
-        Value::Number(number) => Size { json: number.to_string().len(), tree },
-        Value::String(text) => of_text(text).and(Size { json: 0, tree }),
+        Value::Null => scalar(4),
+        Value::Bool(_) => scalar(5),
+        Value::Number(number) => scalar(number.to_string().len()),
+        Value::String(text) => Size { json: json_bytes(text), tree: tree + text.len(), depth: 1 },
         Value::Array(items) => {
-            items.iter().map(size).fold(Size { json: 1 + items.len().max(1), tree }, Size::and)
+            let own = Size { json: 1 + items.len().max(1), tree, depth: 0 };
+            items.iter().map(size).fold(own, Size::and).nested()
         }
         Value::Object(fields) => {
             let nodes = fields.len().div_ceil(ENTRIES_PER_NODE) * NODE_BYTES;
-            let own = Size { json: 1 + fields.len().max(1), tree: tree + nodes };
+            let own = Size { json: 1 + fields.len().max(1), tree: tree + nodes, depth: 0 };
             let entry = |(key, value): (&String, &Value)| {
                 // The node has the room for the value itself.
-                of_text(key).and(Size { json: 1, tree: 0 }).and(size(value))
+                let key = Size { json: json_bytes(key) + 1, tree: key.len(), depth: 0 };
+                key.and(size(value))
             };
-            fields.iter().map(entry).fold(own, Size::and)
+            fields.iter().map(entry).fold(own, Size::and).nested()
         }
     }
 }
 
 impl Size {
     fn and(self, other: Self) -> Self {
-        Self { json: self.json + other.json, tree: self.tree + other.tree }
+        Self {
+            json: self.json + other.json,
+            tree: self.tree + other.tree,
+            depth: self.depth.max(other.depth),
+        }
+    }
+
+    fn nested(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
     }
 }
 
@@ -134,6 +146,19 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// S8: each array and object is one level.
+    #[test]
+    fn a_depth_is_the_nesting() {
+        for (value, depth) in [
+            (serde_json::json!("a"), 1),
+            (serde_json::json!([]), 1),
+            (serde_json::json!({"a": 1, "b": [{}, 2]}), 3),
+            (serde_json::json!([[[0]]]), 4),
+        ] {
+            assert_eq!(size(&value).depth, depth, "{value}");
+        }
+    }
 
     /// S8: the size of a value is the length of its text.
     #[test]

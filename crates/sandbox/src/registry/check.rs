@@ -34,19 +34,25 @@ pub(super) fn refuse_invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Res
 /// than the Protobuf that a real server stores.
 const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
-/// Refuses an object that is too large to be stored, with etcd's message.
-pub(super) fn refuse_too_large(object: &Value) -> Result<(), Status> {
-    if size(object).json > OBJECT_BYTES_MAX {
+/// Refuses an object that is too large to be stored, with etcd's message. Returns the size of its
+/// JSON text.
+pub(super) fn refuse_too_large(object: &Value) -> Result<usize, Status> {
+    let bytes = size(object).json;
+    if bytes > OBJECT_BYTES_MAX {
         return Err(Status::new(Reason::Unknown, "etcdserver: request is too large"));
     }
-    Ok(())
+    Ok(bytes)
 }
 
-/// The owners of an object if they fit into its maximum size, else none. As upstream, an object is
-/// not refused because of them.
-pub(super) fn owners_that_fit(object: &Value, owners: ManagedFields) -> ManagedFields {
-    let fit = size(object).json + owners.bytes() <= OBJECT_BYTES_MAX;
-    if fit { owners } else { ManagedFields::default() }
+/// Refuses an object that is too large to be stored. Returns its owners if they fit into its maximum
+/// size, else none: as upstream, an object is not refused because of them.
+pub(super) fn owners_that_fit(
+    object: &Value,
+    owners: ManagedFields,
+) -> Result<ManagedFields, Status> {
+    let bytes = refuse_too_large(object)?;
+    let fit = bytes + owners.bytes() <= OBJECT_BYTES_MAX;
+    Ok(if fit { owners } else { ManagedFields::default() })
 }
 
 /// Refuses to store more bytes than the store has room for, with etcd's message.

@@ -119,9 +119,8 @@ impl Draft {
         strategy::prepare_create(self.kind, &mut self.object);
         let causes = validation::on_create(self.kind, &self.object);
         check::refuse_invalid(self.kind, self.name(), causes)?;
-        check::refuse_too_large(&self.object)?;
         let owners = std::mem::take(&mut self.managed_fields);
-        self.managed_fields = check::owners_that_fit(&self.object, owners);
+        self.managed_fields = check::owners_that_fit(&self.object, owners)?;
         Ok(())
     }
 

@@ -155,9 +155,8 @@ impl Replacement {
             }
         };
         check::refuse_invalid(kind, self.current.name(), causes)?;
-        check::refuse_too_large(object)?;
         let owners = std::mem::take(&mut self.managed_fields);
-        self.managed_fields = check::owners_that_fit(object, owners);
+        self.managed_fields = check::owners_that_fit(object, owners)?;
         Ok(())
     }
 }
