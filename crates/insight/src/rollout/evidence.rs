@@ -90,7 +90,8 @@ impl<'a> Evidence<'a> {
     pub(super) fn replaces_old_pods(&self) -> bool {
         let is_rolling = match self.daemon_set.strategy() {
             UpdateStrategy::RollingUpdate { .. } => true,
-            UpdateStrategy::OnDelete | UpdateStrategy::Malformed => false,
+            UpdateStrategy::OnDelete => is_stated_guarded(self.daemon_set),
+            UpdateStrategy::Malformed => false,
         };
         is_rolling && Pause::of(self.daemon_set) != Pause::Yes && !keeps_old_pods(self.daemon_set)
     }
@@ -257,8 +258,12 @@ impl<'a> Evidence<'a> {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
-            UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
-            UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
+            UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set) => {
+                Cause::AwaitsDeletion
+            }
+            UpdateStrategy::OnDelete
+            | UpdateStrategy::RollingUpdate { .. }
+            | UpdateStrategy::Malformed => {
                 Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
             }
         }
@@ -330,6 +335,22 @@ fn refusal(message: &str) -> String {
     named("pods \"", "\" is forbidden: ")
         .or_else(|| named("Pod \"", "\" is invalid: "))
         .unwrap_or_else(|| message.to_owned())
+}
+
+/// Whether a controller states that a policy guards the rollouts. Pods are then replaced with
+/// `OnDelete` as well, also where the policy was not read (G18).
+pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
+    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
+        RolloutReason::InvalidPolicy
+        | RolloutReason::Updating
+        | RolloutReason::Baking
+        | RolloutReason::AwaitingApproval
+        | RolloutReason::RollingBack
+        | RolloutReason::Failed
+        | RolloutReason::Complete => true,
+        // A pause needs no policy.
+        RolloutReason::Paused | RolloutReason::NotGuarded => false,
+    })
 }
 
 /// Whether a guarded rollout replaces no old pod at present.

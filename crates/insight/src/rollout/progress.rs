@@ -49,10 +49,13 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     if daemon_set.is_paused() {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
     }
-    if let Some(stated) = stated.filter(|stated| stated.reason != RolloutReason::Updating) {
+    // Without a budget the policy is not known here.
+    let budget = daemon_set.budget(tally.desired);
+    let says_all = |reason| reason != RolloutReason::Updating || budget.is_none();
+    if let Some(stated) = stated.filter(|stated| says_all(stated.reason)) {
         return format!("{progress}; {}", stated.message);
     }
-    let (option, budget) = match (daemon_set.strategy(), daemon_set.budget(tally.desired)) {
+    let (option, budget) = match (daemon_set.strategy(), budget) {
         (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
         (_, Some(Budget::Unavailable(nodes))) => ("maxUnavailable", nodes),
         (UpdateStrategy::OnDelete, None) => {

@@ -129,6 +129,33 @@ fn pods_that_await_manual_deletion_are_no_failure() {
     );
 }
 
+/// G18, G22: with a policy nobody has to delete pods, also for commands that do not read policies
+#[test]
+fn pods_of_a_guarded_rollout_await_no_manual_deletion() {
+    let spec = json!({ "updateStrategy": { "type": "OnDelete" } });
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let mut guarded = daemon_set(spec, [2, 1, 2, 2]);
+    let mut stated = |reason: &str, message: &str| {
+        guarded["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
+        rollout(guarded.clone(), &pods)
+    };
+    check(
+        &stated("Updating", "updating wave canary"),
+        expect![[r#"
+            Progressing: updating wave canary: 1 of 2 pods updated, 2 available
+              older revision, waiting to be replaced on 1 node: node-2
+        "#]],
+    );
+    check(
+        &stated("NotGuarded", "not guarded"),
+        expect![[r#"
+            AwaitsDeletion: not guarded: 1 of 2 pods updated, 2 available
+              older revision, to be deleted manually (OnDelete) on 1 node: node-2
+        "#]],
+    );
+}
+
 /// G21, G22: a pause counts once the controller has stated in the status that it acts on it.
 #[test]
 fn a_pause_counts_once_the_controller_has_acknowledged_it() {
