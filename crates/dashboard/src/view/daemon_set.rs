@@ -110,10 +110,11 @@ fn summary(detail: &DaemonSetDetail) -> Markup {
 pub(crate) fn progress(rollout: &Rollout) -> Markup {
     let Rollout { desired, updated, ready, available, missing, .. } = rollout;
     let done = updated.min(available);
+    let (headline, waits_for) = (rollout.headline(), rollout.waits_for());
     html! {
         div class={ "progress " (class(rollout.phase)) } data-state=(rollout.phase) {
             p.headline {
-                span.badge { (rollout.phase) } " " span { (shown(&rollout.headline())) }
+                span.badge { (rollout.phase) } " " span { (shown(&headline)) }
             }
             // Nothing is rolled out to a DaemonSet that is being deleted.
             @if rollout.phase != Phase::Deleting {
@@ -127,8 +128,9 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
                 }
                 div { dt { "strategy" } dd { (shown(&rollout.update_strategy.to_string())) } }
             }
-            @if rollout.phase != Phase::Done && !rollout.waits_for().is_empty() {
-                p.waits { "Waits for: " (shown(&rollout.waits_for())) }
+            // Some states are their own reason.
+            @if rollout.phase != Phase::Done && !headline.contains(&waits_for) {
+                p.waits { "Held up: " (shown(&waits_for)) }
             }
             @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } }
             @for note in &rollout.notes { p.note { (shown(note)) } }
@@ -221,9 +223,11 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
             table {
                 thead {
                     tr {
-                        @for heading in ["Revision", "State", "Pods", "Available", "Hash"] {
-                            th scope="col" { (heading) }
-                        }
+                        th scope="col" { "Revision" }
+                        th scope="col" { "State" }
+                        th.number scope="col" { "Pods" }
+                        th.number scope="col" { "Available" }
+                        th scope="col" { "Hash" }
                     }
                 }
                 tbody {
