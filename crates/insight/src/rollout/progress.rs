@@ -43,8 +43,8 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
             ),
         };
     }
-    let progress =
-        format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
+    let (updated, desired) = (tally.updated, tally.desired);
+    let progress = format!("{updated} of {desired} {} the current revision", have(updated));
     let daemon_set = view.daemon_set();
     if daemon_set.is_paused() {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
