@@ -1,6 +1,6 @@
 //! One DaemonSet: its progress, what holds it up, its nodes, waves, revisions and events.
 
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName, RolloutPhase};
 use everynode_insight::age;
 use everynode_insight::events::EventLine;
 use everynode_insight::guarded::{GuardedRollout, StepState};
@@ -144,15 +144,7 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
         Pause::Requested | Pause::Yes => Action::Resume,
     };
     let mut actions = vec![pause];
-    if detail.guarded.is_some() {
-        actions.extend([
-            Action::Approve,
-            Action::Promote,
-            Action::PromoteFull,
-            Action::Abort,
-            Action::Retry,
-        ]);
-    }
+    actions.extend(detail.guarded.iter().flat_map(orders));
     actions.extend([Action::Undo(None), Action::Restart]);
     html! {
         nav aria-label="Actions" {
@@ -163,6 +155,18 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The orders that have an effect in this phase of a guarded rollout.
+fn orders(guarded: &GuardedRollout) -> &'static [Action] {
+    let is_in = |phase: RolloutPhase| guarded.phase == Some(phase.as_str());
+    if is_in(RolloutPhase::Complete) {
+        &[]
+    } else if is_in(RolloutPhase::Failed) {
+        &[Action::Retry, Action::PromoteFull]
+    } else {
+        &[Action::Approve, Action::Promote, Action::PromoteFull, Action::Abort]
     }
 }
 
