@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason, Timestamp, Uid,
-    UpdateStrategy,
+    DaemonSet, HOLD_LABEL, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason,
+    Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -236,7 +236,9 @@ impl<'a> Evidence<'a> {
             _ if state.is_failing() => Some(Cause::Failing(state.clone())),
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set.terminating => None,
-            _ if outdated && !self.daemon_set.terminating => Some(self.turn()),
+            _ if outdated && !self.daemon_set.terminating => {
+                Some(self.turn(detail.pod.target_node_name()))
+            }
             PodState::Ready if detail.is_available(self.daemon_set, self.now) => None,
             PodState::Ready => Some(Cause::NotYetAvailable {
                 min_ready_seconds: self.daemon_set.min_ready_seconds,
@@ -253,10 +255,11 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// What a pod of an older revision waits for.
-    pub(crate) fn turn(&self) -> Cause {
+    /// What a pod of an older revision on this node waits for.
+    pub(crate) fn turn(&self, node: Option<&NodeName>) -> Cause {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
+            _ if self.is_held(node) => Cause::Held,
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
             UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set) => {
                 Cause::AwaitsDeletion
@@ -266,6 +269,17 @@ impl<'a> Evidence<'a> {
             | UpdateStrategy::Malformed => {
                 Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
             }
+        }
+    }
+
+    /// Whether the policy excludes the node from rollouts (G5). Where the policy was not read, by
+    /// the label that policies have by default.
+    pub(super) fn is_held(&self, node: Option<&NodeName>) -> bool {
+        let Some(node) = node.and_then(|name| self.snapshot.nodes.get(name)) else { return false };
+        let labels = &node.node.labels;
+        match self.daemon_set.policy.valid() {
+            Some(policy) => !policy.hold.is_empty() && policy.hold.matches(labels),
+            None => is_stated_guarded(self.daemon_set) && labels.get(HOLD_LABEL).is_some(),
         }
     }
 
