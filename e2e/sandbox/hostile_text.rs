@@ -12,10 +12,12 @@ use crate::world::process::Process;
 use crate::world::terminal::Terminal;
 use crate::world::{Setup, World, eventually};
 
-/// Sets the title, erases the screen, adds lines and cells, reverses text, and hides a character.
-const HOSTILE: &str = "a\u{1b}]0;PWNED\u{7}\u{1b}[2J\r\n\t\tb   c\u{202e}d\u{200b}e\u{9b}f\u{7f}";
+/// Sets the title, erases the screen, conceals text, adds lines and cells, reverses text, and
+/// hides a character.
+const HOSTILE: &str =
+    "a\u{1b}]0;PWNED\u{7}\u{1b}[2J\u{1b}[8m\r\n\t\tb   c\u{202e}d\u{200b}e\u{9b}f\u{7f}";
 /// How the beginning is shown.
-const SHOWN: &str = "a^[]0;PWNED^G^[[2J b";
+const SHOWN: &str = "a^[]0;PWNED^G^[[2J^[[8m b";
 const PLAIN: &str = "plain";
 /// No line of text is longer: a few pieces of 2,000 characters, each shown in up to eight.
 const LINE_BYTES_MAX: usize = 100_000;
@@ -47,6 +49,8 @@ async fn hostile_text_is_shown_as_text_by_every_command() -> Result<()> {
     shows(&["plan", "-f", "-"]).await?;
     every_output_is_harmless(&world, &hostile).await?;
     watched(&world).await?;
+    listed(&world).await?;
+    every_write_is_harmless(&world).await?;
     let log = world.sandbox.as_ref().context("it has a sandbox")?.output();
     harmless(&log).context("the log of the sandbox")
 }
@@ -94,10 +98,13 @@ async fn has_the_lines_of_plain_text(world: &World, hostile: &Value, plain: &Val
         &["status", "ds/SUBJECT", "--no-wait"],
         &["top", "-l", "subject=SUBJECT"],
         &["top", "-l", "subject=SUBJECT", "-o", "wide"],
+        &["top", "-l", "subject=SUBJECT", "-o", "name"],
         &["history", "ds/SUBJECT"],
         &["history", "ds/SUBJECT", "-o", "wide"],
+        &["history", "ds/SUBJECT", "-o", "name"],
         &["plan", "-f", "-"],
         &["plan", "-f", "-", "-o", "wide"],
+        &["plan", "-f", "-", "-o", "name"],
         &["rollout", "get", "ds/SUBJECT"],
     ] {
         let shown = text(world, arguments, "hostile", hostile).await?;
@@ -115,11 +122,20 @@ async fn every_output_is_harmless(world: &World, hostile: &Value) -> Result<()> 
         &["history", "ds/hostile", "--revision", "1"],
         &["top", "-o", "json"],
         &["top", "-o", "yaml"],
+        &["status", "ds/hostile", "--no-wait", "-o", "json"],
         &["status", "ds/hostile", "--no-wait", "-o", "yaml"],
+        &["status", "ds/hostile", "--no-wait", "-o", "html"],
+        &["status", "ds/hostile", "--fail-fast", "--timeout", "30s"],
+        &["explain", "ds/hostile", "-o", "json"],
         &["explain", "ds/hostile", "-o", "yaml"],
+        &["explain", "ds/hostile", "-o", "html"],
         &["explain", "ds/hostile", "--node", "node-0001", "-o", "json"],
+        &["explain", "ds/hostile", "--node", "node-0001", "-o", "yaml"],
+        &["explain", "ds/hostile", "--node", "node-0001", "-o", "html"],
         &["plan", "-f", "-", "-o", "json"],
         &["plan", "-f", "-", "-o", "yaml"],
+        &["plan", "-f", "-", "-o", "html"],
+        &["history", "ds/hostile", "--revision", "1", "-o", "json"],
         &["history", "ds/hostile", "-o", "json"],
         &["history", "ds/hostile", "-o", "yaml"],
         &["diff", "ds/hostile", "-o", "json"],
@@ -128,6 +144,29 @@ async fn every_output_is_harmless(world: &World, hostile: &Value) -> Result<()> 
         &["rollout", "get", "ds/hostile", "-o", "yaml"],
     ] {
         let output = output(world, arguments, hostile).await?;
+        harmless(&output).with_context(|| format!("{arguments:?}"))?;
+    }
+    Ok(())
+}
+
+/// The commands that write, and arguments that are no names.
+async fn every_write_is_harmless(world: &World) -> Result<()> {
+    for arguments in [
+        &["rollout", "pause", "ds/hostile"][..],
+        &["rollout", "resume", "ds/hostile"],
+        &["rollout", "approve", "ds/hostile"],
+        &["rollout", "promote", "ds/hostile"],
+        &["rollout", "promote", "--full", "ds/hostile"],
+        &["rollout", "abort", "ds/hostile"],
+        &["rollout", "retry", "ds/hostile"],
+        &["undo", "ds/hostile", "--to-revision", "1"],
+        &["restart", "ds/hostile"],
+        &["undo", HOSTILE],
+        &["explain", "ds/hostile", "--node", HOSTILE],
+    ] {
+        let output = world.everynode(arguments).await?;
+        let output = output.stdout + &output.stderr;
+        ensure!(!output.is_empty(), "{arguments:?}");
         harmless(&output).with_context(|| format!("{arguments:?}"))?;
     }
     Ok(())
@@ -214,6 +253,18 @@ async fn watched(world: &World) -> Result<()> {
     let text = terminal.text();
     harmless(&text)?;
     ensure!(text.contains("held up") && text.contains("q quit"), "the screen is whole:\n{text}");
+    terminal.press("q")?;
+    tokio::time::timeout(Duration::from_secs(30), terminal.ended()).await??;
+    Ok(())
+}
+
+/// The live list.
+async fn listed(world: &World) -> Result<()> {
+    let mut terminal = Terminal::start(world, &["top", "-w"], (220, 40))?;
+    terminal.shows("^[]0;PWNED").await?;
+    let text = terminal.text();
+    harmless(&text)?;
+    ensure!(text.contains("hostile") && text.contains("plain"), "one row each:\n{text}");
     terminal.press("q")?;
     tokio::time::timeout(Duration::from_secs(30), terminal.ended()).await??;
     Ok(())

@@ -102,8 +102,14 @@ async fn plan_shows_what_applying_does_and_changes_nothing() -> Result<()> {
     ensure!(before.metadata.resource_version == after.metadata.resource_version, "it was changed");
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "agent", "x": "y"}},
                                    "template": {"metadata": {"labels": {"x": "y"}}}}});
-    let rejected = plan(&world, &with(manifest, selector), &[]).await?;
+    let rejected = plan(&world, &with(manifest.clone(), selector.clone()), &[]).await?;
     expect_file!["insight/plan_rejected.txt"].assert_eq(&shown(&world, &rejected));
+    let mut elsewhere = daemon_set("elsewhere");
+    elsewhere["metadata"]["namespace"] = "nobody-has-it".into();
+    let some = json!({"apiVersion": "v1", "kind": "List",
+        "items": [with(manifest.clone(), selector), elsewhere, manifest]});
+    let some = plan(&world, &some, &[]).await?;
+    expect_file!["insight/plan_some_rejected.txt"].assert_eq(&shown(&world, &some));
     Ok(())
 }
 

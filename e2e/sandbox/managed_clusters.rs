@@ -28,6 +28,7 @@ async fn the_commands_of_the_guide_work() -> Result<()> {
         let expected = stated.transpose()?.unwrap_or(0);
         let log = || guard.as_ref().map(Process::output).unwrap_or_default();
         ensure!(output.code == expected, "{command}: {output:?}\n{}", log());
+        ensure!(!output.stdout.contains("to be deleted manually"), "{command}: {output:?}");
         if command == INSTALLED {
             let kubeconfig = world.kubeconfig_of(NAMESPACE, ACCOUNT).await?;
             let lease = format!("--leader-elect-resource-namespace={NAMESPACE}");

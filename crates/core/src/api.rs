@@ -31,7 +31,8 @@ pub use namespace::NamespaceNodeSelector;
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, Readiness};
 pub use policy::{
-    FailureRule, GroupLimit, POLICY_ANNOTATION, PolicySource, RolloutPolicy, RolloutStep,
+    FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
+    RolloutStep,
 };
 pub use problem::{AdmissionChange, Problem};
 pub use record::{

@@ -36,7 +36,7 @@ use phase::phase;
 pub use cause::{Cause, Warning};
 pub use completion::Completion;
 pub use deletion::PendingDeletion;
-pub(crate) use evidence::Evidence;
+pub(crate) use evidence::{Evidence, is_stated_guarded};
 pub use guard::{Guard, GuardedWave};
 pub use held_up::{CauseGroup, HeldUpNodes, HeldUpPod};
 pub use next_step::announced;

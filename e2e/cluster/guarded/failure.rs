@@ -12,8 +12,8 @@ use crate::world::manifest::{IMAGE, NEXT_IMAGE, image_patch, never_ready_patch, 
 use crate::world::pod::node_of;
 use crate::world::{World, deadline, eventually, within};
 
-/// G14, G15, G16: with maxSurge a failing canary goes back by itself; its old pod has served all
-/// the time, and is not replaced
+/// G3, G14, G15, G16: with maxSurge a failing canary goes back by itself, though nobody writes the
+/// spec; its old pod has served all the time, and is not replaced
 #[tokio::test(flavor = "multi_thread")]
 async fn with_surge_a_failing_canary_goes_back_without_an_interruption() -> Result<()> {
     let world = World::cluster(4).await?;
@@ -25,10 +25,12 @@ async fn with_surge_a_failing_canary_goes_back_without_an_interruption() -> Resu
     world.reaches("agent", "Complete").await?;
     let before = uids(&world, "agent").await?;
     let observer = Observer::start(&world, "agent", Limits::with_surge(0)).await?;
-    world.patch_daemon_set("agent", never_ready_patch()).await?;
+    let changed = world.patch_daemon_set("agent", never_ready_patch()).await?;
     fails(&world).await?;
     eventually("only the old pods are left", async || world.all_available("agent").await).await?;
     same_pods(&world, "agent", &before).await?;
+    let after = world.daemon_sets().get("agent").await?;
+    ensure!(after.metadata.generation == changed.metadata.generation, "the spec is written");
     let report = observer.finish().await?;
     ensure!(report.created.len() == 1, "not one node got a new pod: {report:?}");
     Ok(())

@@ -114,9 +114,12 @@ async fn a_guarded_rollout_is_approved_promoted_aborted_and_retried() -> Result<
     let will = "goes on to all nodes";
     act(&world, browser, ("agent", "promote-full"), will, "promoted to all nodes").await?;
     world.settled("agent").await?;
-    // What has no effect is not offered.
+    // What has no effect is not offered, also to those who have the page of before.
     look_at(&world, browser, "agent").await?;
-    browser.click("#actions a[href$=\"/abort\"]").await?;
+    browser.holds("!document.querySelector('#actions a[href$=\"/abort\"]')").await?;
+    let base = browser.value("document.baseURI").await?;
+    let base = base.as_str().context("a base")?.to_owned();
+    browser.open(&format!("{base}ds/{}/agent/do/abort", world.namespace)).await?;
     browser.shows("the rollout is not under way").await?;
     ensure!(browser.value("!document.querySelector('#confirm')").await? == true, "it is offered");
     is_clean(&dashboard, browser)

@@ -8,20 +8,21 @@ use crate::world::guard::POLICY;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{Setup, World, eventually};
 
-/// An element, a script, the end of an attribute, of a style and of a title; an escape sequence;
-/// text that runs from right to left, and a character without width.
+/// An element, a script, the end of an attribute, of a style and of a title; escape sequences and a
+/// line break; text that runs from right to left, and a character without width.
 const HOSTILE: &str = "\"'><img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script>\
-                       </title></style>\u{1b}[31m\u{202e}abc\u{200b}&lt;b&gt;";
+                       </title></style>\u{1b}[31m\u{9b}2J\n\u{202e}abc\u{200b}&lt;b&gt;";
 /// How it is shown.
 const SHOWN: &str = "\"'><img src=x onerror=\"window.pwned=1\"><script>window.pwned=2</script>\
-                     </title></style>^[[31m<U+202E>abc<U+200B>&lt;b&gt;";
+                     </title></style>^[[31m<U+009B>2J <U+202E>abc<U+200B>&lt;b&gt;";
+
+/// No page is longer: some pieces of 2,000 characters.
+const PAGE_BYTES_MAX: usize = 100_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_is_shown_as_text() -> Result<()> {
     let lifecycles = tempfile::NamedTempFile::new()?;
-    let stages = json!([{"stage": "start", "outcome": "fail", "message": HOSTILE}]);
-    let lifecycle = json!({"lifecycles": [{"name": "hostile", "stages": stages}]});
-    std::fs::write(&lifecycles, lifecycle.to_string().replace('\u{200b}', "\\u200b"))?;
+    std::fs::write(&lifecycles, lifecycle())?;
     let arguments = ["--lifecycles", &lifecycles.path().to_string_lossy()];
     let world =
         World::sandbox(Setup { nodes: 2, arguments: &arguments, ..Setup::default() }).await?;
@@ -67,7 +68,9 @@ async fn hostile_text_is_shown_as_text() -> Result<()> {
         let harmed = "'pwned' in window || !!document.querySelector('img, main b, main script')";
         ensure!(browser.value(harmed).await? == false, "{path}: {}", browser.text().await?);
         let hidden = browser.text().await?;
-        ensure!(!hidden.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{path}: {hidden:?}");
+        let harmful = ['\u{202e}', '\u{200b}', '\u{1b}', '\u{9b}'];
+        ensure!(!hidden.contains(harmful), "{path}: {hidden:?}");
+        ensure!(hidden.len() < PAGE_BYTES_MAX, "{path}: {} bytes", hidden.len());
     }
     // Reports, too.
     for arguments in [
@@ -87,4 +90,12 @@ async fn hostile_text_is_shown_as_text() -> Result<()> {
     // A missing node is no error of a page.
     browser.errors.retain(|error| !error.contains("404"));
     is_clean(&dashboard, browser)
+}
+
+/// The lifecycle of a container that can't be started, with a message of a megabyte.
+fn lifecycle() -> String {
+    let megabyte = format!("{HOSTILE}{}", "x".repeat(1 << 20));
+    let stages = json!([{"stage": "start", "outcome": "fail", "message": megabyte}]);
+    let lifecycle = json!({"lifecycles": [{"name": "hostile", "stages": stages}]}).to_string();
+    lifecycle.replace('\u{200b}', "\\u200b").replace('\u{9b}', "\\u009b")
 }

@@ -21,6 +21,7 @@ const EXIT_CHANGES: u8 = 2;
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
+    let mut refusals = Vec::new();
     let forecasts = match &arguments.nodes_from {
         Some(nodes) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
@@ -34,15 +35,37 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
             let mut forecasts = Vec::new();
             let manifest = read(&arguments, cluster.namespace())?;
             for object in &manifest.daemon_sets {
-                forecasts.push(from_cluster(&cluster, object, &manifest, &arguments).await?);
+                match from_cluster(&cluster, object, &manifest, &arguments).await {
+                    Ok(forecast) => forecasts.push(forecast),
+                    Err(error) if is_refusal(&error) => refusals.push(named(object, error)),
+                    Err(error) => return Err(error),
+                }
             }
             forecasts
         }
     };
     let layout = TextLayout::stdout(arguments.output.color.color);
-    output::print(&shown(&forecasts, arguments.output.output, layout)?)?;
+    if refusals.is_empty() || !forecasts.is_empty() {
+        output::print(&shown(&forecasts, arguments.output.output, layout)?)?;
+    }
+    if !refusals.is_empty() {
+        for error in &refusals {
+            output::note(format_args!("error: {error:#}"));
+        }
+        return Ok(ExitCode::FAILURE);
+    }
     let is_idle = forecasts.iter().all(Forecast::is_nothing_to_do);
     Ok(if is_idle { ExitCode::SUCCESS } else { EXIT_CHANGES.into() })
+}
+
+/// Whether the server refuses this object, so that others can still be planned.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Rejected { .. }))
+}
+
+/// The error with the object that it concerns.
+fn named(object: &Value, error: anyhow::Error) -> anyhow::Error {
+    error.context(format!("daemonset {}", snapshot_source::key(object)))
 }
 
 fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Manifest> {
@@ -82,8 +105,10 @@ async fn from_cluster(
             // Nothing else is missing when an object is created.
             Err(Error::NotFound { .. }) if live.is_none() => {
                 let name = &key.namespace;
-                let is_in_file = manifest.ignored.contains(&format!("Namespace {name}"));
-                anyhow::ensure!(is_in_file, "namespace {name} does not exist");
+                if !manifest.ignored.contains(&format!("Namespace {name}")) {
+                    let message = format!("namespace {name} does not exist");
+                    return Err(Error::Rejected { message }.into());
+                }
                 let why = format!(
                     "not validated by the server, where namespace {name} does not exist yet; \
                      admission may change it"

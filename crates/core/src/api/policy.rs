@@ -8,6 +8,9 @@ use super::labels::LabelSelector;
 use super::problem::Problem;
 use super::record::{Position, WaveName};
 
+/// The label that excludes a node from rollouts, unless the policy selects others (G5).
+pub const HOLD_LABEL: &str = "everynode.dev/hold";
+
 /// The annotation of a DaemonSet that holds a rollout policy as YAML (G4).
 pub const POLICY_ANNOTATION: &str = "everynode.dev/rollout-policy";
 

@@ -3,7 +3,7 @@
 //! A step of the policy divides its nodes into groups. At a [`Position`], each group up to that
 //! position has a size, and so many of its nodes are open. A node that is open stays open, so only
 //! a new position and a group that grows open nodes: first those that have the target, then those
-//! with a failed or superseded revision, then those with an available pod, then the others.
+//! with a failed or superseded revision, then ready nodes with an available pod, then the others.
 
 mod count;
 
@@ -73,7 +73,8 @@ pub(super) struct NodeStatus {
 pub(super) enum Rank {
     /// It has a failed or superseded revision, which a fix replaces first.
     BadRevision,
-    /// It has an available pod.
+    /// It is ready, and has an available pod. A pod may stay ready on a node that is down, where a
+    /// canary would try nothing.
     Healthy,
     Other,
 }

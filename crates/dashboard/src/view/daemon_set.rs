@@ -1,6 +1,6 @@
 //! One DaemonSet: its progress, what holds it up, its nodes, waves, revisions and events.
 
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName, RolloutPhase};
 use everynode_insight::age;
 use everynode_insight::events::EventLine;
 use everynode_insight::guarded::{GuardedRollout, StepState};
@@ -110,10 +110,11 @@ fn summary(detail: &DaemonSetDetail) -> Markup {
 pub(crate) fn progress(rollout: &Rollout) -> Markup {
     let Rollout { desired, updated, ready, available, missing, .. } = rollout;
     let done = updated.min(available);
+    let (headline, waits_for) = (rollout.headline(), rollout.waits_for());
     html! {
         div class={ "progress " (class(rollout.phase)) } data-state=(rollout.phase) {
             p.headline {
-                span.badge { (rollout.phase) } " " span { (shown(&rollout.headline())) }
+                span.badge { (rollout.phase) } " " span { (shown(&headline)) }
             }
             // Nothing is rolled out to a DaemonSet that is being deleted.
             @if rollout.phase != Phase::Deleting {
@@ -127,8 +128,9 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
                 }
                 div { dt { "strategy" } dd { (shown(&rollout.update_strategy.to_string())) } }
             }
-            @if rollout.phase != Phase::Done && !rollout.waits_for().is_empty() {
-                p.waits { "Waits for: " (shown(&rollout.waits_for())) }
+            // Some states are their own reason.
+            @if rollout.phase != Phase::Done && !headline.contains(&waits_for) {
+                p.waits { "Held up: " (shown(&waits_for)) }
             }
             @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } }
             @for note in &rollout.notes { p.note { (shown(note)) } }
@@ -142,15 +144,7 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
         Pause::Requested | Pause::Yes => Action::Resume,
     };
     let mut actions = vec![pause];
-    if detail.guarded.is_some() {
-        actions.extend([
-            Action::Approve,
-            Action::Promote,
-            Action::PromoteFull,
-            Action::Abort,
-            Action::Retry,
-        ]);
-    }
+    actions.extend(detail.guarded.iter().flat_map(orders));
     actions.extend([Action::Undo(None), Action::Restart]);
     html! {
         nav aria-label="Actions" {
@@ -161,6 +155,18 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The orders that have an effect in this phase of a guarded rollout.
+fn orders(guarded: &GuardedRollout) -> &'static [Action] {
+    let is_in = |phase: RolloutPhase| guarded.phase == Some(phase.as_str());
+    if is_in(RolloutPhase::Complete) {
+        &[]
+    } else if is_in(RolloutPhase::Failed) {
+        &[Action::Retry, Action::PromoteFull]
+    } else {
+        &[Action::Approve, Action::Promote, Action::PromoteFull, Action::Abort]
     }
 }
 
@@ -221,9 +227,11 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
             table {
                 thead {
                     tr {
-                        @for heading in ["Revision", "State", "Pods", "Available", "Hash"] {
-                            th scope="col" { (heading) }
-                        }
+                        th scope="col" { "Revision" }
+                        th scope="col" { "State" }
+                        th.number scope="col" { "Pods" }
+                        th.number scope="col" { "Available" }
+                        th scope="col" { "Hash" }
                     }
                 }
                 tbody {

@@ -73,10 +73,10 @@ fn table(list: &DaemonSets, filter: &str) -> Markup {
                     tr {
                         th scope="col" { "State" }
                         th scope="col" { "DaemonSet" }
-                        th scope="col" { "Desired" }
-                        th scope="col" { "Ready" }
-                        th scope="col" { "Updated" }
-                        th scope="col" { "Available" }
+                        th.number scope="col" { "Desired" }
+                        th.number scope="col" { "Ready" }
+                        th.number scope="col" { "Updated" }
+                        th.number scope="col" { "Available" }
                         th scope="col" { "Reason and next step" }
                     }
                 }
@@ -97,7 +97,11 @@ fn row(rollout: &Rollout) -> Markup {
             td.number data-label="Ready" { (rollout.ready) }
             td.number data-label="Updated" { (rollout.updated) }
             td.number data-label="Available" { (rollout.available) }
-            td.reason { (shown(&rollout.summary())) }
+            td.reason {
+                (shown(&rollout.reason()))
+                @if let Some(next) = rollout.next_step() { p.next { (shown(&next)) } }
+                @for note in &rollout.notes { p.note { (shown(note)) } }
+            }
         }
     }
 }

@@ -289,8 +289,9 @@ fn outdated(
         _ => false,
     });
     // The core knows more than the status states: whether a wave is open for this very node.
-    let cause = match evidence.turn() {
+    let cause = match evidence.turn(Some(node)) {
         _ if view.daemon_set().is_paused() && !is_planned => Cause::Paused,
+        Cause::Held => Cause::Held,
         _ if inspection.is_kept && !is_planned => Cause::WaveNotOpen,
         turn => turn,
     };

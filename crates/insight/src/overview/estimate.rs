@@ -8,7 +8,7 @@ use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Timestamp};
 use super::Progress;
 use crate::age::duration;
 use crate::course::available_at;
-use crate::rollout::{self, HeldUpNodes, PROGRESS_DEADLINE, Phase};
+use crate::rollout::{self, HeldUpNodes, PROGRESS_DEADLINE, Phase, is_stated_guarded};
 use crate::situation::Situation;
 use crate::snapshot::Snapshot;
 
@@ -107,7 +107,8 @@ pub(super) fn estimate(
     let left = RemainingNodes::of(held_up);
     let budget = daemon_set.budget(progress.desired);
     if budget.is_none() && left.outdated > 0 {
-        return Estimate::AwaitsDeletion;
+        let is_guarded = is_stated_guarded(daemon_set);
+        return if is_guarded { Estimate::Unknown } else { Estimate::AwaitsDeletion };
     }
     let budget = budget.map_or(0, Budget::nodes);
     let uses_up_budget = left.outdated > 0 && left.stuck >= budget;

@@ -86,6 +86,8 @@ pub enum Cause {
     Paused,
     /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
     WaveNotOpen,
+    /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
+    Held,
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
@@ -114,6 +116,7 @@ impl Cause {
             Self::NotYetAvailable { .. }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::Held
             | Self::AwaitsDeletion => false,
         }
     }
@@ -133,6 +136,7 @@ impl Cause {
             | Self::NotYetAvailable { .. }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::Held
             | Self::AwaitsDeletion => false,
         }
     }
@@ -161,6 +165,7 @@ impl Cause {
             Self::AwaitsReplacement { stuck: false }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::Held
             | Self::AwaitsDeletion => Situation::Outdated,
         }
     }
@@ -182,6 +187,7 @@ impl Cause {
             | Self::AwaitsReplacement { .. }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::Held
             | Self::AwaitsDeletion => None,
         }
     }
@@ -192,6 +198,7 @@ impl Cause {
             Self::AwaitsReplacement { stuck: false }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::Held
             | Self::AwaitsDeletion => true,
             Self::Failing(_)
             | Self::Unschedulable { .. }
@@ -247,6 +254,7 @@ impl fmt::Display for Cause {
             }
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
+            Self::Held => f.write_str("older revision, the rollout policy holds its node"),
             Self::AwaitsDeletion => {
                 f.write_str("older revision, to be deleted manually (OnDelete)")
             }

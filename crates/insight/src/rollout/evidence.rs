@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason, Timestamp, Uid,
-    UpdateStrategy,
+    DaemonSet, HOLD_LABEL, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason,
+    Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -90,7 +90,8 @@ impl<'a> Evidence<'a> {
     pub(super) fn replaces_old_pods(&self) -> bool {
         let is_rolling = match self.daemon_set.strategy() {
             UpdateStrategy::RollingUpdate { .. } => true,
-            UpdateStrategy::OnDelete | UpdateStrategy::Malformed => false,
+            UpdateStrategy::OnDelete => is_stated_guarded(self.daemon_set),
+            UpdateStrategy::Malformed => false,
         };
         is_rolling && Pause::of(self.daemon_set) != Pause::Yes && !keeps_old_pods(self.daemon_set)
     }
@@ -235,7 +236,9 @@ impl<'a> Evidence<'a> {
             _ if state.is_failing() => Some(Cause::Failing(state.clone())),
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set.terminating => None,
-            _ if outdated && !self.daemon_set.terminating => Some(self.turn()),
+            _ if outdated && !self.daemon_set.terminating => {
+                Some(self.turn(detail.pod.target_node_name()))
+            }
             PodState::Ready if detail.is_available(self.daemon_set, self.now) => None,
             PodState::Ready => Some(Cause::NotYetAvailable {
                 min_ready_seconds: self.daemon_set.min_ready_seconds,
@@ -252,15 +255,31 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// What a pod of an older revision waits for.
-    pub(crate) fn turn(&self) -> Cause {
+    /// What a pod of an older revision on this node waits for.
+    pub(crate) fn turn(&self, node: Option<&NodeName>) -> Cause {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
+            _ if self.is_held(node) => Cause::Held,
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
-            UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
-            UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
+            UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set) => {
+                Cause::AwaitsDeletion
+            }
+            UpdateStrategy::OnDelete
+            | UpdateStrategy::RollingUpdate { .. }
+            | UpdateStrategy::Malformed => {
                 Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
             }
+        }
+    }
+
+    /// Whether the policy excludes the node from rollouts (G5). Where the policy was not read, by
+    /// the label that policies have by default.
+    pub(super) fn is_held(&self, node: Option<&NodeName>) -> bool {
+        let Some(node) = node.and_then(|name| self.snapshot.nodes.get(name)) else { return false };
+        let labels = &node.node.labels;
+        match self.daemon_set.policy.valid() {
+            Some(policy) => !policy.hold.is_empty() && policy.hold.matches(labels),
+            None => is_stated_guarded(self.daemon_set) && labels.get(HOLD_LABEL).is_some(),
         }
     }
 
@@ -330,6 +349,22 @@ fn refusal(message: &str) -> String {
     named("pods \"", "\" is forbidden: ")
         .or_else(|| named("Pod \"", "\" is invalid: "))
         .unwrap_or_else(|| message.to_owned())
+}
+
+/// Whether a controller states that a policy guards the rollouts. Pods are then replaced with
+/// `OnDelete` as well, also where the policy was not read (G18).
+pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
+    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
+        RolloutReason::InvalidPolicy
+        | RolloutReason::Updating
+        | RolloutReason::Baking
+        | RolloutReason::AwaitingApproval
+        | RolloutReason::RollingBack
+        | RolloutReason::Failed
+        | RolloutReason::Complete => true,
+        // A pause needs no policy.
+        RolloutReason::Paused | RolloutReason::NotGuarded => false,
+    })
 }
 
 /// Whether a guarded rollout replaces no old pod at present.

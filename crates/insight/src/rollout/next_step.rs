@@ -71,6 +71,7 @@ impl Evidence<'_> {
             | Cause::AwaitsReplacement { .. }
             | Cause::Paused
             | Cause::WaveNotOpen
+            | Cause::Held
             | Cause::AwaitsDeletion => None,
         }
     }
@@ -127,6 +128,10 @@ impl Evidence<'_> {
             Cause::Paused => {
                 Some(format!("everynode rollout resume ds/{} -n {}", key.name, key.namespace))
             }
+            Cause::Held => Some(format!(
+                "it keeps its pod until it is no longer held: kubectl get node {} --show-labels",
+                node?
+            )),
             Cause::WaveNotOpen => {
                 Some(format!("everynode rollout get ds/{} -n {}", key.name, key.namespace))
             }

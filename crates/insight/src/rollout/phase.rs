@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::PROGRESS_DEADLINE;
 use super::cause::Cause;
 use super::completion::Completion;
+use super::evidence::is_stated_guarded;
 use super::guard::Guard;
 use super::held_up::HeldUpPod;
 use super::pause::Pause;
@@ -54,7 +55,8 @@ pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[He
     let status = &daemon_set.status;
     let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
-    let is_on_delete = daemon_set.strategy() == UpdateStrategy::OnDelete;
+    let is_on_delete =
+        daemon_set.strategy() == UpdateStrategy::OnDelete && !is_stated_guarded(daemon_set);
     let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;
     let awaits_person = guard.is_some_and(Guard::awaits_person);
     match Completion::of(daemon_set.generation, status) {

@@ -43,16 +43,19 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
             ),
         };
     }
-    let progress =
-        format!("{} of {} nodes have the current revision", tally.updated, tally.desired);
+    let (updated, desired) = (tally.updated, tally.desired);
+    let progress = format!("{updated} of {desired} {} the current revision", have(updated));
     let daemon_set = view.daemon_set();
     if daemon_set.is_paused() {
         return format!("{progress}; the rollout is paused: the {outdated} other pods stay");
     }
-    if let Some(stated) = stated.filter(|stated| stated.reason != RolloutReason::Updating) {
+    // Without a budget the policy is not known here.
+    let budget = daemon_set.budget(tally.desired);
+    let says_all = |reason| reason != RolloutReason::Updating || budget.is_none();
+    if let Some(stated) = stated.filter(|stated| says_all(stated.reason)) {
         return format!("{progress}; {}", stated.message);
     }
-    let (option, budget) = match (daemon_set.strategy(), daemon_set.budget(tally.desired)) {
+    let (option, budget) = match (daemon_set.strategy(), budget) {
         (_, Some(Budget::Surge(nodes))) => ("maxSurge", nodes),
         (_, Some(Budget::Unavailable(nodes))) => ("maxUnavailable", nodes),
         (UpdateStrategy::OnDelete, None) => {

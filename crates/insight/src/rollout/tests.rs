@@ -58,6 +58,10 @@ fn waiting(reason: &str) -> Value {
 const LONG_AGO: &str = "2026-01-01T00:10:00Z";
 
 fn rollout(daemon_set: Value, pods: &[Value]) -> Rollout {
+    rollout_on(&[], daemon_set, pods)
+}
+
+fn rollout_on(nodes: &[Value], daemon_set: Value, pods: &[Value]) -> Rollout {
     let mut snapshot = Snapshot::default();
     let mut add = |kind, object: &Value| snapshot.add(kind, object.to_string().as_bytes());
     add(ObjectKind::DaemonSet, &daemon_set);
@@ -72,6 +76,9 @@ fn rollout(daemon_set: Value, pods: &[Value]) -> Rollout {
     );
     for pod in pods {
         add(ObjectKind::Pod, pod);
+    }
+    for node in nodes {
+        add(ObjectKind::Node, node);
     }
     assert_eq!(snapshot.problems, Vec::<String>::new());
     Rollout::of(&snapshot, &DaemonSetKey::new("n", "a"), NOW).unwrap()
@@ -125,6 +132,63 @@ fn pods_that_await_manual_deletion_are_no_failure() {
         expect![[r#"
             AwaitsDeletion: 1 of 2 pods updated, 2 available
               older revision, to be deleted manually (OnDelete) on 1 node: node-2
+        "#]],
+    );
+}
+
+/// G18, G22: with a policy nobody has to delete pods, also for commands that do not read policies
+#[test]
+fn pods_of_a_guarded_rollout_await_no_manual_deletion() {
+    let spec = json!({ "updateStrategy": { "type": "OnDelete" } });
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let mut guarded = daemon_set(spec, [2, 1, 2, 2]);
+    let mut stated = |reason: &str, message: &str| {
+        guarded["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
+        rollout(guarded.clone(), &pods)
+    };
+    check(
+        &stated("Updating", "updating wave canary"),
+        expect![[r#"
+            Progressing: updating wave canary: 1 of 2 pods updated, 2 available
+              older revision, waiting to be replaced on 1 node: node-2
+        "#]],
+    );
+    check(
+        &stated("NotGuarded", "not guarded"),
+        expect![[r#"
+            AwaitsDeletion: not guarded: 1 of 2 pods updated, 2 available
+              older revision, to be deleted manually (OnDelete) on 1 node: node-2
+        "#]],
+    );
+}
+
+/// G5, G22: a node that the policy excludes is named as such, also by commands that do not read
+/// policies, and after the rollout is complete
+#[test]
+fn a_node_that_is_held_does_not_await_its_replacement() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let node = |number: u32, labels: Value| {
+        json!({ "metadata": { "name": format!("node-{number}"), "labels": labels },
+            "status": { "conditions": [{ "type": "Ready", "status": "True" }] } })
+    };
+    let nodes = [node(1, json!({})), node(2, json!({ "everynode.dev/hold": "" }))];
+    let unguarded = daemon_set(json!({}), [2, 1, 2, 2]);
+    let mut guarded = unguarded.clone();
+    guarded["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+        "reason": "Complete", "message": "complete", "lastTransitionTime": LONG_AGO }]);
+    check(
+        &rollout_on(&nodes, guarded, &pods),
+        expect![[r#"
+            Progressing: 1 of 2 pods updated, 2 available
+              older revision, the rollout policy holds its node on 1 node: node-2
+        "#]],
+    );
+    check(
+        &rollout_on(&nodes, unguarded, &pods),
+        expect![[r#"
+            Progressing: 1 of 2 pods updated, 2 available
+              older revision, waiting to be replaced on 1 node: node-2
         "#]],
     );
 }

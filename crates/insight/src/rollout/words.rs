@@ -81,27 +81,40 @@ impl Rollout {
         }
     }
 
-    /// What the rollout waits for, the number of further causes, the next step, and what else there
-    /// is to know: the row of `top`. Empty if there is nothing.
+    /// [`Rollout::reason`], [`Rollout::next_step`], and what else there is to know: the row of
+    /// `top`. Empty if there is nothing.
     pub fn summary(&self) -> String {
-        let waits_for = self.waits_for();
+        let parts = [Some(self.reason()), self.next_step()];
+        let parts = parts.into_iter().flatten().chain(self.notes.iter().cloned());
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// What the rollout waits for, and the number of further causes.
+    pub fn reason(&self) -> String {
         let groups = self.groups();
+        let further = groups.iter().skip(1).filter(|group| !group.cause.is_turn()).count();
+        let waits_for = self.waits_for();
+        match (self.stated_group(groups), further) {
+            (None, _) | (_, 0) => waits_for,
+            (_, 1) => format!("{waits_for}; and 1 more cause"),
+            (_, count) => format!("{waits_for}; and {count} more causes"),
+        }
+    }
+
+    /// What an operator does next, announced.
+    pub fn next_step(&self) -> Option<String> {
+        let of_group = || self.stated_group(self.groups())?.next;
+        self.next.clone().or_else(of_group).map(|next| announced(&next))
+    }
+
+    /// The group of nodes that [`Rollout::waits_for`] states.
+    fn stated_group(&self, groups: Vec<CauseGroup>) -> Option<CauseGroup> {
         let is_of_pods = matches!(
             self.phase,
             Phase::Failing | Phase::Progressing | Phase::Paused | Phase::AwaitsDeletion
         );
-        let is_shown = |group: &&CauseGroup| is_of_pods && waits_for == group.to_string();
-        let first = groups.first().filter(is_shown);
-        let further = groups.iter().skip(1).filter(|group| !group.cause.is_turn()).count();
-        let further = match (first, further) {
-            (None, _) | (_, 0) => None,
-            (_, 1) => Some("and 1 more cause".to_owned()),
-            (_, count) => Some(format!("and {count} more causes")),
-        };
-        let next = self.next.as_ref().or_else(|| first?.next.as_ref());
-        let parts = [Some(waits_for.clone()), further, next.map(|next| announced(next))];
-        let parts = parts.into_iter().flatten().chain(self.notes.iter().cloned());
-        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        let first = groups.into_iter().next().filter(|_| is_of_pods)?;
+        (self.waits_for() == first.to_string()).then_some(first)
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    FailureRule, GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Order,
-    OrderVerb, RolloutPolicy, RolloutStep,
+    FailureRule, GroupLimit, HOLD_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
+    LabelSelector, Order, OrderVerb, RolloutPolicy, RolloutStep,
 };
 use everynode_core::revisions::revision_hash;
 use serde_json::{Map, Value};
@@ -15,8 +15,6 @@ use serde_json::{Map, Value};
 use super::label::checked_key;
 use super::label_selector;
 
-/// The label that holds a node by default.
-const HOLD_LABEL: &str = "everynode.dev/hold";
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.

@@ -237,12 +237,13 @@ impl DaemonSetState {
     pub(super) fn open_waves(&mut self, nodes: &NodeTable) -> bool {
         let Some(mut waves) = self.waves.take_if(|waves| waves.must_fill()) else { return false };
         let bad = self.bad_revisions();
+        let is_ready = |id| nodes.node(id).is_some_and(|node| node.not_ready_since.is_none());
         let rank = |id: NodeId| {
             let slot = &self.slots[id.index()];
             let hash = |pod: &PodView| self.labels.hash(pod.labels);
             if slot.pods.as_slice().iter().filter_map(hash).any(|hash| bad.contains(hash)) {
                 Rank::BadRevision
-            } else if slot.assessment.available {
+            } else if slot.assessment.available && is_ready(id) {
                 Rank::Healthy
             } else {
                 Rank::Other
