@@ -21,6 +21,18 @@ async fn the_rules_of_definitions_are_those_of_a_real_cluster() -> Result<()> {
     hold("custom_rules.txt").await
 }
 
+/// S15: defaults that are no values of their schemas
+#[tokio::test]
+async fn the_defaults_of_definitions_are_checked_as_on_a_real_cluster() -> Result<()> {
+    hold("defaults_of_definitions.txt").await
+}
+
+/// S15: custom resources with values of wrong types and out of range
+#[tokio::test]
+async fn invalid_custom_resources_are_refused_as_on_a_real_cluster() -> Result<()> {
+    hold("invalid_custom_resources.txt").await
+}
+
 async fn hold(transcript: &str) -> Result<()> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster");
     let world = World::cluster(2).await?;
