@@ -249,7 +249,8 @@ impl Registry {
         if change.kind == &PRIORITY_CLASS {
             priority::admit_class(self, &change.object)?;
         }
-        let Replacement { kind, stored, object, managed_fields, .. } = change;
+        let Replacement { kind, stored, mut object, managed_fields, .. } = change;
+        schema::forget_empty(kind, &mut object);
         let written = self.write(kind, &stored, object, managed_fields, options)?;
         if kind.strategy == Strategy::Definition && !options.dry_run {
             self.sync_definitions(&written, options.now);
