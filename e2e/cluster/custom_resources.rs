@@ -21,6 +21,26 @@ async fn the_rules_of_definitions_are_those_of_a_real_cluster() -> Result<()> {
     hold("custom_rules.txt").await
 }
 
+/// S15: defaults that are no values of their schemas
+#[tokio::test]
+async fn the_defaults_of_definitions_are_checked_as_on_a_real_cluster() -> Result<()> {
+    hold("defaults_of_definitions.txt").await
+}
+
+/// S15: custom resources with values of wrong types and out of range
+#[tokio::test]
+async fn invalid_custom_resources_are_refused_as_on_a_real_cluster() -> Result<()> {
+    hold("invalid_custom_resources.txt").await
+}
+
+/// S13, S14, S15: Lists, empty documents, objects and keys that appear twice, line ends of Windows,
+/// tabs, octal numbers, wrong types, status in a file, old API versions, a definition and its
+/// object in one file
+#[tokio::test]
+async fn odd_manifests_are_applied_as_on_a_real_cluster() -> Result<()> {
+    hold("odd_manifests.txt").await
+}
+
 async fn hold(transcript: &str) -> Result<()> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster");
     let world = World::cluster(2).await?;

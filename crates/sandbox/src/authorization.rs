@@ -176,7 +176,9 @@ fn role_rules(
         return store.find(kind, namespace, name).map(|role| own_rules(role));
     }
     let role = store.find(kind, "", name)?;
-    Some(aggregated(store, role).into_iter().flat_map(own_rules).collect())
+    // The rules of an aggregated role are those that it selects.
+    let roles = aggregated(store, role).into_iter();
+    Some(roles.filter(|role| selectors(role).is_empty()).flat_map(own_rules).collect())
 }
 
 /// A cluster role and all roles that it aggregates, without duplicates: `admin` includes `edit`,
@@ -186,7 +188,7 @@ fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
     let mut looked_at = 0;
     while let Some(role) = roles.get(looked_at).copied() {
         looked_at += 1;
-        for selector in array(role.value(), "/aggregationRule/clusterRoleSelectors") {
+        for selector in selectors(role) {
             // Validation has refused selectors that don't parse.
             let Some(selector) = LabelSelector::of_object(selector) else { continue };
             for other in store.iter(&CLUSTER_ROLE, None) {
@@ -198,6 +200,10 @@ fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
         }
     }
     roles
+}
+
+fn selectors(role: &Object) -> &[Value] {
+    array(role.value(), "/aggregationRule/clusterRoleSelectors")
 }
 
 fn own_rules(role: &Object) -> Vec<PolicyRule> {

@@ -16,6 +16,7 @@ pub mod lifecycle;
 mod node_lifecycle;
 mod placement;
 mod pod_collector;
+mod role_aggregation;
 mod scheduler;
 mod settings;
 mod taint_eviction;
@@ -40,6 +41,7 @@ use self::kubelet::Kubelets;
 use self::lifecycle::Lifecycles;
 use self::node_lifecycle::NodeLifecycle;
 use self::pod_collector::PodCollector;
+use self::role_aggregation::RoleAggregation;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
@@ -68,6 +70,7 @@ pub struct Cluster {
     event_expiry: EventExpiry,
     components: Components,
     garbage_collector: GarbageCollector,
+    role_aggregation: RoleAggregation,
     nodes_seen: u64,
     pods_seen: u64,
 }
@@ -96,6 +99,7 @@ impl Cluster {
             registry,
             rng: Pcg64Mcg::seed_from_u64(settings.seed),
             garbage_collector: GarbageCollector::new(settings.namespace_delay_ms),
+            role_aggregation: RoleAggregation::default(),
             settings,
             timers,
             recorder: Recorder::default(),
@@ -153,8 +157,9 @@ impl Cluster {
         let budgets = disruption::step(&mut context, STEP_MAX);
         let timers = self.fire_timers(now);
         let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
+        let roles = self.role_aggregation.step(&mut self.registry, now);
         // The next step reads what this step wrote.
-        if nodes || pods || bindings || budgets || timers || garbage || self.has_unread() {
+        if nodes || pods || bindings || budgets || timers || garbage || roles || self.has_unread() {
             return Some(now);
         }
         [self.timers.next(), self.garbage_collector.next()].into_iter().flatten().min()

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 pub(crate) use column::Column;
 pub(crate) use pattern::compile as compile_pattern;
+pub(crate) use pruning::is_pruned;
 pub(crate) use schema::rule::{Budget, CompileError, Compiled, Rule, Values, Verdict};
 pub(crate) use schema::rule::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};

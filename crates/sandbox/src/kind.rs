@@ -326,6 +326,11 @@ impl Kinds {
         self.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
     }
 
+    /// Whether a group has a built-in kind.
+    pub(crate) fn has_builtin_group(group: &str) -> bool {
+        BUILT_IN.iter().any(|row| row.group == group)
+    }
+
     /// The kind of an object's `apiVersion` and `kind`.
     pub fn by_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Kind> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -25,7 +25,7 @@ pub(crate) use decode::new_unknown_fields;
 pub use decode::{DecodeError, decode, unknown_fields};
 pub(crate) use extensions::annotate;
 pub(crate) use merging::{MergeStrategy, Topology};
-pub(crate) use normalize::{complete, empty_object, normalize};
+pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
 
 /// The lines of the table: a struct's name, and its fields.
 const TYPES: &str = include_str!("schema/types.txt");

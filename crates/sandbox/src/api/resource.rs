@@ -8,14 +8,14 @@ mod write;
 
 use std::sync::Arc;
 
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 
 use super::call::Call;
 use super::respond::{self, Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::User;
-use crate::kind::{Kind, Subresource, Verb};
+use crate::kind::{Kind, Kinds, Subresource, Verb};
 use crate::status::Status;
 
 /// The kind, namespace and name of a request.
@@ -39,6 +39,9 @@ pub(crate) fn handle(
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
+    if is_unknown(shared, path) {
+        return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
+    }
     let target = target(shared, path)?;
     let response = dispatch(shared, user, path, &target, call);
     let Some(deprecation) = target.kind.deprecation else { return response };
@@ -64,6 +67,14 @@ fn dispatch(
             on_subresource(shared, user, target, name, subresource, call)
         }
     }
+}
+
+/// Whether a resource belongs to a group that is no group of the sandbox, such as that of a deleted
+/// definition. To clients a real server is then one that does not have the resource.
+fn is_unknown(shared: &SharedCluster, path: &ResourcePath) -> bool {
+    let ResourcePath { group, version, plural, .. } = path;
+    !Kinds::has_builtin_group(group)
+        && shared.read(|store| store.kinds().by_resource(group, version, plural).is_none())
 }
 
 fn target<'a>(

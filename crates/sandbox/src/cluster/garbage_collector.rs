@@ -4,13 +4,15 @@
 //! It reads the change logs of all kinds, so that its work is proportional to the changes. It takes
 //! an owner of an unknown kind to exist.
 
+mod tokens;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 use serde_json::{Value, json};
 
-use crate::kind::{DEFINITION, Kind, NAMESPACE, Strategy};
+use crate::kind::{DEFINITION, Kind, NAMESPACE, SECRET, SERVICE_ACCOUNT, Strategy};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
 use crate::registry::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
@@ -138,6 +140,12 @@ impl GarbageCollector {
                 if needs_examination(change) {
                     self.push(WorkItem::Examine(object.uid().into()));
                 }
+                if *kind == SECRET
+                    && change.action == Action::Added
+                    && tokens::lacks_account(store, object)
+                {
+                    self.push(WorkItem::Delete(object.uid().into()));
+                }
             }
             Action::Deleted => {
                 self.expanded.remove(object.uid());
@@ -151,6 +159,11 @@ impl GarbageCollector {
                 }
                 for owner in object.owner_references() {
                     self.push(WorkItem::Examine(owner.uid.into()));
+                }
+                if *kind == SERVICE_ACCOUNT {
+                    for token in tokens::of_account(store, object) {
+                        self.push(WorkItem::Delete(token));
+                    }
                 }
                 if kind.namespaced
                     && let Some(namespace) = store.find(&NAMESPACE, "", object.namespace())

@@ -12,6 +12,13 @@ pub(super) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     walk.removed
 }
 
+/// Whether a value, which is a part of an object, has only fields that the schema has.
+pub(crate) fn is_pruned(schema: &Schema, value: &Value) -> bool {
+    let mut walk = Walk { path: String::new(), removed: Vec::new() };
+    walk.value(Some(schema), &mut value.clone(), false);
+    walk.removed.is_empty()
+}
+
 struct Walk {
     path: String,
     removed: Vec<String>,

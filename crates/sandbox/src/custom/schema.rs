@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::pattern::Pattern;
+use crate::format;
 use rule::Rule;
 
 /// The schema of a value.
@@ -135,6 +136,18 @@ impl Schema {
     /// Whether the schema or one in it has a default.
     pub(crate) fn has_defaults(&self) -> bool {
         self.has_defaults
+    }
+
+    /// The format, if it means something for the type.
+    pub(crate) fn known_format(&self) -> Option<&str> {
+        let format = self.checks.format.as_deref()?;
+        let is_known = match self.type_name {
+            None | Some(TypeName::String) => format::is_known(format),
+            Some(TypeName::Integer) => matches!(format, "int32" | "int64"),
+            Some(TypeName::Number) => matches!(format, "float" | "double"),
+            Some(TypeName::Array | TypeName::Boolean | TypeName::Object) => false,
+        };
+        is_known.then_some(format)
     }
 
     /// The schemas of the values in a value, and those that restrict it.

@@ -396,6 +396,10 @@ fn stateful_set(fields: &mut Fields) {
 
 /// A Job without numbers runs one pod to completion.
 fn job(fields: &mut Fields) {
+    let template = fields.get("spec").map(|spec| spec["template"]["metadata"]["labels"].clone());
+    if let Some(labels @ Value::Object(_)) = template {
+        default(struct_at(fields, "metadata"), "labels", labels);
+    }
     let spec = struct_at(fields, "spec");
     if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
         spec.insert("completions".to_owned(), 1.into());

@@ -1,5 +1,8 @@
 //! Defaults of pods and pod templates.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::{
@@ -57,8 +60,7 @@ fn service_account(spec: &mut Fields) {
 }
 
 fn container(container: &mut Fields) {
-    let policy = pull_policy(text(container, "image"));
-    default(container, "imagePullPolicy", policy);
+    default_pull_policy(container, "imagePullPolicy", "image");
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
     let resources = struct_at(container, "resources");
@@ -87,15 +89,33 @@ fn container(container: &mut Fields) {
     }
 }
 
-/// The default imagePullPolicy: Always for an image without a tag or with the tag `latest`.
+/// What an image can be called: the grammar of the `reference` package of Docker's distribution.
+static IMAGE: LazyLock<Regex> = LazyLock::new(|| {
+    const LABEL: &str = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])";
+    const COMPONENT: &str = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+    let domain = format!(r"(?:{LABEL}(?:\.{LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?");
+    let tag = r"[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}";
+    let digest = "[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}";
+    let name = format!("(?:{domain}/)?{COMPONENT}(?:/{COMPONENT})*");
+    Regex::new(&format!("^{name}(?::(?<tag>{tag}))?(?<digest>@{digest})?$"))
+        .expect("the pattern is valid")
+});
+
+fn default_pull_policy(fields: &mut Fields, name: &str, image: &str) {
+    if !fields.contains_key(name) {
+        fields.insert(name.to_owned(), pull_policy(text(fields, image)).into());
+    }
+}
+
+/// The default imagePullPolicy: Always for an image without a tag or with the tag `latest`. As
+/// upstream, an image without a valid name has no tag.
 fn pull_policy(image: &str) -> &'static str {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    let tag = match (name.contains('@'), name.split_once(':')) {
-        (true, _) => return "IfNotPresent",
-        (false, Some((_, tag))) => tag,
-        (false, None) => "latest",
+    let Some(found) = IMAGE.captures(image) else { return "IfNotPresent" };
+    let is_latest = match found.name("tag") {
+        Some(tag) => tag.as_str() == "latest",
+        None => found.name("digest").is_none(),
     };
-    if tag == "latest" { "Always" } else { "IfNotPresent" }
+    if is_latest { "Always" } else { "IfNotPresent" }
 }
 
 fn probe(probe: &mut Fields) {
@@ -139,8 +159,7 @@ fn volume(volume: &mut Fields) {
         default(source, "type", "");
     }
     if let Some(source) = struct_maybe(volume, "image") {
-        let policy = pull_policy(text(source, "reference"));
-        default(source, "pullPolicy", policy);
+        default_pull_policy(source, "pullPolicy", "reference");
     }
     if let Some(source) = struct_maybe(volume, "iscsi") {
         default(source, "iscsiInterface", "default");
@@ -197,6 +216,37 @@ fn round_to_thousandths(resources: &mut Fields, list: &str) {
                     .parse::<Quantity>()
                     .map_or_else(|_| quantity.to_string(), |rounded| rounded.to_string())
             );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S9: an image is pulled always if its tag is `latest` or absent, but not if its name is
+    /// invalid, as that of a template that was not filled in.
+    #[test]
+    fn the_pull_policy_follows_the_tag() {
+        let digest = format!("@sha256:{}", "0123456789abcdef".repeat(4));
+        for (image, expected) in [
+            ("agent", "Always"),
+            ("agent:latest", "Always"),
+            ("agent:1.0", "IfNotPresent"),
+            ("Registry.example.com:5000/team/agent", "Always"),
+            ("registry.example.com:5000/team/agent:1.0", "IfNotPresent"),
+            ("[::1]:5000/agent", "Always"),
+            (&format!("agent{digest}"), "IfNotPresent"),
+            (&format!("agent:latest{digest}"), "Always"),
+            (&format!("agent:1.0{digest}"), "IfNotPresent"),
+            ("agentImage", "IfNotPresent"),
+            ("registry.example.com/agentImage", "IfNotPresent"),
+            ("{{ .Values.image }}", "IfNotPresent"),
+            ("$(IMAGE)", "IfNotPresent"),
+            ("ko://example.com/cmd/agent", "IfNotPresent"),
+            ("", "IfNotPresent"),
+        ] {
+            assert_eq!(pull_policy(image), expected, "{image}");
         }
     }
 }

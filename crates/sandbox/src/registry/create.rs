@@ -13,7 +13,7 @@ use crate::object::Object;
 use crate::status::{Reason, Status};
 use crate::store::{Action, Store, WriteOptions, served_form, stored_form};
 use crate::value::text;
-use crate::{defaults, validation};
+use crate::{defaults, schema, validation};
 
 /// A new object on its way to the store. Only [`admit`](Self::admit) and
 /// [`commit`](Registry::commit_draft) need the store, so that the rest can be done while others use
@@ -25,6 +25,8 @@ pub(crate) struct Draft {
     /// `metadata.managedFields` of the request.
     sent_managed_fields: Value,
     managed_fields: ManagedFields,
+    /// Whether the labels are those of the template ([`job::shares_labels`]).
+    shares_labels: bool,
 }
 
 impl Draft {
@@ -60,9 +62,10 @@ impl Draft {
         }
         let sent_managed_fields = object["metadata"]["managedFields"].take();
         metadata::prepare_create(&mut object, kind, namespace, now);
+        let shares_labels = job::shares_labels(kind, &object);
         set_defaults(kind, &mut object);
         let (namespace, managed_fields) = (namespace.to_owned(), ManagedFields::default());
-        Ok(Self { kind, namespace, object, sent_managed_fields, managed_fields })
+        Ok(Self { kind, namespace, object, sent_managed_fields, managed_fields, shares_labels })
     }
 
     /// The object that an apply to nothing creates (S14).
@@ -157,7 +160,7 @@ impl Registry {
         // Since its admission the namespace may have been deleted.
         admission::namespace_exists(&self.store, draft.kind, &draft.object)?;
         let name = draft.name().to_owned();
-        let Draft { kind, namespace, mut object, managed_fields, .. } = draft;
+        let Draft { kind, namespace, mut object, managed_fields, shares_labels, .. } = draft;
         if self.store.find(kind, &namespace, &name).is_some() {
             return Err(Status::already_exists(kind, &name));
         }
@@ -165,11 +168,16 @@ impl Registry {
             service::allocate(&mut self.services.summary, &mut object, None)?;
         }
         object["metadata"]["uid"] = Value::String(self.store.uid());
-        job::set_selector(kind, &mut object);
+        job::set_selector(kind, &mut object, shares_labels);
         if options.dry_run {
+            if kind.strategy == Strategy::Definition {
+                // As upstream: an empty list is the default of what is stored.
+                object["status"]["conditions"] = Value::Null;
+            }
             return Ok(Arc::new(Object::new(object, managed_fields)));
         }
         check::refuse_without_room(&self.store, &object)?;
+        schema::forget_empty(kind, &mut object);
         let object = stored_form(kind, object);
         let stored = self.commit(kind, Action::Added, object, managed_fields);
         if kind.strategy == Strategy::Namespace {

@@ -124,13 +124,14 @@ pub(super) fn apply(
         let Applied { object, managers } =
             managed_fields::apply(writing, live, &apply.object, writer.manager, apply.force)
                 .map_err(|conflicts| conflict(apply.endpoint, conflicts))?;
-        match apply.strict.as_deref() {
-            None | Some([]) => Ok((object, ManagedFields::encode(&managers))),
-            Some(findings) => {
-                let findings = findings.join("\n");
-                Err(Status::bad_request(format!("error strict decoding YAML: {findings}")))
-            }
+        if let Some(findings @ [_, ..]) = apply.strict.as_deref() {
+            let findings = findings.join("\n");
+            return Err(Status::bad_request(format!("error strict decoding YAML: {findings}")));
         }
+        if let Some(object) = &object {
+            check_converts(kind, object)?;
+        }
+        Ok((object, ManagedFields::encode(&managers)))
     })
 }
 
@@ -158,6 +159,21 @@ fn check_applied(kind: &'static Kind, object: &Value) -> Result<(), Status> {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     Ok(())
+}
+
+/// Checks that the result of an apply can be converted to the type of the kind.
+fn check_converts(kind: &'static Kind, object: &Value) -> Result<(), Status> {
+    schema::convert(kind, object).map_err(|reason| {
+        let (object, group_version) = (description(kind, object), with_group(&kind.api_version()));
+        let name = kind.kind;
+        Status::new(
+            Reason::Unknown,
+            format!(
+                "failed to convert new object ({object}) to proper version: unable to convert \
+                 unstructured object to {group_version}, Kind={name}: {reason}"
+            ),
+        )
+    })
 }
 
 /// `default/agent; apps/v1, Kind=DaemonSet`

@@ -86,7 +86,6 @@ impl Replacement {
         let served = served_form(kind, stored);
         let (object, managed_fields) = ownership::apply(kind, Some(&served), apply, writer)?;
         let object = object.unwrap_or_else(|| served.value().clone());
-        convert_applied(kind, &object)?;
         check_patched(&object, &served, kind)?;
         let set_defaults = defaults::apply_to_applied;
         let change = Self::prepared(kind, apply.endpoint, stored, served, object, set_defaults)?;
@@ -248,7 +247,8 @@ impl Registry {
         if change.kind == &PRIORITY_CLASS {
             priority::admit_class(self, &change.object)?;
         }
-        let Replacement { kind, stored, object, managed_fields, .. } = change;
+        let Replacement { kind, stored, mut object, managed_fields, .. } = change;
+        schema::forget_empty(kind, &mut object);
         let written = self.write(kind, &stored, object, managed_fields, options)?;
         if kind.strategy == Strategy::Definition && !options.dry_run {
             self.sync_definitions(&written, options.now);
@@ -319,25 +319,6 @@ fn mentions_managed_fields(patch: &Patch) -> bool {
             patch.body["metadata"].get("managedFields").is_some()
         }
     }
-}
-
-/// Checks that the result of an apply can be converted to the type of the kind.
-fn convert_applied(kind: &Kind, object: &Value) -> Result<(), Status> {
-    schema::convert(kind, object).map_err(|reason| {
-        let text = |field: &str| text(object, &["metadata", field]).to_owned();
-        Status::new(
-            Reason::Unknown,
-            format!(
-                "failed to convert new object ({}/{}; {}, Kind={}) to proper version ({}): \
-                 {reason}",
-                text("namespace"),
-                text("name"),
-                kind.api_version(),
-                kind.kind,
-                kind.api_version(),
-            ),
-        )
-    })
 }
 
 /// Refuses a patch that changes the identity of the object.

@@ -39,11 +39,13 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
         (Shape::Bytes, other) if !other.is_string() => {
             Err(format!("cannot restore slice from {}", go_kind(other)))
         }
+        (Shape::Bytes, _) => {
+            check(shape, value, path).map_err(|error| format!("error decoding from json: {error}"))
+        }
         // These types have decoders that the converter uses as well.
-        (
-            Shape::Bytes | Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime,
-            _,
-        ) => check(shape, value, path),
+        (Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime, _) => {
+            check(shape, value, path)
+        }
         (Shape::Text(_) | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
             check(shape, value, path).map_err(|_| scalar(shape, value))
         }

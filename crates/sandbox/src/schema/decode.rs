@@ -210,10 +210,13 @@ fn base64(text: &str) -> Result<(), String> {
             _ => return Err(format!("illegal base64 data at input byte {index}")),
         }
     }
-    if (digits + padding) % 4 == 0 {
-        Ok(())
-    } else {
-        Err(format!("illegal base64 data at input byte {}", text.len()))
+    // As Go: an incomplete group is wrong at its start, one without its padding at its end.
+    match (digits + padding) % 4 {
+        0 => Ok(()),
+        rest => {
+            let start = if padding == 0 { rest } else { 0 };
+            Err(format!("illegal base64 data at input byte {}", text.len() - start))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{EncodeRule, Field, Shape, object_meta, root_of};
-use crate::kind::Kind;
+use crate::kind::{DEFINITION, Kind};
 use everynode_k8s::quantity::Quantity;
 
 /// Converts `object` to the form in which the server returns it, without defaults.
@@ -20,6 +20,22 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
             fields.retain(|name, value| {
                 object_meta().get().field(name).is_some() && !value.is_null()
             });
+        }
+    }
+}
+
+/// Replaces the empty lists and maps of an object that is stored as protobuf, which has none, by
+/// null. Those that Go leaves out are gone already, and only objects themselves are looked through:
+/// validation refuses most such lists in their fields.
+pub(crate) fn forget_empty(kind: &Kind, object: &mut Value) {
+    // Definitions are stored as JSON.
+    let Some(root) = root_of(kind).filter(|_| kind.group != DEFINITION.group) else { return };
+    for (name, field) in &root.get().fields {
+        if field.encoded == EncodeRule::Always
+            && let Some(value) = object.get_mut(*name)
+            && field.shape.is_empty(value)
+        {
+            *value = Value::Null;
         }
     }
 }
@@ -75,6 +91,14 @@ impl EncodeRule {
 }
 
 impl Shape {
+    fn is_empty(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::List(_), Value::Array(items)) => items.is_empty(),
+            (Self::Map(_), Value::Object(entries)) => entries.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Whether Go writes null for an absent value.
     fn is_nil_able(&self) -> bool {
         matches!(self, Self::List(_) | Self::Map(_) | Self::Any | Self::Bytes)

@@ -2,6 +2,7 @@
 //! validator.
 
 mod rules;
+mod types;
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use super::cause::Reason;
 use super::field::{Causes, Field, go_json};
 use super::format;
 use super::metadata;
-use crate::custom::{Checks, CustomType, ListType, Schema, TypeName};
+use crate::custom::{Checks, CustomType, ListType, Schema};
 use crate::kind::Kind;
 use crate::patch::go_text;
 
@@ -51,6 +52,22 @@ pub(super) fn on_status_update(
     rules::check(&custom.schema, object.value(), Some(old.value()), causes);
 }
 
+/// Checks the default of a schema, whose path is `path`.
+pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
+    let mut found = Vec::new();
+    Walk { found: &mut found, root: "" }.value(schema, default, None, "");
+    if found.is_empty() {
+        rules::check_default(schema, default, path, causes);
+    }
+    for finding in found {
+        let path = match &*finding.path {
+            "" | "<nil>" => path.to_owned(),
+            below => child(path, below.trim_start_matches('.')),
+        };
+        causes.found_at(finding.reason, &path, finding.message);
+    }
+}
+
 fn check(custom: &CustomType, object: &Field, old: Option<&Value>, causes: &mut Causes) {
     let mut found = Vec::new();
     for (name, schema) in &custom.schema.properties {
@@ -83,19 +100,44 @@ fn check_lists(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mu
 
 /// Checks a number of the scale.
 fn replicas(path: &[String], object: &Value, causes: &mut Causes) {
-    let value = path.iter().try_fold(object, |value, field| value.get(field));
-    let path = format!(".{}", path.join("."));
-    let Some(value) = value else { return };
+    let mut value = object;
+    let mut accessor = String::new();
+    for field in path {
+        accessor.push('.');
+        accessor.push_str(field);
+        match value {
+            Value::Object(fields) => match fields.get(field) {
+                Some(found) => value = found,
+                None => return,
+            },
+            Value::Null => return,
+            other => {
+                let expected = "map[string]interface{}";
+                return wrong_accessor(path, &accessor, other, expected, causes);
+            }
+        }
+    }
     let (shown, detail) = match value.as_i64() {
         Some(0..=0x7fff_ffff) => return,
         Some(negative) if negative < 0 => (negative, "should be a non-negative integer".to_owned()),
         Some(large) => (large, format!("should be less than or equal to {}", i32::MAX)),
-        None => {
-            let (found, name) = (go_text(value), go_type(value));
-            (0, format!("{path} accessor error: {found} is of the type {name}, expected int64"))
-        }
+        None => return wrong_accessor(path, &accessor, value, "int64", causes),
     };
-    causes.found_at(Reason::Invalid, &path, format!("{shown}: {detail}"));
+    causes.found_at(Reason::Invalid, &accessor, format!("{shown}: {detail}"));
+}
+
+/// A value on the way to a number of the scale has another type than expected.
+fn wrong_accessor(
+    path: &[String],
+    accessor: &str,
+    value: &Value,
+    expected: &str,
+    causes: &mut Causes,
+) {
+    let (found, name) = (go_text(value), go_type(value));
+    let message =
+        format!("0: {accessor} accessor error: {found} is of the type {name}, expected {expected}");
+    causes.found_at(Reason::Invalid, &format!(".{}", path.join(".")), message);
 }
 
 /// Go's name of the type of a decoded JSON value.
@@ -103,7 +145,8 @@ fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(_) => "float64",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
@@ -131,31 +174,39 @@ impl Walk<'_> {
             return;
         }
         if value.is_null() {
-            if !schema.nullable && (schema.type_name.is_some() || schema.int_or_string) {
-                self.wrong_type(schema, "null", path);
+            if !schema.nullable
+                && let Some(expected) = types::expected(schema)
+            {
+                self.wrong_type(expected, "null", path);
             }
+            self.choices(&schema.checks, value, path);
             return;
         }
-        if !has_type(schema, value) {
-            self.wrong_type(schema, json_type(value), path);
+        if let Some((expected, found)) = types::mismatch(schema, value) {
+            self.wrong_type(expected, found, path);
         }
         self.junctors(&schema.checks, value, path);
         match value {
             Value::String(text) => self.text(&schema.checks, text, path),
-            Value::Number(_) => self.number(&schema.checks, value, path),
+            Value::Number(_) => self.number(schema, value, path),
             Value::Array(items) => self.items(schema, items, old, path),
             Value::Object(_) | Value::Bool(_) | Value::Null => {}
         }
         self.choices(&schema.checks, value, path);
         if let Value::Object(fields) = value {
             self.object(schema, value, path);
+            // As upstream: only the path of a property of the root starts without a dot.
+            let path_of = |name: &str| match schema.properties.contains_key(name) {
+                true => child(path, name),
+                false => format!("{path}.{name}"),
+            };
             for (name, value) in fields {
                 let is_metadata = matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
-                if let Some(schema) =
+                if let Some(of_field) =
                     schema.field(name).filter(|_| !(schema.embedded && is_metadata))
                 {
                     let old = old.and_then(|old| old.get(name));
-                    self.value(schema, value, old, &format!("{path}.{name}"));
+                    self.value(of_field, value, old, &path_of(name));
                 }
             }
         }
@@ -167,7 +218,7 @@ impl Walk<'_> {
         let checks = &schema.checks;
         let count = fields.len();
         if let Some(max) = checks.max_properties.filter(|max| count > *max) {
-            self.add(Reason::TooMany, path, format!("{count}: must have at most {max} items"));
+            self.add(Reason::TooMany, path, too_many(count, max));
         }
         if let Some(min) = checks.min_properties.filter(|min| count < *min) {
             let detail = format!("should have at least {min} properties");
@@ -175,9 +226,7 @@ impl Walk<'_> {
         }
         for name in &checks.required {
             if !fields.contains_key(&**name) {
-                let path =
-                    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
-                self.add(Reason::Required, &path, String::new());
+                self.add(Reason::Required, &child(path, name), String::new());
             }
         }
     }
@@ -195,21 +244,22 @@ impl Walk<'_> {
             self.invalid(path, count.to_string(), &detail);
         }
         if let Some(max) = checks.max_items.filter(|max| count > *max) {
-            self.add(Reason::TooMany, path, format!("{count}: must have at most {max} items"));
+            self.add(Reason::TooMany, path, too_many(count, max));
         }
     }
 
+    /// As upstream, only the first of length and pattern is reported.
     fn text(&mut self, checks: &Checks, text: &str, path: &str) {
         let length = text.chars().count();
+        let quoted = || super::go_quote(text);
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
             self.add(Reason::TooLong, path, format!("may not be more than {max} bytes"));
-        }
-        let quoted = || super::go_quote(text);
-        if let Some(min) = checks.min_length.filter(|min| length < *min) {
+        } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
             let detail = format!("should be at least {min} chars long");
             self.invalid(path, quoted(), &detail);
-        }
-        if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.matches(text)) {
+        } else if let Some(pattern) =
+            checks.pattern.as_ref().filter(|pattern| !pattern.matches(text))
+        {
             self.invalid(path, quoted(), &format!("should match '{}'", pattern.text));
         }
         if let Some(of_format) = checks.format.as_deref().filter(|it| !format::is_of(it, text)) {
@@ -219,8 +269,13 @@ impl Walk<'_> {
         }
     }
 
-    fn number(&mut self, checks: &Checks, value: &Value, path: &str) {
+    fn number(&mut self, schema: &Schema, value: &Value, path: &str) {
         let Some(number) = value.as_f64() else { return };
+        let checks = &schema.checks;
+        if let Some(of_type) = types::out_of_range(schema, value) {
+            let name = self.name(path);
+            self.junctor(&format!("Checked value must be of type {of_type} in {name}"));
+        }
         let mut refuse = |detail: String| self.invalid(path, go_json(value), &detail);
         if let Some(factor) = checks.multiple_of.filter(|factor| (number / factor).fract() != 0.0) {
             refuse(format!("should be a multiple of {}", go_float(factor)));
@@ -317,12 +372,7 @@ impl Walk<'_> {
         self.add(Reason::Invalid, "<nil>", format!("\"\": {message}"));
     }
 
-    fn wrong_type(&mut self, schema: &Schema, found: &str, path: &str) {
-        let expected = match schema.type_name {
-            _ if schema.int_or_string => "integer,string",
-            Some(expected) => expected.name(),
-            None => return,
-        };
+    fn wrong_type(&mut self, expected: &str, found: &str, path: &str) {
         let name = self.name(path);
         let message = format!("{found:?}: {name} in body must be of type {expected}: {found:?}");
         self.add(Reason::TypeInvalid, path, message);
@@ -343,37 +393,14 @@ impl Walk<'_> {
     }
 }
 
-fn has_type(schema: &Schema, value: &Value) -> bool {
-    if schema.int_or_string {
-        return value.is_string() || is_integer(value);
-    }
-    match schema.type_name {
-        None => true,
-        Some(TypeName::Object) => value.is_object(),
-        Some(TypeName::Array) => value.is_array(),
-        Some(TypeName::String) => value.is_string(),
-        Some(TypeName::Integer) => is_integer(value),
-        Some(TypeName::Number) => value.is_number(),
-        Some(TypeName::Boolean) => value.is_boolean(),
-    }
+/// The path of a field of the value at `path`.
+fn child(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn is_integer(value: &Value) -> bool {
-    value.as_number().is_some_and(|number| {
-        !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
-    })
-}
-
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) if is_integer(value) => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+fn too_many(count: usize, max: usize) -> String {
+    let items = if max == 1 { "item" } else { "items" };
+    format!("{count}: must have at most {max} {items}")
 }
 
 /// A number as Go's `%v` prints a float64.
@@ -407,10 +434,21 @@ fn lists(schema: &Schema, value: &Value, path: &str, causes: &mut Causes) {
             }
         }
         Value::Array(items) => {
+            let is_entry = |item: &Value| item.is_object() || item.is_null();
             let keys: Option<Vec<Value>> = match schema.list_type {
                 ListType::Atomic => None,
                 ListType::Set => Some(items.clone()),
-                ListType::Map => Some(items.iter().map(|item| key_of(schema, item)).collect()),
+                ListType::Map => match items.iter().position(|item| !is_entry(item)) {
+                    None => Some(items.iter().map(|item| key_of(schema, item)).collect()),
+                    Some(index) => {
+                        let shown = super::field::go_value(&items[index]);
+                        let detail = "must be an object for an array of list-type map";
+                        let (path, message) =
+                            (format!("{path}[{index}]"), format!("{shown}: {detail}"));
+                        causes.found_at(Reason::Invalid, &path, message);
+                        None
+                    }
+                },
             };
             for index in duplicates(&keys.unwrap_or_default()) {
                 let shown = match schema.list_type {

@@ -2,6 +2,7 @@
 //!
 //! Upstream's `ValidateCustomResourceDefinition` and `ValidateStructural`.
 
+mod default;
 mod rule;
 mod schema;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use super::field::{Causes, Field, go_json};
 use super::format;
 use super::metadata;
-use crate::custom::{Schema, TypeName};
+use crate::custom::Schema;
 use crate::value::is_set;
 
 pub(super) fn on_create(object: &Field, causes: &mut Causes) {
@@ -338,12 +339,7 @@ fn schemas(definition: &Value) -> impl Iterator<Item = Schema> {
 /// Adds each format that a schema or one in it has and that is not known for its type.
 fn unrecognized_formats(schema: &Schema, found: &mut Vec<String>) {
     if let Some(format) = schema.checks.format.as_deref() {
-        let is_known = match schema.type_name {
-            None | Some(TypeName::String) => format::is_known(format),
-            Some(TypeName::Integer) => matches!(format, "int32" | "int64"),
-            Some(TypeName::Number) => matches!(format, "float" | "double"),
-            Some(TypeName::Array | TypeName::Boolean | TypeName::Object) => false,
-        };
+        let is_known = schema.known_format().is_some();
         if !is_known && !found.iter().any(|known| known == format) {
             found.push(format.to_owned());
         }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kind::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD};
+use crate::kind::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD, SECRET, SERVICE_ACCOUNT};
 use crate::store::Options;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
@@ -262,4 +262,37 @@ fn a_deleted_namespace_keeps_its_content_for_the_delay() {
     assert_eq!(fixture.collector.next(), None);
     assert!(fixture.registry.store().find(&CONFIG_MAP, "team", "settings").is_none());
     assert!(fixture.registry.store().find(&NAMESPACE, "", "team").is_none());
+}
+
+/// S11, S13: the token of a service account goes with the account, and one of an account that does
+/// not exist goes at once. Other Secrets stay.
+#[test]
+fn tokens_go_with_their_service_account() {
+    let mut fixture = Fixture::new(100);
+    fixture.create(&SERVICE_ACCOUNT, "default", json!({"metadata": {"name": "agent"}}));
+    let token = |name: &str, account: &str| {
+        json!({
+            "metadata": {
+                "name": name,
+                "annotations": {"kubernetes.io/service-account.name": account},
+            },
+            "type": "kubernetes.io/service-account-token",
+        })
+    };
+    let mut plain = token("plain", "agent");
+    plain["type"] = json!("Opaque");
+    let mut older = token("older", "agent");
+    older["metadata"]["annotations"]["kubernetes.io/service-account.uid"] = json!("other");
+    for secret in [token("token", "agent"), token("early", "missing"), plain, older] {
+        fixture.create(&SECRET, "default", secret);
+    }
+    fixture.collect();
+    let names = |fixture: &Fixture| -> Vec<String> {
+        let secrets = fixture.registry.store().iter(&SECRET, None);
+        secrets.map(|secret| secret.name().to_owned()).collect()
+    };
+    assert_eq!(names(&fixture), ["older", "plain", "token"]);
+    fixture.delete(&SERVICE_ACCOUNT, "default", "agent", None);
+    fixture.collect();
+    assert_eq!(names(&fixture), ["older", "plain"]);
 }

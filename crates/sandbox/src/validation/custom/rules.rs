@@ -31,6 +31,12 @@ pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes
     walk.value(schema, true, "", object, &Before { old, is_unchanged: false });
 }
 
+/// Checks the rules about a default, whose path is `path`, as those about a new value.
+pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
+    let mut walk = Walk { budget: Budget::default(), is_over: false, causes };
+    walk.value(schema, false, path, default, &Before { old: None, is_unchanged: false });
+}
+
 /// What a value replaces.
 struct Before<'a> {
     old: Option<&'a Value>,

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::rule;
+use super::{default, rule};
 use crate::custom::{Schema, compile_pattern};
 use crate::validation::field::{Causes, Field};
 
@@ -22,8 +22,14 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     if has_status {
         check_root(schema, causes);
     }
+    if schema.child("nullable").is_true() {
+        causes.forbidden(&schema.child("nullable"), "nullable cannot be true at the root");
+    }
     let mut structural = Causes::default();
     invariants(schema, Level::Root, &mut structural);
+    if structural.is_empty() {
+        default::check(schema, &Schema::parse(schema.value()), &mut structural);
+    }
     let is_structural = structural.is_empty();
     causes.append(structural.sorted());
     let inside = Inside { defaults: None, in_metadata: false };
