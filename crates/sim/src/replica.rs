@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use everynode_controller::checks::Nobody;
 use everynode_controller::environment::Environment;
 use everynode_controller::event_loop::LoopState;
 use everynode_controller::lease::{self, Fence, Leadership, Timing};
@@ -107,6 +108,7 @@ impl Replica {
             namespace_node_selectors: settings.namespace_node_selectors,
             config,
             client: Connection::client(number, outbox.clone()),
+            checks: Arc::new(Nobody),
             server: PlanServer::new(number, outbox.clone(), fence.clone(), views),
             fence,
             environment,

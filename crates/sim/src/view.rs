@@ -163,7 +163,8 @@ impl ViewRecorder {
             | Event::Observed(
                 Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
             )
-            | Event::PolicyStatusWritten { .. } => {}
+            | Event::PolicyStatusWritten { .. }
+            | Event::CheckAnswered { .. } => {}
         }
     }
 

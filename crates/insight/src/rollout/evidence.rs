@@ -337,6 +337,7 @@ fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
     daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
         RolloutReason::InvalidPolicy
         | RolloutReason::Baking
+        | RolloutReason::AwaitingChecks
         | RolloutReason::AwaitingApproval
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
