@@ -142,11 +142,13 @@ fn refused(action: &str, error: &Error) -> CheckAnswer {
 
 /// Why the API server did not do what a `cronJob` needs.
 fn refusal(action: &str, error: &Error) -> String {
-    let hint = match error.code() {
-        Some(403) => "; a cronJob needs rights that deploy/components/check-jobs grants",
-        Some(_) | None => "",
-    };
-    format!("{action}: {error}{hint}").replace(';', ",")
+    match error.code() {
+        Some(403) => format!(
+            "no right to {action}, which deploy/components/check-jobs (or check-jobs-beside) \
+             grants: {error}"
+        ),
+        Some(_) | None => format!("{action}: {error}"),
+    }
 }
 
 #[cfg(test)]

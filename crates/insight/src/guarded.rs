@@ -57,8 +57,7 @@ pub struct CheckProgress {
     pub interval_seconds: u64,
     /// How many answers in a row must fail until the rollout fails.
     pub failures: u8,
-    /// The last answer that the controller states, at most a minute old; `null` if it is not asked,
-    /// or not answered yet.
+    /// The last answer that the controller states; `null` if it is not asked, or not answered yet.
     pub last: Option<LastAnswer>,
 }
 
@@ -68,7 +67,7 @@ pub struct CheckProgress {
 pub struct LastAnswer {
     /// What it says: `passed`, `failed` or `unknown`.
     pub answer: &'static str,
-    /// When it was asked for, such as `14:03:05 UTC`.
+    /// When it was asked for, such as `14:03:05 UTC`: of answers that are the same, the first one.
     pub asked: String,
     /// What was answered, or why nothing was.
     pub text: String,

@@ -109,6 +109,10 @@ impl Http {
     async fn exchange(&self, url: &str, content: Content) -> Result<Reply, String> {
         let url: Uri = url.parse().map_err(|error| format!("the URL is malformed: {error}"))?;
         let target = Target::of(&url)?;
+        if let Some(address) = target.address() {
+            // Allowing it would not help.
+            target.check_address(address)?;
+        }
         self.hosts.check(&target)?;
         let stream = connect(&target).await?;
         if !target.is_https {

@@ -313,8 +313,8 @@ async fn a_missing_right_is_named() {
     let runner = Runner::new(Hosts::Any, Tls::default(), objects);
     let refused = runner.answer(&smoke()).await;
     assert_eq!(refused.verdict, CheckVerdict::Unknown);
-    let hint = "read cronjob smoke-test: refused with 403, a cronJob needs rights that \
-                deploy/components/check-jobs grants";
+    let hint = "no right to read cronjob smoke-test, which deploy/components/check-jobs (or \
+                check-jobs-beside) grants: refused with 403";
     assert_eq!(&*refused.text, hint);
     assert!(runner.find_cron_job(&smoke().daemon_set, "other").await.is_err());
 }

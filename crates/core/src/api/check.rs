@@ -103,7 +103,7 @@ pub struct CheckStatement {
 pub struct StatedAnswer {
     /// What it says.
     pub verdict: CheckVerdict,
-    /// When it was asked for, by the wall clock.
+    /// When it was asked for, by the wall clock: of answers that are the same, the first one.
     pub asked: Timestamp,
     /// What was answered.
     pub text: Arc<str>,

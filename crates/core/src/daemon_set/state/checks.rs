@@ -12,9 +12,9 @@ use crate::plan::{CheckQuestion, Notice, Plan};
 
 use super::DaemonSetState;
 
-/// How old an answer may be that the condition states while answers stay the same. Each change of
-/// it is a write.
-const STATED_FOR: Duration = Duration::from_secs(60);
+/// How old an answer may be that the condition states while others have another text and say the
+/// same. Each change of it is a write.
+const STATED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of Jobs for a check of a wave: one, and one more after somebody deleted it.
 const JOBS_MAX: u8 = 2;
 
@@ -165,6 +165,8 @@ impl CheckState {
         let is_first = match verdict {
             CheckVerdict::Passed => !std::mem::replace(&mut self.has_passed, true),
             CheckVerdict::Failed => self.failures == 0,
+            // That a Job takes its time is nothing to report.
+            CheckVerdict::Unknown if answer.job == JobPresence::Exists => false,
             CheckVerdict::Unknown => !std::mem::replace(&mut self.was_unknown, true),
         };
         self.failures = failures;
@@ -177,7 +179,8 @@ impl CheckState {
         let Some((_, answer)) = &self.last else { return false };
         let is_current = self.stated.as_ref().is_some_and(|stated| {
             let is_same = stated.verdict == answer.verdict && self.failures == failures_before;
-            is_same && asked_wall.since(stated.asked) < STATED_FOR
+            let is_young = asked_wall.since(stated.asked) < STATED_FOR;
+            is_same && (is_young || stated.text == answer.text)
         });
         if !is_current {
             let (verdict, text) = (answer.verdict, answer.text.clone());
@@ -257,7 +260,10 @@ impl DaemonSetState {
             return false;
         }
         let states = checks.checks.iter_mut();
-        let is_meant = |state: &&mut CheckState| state.is_asked && state.check == question.check;
+        // One that was forgotten meanwhile is asked again.
+        let is_meant = |state: &&mut CheckState| {
+            state.is_asked && state.asked == Some(question.asked) && state.check == question.check
+        };
         let Some(state) = states.into_iter().find(is_meant) else { return false };
         let (failures_before, text) = (state.failures, answer.text.clone());
         let reported = state.apply(question, answer);
