@@ -75,7 +75,8 @@ async fn the_roles_allow_exactly_these_writes() -> Result<()> {
         "patch rolloutpolicies/status",
     ];
     ensure!(writes(&manifests(&world, RollBack::No).await?)? == expected);
-    expected.insert(4, "patch daemonsets");
+    expected.insert(2, "edit daemonsets");
+    expected.insert(5, "patch daemonsets");
     ensure!(writes(&manifests(&world, RollBack::Allowed).await?)? == expected);
     Ok(())
 }
