@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use everynode_controller::checks::Nobody;
 use everynode_controller::environment::Environment;
 use everynode_controller::event_loop::LoopState;
 use everynode_controller::lease::{self, Fence, Leadership, Timing};
@@ -22,6 +21,7 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::check_answers::DrawnAnswers;
 use crate::checker::{Property, Violation};
 use crate::decisions::CheckedDecisions;
 use crate::journal;
@@ -108,7 +108,7 @@ impl Replica {
             namespace_node_selectors: settings.namespace_node_selectors,
             config,
             client: Connection::client(number, outbox.clone()),
-            checks: Arc::new(Nobody),
+            checks: Arc::new(DrawnAnswers::new(seed)),
             server: PlanServer::new(number, outbox.clone(), fence.clone(), views),
             fence,
             environment,
