@@ -9,6 +9,7 @@ mod delete;
 mod guarded;
 pub(crate) mod kubectl;
 pub(crate) mod nodes;
+mod order_rights;
 mod ownership;
 mod pause;
 pub(crate) mod placement;

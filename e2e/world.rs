@@ -13,6 +13,7 @@ pub(crate) mod manifest;
 pub(crate) mod older;
 pub(crate) mod pod;
 pub(crate) mod process;
+pub(crate) mod prometheus;
 mod rollout;
 pub(crate) mod tcp_proxy;
 pub(crate) mod terminal;

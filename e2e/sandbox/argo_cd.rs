@@ -46,6 +46,7 @@ fn each_state_has_its_health() -> Result<()> {
         ("OnDelete", (1, 1, 1), "", "Progressing", unobserved),
         ("RollingUpdate", ROLLING, "Updating", "Progressing", "Updating: why"),
         ("RollingUpdate", ROLLING, "Baking", "Progressing", "Baking: why"),
+        ("RollingUpdate", ROLLING, "AwaitingChecks", "Progressing", "AwaitingChecks: why"),
         ("OnDelete", ROLLING, "AwaitingApproval", "Suspended", "AwaitingApproval: why"),
         ("RollingUpdate", ROLLING, "Paused", "Suspended", "Paused: why"),
         ("RollingUpdate", ROLLING, "RollingBack", "Degraded", "RollingBack: why"),

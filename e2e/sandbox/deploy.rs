@@ -8,6 +8,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Service, ServiceAccount};
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
@@ -22,7 +25,14 @@ use tokio::process::Command;
 use crate::world::command::finish;
 use crate::world::{Setup, World, eventually};
 
-const COMPONENTS: [&str; 4] = ["control-plane", "single", "monitoring", "namespace-node-selectors"];
+const COMPONENTS: [&str; 6] = [
+    "control-plane",
+    "single",
+    "monitoring",
+    "namespace-node-selectors",
+    "check-jobs",
+    "order-rights",
+];
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
 
 fn documents(text: &str) -> Result<Vec<Value>> {
@@ -227,6 +237,10 @@ async fn every_field_is_known_to_its_kind() -> Result<()> {
             "Role" => round_trip::<Role>(document)?,
             "RoleBinding" => round_trip::<RoleBinding>(document)?,
             "CustomResourceDefinition" => round_trip::<CustomResourceDefinition>(document)?,
+            "ValidatingAdmissionPolicy" => round_trip::<ValidatingAdmissionPolicy>(document)?,
+            "ValidatingAdmissionPolicyBinding" => {
+                round_trip::<ValidatingAdmissionPolicyBinding>(document)?;
+            }
             "FlowSchema" => round_trip::<FlowSchema>(document)?,
             // Custom resources, whose types belong to prometheus-operator.
             "ServiceMonitor" | "PrometheusRule" => {}

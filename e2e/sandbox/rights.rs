@@ -19,9 +19,10 @@ use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::process::Process;
 use crate::world::{Setup, World, client, eventually};
 
-const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
-const NAMESPACE: &str = "kube-system";
-const ACCOUNT: &str = "everynode";
+pub(crate) const MANIFEST: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
+pub(crate) const NAMESPACE: &str = "kube-system";
+pub(crate) const ACCOUNT: &str = "everynode";
 
 /// Granted, but used by no request: the admission plugin OwnerReferencesPermissionEnforcement
 /// checks it.
@@ -268,7 +269,7 @@ async fn fail_again_and_again(world: &World) -> Result<()> {
 }
 
 /// The account and its role, of all objects of the manifest. Roles with labels are for people.
-fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
+pub(crate) fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
     let text = std::fs::read_to_string(manifest)?;
     let documents = text.split("\n---\n").map(serde_saphyr::from_str);
     let mut documents: Vec<Value> = documents.collect::<Result<_, _>>()?;
@@ -281,7 +282,7 @@ fn rights_in(manifest: &Path) -> Result<Vec<Value>> {
     Ok(documents)
 }
 
-async fn apply(world: &World, documents: &[Value]) -> Result<()> {
+pub(crate) async fn apply(world: &World, documents: &[Value]) -> Result<()> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
     let arguments = ["apply", "--namespace=kube-system", "-f", "-"];
     world.kubectl_with_input(&arguments, &list.to_string()).await?.ok()?;

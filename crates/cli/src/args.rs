@@ -23,7 +23,9 @@ pub(crate) use dashboard::DashboardArguments;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
 pub(crate) use kubectl_habits::joined;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
-pub(crate) use rollout::{RolloutArguments, RolloutCommand, RolloutGetArguments, RolloutTarget};
+pub(crate) use rollout::{
+    RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments, RolloutTarget,
+};
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{

@@ -11,7 +11,9 @@ mod watcher;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use everynode_controller::api::Api;
 use everynode_controller::client::{self, Location, Pings};
+use everynode_controller::lease::Fence;
 use http::{Method, Request, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::client::Body;
@@ -72,6 +74,11 @@ impl Cluster {
     /// The namespace of `--namespace`, else of the context, else `default`.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The same connection as the controller uses it.
+    pub(crate) fn api(&self) -> Api {
+        Api::new(self.client.clone(), Fence::open(), None)
     }
 
     /// The same connection, to work in another namespace.

@@ -229,7 +229,7 @@ fn service(config: &Config, pings: Pings) -> Result<RenewingClient, Error> {
 }
 
 /// The User-Agent of every request, in the form of Kubernetes' own programs.
-fn user_agent() -> HeaderValue {
+pub(crate) fn user_agent() -> HeaderValue {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -1,7 +1,7 @@
 //! The events of the event loop, as one closed enum.
 
-use everynode_core::api::{DaemonSetKey, Uid};
-use everynode_core::plan::WriteResult;
+use everynode_core::api::{CheckAnswer, DaemonSetKey, Uid};
+use everynode_core::plan::{CheckQuestion, WriteResult};
 use everynode_k8s::convert::PolicyReference;
 
 use crate::observation::{Observation, OrphanPods};
@@ -38,5 +38,12 @@ pub enum Event {
         reference: PolicyReference,
         /// Why it failed.
         result: Result<(), String>,
+    },
+    /// The answer to a check of a plan. Each question is answered exactly once.
+    CheckAnswered {
+        /// The question.
+        question: Box<CheckQuestion>,
+        /// The answer.
+        answer: CheckAnswer,
     },
 }

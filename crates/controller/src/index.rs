@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion, Revision,
-    Timestamp, Uid,
+    CheckAnswer, DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion,
+    Revision, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
-use everynode_core::plan::{Plan, Watermarks, WriteResult};
+use everynode_core::plan::{CheckQuestion, Plan, Watermarks, WriteResult};
 use everynode_k8s::convert::{
     DaemonSetObject, NamespaceObject, PodObject, PolicyReference, RawDaemonSet, RevisionObject,
 };
@@ -239,6 +239,14 @@ impl Index {
         {
             entry.state.apply_result(result, now);
         }
+    }
+
+    /// Applies the answer to a check. Returns whether a plan is due.
+    pub fn check_answered(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
+        let key = &question.daemon_set;
+        let namespace_index = self.namespaces.get_mut(&key.namespace);
+        let entry = namespace_index.and_then(|index| index.daemon_sets.get_mut(&key.name));
+        entry.is_some_and(|entry| entry.state.apply_check_answer(question, answer))
     }
 
     /// The state of a DaemonSet.

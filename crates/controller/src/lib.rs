@@ -26,6 +26,7 @@
 //! | [`event`], [`observation`] | the inputs of the event loop |
 //! | [`event_loop`], [`index`], [`queue`] | the state, and what to do next |
 //! | [`executor`], [`orphans`] | the writes of a plan, and the live list of orphan pods |
+//! | [`checks`] | what the checks of guarded rollouts ask, and what the answers mean |
 //! | [`api`], [`client`] | requests to the API server; connections, credentials and proxies |
 //! | [`lease`] | leader election, and the fence that stops writes when the lease may expire |
 //! | [`recorder`], [`metrics`], [`outage_log`] | Kubernetes Events, Prometheus metrics, the log |
@@ -38,6 +39,7 @@
 
 pub mod api;
 mod backoff;
+pub mod checks;
 pub mod client;
 pub mod decode;
 pub mod environment;

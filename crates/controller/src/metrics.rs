@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
-use everynode_core::api::DaemonSetKey;
+use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey};
 use everynode_core::daemon_set::{GuardState, NodeCounts};
 use everynode_core::plan::Transition;
 
@@ -300,6 +300,11 @@ impl Metrics {
     /// Counts a transition of a guarded rollout.
     pub fn count_transition(&self, transition: &Transition) {
         self.rollouts.count(transition);
+    }
+
+    /// Counts the answer to a check of a guarded rollout.
+    pub fn count_answer(&self, kind: &CheckKind, verdict: CheckVerdict) {
+        self.rollouts.count_answer(kind, verdict);
     }
 
     fn working(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, Instant>> {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Server;
+use crate::checks::Ask;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{Decisions, EventLoop, ListedResource, LoopState};
@@ -49,6 +50,8 @@ pub struct Replica<S> {
     pub client: Client,
     /// The API server, for all other requests. It must refuse writes when `fence` is closed.
     pub server: S,
+    /// Asks the checks of guarded rollouts.
+    pub checks: Arc<dyn Ask>,
     /// Stops writes once the lease could have expired.
     pub fence: Fence,
     /// The clocks and random numbers.
@@ -299,6 +302,7 @@ impl<S: Server> Replica<S> {
             environment: self.environment.clone(),
             tasks: tasks.clone(),
             supervisor: self.supervisor.clone(),
+            checks: self.checks.clone(),
             watch_pods: None,
             watch_namespaces: None,
         }

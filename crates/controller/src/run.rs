@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, RateLimit};
+use crate::checks::hosts::{AllowedHost, Hosts};
+use crate::checks::{Runner, Tls};
 use crate::client::{self, Location, Pings};
 use crate::environment::Environment;
 use crate::lease::other::{OtherInstallation, Presence};
@@ -46,6 +48,8 @@ pub struct Options {
     /// Whether the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
+    /// The hosts that the checks of guarded rollouts may ask (G24).
+    pub check_hosts: Vec<AllowedHost>,
     /// Maximum number of requests per second; `None` for no limit.
     pub kube_api_qps: Option<f64>,
     /// Number of requests that may exceed the limit at once.
@@ -67,6 +71,7 @@ impl Default for Options {
             burst_replicas,
             schedule_by,
             namespace_node_selectors: false,
+            check_hosts: Vec::new(),
             kube_api_qps: None,
             kube_api_burst: 30,
             http: None,
@@ -301,6 +306,7 @@ impl Shared {
         };
         let limit = options.kube_api_qps.map(|qps| RateLimit::new(qps, options.kube_api_burst));
         let server = Api::new(self.client.clone(), fence.clone(), limit);
+        let hosts = Hosts::Allowed(options.check_hosts);
         Ok(Replica {
             namespace: options.namespace,
             namespace_node_selectors: options.namespace_node_selectors,
@@ -311,6 +317,8 @@ impl Shared {
                 schedule_by: options.schedule_by,
                 status_interval: STATUS_INTERVAL,
             },
+            // Its answers are stated, so they are not logged as outages.
+            checks: Arc::new(Runner::new(hosts, Tls::default(), server.clone())),
             server: server.reporting_to(self.outages.clone()),
             client: self.client,
             fence,

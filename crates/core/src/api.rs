@@ -1,5 +1,6 @@
 //! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
+mod check;
 mod daemon_set;
 mod int_or_percent;
 mod labels;
@@ -14,6 +15,10 @@ mod revision;
 mod scheduling;
 mod time;
 
+pub use check::{
+    CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
+    StatedAnswer, StatedCheck, stated_checks, with_statements,
+};
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutReason,
     Status, Template, UpdateStrategy,

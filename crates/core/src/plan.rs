@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    AdmissionChange, NodeName, Order, OrderVerb, PodName, Problem, ResourceVersion, Revision,
-    RevisionHash, RevisionName, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
+    AdmissionChange, CheckVerdict, DaemonSetKey, NodeName, Order, OrderVerb, PodName, Problem,
+    ResourceVersion, Revision, RevisionHash, RevisionName, RolloutCheck, RolloutCondition,
+    RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
 /// The outcome of one sync of one DaemonSet.
@@ -19,6 +20,9 @@ pub struct Plan {
     /// Writes to execute. Writes of different kinds or on different nodes are independent (C29).
     /// `CreatePod`s are executed in batches that start small and double (C28).
     pub writes: Vec<Write>,
+    /// Checks to ask beside the writes. Each answer returns once, by
+    /// [`apply_check_answer`](crate::daemon_set::DaemonSetState::apply_check_answer) (G5).
+    pub questions: Vec<CheckQuestion>,
     /// Events to report on the DaemonSet (C71).
     pub notices: Vec<Notice>,
     /// When the next plan is due if nothing changes before.
@@ -109,6 +113,29 @@ pub enum Write {
         /// [`ROLLED_BACK_ANNOTATION`](crate::api::ROLLED_BACK_ANNOTATION).
         attempt: Arc<str>,
     },
+}
+
+/// A check that is asked for a wave (G5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckQuestion {
+    /// The DaemonSet.
+    pub daemon_set: DaemonSetKey,
+    /// The revision that is rolled out.
+    pub revision: RevisionHash,
+    /// The wave that bakes.
+    pub wave: WaveName,
+    /// When it began to bake, by its record: the same wave may be tried again later.
+    pub since: Timestamp,
+    /// The check.
+    pub check: RolloutCheck,
+    /// When it is asked, by the steady clock.
+    pub asked: Timestamp,
+    /// The same by the wall clock.
+    pub asked_wall: Timestamp,
+    /// Which Job of a `cronJob` is meant: 1, or 2 after the first one was deleted.
+    pub job_number: u8,
+    /// Whether an answer has shown that this Job exists. Then it is not created again.
+    pub has_job: bool,
 }
 
 /// The pod that a write changes.
@@ -276,6 +303,18 @@ pub enum Notice {
     },
     /// The plan changes the record of a guarded rollout (G11, G21).
     Rollout(Transition),
+    /// A check of a wave has passed for the first time, fails now, or was answered with neither for
+    /// the first time (G5, G21).
+    Check {
+        /// The name of the check.
+        check: Arc<str>,
+        /// The wave.
+        wave: WaveName,
+        /// What the answer says.
+        verdict: CheckVerdict,
+        /// What was answered.
+        answer: Arc<str>,
+    },
     /// A malformed part of an object (C4).
     Problem(Problem),
 }
@@ -310,6 +349,11 @@ pub enum Transition {
         /// The number of nodes that are neither updated nor failed.
         nodes: usize,
     },
+    /// A check has failed as often as the policy says (G15).
+    CheckFailed {
+        /// Which check, what it asked, and what was answered.
+        why: Arc<str>,
+    },
     /// All nodes have the revision.
     Completed {
         /// The revision.
@@ -338,7 +382,9 @@ impl Transition {
             Self::Begun { .. } => "RolloutBegun",
             Self::WaveUpdated { .. } => "RolloutWaveUpdated",
             Self::WaveBegun { .. } => "RolloutWaveBegun",
-            Self::NodesFailed { .. } | Self::NoProgress { .. } => "RolloutFailed",
+            Self::NodesFailed { .. } | Self::NoProgress { .. } | Self::CheckFailed { .. } => {
+                "RolloutFailed"
+            }
             Self::Completed { .. } => "RolloutComplete",
             Self::Superseded { .. } => "RolloutSuperseded",
             Self::Ordered(order) => match order.verb {
@@ -354,7 +400,10 @@ impl Transition {
     /// Whether the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::OrderIgnored { .. } | Self::NodesFailed { .. } | Self::NoProgress { .. } => true,
+            Self::OrderIgnored { .. }
+            | Self::NodesFailed { .. }
+            | Self::NoProgress { .. }
+            | Self::CheckFailed { .. } => true,
             Self::Begun { .. }
             | Self::WaveUpdated { .. }
             | Self::WaveBegun { .. }
@@ -378,6 +427,11 @@ impl Notice {
             Self::NotGuarded => "RolloutNotGuarded",
             Self::RollingBack { .. } => "RolloutRollingBack",
             Self::Rollout(transition) => transition.reason(),
+            Self::Check { verdict, .. } => match verdict {
+                CheckVerdict::Passed => "RolloutCheckPassed",
+                CheckVerdict::Failed => "RolloutCheckFailed",
+                CheckVerdict::Unknown => "RolloutCheckUnknown",
+            },
             Self::Problem(problem) => problem.reason(),
         }
     }
@@ -395,6 +449,7 @@ impl Notice {
             | Self::NotGuarded
             | Self::Problem(_) => true,
             Self::Rollout(transition) => transition.is_warning(),
+            Self::Check { verdict, .. } => !matches!(verdict, CheckVerdict::Passed),
         }
     }
 }

@@ -87,6 +87,7 @@ fn policy() -> PolicySource {
         by: None,
         up_to: vec![IntOrPercent::Int(2)],
         bake: Duration::from_secs(30),
+        checks: Vec::new(),
         approval: true,
     };
     let failure = FailureRule {
@@ -103,6 +104,7 @@ fn policy() -> PolicySource {
         max_unavailable_per: None,
         failure: Some(failure),
         hold: LabelSelector::default(),
+        checks: Vec::new(),
     }))
 }
 

@@ -118,6 +118,7 @@ fn policy() -> RolloutPolicy {
         by: None,
         up_to: vec![IntOrPercent::Percent(100)],
         bake: Duration::from_secs(60),
+        checks: Vec::new(),
         approval: true,
     };
     let half = RolloutStep {
@@ -136,6 +137,7 @@ fn policy() -> RolloutPolicy {
         max_unavailable_per: None,
         failure: None,
         hold: LabelSelector::default(),
+        checks: Vec::new(),
     }
 }
 

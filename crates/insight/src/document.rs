@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::explain::{Explanation, NodeExplanation};
 use crate::forecast::Forecast;
-use crate::guarded::GuardedRollout;
+use crate::guarded::{GuardedRollout, RolloutChecks};
 use crate::history::RevisionEntry;
 use crate::revision_diff::RevisionDiff;
 use crate::rollout::Rollout;
@@ -53,6 +53,10 @@ impl Answer for RevisionDiff {
 
 impl Answer for GuardedRollout {
     const KIND: &'static str = "GuardedRollout";
+}
+
+impl Answer for RolloutChecks {
+    const KIND: &'static str = "RolloutChecks";
 }
 
 /// One answer.

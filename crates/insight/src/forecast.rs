@@ -116,8 +116,8 @@ pub struct Wave {
 pub struct GuardedWave {
     /// Its name; `null` for that of all nodes which no step names.
     pub name: Option<String>,
-    /// The time from the start of the rollout, with typical timings, if approvals are given at
-    /// once; in seconds.
+    /// The time from the start of the rollout, with typical timings, if approvals are given and
+    /// checks pass at once; in seconds.
     pub starts_after_seconds: u64,
     /// The names of the nodes whose pods are replaced in it.
     pub nodes: Vec<String>,
@@ -125,6 +125,8 @@ pub struct GuardedWave {
     pub bake_seconds: u64,
     /// Whether somebody must approve it before the next one begins.
     pub approval: bool,
+    /// The names of the checks that it must pass.
+    pub checks: Vec<String>,
 }
 
 /// The time until every pod is available.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy,
-    RolloutRecord, RolloutStep, WaveName,
+    RolloutRecord, RolloutStep, StatedCheck, WaveName, stated_checks,
 };
 use everynode_k8s::convert::label_selector_text;
 use schemars::JsonSchema;
@@ -39,6 +39,66 @@ pub struct GuardedRollout {
     pub wave: Option<WaveName>,
     /// The steps of the policy.
     pub steps: Vec<StepProgress>,
+    /// The checks of the policy.
+    pub checks: Vec<CheckProgress>,
+}
+
+/// A check of a policy, and its last answer for the wave that the rollout is at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckProgress {
+    /// The name of the check.
+    pub name: String,
+    /// What it asks: `http`, `prometheus` or `cronJob`.
+    pub kind: &'static str,
+    /// The question in words.
+    pub question: String,
+    /// How often it is asked, in seconds.
+    pub interval_seconds: u64,
+    /// How many answers in a row must fail until the rollout fails.
+    pub failures: u8,
+    /// The last answer that the controller states; `null` if it is not asked, or not answered yet.
+    pub last: Option<LastAnswer>,
+}
+
+/// The last answer to a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastAnswer {
+    /// What it says: `passed`, `failed` or `unknown`.
+    pub answer: &'static str,
+    /// When it was asked for, such as `14:03:05 UTC`: of answers that are the same, the first one.
+    pub asked: String,
+    /// What was answered, or why nothing was.
+    pub text: String,
+}
+
+/// The checks of a policy, as they were made once from the machine of the person who asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutChecks {
+    /// The DaemonSet's namespace.
+    pub namespace: String,
+    /// The DaemonSet's name.
+    pub name: String,
+    /// The checks, in the order of the policy.
+    pub checks: Vec<CheckResult>,
+}
+
+/// A check that was made once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckResult {
+    /// The name of the check.
+    pub name: String,
+    /// What it asks: `http`, `prometheus` or `cronJob`.
+    pub kind: &'static str,
+    /// The question in words.
+    pub question: String,
+    /// What the answer says: `passed`, `failed` or `unknown`.
+    pub answer: &'static str,
+    /// What was answered, or why nothing was.
+    pub text: String,
 }
 
 /// A step of a policy.
@@ -57,6 +117,8 @@ pub struct StepProgress {
     pub bake_seconds: u64,
     /// Whether each wave must be approved.
     pub approval: bool,
+    /// The names of the checks that each wave must pass.
+    pub checks: Vec<String>,
     /// Whether the rollout has reached it.
     pub state: StepState,
 }
@@ -140,6 +202,8 @@ impl GuardedRollout {
             revisions.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
         let position = record.map(|record| &record.position);
         let steps = policy.map(|policy| steps(policy, position)).unwrap_or_default();
+        let message = stated.map_or("", |stated| &*stated.message);
+        let checks = policy.map(|policy| checks(policy, message)).unwrap_or_default();
         Some(Self {
             namespace: daemon_set.key.namespace.to_string(),
             name: daemon_set.key.name.to_string(),
@@ -151,6 +215,7 @@ impl GuardedRollout {
             phase: record.map(|record| record.phase.as_str()),
             wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
+            checks,
         })
     }
 }
@@ -177,8 +242,30 @@ fn progress(step: &RolloutStep, state: StepState) -> StepProgress {
         up_to: step.up_to.iter().map(IntOrPercent::to_string).collect(),
         bake_seconds: step.bake.as_secs(),
         approval: step.approval,
+        checks: step.checks.iter().map(ToString::to_string).collect(),
         state,
     }
+}
+
+/// The checks of a policy, with what the message of the condition states of them.
+fn checks(policy: &RolloutPolicy, message: &str) -> Vec<CheckProgress> {
+    let stated: Vec<StatedCheck<'_>> = stated_checks(message).collect();
+    let checks = policy.checks.iter().map(|check| {
+        let last = stated.iter().find(|stated| *stated.name == *check.name);
+        CheckProgress {
+            name: check.name.to_string(),
+            kind: check.kind.field(),
+            question: check.kind.to_string(),
+            interval_seconds: check.interval.as_secs(),
+            failures: check.failures,
+            last: last.and_then(|stated| stated.last).map(|(verdict, asked, text)| LastAnswer {
+                answer: verdict.as_str(),
+                asked: asked.to_owned(),
+                text: text.to_owned(),
+            }),
+        }
+    });
+    checks.collect()
 }
 
 fn serialize_wave<S: serde::Serializer>(wave: &Option<WaveName>, to: S) -> Result<S::Ok, S::Error> {

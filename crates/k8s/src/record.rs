@@ -24,6 +24,9 @@ struct WireRecord {
     order: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
+    /// Which check has failed, and how.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Arc<str>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,17 +51,37 @@ enum PhaseDef {
 #[derive(Serialize, Deserialize)]
 struct Phase(#[serde(with = "PhaseDef")] RolloutPhase);
 
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "RecordReason")]
-enum ReasonDef {
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Reason {
     Aborted,
     PromotedInFull,
     NodesFailed,
     NoProgress,
+    CheckFailed,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Reason(#[serde(with = "ReasonDef")] RecordReason);
+impl Reason {
+    /// The reason without its message, and that.
+    fn parts(reason: &RecordReason) -> (Self, Option<Arc<str>>) {
+        match reason {
+            RecordReason::Aborted => (Self::Aborted, None),
+            RecordReason::PromotedInFull => (Self::PromotedInFull, None),
+            RecordReason::NodesFailed => (Self::NodesFailed, None),
+            RecordReason::NoProgress => (Self::NoProgress, None),
+            RecordReason::CheckFailed(why) => (Self::CheckFailed, Some(why.clone())),
+        }
+    }
+
+    fn with_message(self, message: Option<Arc<str>>) -> RecordReason {
+        match self {
+            Self::Aborted => RecordReason::Aborted,
+            Self::PromotedInFull => RecordReason::PromotedInFull,
+            Self::NodesFailed => RecordReason::NodesFailed,
+            Self::NoProgress => RecordReason::NoProgress,
+            Self::CheckFailed => RecordReason::CheckFailed(message.unwrap_or_default()),
+        }
+    }
+}
 
 /// Decodes the value of the annotation, if there is one.
 pub fn record_state(annotation: Option<&str>) -> RecordState {
@@ -82,6 +105,7 @@ pub fn record_text(record: &RolloutRecord) -> String {
             size: wave.size,
         }),
     };
+    let (reason, message) = record.reason.as_ref().map(Reason::parts).unzip();
     let wire = WireRecord {
         phase: Phase(record.phase),
         wave,
@@ -90,7 +114,8 @@ pub fn record_text(record: &RolloutRecord) -> String {
         approvals: record.approvals.iter().map(|wave| wave.as_str().to_owned()).collect(),
         steps: record.steps_hash.clone(),
         order: record.order.clone(),
-        reason: record.reason.map(Reason),
+        reason,
+        message: message.flatten(),
     };
     serde_json::to_string(&wire).expect("all keys are strings")
 }
@@ -115,7 +140,7 @@ fn read(text: &str) -> Result<RolloutRecord, String> {
         approvals: wire.approvals.iter().map(|wave| WaveName::from(wave.as_str())).collect(),
         steps_hash: wire.steps,
         order: wire.order,
-        reason: wire.reason.map(|reason| reason.0),
+        reason: wire.reason.map(|reason| reason.with_message(wire.message)),
     })
 }
 
@@ -165,7 +190,14 @@ mod tests {
             }),
             ..record()
         };
-        for record in [baking, failed, unlabelled] {
+        let why = "check errors: 0.5 is above max 0.01 (e at http://p)";
+        let checked =
+            RolloutRecord { reason: Some(RecordReason::CheckFailed(why.into())), ..failed.clone() };
+        assert!(
+            record_text(&checked)
+                .ends_with(&format!("\"reason\":\"CheckFailed\",\"message\":\"{why}\"}}"))
+        );
+        for record in [baking, failed, unlabelled, checked] {
             let text = record_text(&record);
             assert_eq!(record_state(Some(&text)), RecordState::Stored(record.into()), "{text}");
         }

@@ -135,6 +135,11 @@ impl CheckedDecisions {
             | Event::Connected
             | Event::OrphansListed(_)
             | Event::PolicyStatusWritten { .. } => {}
+            Event::CheckAnswered { answer, .. } => {
+                if let Some(Mutation::Guarded(mutation)) = self.mutation {
+                    mutation.answer(answer);
+                }
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use everynode_allocator as _;
 mod admission;
 mod answer;
 mod api_servers;
+mod check_answers;
 pub mod checker;
 mod decisions;
 pub mod failure;

@@ -21,6 +21,7 @@ use futures::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::check_answers::DrawnAnswers;
 use crate::checker::{Property, Violation};
 use crate::decisions::CheckedDecisions;
 use crate::journal;
@@ -107,6 +108,7 @@ impl Replica {
             namespace_node_selectors: settings.namespace_node_selectors,
             config,
             client: Connection::client(number, outbox.clone()),
+            checks: Arc::new(DrawnAnswers::new(seed)),
             server: PlanServer::new(number, outbox.clone(), fence.clone(), views),
             fence,
             environment,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change;
-use everynode_core::api::Timestamp;
-use everynode_core::plan::{Outcome, Plan, Write, WriteResult};
+use everynode_core::api::{CheckVerdict, Timestamp};
+use everynode_core::plan::{CheckQuestion, Outcome, Plan, Write, WriteResult};
 use everynode_k8s::convert::RawDaemonSet;
 
 use crate::role::Role;
@@ -21,6 +21,8 @@ pub(crate) use orphans::KnownOrphans;
 /// Longer than the controller waits until it sees a write (C60), and than it delays creations
 /// (C28).
 const OUTCOMES_KEPT_MS: i64 = 20 * 60_000;
+/// Longer than clocks are wrong, and than rollouts wait for a person.
+const ANSWERS_KEPT_MS: i64 = 24 * 60 * 60_000;
 
 /// The knowledge of a replica when it made a plan, and the plan.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub struct View {
     /// The outcomes of the replica's earlier writes of pods and records of this DaemonSet, in their
     /// order.
     pub outcomes: Vec<WriteOutcome>,
+    /// The answers to checks that the replica has got, in their order (G5).
+    pub answers: Arc<Vec<KnownAnswer>>,
     /// What the plan writes.
     pub writes: Vec<Write>,
     /// Whether the controller plans nothing new, because it has not seen an earlier write (C60).
@@ -86,6 +90,22 @@ pub struct WriteOutcome {
     pub daemon_sets: u64,
 }
 
+/// An answer to a check.
+#[derive(Clone, Debug)]
+pub struct KnownAnswer {
+    /// What was asked.
+    pub question: CheckQuestion,
+    /// What the answer says.
+    pub verdict: CheckVerdict,
+}
+
+impl KnownAnswer {
+    /// Whether it is one to this check.
+    pub(crate) fn is_of(&self, check: &str) -> bool {
+        *self.question.check.name == *check
+    }
+}
+
 /// Who makes a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planner {
@@ -114,6 +134,7 @@ pub(crate) struct ViewRecorder {
     feeds: Feeds,
     orphans: OrphanRecorder,
     outcomes: Vec<WriteOutcome>,
+    answers: Arc<Vec<KnownAnswer>>,
     plans: u64,
     last: Option<Arc<View>>,
 }
@@ -164,6 +185,13 @@ impl ViewRecorder {
                 Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
             )
             | Event::PolicyStatusWritten { .. } => {}
+            Event::CheckAnswered { question, answer } => {
+                let (question, verdict) = (CheckQuestion::clone(question), answer.verdict);
+                let answers = Arc::make_mut(&mut self.answers);
+                let is_recent = |old: &KnownAnswer| now.0 - old.question.asked.0 <= ANSWERS_KEPT_MS;
+                answers.retain(is_recent);
+                answers.push(KnownAnswer { question, verdict });
+            }
         }
     }
 
@@ -193,6 +221,7 @@ impl ViewRecorder {
             open_nodes,
             feeds: self.feeds,
             orphans: self.orphans.orphans(&raw.key),
+            answers: self.answers.clone(),
             writes: plan.writes.clone(),
             is_waiting: plan.waiting.is_some(),
             burst,

@@ -1,5 +1,7 @@
 //! The manifests of deploy/beside and of its component.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -7,7 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde_json::{Value, json};
 
-use super::{arguments, base, container, one, pod, round_trip, starts_with_known_options};
+use super::{DEPLOY, arguments, base, container, one, pod, round_trip, starts_with_known_options};
 use crate::world::beside::{ACCOUNT, RollBack, manifests};
 use crate::world::{Setup, World};
 
@@ -75,7 +77,8 @@ async fn the_roles_allow_exactly_these_writes() -> Result<()> {
         "patch rolloutpolicies/status",
     ];
     ensure!(writes(&manifests(&world, RollBack::No).await?)? == expected);
-    expected.insert(4, "patch daemonsets");
+    expected.insert(2, "edit daemonsets");
+    expected.insert(5, "patch daemonsets");
     ensure!(writes(&manifests(&world, RollBack::Allowed).await?)? == expected);
     Ok(())
 }
@@ -99,5 +102,22 @@ async fn the_deployment_runs_beside_the_built_in_controller() -> Result<()> {
     ensure!(beside.image == container(&base)?.image);
     let account: ServiceAccount = one(&documents, "ServiceAccount")?;
     ensure!(account.metadata.name.as_deref() == Some(ACCOUNT));
+    Ok(())
+}
+
+/// G20: the component for the Jobs of checks grants its own account the same as that of the base
+#[test]
+fn the_jobs_of_checks_need_the_same_rights() -> Result<()> {
+    let read = |component: &str| {
+        std::fs::read_to_string(Path::new(DEPLOY).join("components").join(component))
+    };
+    let account = "name: everynode-beside\n  namespace: everynode\n";
+    let beside = read("check-jobs-beside/rbac.yaml")?;
+    ensure!(beside.contains(account), "{beside}");
+    let beside = beside.replace(account, "name: everynode\n  namespace: kube-system\n");
+    ensure!(
+        beside.replace("everynode-beside-", "everynode-") == read("check-jobs/rbac.yaml")?,
+        "{beside}"
+    );
     Ok(())
 }

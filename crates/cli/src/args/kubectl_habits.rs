@@ -95,6 +95,7 @@ impl Command {
             Self::Restart(arguments) => Some(&mut arguments.connection),
             Self::Rollout(arguments) => Some(match &mut arguments.command {
                 RolloutCommand::Get(get) => &mut get.connection,
+                RolloutCommand::Check(check) => &mut check.connection,
                 RolloutCommand::Approve(approve) => &mut approve.target.connection,
                 RolloutCommand::Promote(promote) => &mut promote.target.connection,
                 RolloutCommand::Pause(target)

@@ -1,7 +1,10 @@
 //! The arguments of `everynode rollout`.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
+use super::value::duration;
 use super::{ConnectionArguments, DaemonSetName, OutputArguments};
 
 /// The arguments of `everynode rollout`.
@@ -19,6 +22,9 @@ pub(crate) enum RolloutCommand {
     /// Show where a guarded rollout is, and what it waits for
     #[command(after_help = GET_EXAMPLES)]
     Get(RolloutGetArguments),
+    /// Make the checks of the rollout policy once, from this machine
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(RolloutCheckArguments),
     /// Replace no more pods until the rollout is resumed
     #[command(after_help = PAUSE_EXAMPLES)]
     Pause(RolloutTarget),
@@ -45,6 +51,28 @@ pub(crate) struct RolloutGetArguments {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
+    #[command(flatten)]
+    pub connection: ConnectionArguments,
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// The arguments of `everynode rollout check`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutCheckArguments {
+    /// The DaemonSet: ds/NAME, or just NAME
+    #[arg(value_name = "DAEMONSET")]
+    pub daemon_set: DaemonSetName,
+    /// Make only this check
+    #[arg(long = "check", value_name = "NAME")]
+    pub check: Option<String>,
+    /// Create a Job for each cronJob, and wait until it has ended
+    #[arg(long)]
+    pub run_jobs: bool,
+    /// Maximum time to wait for Jobs
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration,
+          requires = "run_jobs")]
+    pub timeout: Duration,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -86,6 +114,7 @@ Examples:
   everynode rollout pause ds/fluentd -n logging     stop a rollout half-way
   everynode rollout resume ds/fluentd -n logging    go on
   everynode rollout get ds/fluentd -n logging       where a guarded rollout is
+  everynode rollout check ds/fluentd -n logging     what its checks say now
   everynode rollout approve ds/fluentd -n logging   let it go on to its next wave";
 
 const GET_EXAMPLES: &str = "\
@@ -95,6 +124,21 @@ Examples:
 
 It requires a rollout policy for the DaemonSet: a RolloutPolicy, a ClusterRolloutPolicy, or the
 annotation everynode.dev/rollout-policy.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  everynode rollout check ds/fluentd -n logging
+  everynode rollout check ds/fluentd -n logging --check smoke --run-jobs --timeout 10m
+
+The URLs are asked from this machine, where names of Services in the cluster usually lead nowhere:
+run it in a pod, or give the policy URLs that both reach. A Job that --run-jobs creates stays.
+
+Exit codes:
+  0  all checks pass
+  1  an error
+  2  invalid arguments
+  3  a check fails
+  4  no check fails, but one has neither passed nor failed";
 
 const ORDER_EXAMPLES: &str = "\
 Examples:

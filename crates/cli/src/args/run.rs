@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueEnum};
+use everynode_controller::checks::hosts::AllowedHost;
 
 use super::LogArguments;
 use super::value::{at_least_one, duration, positive};
@@ -38,6 +39,15 @@ pub(crate) struct RunArguments {
     /// Maximum number of pods created, and of pods deleted, in one sync of a DaemonSet
     #[arg(long, value_name = "N", default_value = "250", value_parser = at_least_one)]
     pub burst_replicas: usize,
+    /// Hosts that the checks of rollout policies may ask: HOST[:PORT], or *.DOMAIN[:PORT] for all
+    /// names below a domain; without PORT the default port of the URL's scheme [default: none]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        value_delimiter = ',',
+        conflicts_with = "ignore_policies"
+    )]
+    pub check_hosts: Vec<AllowedHost>,
     /// Maximum number of requests to the API server per second [default: only the server's own
     /// limit]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -68,6 +78,7 @@ Examples:
   everynode run --kubeconfig admin.conf --context prod --http 127.0.0.1:8080
   everynode run --leader-elect=false --namespace team-a
   everynode run --beside                             beside the built-in controller
+  everynode run --check-hosts prometheus.monitoring:9090,*.gates.svc
 
 Without --beside, the built-in DaemonSet controller must be disabled:
 kube-controller-manager --controllers=*,-daemonset-controller";

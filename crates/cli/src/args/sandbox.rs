@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use everynode_controller::checks::hosts::AllowedHost;
 use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 
 use super::LogArguments;
@@ -45,6 +46,14 @@ pub(crate) struct SandboxArguments {
     /// Don't start a DaemonSet controller, so that you can run your own
     #[arg(long)]
     pub no_controller: bool,
+    /// Hosts that the checks of rollout policies may ask, as for `everynode run` [default: none]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        value_delimiter = ',',
+        conflicts_with = "no_controller"
+    )]
+    pub check_hosts: Vec<AllowedHost>,
     /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,

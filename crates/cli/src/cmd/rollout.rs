@@ -1,5 +1,6 @@
 //! `everynode rollout`: where a guarded rollout is, and what people do with it (G10, G22).
 
+mod check;
 mod get;
 pub(crate) mod order;
 pub(crate) mod pause;
@@ -27,6 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         RolloutCommand::Get(arguments) => get::execute(arguments).await,
+        RolloutCommand::Check(arguments) => check::execute(arguments).await,
         RolloutCommand::Pause(target) => pause::set_paused(target, true).await,
         RolloutCommand::Resume(target) => pause::set_paused(target, false).await,
         RolloutCommand::Approve(arguments) => {

@@ -45,6 +45,7 @@ fn options(arguments: RunArguments) -> Options {
             args::ScheduleBy::Controller => ScheduleBy::Controller,
         },
         namespace_node_selectors: arguments.namespace_node_selectors,
+        check_hosts: arguments.check_hosts,
         kube_api_qps: arguments.kube_api_qps,
         kube_api_burst: arguments.kube_api_burst.unwrap_or(defaults.kube_api_burst),
         http: arguments.http,

@@ -2,15 +2,18 @@
 //! returns. It waits only for the next event or the next deadline.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{Now, Timestamp};
+use everynode_core::plan::CheckQuestion;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, Server};
+use crate::checks::Ask;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
@@ -63,6 +66,8 @@ pub struct EventLoop<S = Api> {
     pub tasks: TaskTracker,
     /// Learns of tasks that panic.
     pub supervisor: Supervisor,
+    /// Asks checks.
+    pub checks: Arc<dyn Ask>,
     /// Starts the watch of pods, once.
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
     /// Starts the watch of namespaces for their labels, once.
@@ -126,7 +131,21 @@ impl<S: Server> EventLoop<S> {
                 let task = "the write of a policy's status";
                 self.tasks.spawn(self.supervisor.supervise(task, writing));
             }
+            Task::AskCheck(question) => self.ask_check(question),
         }
+    }
+
+    fn ask_check(&self, question: CheckQuestion) {
+        let Executor { events, stop, .. } = self.executor.clone();
+        let answer = self.checks.ask(question.clone());
+        let asking = async move {
+            let Some(answer) = stop.run_until_cancelled(answer).await else { return };
+            let event = Event::CheckAnswered { question: Box::new(question), answer };
+            if events.send(event).await.is_err() {
+                tracing::debug!("a check was not reported: the event loop has ended");
+            }
+        };
+        self.tasks.spawn(self.supervisor.supervise("a check", asking));
     }
 
     fn list_orphans(&self, request: OrphanListRequest) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
-use everynode_core::plan::{Notice, Outcome, Plan};
+use everynode_core::plan::{CheckQuestion, Notice, Outcome, Plan};
 use everynode_k8s::convert::{PolicyReference, RawDaemonSet};
 use tokio::sync::watch;
 
@@ -76,6 +76,8 @@ pub enum Task {
     /// Writes the status of a policy object. The outcome arrives as
     /// [`Event::PolicyStatusWritten`].
     WritePolicyStatus(PolicyStatusWrite),
+    /// Asks a check. The answer arrives as [`Event::CheckAnswered`].
+    AskCheck(CheckQuestion),
 }
 
 /// The state of the event loop.
@@ -200,6 +202,12 @@ impl LoopState {
             Event::Executed { key, was_waiting } => self.handle_executed(&key, was_waiting, now),
             Event::PolicyStatusWritten { reference, result } => {
                 self.record_policy_status(reference, result, now);
+            }
+            Event::CheckAnswered { question, answer } => {
+                self.metrics.count_answer(&question.check.kind, answer.verdict);
+                if self.index.check_answered(&question, answer) {
+                    self.enqueue(question.daemon_set, now);
+                }
             }
         }
     }
@@ -348,6 +356,7 @@ impl LoopState {
             self.metrics.set_daemon_set(key, state.counts());
             self.metrics.set_rollout(key, state.guard_state().as_ref());
         }
+        self.tasks.extend(plan.questions.iter().cloned().map(Task::AskCheck));
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
                 self.queue.forget_failures(key);
@@ -385,6 +394,7 @@ impl LoopState {
                 | Notice::RolloutResumed
                 | Notice::NotGuarded
                 | Notice::RollingBack { .. }
+                | Notice::Check { .. }
                 | Notice::SelectingAll => {}
                 Notice::Rollout(transition) => self.metrics.count_transition(transition),
             }

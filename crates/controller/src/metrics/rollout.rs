@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use everynode_core::api::{DaemonSetKey, RolloutPhase, RolloutReason};
+use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey, RolloutPhase, RolloutReason};
 use everynode_core::daemon_set::GuardState;
 use everynode_core::plan::Transition;
 
@@ -27,6 +27,7 @@ pub(super) struct RolloutMetrics {
     waves: Family<DaemonSetLabels, Gauge>,
     waves_done: Family<DaemonSetLabels, Gauge>,
     transitions: Family<ReasonLabels, Counter>,
+    check_answers: Family<AnswerLabels, Counter>,
     /// The DaemonSets that have gauges, with the reason that is exported.
     exported: Mutex<BTreeMap<DaemonSetKey, RolloutReason>>,
 }
@@ -36,6 +37,13 @@ struct InfoLabels {
     namespace: String,
     daemonset: String,
     reason: &'static str,
+}
+
+/// Labels of `everynode_rollout_check_answers_total`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnswerLabels {
+    check: &'static str,
+    answer: &'static str,
 }
 
 impl InfoLabels {
@@ -79,6 +87,12 @@ impl RolloutMetrics {
             "Transitions of guarded rollouts, by the reason of their event",
             metrics.transitions.clone(),
         );
+        register(
+            r,
+            "check_answers",
+            "Answers to the checks of guarded rollouts, by what they ask and by what they say",
+            metrics.check_answers.clone(),
+        );
         metrics
     }
 
@@ -86,6 +100,12 @@ impl RolloutMetrics {
     pub(super) fn count(&self, transition: &Transition) {
         let reason = transition.reason();
         self.transitions.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// Counts the answer to a check.
+    pub(super) fn count_answer(&self, kind: &CheckKind, verdict: CheckVerdict) {
+        let labels = AnswerLabels { check: kind.field(), answer: verdict.as_str() };
+        self.check_answers.get_or_create(&labels).inc();
     }
 
     /// Sets the gauges of a DaemonSet, or removes them if its rollout is neither guarded nor

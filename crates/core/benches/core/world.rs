@@ -265,6 +265,7 @@ fn policy() -> RolloutPolicy {
         by: None,
         up_to: [10, 50, 100].map(IntOrPercent::Percent).to_vec(),
         bake: Duration::ZERO,
+        checks: Vec::new(),
         approval: false,
     };
     let failure = FailureRule {
@@ -281,6 +282,7 @@ fn policy() -> RolloutPolicy {
         max_unavailable_per: None,
         failure: Some(failure),
         hold: LabelSelector::default(),
+        checks: Vec::new(),
     }
 }
 

@@ -251,6 +251,8 @@ pub enum RolloutReason {
     Updating,
     /// The bake time of a wave is not over.
     Baking,
+    /// The bake time of a wave is over, and a check has not passed since (G5).
+    AwaitingChecks,
     /// A wave must be approved.
     AwaitingApproval,
     /// Nodes go back to the base after a failure.
@@ -263,12 +265,13 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::NotGuarded,
         Self::Updating,
         Self::Baking,
+        Self::AwaitingChecks,
         Self::AwaitingApproval,
         Self::RollingBack,
         Self::Failed,
@@ -283,6 +286,7 @@ impl RolloutReason {
             Self::NotGuarded => "NotGuarded",
             Self::Updating => "Updating",
             Self::Baking => "Baking",
+            Self::AwaitingChecks => "AwaitingChecks",
             Self::AwaitingApproval => "AwaitingApproval",
             Self::RollingBack => "RollingBack",
             Self::Failed => "Failed",
@@ -294,7 +298,11 @@ impl RolloutReason {
     /// Deployments have it while they are paused.
     pub const fn status(self) -> &'static str {
         match self {
-            Self::Updating | Self::Baking | Self::RollingBack | Self::Complete => "True",
+            Self::Updating
+            | Self::Baking
+            | Self::AwaitingChecks
+            | Self::RollingBack
+            | Self::Complete => "True",
             Self::Paused | Self::NotGuarded | Self::AwaitingApproval => "Unknown",
             Self::InvalidPolicy | Self::Failed => "False",
         }
@@ -308,6 +316,7 @@ impl RolloutReason {
             | Self::NotGuarded
             | Self::Updating
             | Self::Baking
+            | Self::AwaitingChecks
             | Self::AwaitingApproval
             | Self::Complete => false,
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::check::RolloutCheck;
 use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::problem::Problem;
@@ -45,6 +46,8 @@ pub struct RolloutPolicy {
     pub failure: Option<FailureRule>,
     /// `hold`: nodes whose pods are not replaced.
     pub hold: LabelSelector,
+    /// `checks`, of which steps name those that their waves must pass.
+    pub checks: Vec<RolloutCheck>,
 }
 
 /// A limit for each group of nodes that have the same value of a label. Nodes without the label
@@ -88,6 +91,8 @@ pub struct RolloutStep {
     pub up_to: Vec<IntOrPercent>,
     /// `bake`: how long all nodes of a wave must have been updated and available.
     pub bake: Duration,
+    /// `checks`: the names of the policy's checks that each wave must pass.
+    pub checks: Vec<Arc<str>>,
     /// `approval`: whether somebody must approve each wave before the next one begins.
     pub approval: bool,
 }
@@ -119,6 +124,15 @@ impl RolloutPolicy {
         }
     }
 
+    /// The checks that the waves of a step must pass.
+    pub fn checks_of<'a>(
+        &'a self,
+        step: &'a RolloutStep,
+    ) -> impl Iterator<Item = &'a RolloutCheck> {
+        let find = |name: &Arc<str>| self.checks.iter().find(|check| check.name == *name);
+        step.checks.iter().filter_map(find)
+    }
+
     /// The name of the wave at a position; `None` after the last step.
     pub fn wave_name(&self, position: &Position) -> Option<WaveName> {
         let Position::Wave(wave) = position else { return None };
@@ -137,6 +151,6 @@ impl RolloutPolicy {
 impl RolloutStep {
     /// Whether something is awaited between the waves of this step, beside their completion.
     pub fn waits(&self) -> bool {
-        self.approval || !self.bake.is_zero()
+        self.approval || !self.bake.is_zero() || !self.checks.is_empty()
     }
 }

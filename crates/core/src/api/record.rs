@@ -58,7 +58,7 @@ pub enum RolloutPhase {
 }
 
 /// Why a record is what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordReason {
     /// Somebody has aborted the rollout: nodes go back to the base.
     Aborted,
@@ -68,6 +68,8 @@ pub enum RecordReason {
     NodesFailed,
     /// No pod of the revision was created for too long, and nodes are left (G15).
     NoProgress,
+    /// A check has failed: which one, what it asked, and what was answered (G15).
+    CheckFailed(Arc<str>),
 }
 
 /// How far a rollout is: all waves before this one are complete.
@@ -166,12 +168,13 @@ impl RolloutPhase {
 
 impl RecordReason {
     /// The name in the record and in messages.
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Aborted => "Aborted",
             Self::PromotedInFull => "PromotedInFull",
             Self::NodesFailed => "NodesFailed",
             Self::NoProgress => "NoProgress",
+            Self::CheckFailed(_) => "CheckFailed",
         }
     }
 }

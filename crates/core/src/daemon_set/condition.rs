@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::api::{
-    DaemonSet, PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase, RolloutReason,
-    RolloutRecord,
+    CheckStatement, DaemonSet, PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase,
+    RolloutReason, RolloutRecord, with_statements,
 };
 
 use super::guard::{Stage, Waits};
@@ -16,6 +16,8 @@ pub(super) struct Situation<'a> {
     pub waves: Option<&'a Waves>,
     /// What a wave that bakes still waits for.
     pub waits: Option<Waits>,
+    /// The last answers to its checks.
+    pub checks: &'a [CheckStatement],
     pub way_back: WayBack,
     /// The number of nodes that have the target although their wave is closed.
     pub leaked: usize,
@@ -59,7 +61,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, waits, way_back, leaked: _ } = *situation;
+    let Situation { waves, waits, checks, way_back, leaked: _ } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -105,6 +107,10 @@ fn stated(
                 RolloutReason::Baking,
                 format!("{} is updated, and its bake time is not over", wave(record)),
             ),
+            Some(Waits::Checks) => (
+                RolloutReason::AwaitingChecks,
+                format!("{} is updated, and its checks have not passed yet", wave(record)),
+            ),
             Some(Waits::Approval) => {
                 (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
             }
@@ -113,16 +119,18 @@ fn stated(
             }
         },
     };
-    Some((reason, message))
+    let checks = checks.iter().filter(|_| waits.is_some());
+    Some((reason, with_statements(&message, checks)))
 }
 
 /// What the condition states of a failed rollout.
 fn failed(record: &RolloutRecord, goes_back: bool, way_back: WayBack) -> (RolloutReason, String) {
-    let reason = match record.reason {
-        Some(RecordReason::Aborted) => "was aborted",
-        Some(RecordReason::NodesFailed) => "has failed: too many nodes failed",
-        Some(RecordReason::NoProgress) => "has failed: it made no progress",
-        Some(RecordReason::PromotedInFull) | None => "has failed",
+    let reason = match &record.reason {
+        Some(RecordReason::Aborted) => "was aborted".to_owned(),
+        Some(RecordReason::NodesFailed) => "has failed: too many nodes failed".to_owned(),
+        Some(RecordReason::NoProgress) => "has failed: it made no progress".to_owned(),
+        Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
+        Some(RecordReason::PromotedInFull) | None => "has failed".to_owned(),
     };
     let (is_over, message) = match way_back {
         _ if !goes_back => (true, "nodes keep what they have"),

@@ -6,6 +6,7 @@
 //! rollout moves and to which [`Position`]; in [`waves`](super::waves), which nodes a position
 //! opens; in [`gate`](super::gate), which revision governs a node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
@@ -66,6 +67,8 @@ pub(super) struct GuardInput<'a> {
     pub wall: Timestamp,
     /// Whether the bake time of the wave is over.
     pub is_baked: bool,
+    /// What the checks of the wave say.
+    pub checks: ChecksVerdict,
     /// Whether the rollout has been without progress for too long.
     pub is_stuck: bool,
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
@@ -78,7 +81,20 @@ pub(super) enum Waits {
     Nothing,
     /// The end of the bake time.
     Bake,
+    /// An answer after that which lets a check pass.
+    Checks,
     Approval,
+}
+
+/// What the checks of a wave that bakes say, taken together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChecksVerdict {
+    /// All have passed, or there are none.
+    Passed,
+    /// One has not been answered, or with neither yes nor no.
+    Pending,
+    /// One has failed as often as the policy says, for this reason.
+    Failed(Arc<str>),
 }
 
 impl<'a> Stage<'a> {
@@ -105,12 +121,14 @@ impl<'a> Stage<'a> {
                 Some(_) | None => Self::without_guard(daemon_set),
             },
             PolicySource::Invalid(_) => {
-                match record.filter(|record| record.phase.is_under_way()).and_then(|r| r.reason) {
+                let under_way = record.filter(|record| record.phase.is_under_way());
+                match under_way.and_then(|record| record.reason.as_ref()) {
                     Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
                     Some(
                         RecordReason::Aborted
                         | RecordReason::NodesFailed
-                        | RecordReason::NoProgress,
+                        | RecordReason::NoProgress
+                        | RecordReason::CheckFailed(_),
                     )
                     | None => Self::WithoutPolicy { has_failed },
                 }
@@ -138,7 +156,10 @@ impl<'a> Stage<'a> {
         let after = match record.reason {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),
             Some(
-                RecordReason::PromotedInFull | RecordReason::NodesFailed | RecordReason::NoProgress,
+                RecordReason::PromotedInFull
+                | RecordReason::NodesFailed
+                | RecordReason::NoProgress
+                | RecordReason::CheckFailed(_),
             )
             | None => policy.failure.and_then(|rule| rule.rollback_after),
         };
@@ -407,6 +428,13 @@ impl<'a> GuardInput<'a> {
             let nodes = group.open - group.passed;
             return Some((failed(RecordReason::NoProgress), Transition::NoProgress { nodes }));
         }
+        if let ChecksVerdict::Failed(why) = &self.checks
+            && record.phase == RolloutPhase::Baking
+        {
+            let why = why.clone();
+            let record = failed(RecordReason::CheckFailed(why.clone()));
+            return Some((record, Transition::CheckFailed { why }));
+        }
         if self.daemon_set.is_paused() || !waves.is_complete(position) {
             return None;
         }
@@ -428,7 +456,9 @@ impl<'a> GuardInput<'a> {
             }
             (RolloutPhase::Updating, Some(_)) => advance(),
             (RolloutPhase::Baking, _) => {
-                advance().filter(|_| waits(waves, record, self.is_baked) == Waits::Nothing)
+                let have_passed = self.checks == ChecksVerdict::Passed;
+                let waits = waits(waves, record, self.is_baked, have_passed);
+                advance().filter(|_| waits == Waits::Nothing)
             }
             (RolloutPhase::Complete | RolloutPhase::Failed | RolloutPhase::Superseded, _) => None,
         }
@@ -456,14 +486,20 @@ impl<'a> GuardInput<'a> {
 }
 
 /// What the wave of a record that bakes still waits for.
-pub(super) fn waits(waves: &Waves, record: &RolloutRecord, is_baked: bool) -> Waits {
+pub(super) fn waits(
+    waves: &Waves,
+    record: &RolloutRecord,
+    is_baked: bool,
+    have_checks_passed: bool,
+) -> Waits {
     let Some(step) = waves.step(&record.position) else { return Waits::Nothing };
     let is_approved =
         waves.name(&record.position).is_some_and(|wave| record.approvals.contains(&wave));
-    match (is_baked, step.approval && !is_approved) {
-        (false, _) => Waits::Bake,
-        (true, true) => Waits::Approval,
-        (true, false) => Waits::Nothing,
+    match (is_baked, have_checks_passed, step.approval && !is_approved) {
+        (false, _, _) => Waits::Bake,
+        (true, false, _) => Waits::Checks,
+        (true, true, true) => Waits::Approval,
+        (true, true, false) => Waits::Nothing,
     }
 }
 

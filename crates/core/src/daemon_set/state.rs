@@ -4,6 +4,7 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
+mod checks;
 mod guard_state;
 mod guarding;
 mod inspect;

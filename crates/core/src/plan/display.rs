@@ -3,16 +3,19 @@
 use std::fmt;
 
 use crate::api::{
-    AdmissionChange, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION, Position, Problem,
-    RECORD_ANNOTATION, RolloutCondition, RolloutRecord,
+    AdmissionChange, CheckVerdict, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION,
+    Position, Problem, RECORD_ANNOTATION, RecordReason, RolloutCondition, RolloutRecord,
 };
-use crate::plan::{Notice, Plan, PodReference, Transition, Waiting, Write};
+use crate::plan::{CheckQuestion, Notice, Plan, PodReference, Transition, Waiting, Write};
 
 impl fmt::Display for Plan {
-    /// One line for each write and notice.
+    /// One line for each write, question and notice.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for write in &self.writes {
             writeln!(f, "{write}")?;
+        }
+        for question in &self.questions {
+            writeln!(f, "{question}")?;
         }
         for notice in &self.notices {
             writeln!(f, "{}: {notice}", notice.reason())?;
@@ -110,8 +113,23 @@ impl fmt::Display for Notice {
                 write!(f, "the template of revision {base} replaces the failed one")
             }
             Self::Rollout(transition) => transition.fmt(f),
+            Self::Check { check, wave, verdict, answer } => {
+                let verdict = match verdict {
+                    CheckVerdict::Passed => "has passed",
+                    CheckVerdict::Failed => "has failed",
+                    CheckVerdict::Unknown => "has neither passed nor failed",
+                };
+                write!(f, "check {check} of wave {wave} {verdict}: {answer}")
+            }
             Self::Problem(problem) => problem.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for CheckQuestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { wave, check, .. } = self;
+        write!(f, "ask check {} of wave {wave}: {}", check.name, check.kind)
     }
 }
 
@@ -133,6 +151,7 @@ impl fmt::Display for Transition {
             Self::NoProgress { nodes } => {
                 write!(f, "the rollout fails: it makes no progress, and {nodes} nodes are left")
             }
+            Self::CheckFailed { why } => write!(f, "the rollout fails: {why}"),
             Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
             Self::Superseded { revision } => {
                 write!(f, "the rollout of revision {revision} ends: there is a new template")
@@ -165,7 +184,11 @@ impl fmt::Display for RolloutRecord {
         for wave in &self.approvals {
             write!(f, " approved {wave}")?;
         }
-        self.reason.map_or(Ok(()), |reason| write!(f, " {}", reason.as_str()))
+        match &self.reason {
+            None => Ok(()),
+            Some(RecordReason::CheckFailed(why)) => write!(f, " CheckFailed {why}"),
+            Some(reason) => write!(f, " {}", reason.as_str()),
+        }
     }
 }
 

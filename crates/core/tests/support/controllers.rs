@@ -5,16 +5,36 @@ use std::sync::Arc;
 
 use everynode_core::api::{DaemonSet, ResourceVersion, Status};
 use everynode_core::daemon_set::{Config, DaemonSetState, Mode};
-use everynode_core::plan::{Outcome, RevisionReference};
+use everynode_core::plan::{Notice, Outcome, Plan, RevisionReference};
 
 use super::{DS_UID, World};
 
+/// Whether a plan asks checks, or reports one.
+pub(super) fn concerns_checks(plan: &Plan) -> bool {
+    let is_check = |notice: &Notice| matches!(notice, Notice::Check { .. });
+    !plan.questions.is_empty() || plan.notices.iter().any(is_check)
+}
+
 impl World {
+    /// Answers the checks that have an answer.
+    pub(super) fn answer_checks(&mut self, plan: &Plan) {
+        self.questions.extend(plan.questions.iter().cloned());
+        for question in std::mem::take(&mut self.questions) {
+            match self.answers.get(&*question.check.name) {
+                Some(answer) => {
+                    self.state.apply_check_answer(&question, answer.clone());
+                }
+                None => self.questions.push(question),
+            }
+        }
+    }
+
     /// Restarts the controller: a new state gets all objects from lists (C62).
     pub(crate) fn restart(&mut self, daemon_set: DaemonSet) {
         let state = DaemonSetState::new(self.config, daemon_set, &self.nodes);
         std::mem::replace(&mut self.state, state).detach(&mut self.nodes);
         self.events.clear();
+        self.questions.clear();
         self.list();
     }
 

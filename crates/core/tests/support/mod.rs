@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use everynode_core::admission;
 use everynode_core::api::{
-    DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase, Problem, Readiness,
-    RecordState, ResourceVersion, Revision, RevisionName, Status, TEMPLATE_GENERATION_LABEL,
-    Timestamp, Uid,
+    CheckAnswer, DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase,
+    Problem, Readiness, RecordState, ResourceVersion, Revision, RevisionName, Status,
+    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{
-    NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks, Write,
-    WriteResult,
+    CheckQuestion, NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks,
+    Write, WriteResult,
 };
 
+use controllers::concerns_checks;
 use object::assert_made_from_its_revision;
 pub(crate) use object::{Fault, daemon_set, node, pod, revision, with_label};
 
@@ -45,6 +46,10 @@ pub(crate) struct World {
     /// Pods that a kubelet must look at.
     unsettled: BTreeSet<PodName>,
     pub faults: VecDeque<Fault>,
+    /// What each check is answered, by its name. Others are not answered yet.
+    pub answers: BTreeMap<String, CheckAnswer>,
+    /// Checks that were asked and not answered.
+    questions: Vec<CheckQuestion>,
     /// Changes created pods.
     pub webhook: Option<Webhook>,
     /// Whether counts are recomputed after each plan, which costs a pass over the nodes.
@@ -104,6 +109,8 @@ impl World {
             delayed: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             faults: VecDeque::new(),
+            answers: BTreeMap::new(),
+            questions: Vec::new(),
             webhook: None,
             recounts: true,
         }
@@ -220,17 +227,19 @@ impl World {
             let outcome = self.perform_write(&mut write);
             self.state.apply_result(WriteResult { write, outcome }, self.now);
         }
+        self.answer_checks(plan);
     }
 
     /// Syncs and runs the kubelets until nothing changes at the current time. Returns the plans
-    /// that contain writes.
+    /// that contain writes, or ask or report checks.
     pub(crate) fn settle(&mut self) -> Vec<Plan> {
         let mut plans = Vec::new();
         for _ in 0..100_000 {
             let plan = self.sync();
             let others_acted = self.kubelets() | self.built_in();
-            let is_idle = plan.writes.is_empty() && !others_acted;
-            if !plan.writes.is_empty() {
+            let is_empty = plan.writes.is_empty() && !concerns_checks(&plan);
+            let is_idle = is_empty && !others_acted;
+            if !is_empty {
                 plans.push(plan);
             }
             if is_idle {

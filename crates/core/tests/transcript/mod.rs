@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, Order, OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem,
-    Readiness, Revision, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
-    Template, Timestamp, UpdateStrategy,
+    CheckAnswer, CheckKind, CheckVerdict, DaemonSet, FailureRule, GroupLimit, HASH_LABEL,
+    IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
+    OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, Revision, RolloutCheck,
+    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
+    UpdateStrategy,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -76,6 +77,7 @@ fn execute(world: &mut World, command: &str) -> String {
             world.change(|ds| words.iter().for_each(|word| edit_daemon_set(ds, word)));
         }
         "policy" => world.change(|ds| ds.policy = policy(&words)),
+        "answer" => answer(world, &words),
         "order" => {
             let order = order(world, &words);
             world.change(|ds| ds.order = Some(order));
@@ -266,6 +268,7 @@ fn policy(words: &[&str]) -> PolicySource {
         max_unavailable_per: None,
         failure: None,
         hold: LabelSelector::default(),
+        checks: Vec::new(),
     };
     for word in words {
         let (key, value) = pair(word, '=');
@@ -277,6 +280,7 @@ fn policy(words: &[&str]) -> PolicySource {
                 by: None,
                 up_to: vec![IntOrPercent::Percent(100)],
                 bake: Duration::ZERO,
+                checks: Vec::new(),
                 approval: false,
             }),
             ("paused", _) => policy.paused = true,
@@ -289,6 +293,8 @@ fn policy(words: &[&str]) -> PolicySource {
                 let (label, max) = (label.into(), int_or_percent(max));
                 policy.max_unavailable_per = Some(GroupLimit { label, max });
             }
+            ("check" | "job", _) => policy.checks.push(check(key, value)),
+            ("checks", Some(step)) => step.checks = value.split(',').map(Into::into).collect(),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
             ("nodes", Some(step)) => {
                 let (key, value) = pair(value, '=');
@@ -302,6 +308,43 @@ fn policy(words: &[&str]) -> PolicySource {
         }
     }
     PolicySource::Valid(Arc::new(policy))
+}
+
+/// `check=NAME:INTERVAL:FAILURES`, or `job=NAME:INTERVAL`.
+fn check(key: &str, value: &str) -> RolloutCheck {
+    let mut words = value.split(':');
+    let mut word = || words.next().unwrap_or_default();
+    let name = word();
+    RolloutCheck {
+        name: name.into(),
+        interval: duration(word()),
+        failures: word().parse().unwrap_or(1),
+        kind: match key {
+            "job" => CheckKind::CronJob { name: format!("{name}-test").into() },
+            _ => CheckKind::Http { url: format!("http://{name}/").into() },
+        },
+    }
+}
+
+/// What a check is answered from now on: `CHECK VERDICT TEXT`, and for a Job `exists` or `gone`
+/// before the text; `CHECK nothing` lets it have no answer.
+fn answer(world: &mut World, words: &[&str]) {
+    let (name, words) = words.split_first().expect("the name of a check");
+    let (verdict, text) = words.split_first().expect("a verdict");
+    let verdict = match *verdict {
+        "nothing" => {
+            world.answers.remove(*name);
+            return;
+        }
+        text => CheckVerdict::ALL.into_iter().find(|it| it.as_str() == text).expect("a verdict"),
+    };
+    let (job, text) = match text {
+        ["exists", text @ ..] => (JobPresence::Exists, text),
+        ["gone", text @ ..] => (JobPresence::Gone, text),
+        text => (JobPresence::Unknown, text),
+    };
+    let answer = CheckAnswer::new(verdict, &text.join(" ")).with_job(job);
+    world.answers.insert((*name).to_owned(), answer);
 }
 
 fn edit_failure_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {

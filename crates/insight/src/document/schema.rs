@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{API_VERSION, Answer};
 use crate::explain::{Explanation, NodeExplanation};
 use crate::forecast::Forecast;
-use crate::guarded::GuardedRollout;
+use crate::guarded::{GuardedRollout, RolloutChecks};
 use crate::history::RevisionEntry;
 use crate::revision_diff::RevisionDiff;
 use crate::rollout::Rollout;
@@ -26,6 +26,7 @@ pub fn schema() -> Value {
     kinds.add_with_list::<RevisionEntry>();
     kinds.add::<RevisionDiff>();
     kinds.add::<GuardedRollout>();
+    kinds.add::<RolloutChecks>();
     let Kinds { mut generator, documents } = kinds;
     let any_document: Vec<Value> = documents.keys().map(|kind| reference(kind)).collect();
     let mut definitions = documents;

@@ -53,6 +53,7 @@ const fn is_problem(notice: &Notice) -> bool {
         | Notice::NotGuarded
         | Notice::RollingBack { .. }
         | Notice::Rollout(_)
+        | Notice::Check { .. }
         | Notice::ExpectationLapsed { .. } => false,
     }
 }

@@ -60,6 +60,8 @@ pub enum RiskKind {
     Paused,
     /// The rollout policy requires approvals.
     Approvals,
+    /// The rollout policy has checks.
+    Checks,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
     /// new template.
     NewTemplateEarly,
@@ -274,8 +276,20 @@ fn strategy_and_template(
         )),
         (false, _) if awaits_approvals(daemon_set) => Some(everywhere(
             RiskKind::Approvals,
-            "the rollout policy requires approvals: the forecast assumes that they are given at \
-             once",
+            match has_checks(daemon_set) {
+                false => {
+                    "the rollout policy requires approvals: the forecast assumes that they are \
+                     given at once"
+                }
+                true => {
+                    "the rollout policy requires approvals and has checks: the forecast assumes \
+                     that they are given and pass at once"
+                }
+            },
+        )),
+        (false, _) if has_checks(daemon_set) => Some(everywhere(
+            RiskKind::Checks,
+            "the rollout policy has checks: the forecast assumes that they pass at once",
         )),
         (false, UpdateStrategy::OnDelete) => Some(everywhere(
             RiskKind::OnDelete,
@@ -287,6 +301,11 @@ fn strategy_and_template(
 
 fn awaits_approvals(daemon_set: &DaemonSet) -> bool {
     daemon_set.policy.valid().is_some_and(|policy| policy.steps.iter().any(|step| step.approval))
+}
+
+fn has_checks(daemon_set: &DaemonSet) -> bool {
+    let policy = daemon_set.policy.valid();
+    policy.is_some_and(|policy| policy.steps.iter().any(|step| !step.checks.is_empty()))
 }
 
 fn has_readiness_probe(spec: &Value) -> bool {

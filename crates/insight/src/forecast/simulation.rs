@@ -96,7 +96,7 @@ impl Simulation {
         now: Timestamp,
     ) -> Self {
         let object = &proposal.object;
-        let daemon_set = object.daemon_set.clone();
+        let daemon_set = waves::without_repetitions(object.daemon_set.clone());
         let template = object.raw.template();
         let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
         let of_namespace =
@@ -135,8 +135,9 @@ impl Simulation {
         for _ in 0..rounds_max {
             let plan = self.plan();
             self.note_wave();
+            let has_checks = self.pass_checks(&plan);
             if plan.writes.is_empty() {
-                if self.approve_wave() {
+                if has_checks || self.approve_wave() {
                     continue;
                 }
                 let event_at = self.timers.first().map(|(at, _)| *at);

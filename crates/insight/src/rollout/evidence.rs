@@ -359,6 +359,7 @@ pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
         | RolloutReason::Updating
         | RolloutReason::Baking
         | RolloutReason::AwaitingApproval
+        | RolloutReason::AwaitingChecks
         | RolloutReason::RollingBack
         | RolloutReason::Failed
         | RolloutReason::Complete => true,
@@ -372,6 +373,7 @@ fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
     daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
         RolloutReason::InvalidPolicy
         | RolloutReason::Baking
+        | RolloutReason::AwaitingChecks
         | RolloutReason::AwaitingApproval
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,

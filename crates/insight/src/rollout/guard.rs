@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, RolloutReason, Timestamp};
+use everynode_core::api::{DaemonSet, RolloutReason, Timestamp, stated_checks};
 use everynode_core::daemon_set::{GuardState, WaveState};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -51,7 +51,7 @@ pub struct GuardedWave {
 impl Guard {
     /// What the controller has stated of the DaemonSet; `None` if it has stated nothing. With the
     /// wave, all is as the controller would state it now: its statement follows the record a
-    /// little later.
+    /// little later. Only what it states of checks is not known otherwise.
     pub(super) fn of(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Option<Self> {
         let stated = daemon_set.status.rollout.as_ref()?;
         let is_under_way = stated.reason != RolloutReason::Complete
@@ -63,7 +63,10 @@ impl Guard {
             Some(GuardState { reason, message, wave, .. }) => {
                 let wave = wave.filter(|_| reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
-                Self { reason, message: message.to_string(), wave }
+                let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
+                let of_checks = name.and_then(|name| stated_of_checks(daemon_set, reason, name));
+                let (reason, message) = of_checks.unwrap_or((reason, &message));
+                Self { reason, message: message.to_owned(), wave }
             }
             None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
         })
@@ -85,6 +88,7 @@ impl Guard {
         match self.reason {
             RolloutReason::Updating
             | RolloutReason::Baking
+            | RolloutReason::AwaitingChecks
             | RolloutReason::AwaitingApproval
             | RolloutReason::RollingBack => true,
             RolloutReason::Paused
@@ -105,10 +109,31 @@ impl Guard {
             | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
+            | RolloutReason::AwaitingChecks
             | RolloutReason::RollingBack
             | RolloutReason::Complete => false,
         }
     }
+}
+
+/// What the controller has stated of a wave with checks that it has updated, whose answers only it
+/// knows.
+fn stated_of_checks<'a>(
+    daemon_set: &'a DaemonSet,
+    reason: RolloutReason,
+    wave: &str,
+) -> Option<(RolloutReason, &'a str)> {
+    let is_of_updated = |reason: RolloutReason| {
+        matches!(
+            reason,
+            RolloutReason::Baking | RolloutReason::AwaitingChecks | RolloutReason::AwaitingApproval
+        )
+    };
+    let stated = daemon_set.status.rollout.as_ref()?;
+    let is_same_wave = stated.message.starts_with(&format!("wave {wave} "));
+    let has_checks = stated_checks(&stated.message).next().is_some();
+    let is_known = is_of_updated(reason) && is_of_updated(stated.reason);
+    (is_known && is_same_wave && has_checks).then_some((stated.reason, &stated.message))
 }
 
 impl GuardedWave {

@@ -81,6 +81,7 @@ const fn goes_on(reason: RolloutReason) -> bool {
     match reason {
         RolloutReason::Updating
         | RolloutReason::Baking
+        | RolloutReason::AwaitingChecks
         | RolloutReason::AwaitingApproval
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,

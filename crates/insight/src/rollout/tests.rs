@@ -245,6 +245,7 @@ fn a_guarded_rollout_is_done_with_its_last_wave() {
     let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "new", ready(LONG_AGO))];
     for (reason, phase) in [
         ("Baking", Phase::Progressing),
+        ("AwaitingChecks", Phase::Progressing),
         ("AwaitingApproval", Phase::AwaitsPerson),
         ("Complete", Phase::Done),
         ("Failed", Phase::Done),

@@ -52,6 +52,16 @@ impl Rollout {
         self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
     }
 
+    fn awaits_checks(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::AwaitingChecks)
+    }
+
+    /// What the controller states of the checks of the wave: empty, or after a semicolon.
+    fn checks_text(&self) -> &str {
+        let message = self.guard.as_ref().map_or("", |guard| &guard.message);
+        message.find("; check ").map_or("", |at| &message[at..])
+    }
+
     fn wave_name(&self) -> Option<&str> {
         self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
     }
@@ -68,10 +78,17 @@ impl Rollout {
                 Some(guard) => guard.message.clone(),
                 None => self.headline(),
             },
-            (Phase::Progressing, _) if self.is_baking() => match self.wave_name() {
-                Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
-                None => "waiting for the end of a bake time".to_owned(),
-            },
+            (Phase::Progressing, _) if self.is_baking() => {
+                let waits = match self.wave_name() {
+                    Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
+                    None => "waiting for the end of a bake time".to_owned(),
+                };
+                format!("{waits}{}", self.checks_text())
+            }
+            (Phase::Progressing, _) if self.awaits_checks() => {
+                let wave = self.wave_name().unwrap_or_default();
+                format!("waiting for the checks of wave {wave}{}", self.checks_text())
+            }
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);

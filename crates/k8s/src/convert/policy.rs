@@ -1,5 +1,7 @@
 //! Rollout policies (G4, G5), and the orders that people give (G10).
 
+mod check;
+
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use super::label_selector;
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.
-const NOT_SUPPORTED: [&str; 3] = ["podsPerMinute", "windows", "checks"];
+const NOT_SUPPORTED: [&str; 2] = ["podsPerMinute", "windows"];
 /// Maximum numbers of the parts of a label selector, which the definitions of policies have, too.
 const LABELS_MAX: usize = 16;
 const VALUES_MAX: usize = 64;
@@ -96,6 +98,11 @@ impl Errors {
         self.0.push(format!("{path}: Required value"));
     }
 
+    /// A value that another one has already.
+    fn duplicate(&mut self, path: &str, value: &str) {
+        self.0.push(format!("{path}: Duplicate value: {value:?}"));
+    }
+
     /// A value that is not allowed, as Kubernetes words it.
     pub(super) fn invalid(&mut self, path: &str, value: &Value, why: &str) {
         let mut text = value.to_string();
@@ -137,6 +144,25 @@ impl<'a> Fields<'a> {
     /// Whether the field is set.
     pub(super) fn has(&mut self, key: &'static str) -> bool {
         self.take(key).is_some()
+    }
+
+    /// The items of a list, of which there may be so many, each with its path.
+    fn list(
+        &mut self,
+        key: &'static str,
+        items_max: usize,
+        errors: &mut Errors,
+    ) -> Vec<(String, &'a Value)> {
+        let path = self.path(key);
+        let Some(value) = self.take(key) else { return Vec::new() };
+        let list = value.as_array().ok_or("must be a list");
+        let Some(list) = errors.checked(&path, value, list) else { return Vec::new() };
+        if list.len() > items_max {
+            let length = list.len();
+            errors.0.push(format!("{path}: Too many: {length}: must have at most {items_max}"));
+        }
+        let items = list.iter().enumerate();
+        items.map(|(index, value)| (format!("{path}[{index}]"), value)).collect()
     }
 
     /// The field, decoded, or the default.
@@ -211,6 +237,8 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         }
         steps.push(step);
     }
+    let checks = check::checks(fields, errors);
+    check::check_names(&path, &steps, &checks, errors);
     let max_unavailable = fields.read("maxUnavailable", None, errors, positive);
     let exists = LabelRequirement { key: HOLD_LABEL.into(), operator: LabelOperator::Exists };
     Some(RolloutPolicy {
@@ -221,6 +249,7 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         max_unavailable_per: group_limit(fields, errors),
         failure: failure(fields, errors),
         hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
+        checks,
     })
 }
 
@@ -274,19 +303,14 @@ fn step(path: &str, value: &Value, errors: &mut Errors) -> Option<RolloutStep> {
         errors.required(&fields.path("name"));
     }
     let step = RolloutStep {
-        name: fields.read("name", "".into(), errors, |value| {
-            let name = value.as_str().filter(|name| is_dns_label(name));
-            name.map(Into::into).ok_or(
-                "must consist of lower case letters, digits and '-', at most 63, and start and \
-                 end with a letter or digit",
-            )
-        }),
+        name: fields.read("name", "".into(), errors, dns_label),
         nodes: fields.selector("nodes", LabelSelector::default(), errors),
         by: fields.read("by", None, errors, label_key),
         up_to: up_to(&mut fields, errors),
         bake: fields.read("bake", Duration::ZERO, errors, |value| {
             value.as_str().and_then(duration).ok_or("must be a duration such as 90s, 30m or 1h30m")
         }),
+        checks: check::names(&mut fields, errors),
         approval: fields.bool("approval", errors),
     };
     fields.finish(errors);
@@ -408,6 +432,15 @@ fn is_small(value: &Value, selector: &LabelSelector) -> Result<(), String> {
     Ok(())
 }
 
+/// A name of lower case letters, digits and `-`.
+fn dns_label(value: &Value) -> Result<Arc<str>, &'static str> {
+    let name = value.as_str().filter(|name| is_dns_label(name));
+    name.map(Into::into).ok_or(
+        "must consist of lower case letters, digits and '-', at most 63, and start and end with a \
+         letter or digit",
+    )
+}
+
 fn is_dns_label(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = text.bytes().next().zip(text.bytes().next_back());
@@ -503,7 +536,7 @@ mod tests {
             ("steps: [{name: a, bake: -5m}]", "steps[0].bake: Invalid value: \"-5m\""),
             ("steps: [{name: a, bake: 5 days}]", "steps[0].bake: Invalid value: \"5 days\""),
             ("steps: [{name: a, approval: yes please}]", "steps[0].approval: Invalid value:"),
-            ("steps: [{name: a, checks: [b]}]", "steps[0].checks: this version"),
+            ("steps: [{name: a, checks: [b]}]", "steps[0].checks: Invalid value: \"b\""),
             ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
             (
                 "maxUnavailablePer: {label: zone, max: 0}",

@@ -203,10 +203,10 @@ impl Judge<'_> {
     fn progress(&self, old: &Record, new: &Record, policy: &Policy) -> Option<String> {
         let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
         if new.phase == Phase::Failed {
-            let is_stuck = new.reason.as_deref() == Some("NoProgress");
-            let (reason, problem) = match is_stuck {
-                true => ("NoProgress", self.unstuck(old, policy)),
-                false => ("NodesFailed", self.unfailed(policy)),
+            let (reason, problem) = match new.reason.as_deref() {
+                Some("NoProgress") => ("NoProgress", self.unstuck(old, policy)),
+                Some("CheckFailed") => ("CheckFailed", self.unchecked_failure(old, policy)),
+                _ => ("NodesFailed", self.unfailed(policy)),
             };
             let failed = at(old.position.clone(), Phase::Failed);
             let expected = Record { reason: Some(reason.to_owned()), ..failed };
@@ -238,6 +238,9 @@ impl Judge<'_> {
                 let is_approved = wave.is_some_and(|wave| old.approvals.contains(&wave));
                 if step.needs_approval && !is_approved {
                     return Some("moves on without an approval".to_owned());
+                }
+                if let Some(name) = self.unpassed(old, step, policy) {
+                    return Some(format!("moves on although check {name} has not passed"));
                 }
                 if let Some(why) = self.unbaked(old, step) {
                     return Some(format!("moves on before the wave has baked: {why}"));

@@ -1,7 +1,9 @@
 //! Deliberate bugs of guarded rollouts: what the replica reads of policies, records, orders and
 //! nodes, and which records and conditions it writes.
 
-use everynode_core::api::{Position, RecordReason, RolloutPhase, RolloutRecord};
+use everynode_core::api::{
+    CheckAnswer, CheckVerdict, Position, RecordReason, RolloutPhase, RolloutRecord,
+};
 use everynode_core::plan::{Plan, Write};
 use serde_json::{Value, json};
 
@@ -39,6 +41,12 @@ pub enum GuardedMutation {
     IgnoreApproval,
     /// A wave that bakes is approved (G10).
     ApproveUnasked,
+    /// `checks` of steps are not read (G5).
+    IgnoreChecks,
+    /// A check that fails passes (G15).
+    PassFailedChecks,
+    /// A check that says neither yes nor no fails (G15).
+    FailUnknownChecks,
     /// The policy's `maxUnavailable` is not read (G5).
     IgnorePolicyBudget,
     /// The policy's `maxUnavailable` is one too high (G5).
@@ -94,7 +102,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 37] = [
+    pub const ALL: [(Self, Property); 40] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -107,6 +115,9 @@ impl GuardedMutation {
         (Self::BakeSinceBeginning, Property::Record),
         (Self::IgnoreApproval, Property::Record),
         (Self::ApproveUnasked, Property::Record),
+        (Self::IgnoreChecks, Property::Record),
+        (Self::PassFailedChecks, Property::Record),
+        (Self::FailUnknownChecks, Property::Record),
         (Self::IgnorePolicyBudget, Property::Budget),
         (Self::LargerPolicyBudget, Property::Budget),
         (Self::IgnoreGroupLimit, Property::Budget),
@@ -238,6 +249,9 @@ impl GuardedMutation {
             }
             Self::IgnoreBake => step["bake"] = json!("0s"),
             Self::IgnoreApproval => step["approval"] = json!(false),
+            Self::IgnoreChecks => {
+                step.as_object_mut().map(|step| step.remove("checks"));
+            }
             _ => {}
         }
     }
@@ -290,6 +304,17 @@ impl GuardedMutation {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Changes the answer to a check as the replica receives it.
+    pub(crate) fn answer(self, answer: &mut CheckAnswer) {
+        match (self, answer.verdict) {
+            (Self::PassFailedChecks, CheckVerdict::Failed) => answer.verdict = CheckVerdict::Passed,
+            (Self::FailUnknownChecks, CheckVerdict::Unknown) => {
+                answer.verdict = CheckVerdict::Failed;
+            }
+            _ => {}
         }
     }
 

@@ -70,12 +70,15 @@ pub(super) fn begin(world: &mut World, rng: &mut Pcg64Mcg) {
 
 /// A valid policy.
 pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
-    let canary = json!({
+    let mut canary = json!({
         "name": "canary",
         "nodes": {"matchLabels": {"pool": "canary"}},
         "bake": pick(rng, &["0s", "20s", "60s"]),
         "approval": rng.random_ratio(1, 2),
     });
+    if canary["bake"] == "20s" {
+        canary["checks"] = json!(["errors"]);
+    }
     let one = json!({"name": "one", "upTo": [1], "bake": pick(rng, &["0s", "10s"])});
     let zones = json!({
         "name": "zones",
@@ -97,6 +100,10 @@ pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
         ],
     );
     let mut policy = json!({"steps": steps});
+    let url = "http://errors.example/";
+    policy["checks"] = json!([
+        {"name": "errors", "interval": "5s", "failures": 2, "http": {"url": url}},
+    ]);
     if rng.random_ratio(1, 3) {
         policy["maxUnavailable"] = pick(rng, &[json!(1), json!("50%"), json!(2)]);
     }

@@ -123,6 +123,7 @@ impl Formatter {
             });
             return self.section(&["WAVE", "STARTS", "NODES", "WHICH"], &abbreviated(rows));
         }
+        let has_checks = forecast.guarded_waves.iter().any(|wave| !wave.checks.is_empty());
         let rows = forecast.guarded_waves.iter().map(|wave| {
             let [count, names] = nodes(&wave.nodes);
             let name = wave.name.clone().unwrap_or_else(|| "all other nodes".to_owned());
@@ -131,11 +132,20 @@ impl Formatter {
                 seconds => age(seconds),
             };
             let approval = if wave.approval { "yes" } else { "-" };
-            let [name, bake, approval] =
-                [name, bake, approval.to_owned()].map(|cell| (Tone::Plain, cell));
-            vec![name, starts(wave.starts_after_seconds), bake, approval, count, names]
+            let checks = match &wave.checks[..] {
+                [] => "-".to_owned(),
+                checks => checks.join(", "),
+            };
+            let [name, bake, approval, checks] =
+                [name, bake, approval.to_owned(), checks].map(|cell| (Tone::Plain, cell));
+            let mut row = vec![name, starts(wave.starts_after_seconds), bake, approval];
+            row.extend(has_checks.then_some(checks));
+            row.extend([count, names]);
+            row
         });
-        let headings = ["WAVE", "STARTS", "BAKE", "APPROVAL", "NODES", "WHICH"];
+        let mut headings = vec!["WAVE", "STARTS", "BAKE", "APPROVAL"];
+        headings.extend(has_checks.then_some("CHECKS"));
+        headings.extend(["NODES", "WHICH"]);
         self.section(&headings, &abbreviated(rows))
     }
 
@@ -185,6 +195,7 @@ impl Formatter {
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Approvals
+                | RiskKind::Checks
                 | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe
@@ -358,6 +369,7 @@ mod tests {
             nodes,
             bake_seconds,
             approval: name == Some("canary"),
+            checks: Vec::new(),
         };
         let guarded = Forecast {
             guarded_waves: vec![

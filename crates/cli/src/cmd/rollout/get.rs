@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use everynode_core::api::RolloutReason;
-use everynode_insight::guarded::{GuardedRollout, StepState};
+use everynode_core::api::{CheckVerdict, RolloutReason};
+use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepState};
 
 use super::Guarded;
 use crate::args::{OutputFormat, RolloutGetArguments};
@@ -48,6 +48,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     let _ = writeln!(text, "policy: {}", or_none(&rollout.policy));
     let (revision, base) = (or_none(&rollout.revision), or_none(&rollout.base));
     let _ = writeln!(text, "revision {revision}; completed before: {base}");
+    let has_checks = !rollout.checks.is_empty();
     let rows = rollout.steps.iter().map(|step| {
         let nodes = if step.nodes.is_empty() { "all".to_owned() } else { step.nodes.clone() };
         let bake = match step.bake_seconds {
@@ -61,7 +62,12 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
             (StepState::Done, _) => (Tone::Good, step.state.to_string()),
             (StepState::Ahead, _) => (Tone::Faint, step.state.to_string()),
         };
-        vec![
+        let checks = match &step.checks[..] {
+            [] => "-".to_owned(),
+            checks => checks.join(", "),
+        };
+        let checks = has_checks.then_some((Tone::Plain, checks));
+        let cells = [
             (Tone::Plain, step.name.clone()),
             state,
             (Tone::Plain, nodes),
@@ -69,17 +75,52 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
             (Tone::Plain, step.up_to.join(", ")),
             (Tone::Plain, bake),
             (Tone::Plain, approval.to_owned()),
-        ]
+        ];
+        cells.into_iter().chain(checks).collect()
     });
     let rows: Vec<_> = rows.collect();
+    let mut headings = vec!["STEP", "STATE", "NODES", "BY", "UP TO", "BAKE", "APPROVAL"];
+    headings.extend(has_checks.then_some("CHECKS"));
     if !rows.is_empty() {
-        let headings = ["STEP", "STATE", "NODES", "BY", "UP TO", "BAKE", "APPROVAL"];
+        let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
+    }
+    if has_checks {
+        let rows: Vec<_> = rollout.checks.iter().map(check_row).collect();
+        let headings = ["CHECK", "EVERY", "ANSWER", "ASKED", "TEXT", "QUESTION"];
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
     if rollout.reason == RolloutReason::AwaitingApproval.as_str() {
         let _ = writeln!(text, "\nto approve: everynode rollout approve ds/{name} -n {namespace}");
     }
     text
+}
+
+fn check_row(check: &CheckProgress) -> Vec<(Tone, String)> {
+    let interval = output::age(i64::try_from(check.interval_seconds).unwrap_or(i64::MAX));
+    let (answer, asked, text) = match &check.last {
+        None => ((Tone::Faint, "-".to_owned()), "-", "-"),
+        Some(last) => {
+            ((answer_tone(last.answer), last.answer.to_owned()), &*last.asked, &*last.text)
+        }
+    };
+    let plain = |text: &str| (Tone::Plain, text.to_owned());
+    vec![
+        plain(&check.name),
+        plain(&interval),
+        answer,
+        plain(asked),
+        plain(text),
+        plain(&check.question),
+    ]
+}
+
+/// The colour of an answer to a check.
+pub(super) fn answer_tone(answer: &str) -> Tone {
+    match CheckVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == answer) {
+        Some(CheckVerdict::Passed) => Tone::Good,
+        Some(CheckVerdict::Failed) => Tone::Bad,
+        Some(CheckVerdict::Unknown) | None => Tone::Waiting,
+    }
 }
 
 fn tone(rollout: &GuardedRollout) -> Tone {
@@ -94,6 +135,7 @@ fn tone(rollout: &GuardedRollout) -> Tone {
             | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
+            | RolloutReason::AwaitingChecks
             | RolloutReason::AwaitingApproval,
         )
         | None => Tone::Waiting,

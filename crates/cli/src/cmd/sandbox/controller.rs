@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use everynode_controller::checks::hosts::AllowedHost;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +19,14 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts the controller, without leader election.
-    pub(crate) fn start(kubeconfig: &Path) -> Controller {
+    /// Starts the controller, without leader election. The checks of rollout policies may ask these
+    /// hosts.
+    pub(crate) fn start(kubeconfig: &Path, check_hosts: Vec<AllowedHost>) -> Controller {
         let stop = CancellationToken::new();
         let options = everynode_controller::Options {
             kubeconfig: Some(kubeconfig.to_owned()),
             leader_election: None,
+            check_hosts,
             ..Default::default()
         };
         let task = tokio::spawn(run(options, stop.clone()));

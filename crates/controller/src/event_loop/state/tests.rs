@@ -178,7 +178,8 @@ fn the_status_of_a_policy_is_written_soon_and_again_after_a_failure() {
             Task::Execute { .. }
             | Task::ListOrphans(_)
             | Task::WatchPods
-            | Task::WatchNamespaces => None,
+            | Task::WatchNamespaces
+            | Task::AskCheck(_) => None,
         };
         tasks.into_iter().filter_map(write).collect::<Vec<_>>()
     };
@@ -203,6 +204,7 @@ fn fail_next_sync(state: &mut LoopState, outcome: &Outcome, now: Timestamp) -> T
         Task::ListOrphans(_)
         | Task::WatchPods
         | Task::WatchNamespaces
+        | Task::AskCheck(_)
         | Task::WritePolicyStatus(_) => None,
     });
     let plan = plan.expect("the plan has writes");

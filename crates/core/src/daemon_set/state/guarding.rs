@@ -12,7 +12,7 @@ use crate::api::{
 };
 use crate::daemon_set::condition::{self, Situation};
 use crate::daemon_set::gate::Gate;
-use crate::daemon_set::guard::{self, GuardInput, Stage};
+use crate::daemon_set::guard::{self, ChecksVerdict, GuardInput, Stage};
 use crate::daemon_set::node::{PodView, Wanted};
 use crate::daemon_set::sync::{Draft, whole_seconds};
 use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
@@ -22,6 +22,7 @@ use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
+use super::checks::Checks;
 use super::progress::Progress;
 
 /// Time until a record is written again after a failure. Until then the stored record holds, and
@@ -44,13 +45,25 @@ pub(super) struct Guarding {
     /// Whether nothing but nodes and time can change the record.
     awaits_nodes: bool,
     bake: Option<Bake>,
+    /// The checks of a wave that bakes; `None` if it has none.
+    pub(super) checks: Option<Box<Checks>>,
     pub(super) progress: Progress,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     condition: Option<(RolloutReason, Arc<str>)>,
-    /// Whether the bake time was over, how many nodes had leaked, and whether nodes went back, when
-    /// the condition was determined; `None` if that is due.
-    condition_as_of: Option<(bool, usize, bool)>,
+    /// `None` if the condition must be determined again.
+    condition_as_of: Option<ConditionAsOf>,
+}
+
+/// What the condition is determined from, beside what [`AsOf`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ConditionAsOf {
+    is_baked: bool,
+    have_checks_passed: bool,
+    /// How often what is stated of the checks has changed.
+    check_changes: u64,
+    leaked: usize,
+    goes_back_beside: bool,
 }
 
 /// A record whose last write has an unknown outcome: the stored record may be another one than the
@@ -95,7 +108,8 @@ struct Bake {
 enum BakeEnd {
     /// At this time, by the steady clock, unless a node is not available then.
     At(Timestamp),
-    Over,
+    /// It was at this time.
+    Over(Timestamp),
 }
 
 impl UnknownRecord {
@@ -125,19 +139,30 @@ impl Guarding {
     pub(super) fn bake_ends_at(&self) -> Option<Timestamp> {
         self.bake.as_ref().and_then(|bake| match bake.end {
             BakeEnd::At(at) => Some(at),
-            BakeEnd::Over => None,
+            BakeEnd::Over(_) => None,
         })
     }
 
-    /// When a bake time ends, a failed rollout goes back, or one without progress fails, if that
-    /// lies ahead.
+    /// When a bake time ends, a check is asked, a failed rollout goes back, or one without progress
+    /// fails, if that lies ahead.
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let times = [self.bake_ends_at(), self.rollback_at, self.progress.ends_at()];
+        let check_at = self.checks.as_ref().and_then(|checks| checks.due_at(self.baked_at()));
+        let times = [self.bake_ends_at(), self.rollback_at, self.progress.ends_at(), check_at];
         times.into_iter().flatten().filter(|at| *at > now).min()
     }
 
-    fn is_baked(&self) -> bool {
-        self.bake.as_ref().is_some_and(|bake| bake.end == BakeEnd::Over)
+    /// When the bake time of the current wave was over, by the steady clock, if it is.
+    pub(super) fn baked_at(&self) -> Option<Timestamp> {
+        self.bake.as_ref().and_then(|bake| match bake.end {
+            BakeEnd::At(_) => None,
+            BakeEnd::Over(at) => Some(at),
+        })
+    }
+
+    /// What the checks of the current wave say.
+    fn checks_verdict(&self) -> ChecksVerdict {
+        let checks = self.checks.as_ref();
+        checks.map_or(ChecksVerdict::Passed, |checks| checks.verdict(self.baked_at()))
     }
 }
 
@@ -332,14 +357,14 @@ impl DaemonSetState {
             bake.began = bake.began.max(began);
         }
         bake.end = match bake.end {
-            BakeEnd::Over => BakeEnd::Over,
+            BakeEnd::Over(at) => BakeEnd::Over(at),
             BakeEnd::At(at) if at > now.steady || !waves.is_complete(&record.position) => {
                 BakeEnd::At(at)
             }
             BakeEnd::At(_) => {
                 let available = self.available_since(waves, &record.position, record.since, now);
                 let at = available.max(bake.began) + step.bake;
-                if at <= now.steady { BakeEnd::Over } else { BakeEnd::At(at) }
+                if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) }
             }
         };
         self.guarding.bake = Some(bake);
@@ -363,13 +388,20 @@ impl DaemonSetState {
 
     /// Determines what the condition states, if that may have changed.
     pub(super) fn refresh_condition(&mut self, now: Now) {
-        let is_baked = self.guarding.is_baked();
+        let is_baked = self.guarding.baked_at().is_some();
+        let have_checks_passed = self.guarding.checks_verdict() == ChecksVerdict::Passed;
         let leaked = self.leaked_nodes();
         if self.gate.is_open() {
             self.guarding.condition = None;
             return;
         }
-        let as_of = Some((is_baked, leaked, self.goes_back_beside()));
+        let as_of = Some(ConditionAsOf {
+            is_baked,
+            have_checks_passed,
+            check_changes: self.guarding.checks.as_ref().map_or(0, |checks| checks.changes()),
+            leaked,
+            goes_back_beside: self.goes_back_beside(),
+        });
         if self.guarding.condition_as_of == as_of {
             return;
         }
@@ -377,12 +409,14 @@ impl DaemonSetState {
         let stage = self.stage(&revisions, now);
         let waits = match (&stage, self.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
-                Some(guard::waits(waves, record, is_baked))
+                Some(guard::waits(waves, record, is_baked, have_checks_passed))
             }
             _ => None,
         };
         let way_back = self.way_back(&stage, &revisions);
-        let situation = Situation { waves: self.waves.as_deref(), waits, way_back, leaked };
+        let checks = self.guarding.checks.as_ref().map(|checks| checks.statements());
+        let checks = &checks.unwrap_or_default()[..];
+        let situation = Situation { waves: self.waves.as_deref(), waits, checks, way_back, leaked };
         self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
         self.guarding.condition_as_of = as_of;
     }
@@ -451,6 +485,7 @@ impl DaemonSetState {
         let is_complete = record.phase == RolloutPhase::Complete;
         self.guarding.awaits_nodes
             && !self.is_stuck(now)
+            && !matches!(self.guarding.checks_verdict(), ChecksVerdict::Failed(_))
             && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
     }
 
@@ -460,7 +495,8 @@ impl DaemonSetState {
             revisions,
             waves: self.waves.as_deref(),
             wall: whole_seconds(now),
-            is_baked: self.guarding.is_baked(),
+            is_baked: self.guarding.baked_at().is_some(),
+            checks: self.guarding.checks_verdict(),
             is_stuck: self.is_stuck(now.steady),
             is_rolled_out: self.counts.updated == self.counts.desired
                 && self.counts.available == self.counts.desired

@@ -47,6 +47,7 @@ impl DaemonSetState {
         } else {
             self.plan_writes(now, &mut draft);
         }
+        self.ask_checks(now, &mut draft.plan);
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
         self.record_planned(&draft.plan, now.steady);

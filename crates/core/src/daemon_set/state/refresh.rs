@@ -147,6 +147,7 @@ impl DaemonSetState {
             self.assess_marked(now, nodes);
         }
         self.refresh_bake(now);
+        self.refresh_checks();
         self.recount_waves();
         self.refresh_progress(now.steady);
         self.refresh_condition(now);

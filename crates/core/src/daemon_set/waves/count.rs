@@ -87,6 +87,7 @@ mod tests {
             by: by.map(Into::into),
             up_to: up_to.iter().map(|nodes| IntOrPercent::Int(*nodes)).collect(),
             bake: Duration::ZERO,
+            checks: Vec::new(),
             approval: false,
         }
     }

@@ -2,10 +2,14 @@
 //! each.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use everynode_core::api::{
-    NodeName, Order, OrderVerb, Position, Revision, RolloutReason, Timestamp,
+    CheckAnswer, CheckVerdict, DaemonSet, NodeName, Order, OrderVerb, PolicySource, Position,
+    Revision, RolloutReason, RolloutStep, Timestamp,
 };
+use everynode_core::plan::Plan;
 
 use super::Simulation;
 use crate::forecast::{GuardedWave, NodeChanges, Wave};
@@ -22,6 +26,23 @@ pub(super) struct FirstWrite {
     at: Timestamp,
     /// The index of the wave of the policy, if one is reached.
     wave: Option<usize>,
+}
+
+/// The DaemonSet with checks that are asked at the beginning and the end of a bake time only: what
+/// they are answered between is the same, and costs time.
+pub(super) fn without_repetitions(mut daemon_set: DaemonSet) -> DaemonSet {
+    if let Some(policy) = daemon_set.policy.valid().filter(|policy| !policy.checks.is_empty()) {
+        let mut policy = (**policy).clone();
+        for check in &mut policy.checks {
+            check.interval = Duration::MAX;
+        }
+        daemon_set.policy = PolicySource::Valid(Arc::new(policy));
+    }
+    daemon_set
+}
+
+fn check_names(step: &RolloutStep) -> Vec<String> {
+    step.checks.iter().map(ToString::to_string).collect()
 }
 
 impl Simulation {
@@ -43,6 +64,15 @@ impl Simulation {
     pub(super) fn note_write(&mut self, node: &NodeName) {
         let first = FirstWrite { at: self.now, wave: self.reached.len().checked_sub(1) };
         self.first_writes.entry(node.clone()).or_insert(first);
+    }
+
+    /// Lets all checks of a plan pass. Returns whether there are any.
+    pub(super) fn pass_checks(&mut self, plan: &Plan) -> bool {
+        for question in &plan.questions {
+            let answer = CheckAnswer::new(CheckVerdict::Passed, "");
+            self.controller.state.apply_check_answer(question, answer);
+        }
+        !plan.questions.is_empty()
     }
 
     /// Approves the wave that must be approved, as a person does who is there at once. Returns
@@ -106,6 +136,7 @@ impl Simulation {
                 nodes: nodes(index),
                 bake_seconds: step.map_or(0, |step| step.bake.as_secs()),
                 approval: step.is_some_and(|step| step.approval),
+                checks: step.map(check_names).unwrap_or_default(),
             }
         });
         // Nothing is left for the last wave if the steps have all nodes.

@@ -10,8 +10,8 @@ use super::selector::Selector;
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 6] =
-    ["paused", "steps", "maxUnavailable", "maxUnavailablePer", "failure", "hold"];
+const FIELDS: [&str; 7] =
+    ["paused", "steps", "maxUnavailable", "maxUnavailablePer", "failure", "hold", "checks"];
 
 /// The policy of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(in crate::checker) struct Step {
     sizes: Vec<Value>,
     pub bake_ms: i64,
     pub needs_approval: bool,
+    /// The names of the checks that its waves must pass.
+    pub checks: Vec<String>,
 }
 
 /// When a rollout fails (G15).
@@ -212,6 +214,7 @@ impl Step {
             sizes: sizes.unwrap_or_else(|| vec!["100%".into()]),
             bake_ms: duration(&step["bake"]).unwrap_or(0),
             needs_approval: step["approval"] == true,
+            checks: step["checks"].as_array().into_iter().flatten().map(name).collect(),
         }
     }
 
@@ -222,7 +225,7 @@ impl Step {
 
     /// Whether something is awaited between waves, beside their completion.
     pub(in crate::checker) fn waits(&self) -> bool {
-        self.needs_approval || self.bake_ms > 0
+        self.needs_approval || self.bake_ms > 0 || !self.checks.is_empty()
     }
 }
 
@@ -237,6 +240,10 @@ impl Failure {
             number => number.as_u64().unwrap_or(0).try_into().unwrap_or(usize::MAX),
         }
     }
+}
+
+fn name(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// A number of seconds such as `30s`, in milliseconds. The simulated users write no other unit.

@@ -1,12 +1,13 @@
-//! When a rollout fails: too many nodes have failed, or it makes no progress (G15).
+//! When a rollout fails: too many nodes have failed, a check has, or it makes no progress (G15).
 
+use everynode_core::api::CheckVerdict;
 use everynode_core::plan::Write;
 
-use crate::checker::model::{Phase, Pod, PodStatus, Policy, Position, Record};
+use crate::checker::model::{Phase, Pod, PodStatus, Policy, Position, Record, Step};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
 use crate::checker::{Property, Violation};
-use crate::view::{View, WriteOutcome};
+use crate::view::{KnownAnswer, View, WriteOutcome};
 
 use super::{Judge, TOLERANCE_MS};
 
@@ -57,6 +58,56 @@ impl Judge<'_> {
         let failed = members().filter(|(_, on_node)| self.may_have_failed(on_node)).count();
         let max = rule.max_nodes(touched.min(members().count()));
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
+    }
+
+    /// The check of a wave whose last answer is no pass to a question after the end of the bake
+    /// time, as far as the clocks tell (G5).
+    pub(super) fn unpassed<'a>(
+        &self,
+        record: &Record,
+        step: &'a Step,
+        policy: &Policy,
+    ) -> Option<&'a String> {
+        let has_passed = |name: &String| {
+            let last = self.answers(record, policy).filter(|known| known.is_of(name)).last();
+            last.is_some_and(|known| {
+                let asked_after = known.question.asked_wall.0 - record.since.0;
+                let is_late = asked_after + TOLERANCE_MS >= step.bake_ms;
+                let clock = self.view.followed_clock.0 - self.view.planned_at.0;
+                let is_clock_wrong = clock.abs() > TOLERANCE_MS || asked_after < -TOLERANCE_MS;
+                known.verdict == CheckVerdict::Passed && (is_late || is_clock_wrong)
+            })
+        };
+        step.checks.iter().find(|name| !has_passed(name))
+    }
+
+    /// Why a rollout does not fail by a check (G15).
+    pub(super) fn unchecked_failure(&self, record: &Record, policy: &Policy) -> Option<String> {
+        if record.phase != Phase::Baking {
+            return Some("fails by a check of a wave that does not bake".to_owned());
+        }
+        let Some(step) = policy.step(&record.position) else {
+            return Some("fails by a check of no step".to_owned());
+        };
+        let has_failed = |name: &String| {
+            let answers = self.answers(record, policy).filter(|known| known.is_of(name));
+            let failed: Vec<_> =
+                answers.filter(|known| known.verdict == CheckVerdict::Failed).collect();
+            failed.last().is_some_and(|last| failed.len() >= last.question.check.failures.into())
+        };
+        let is_known = step.checks.iter().any(has_failed);
+        (!is_known).then(|| "fails although no check has failed as often as it may".to_owned())
+    }
+
+    /// The answers that the replica has got to checks of this attempt at a wave.
+    fn answers(&self, record: &Record, policy: &Policy) -> impl Iterator<Item = &KnownAnswer> {
+        let (wave, since) = (policy.wave_name(&record.position), record.since);
+        self.view.answers.iter().filter(move |known| {
+            let question = &known.question;
+            Some(question.wave.as_str()) == wave.as_deref()
+                && question.since == since
+                && self.is_target(question.revision.as_str())
+        })
     }
 
     /// Whether a node may have failed. How long it has been without an available pod is known to

@@ -1,0 +1,205 @@
+//! HTTP to the servers that checks ask (G24): one request on a connection of its own, directly to
+//! an address that was checked, without proxies, redirects and credentials, within limits of time
+//! and size.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::answer::Reply;
+use super::hosts::{Hosts, Target};
+use crate::client::{one_line, user_agent};
+
+/// Timeout of a whole question.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of each attempt to connect to one of the addresses of a host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum number of addresses of a host that are tried.
+const ADDRESSES_MAX: usize = 4;
+/// Maximum size of a body that is read.
+const BODY_BYTES_MAX: usize = 1 << 20;
+/// Maximum size of the head of an answer.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A client for the servers that checks ask.
+#[derive(Clone, Debug)]
+pub struct Http {
+    hosts: Hosts,
+    tls: Tls,
+}
+
+/// How the certificates of servers are verified.
+#[derive(Clone, Debug, Default)]
+pub struct Tls(Arc<OnceLock<Result<Arc<ClientConfig>, String>>>);
+
+impl Tls {
+    /// By this configuration, rather than the certificate authorities of the machine.
+    pub fn with_config(config: ClientConfig) -> Self {
+        Self(Arc::new(OnceLock::from(Ok(Arc::new(config)))))
+    }
+
+    /// The configuration, which is made when it is first needed: the certificate authorities of the
+    /// machine are hundreds of files, and there may be none.
+    fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        self.0.get_or_init(|| system_config().map(Arc::new)).clone()
+    }
+}
+
+fn system_config() -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.and_then(BuilderVerifierExt::with_platform_verifier);
+    let builder = builder.map_err(|error| format!("no certificate authorities: {error}"))?;
+    Ok(builder.with_no_client_auth())
+}
+
+/// The content of a request.
+struct Content {
+    method: Method,
+    body: Bytes,
+    /// Whether the body of the answer is read.
+    reads_body: bool,
+}
+
+impl Http {
+    /// A client that may ask these hosts.
+    pub fn new(hosts: Hosts, tls: Tls) -> Self {
+        Self { hosts, tls }
+    }
+
+    /// The status with which a URL answers to GET. The body is not read.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn status(&self, url: &str) -> Result<Reply, String> {
+        let content = Content { method: Method::GET, body: Bytes::new(), reads_body: false };
+        self.send(url, content).await
+    }
+
+    /// What a Prometheus server answers to a query.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn query(&self, url: &str, query: &str) -> Result<Reply, String> {
+        let url = format!("{}/api/v1/query", url.trim_end_matches('/'));
+        let body = form(query);
+        self.send(&url, Content { method: Method::POST, body, reads_body: true }).await
+    }
+
+    async fn send(&self, url: &str, content: Content) -> Result<Reply, String> {
+        let exchange = timeout(TIMEOUT, self.exchange(url, content)).await;
+        exchange.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")))
+    }
+
+    async fn exchange(&self, url: &str, content: Content) -> Result<Reply, String> {
+        let url: Uri = url.parse().map_err(|error| format!("the URL is malformed: {error}"))?;
+        let target = Target::of(&url)?;
+        if let Some(address) = target.address() {
+            // Allowing it would not help.
+            target.check_address(address)?;
+        }
+        self.hosts.check(&target)?;
+        let stream = connect(&target).await?;
+        if !target.is_https {
+            return request(stream, &url, content).await;
+        }
+        let connector = TlsConnector::from(self.tls.config()?);
+        let name = target.host.clone().try_into();
+        let name = name.map_err(|_| format!("{} is no name of a server", target.host))?;
+        let stream = connector.connect(name, stream).await;
+        request(stream.map_err(|error| format!("TLS: {error}"))?, &url, content).await
+    }
+}
+
+/// The form of a query.
+fn form(query: &str) -> Bytes {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    form.append_pair("query", query).append_pair("timeout", &format!("{}s", TIMEOUT.as_secs()));
+    form.finish().into()
+}
+
+/// Connects to the host. If one of its addresses is not allowed, none is used: a name that leads
+/// to an allowed one and to another is not what the operator has in mind.
+async fn connect(target: &Target) -> Result<TcpStream, String> {
+    let addresses = addresses(target).await?;
+    for address in &addresses {
+        target.check_address(address.ip())?;
+    }
+    let mut last = format!("{} has no address", target.host);
+    for address in addresses.into_iter().take(ADDRESSES_MAX) {
+        // The address that was checked, not the name, which may have another one by now.
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = format!("connect to {address}: {error}"),
+            Err(_) => last = format!("connect to {address}: no answer within {CONNECT_TIMEOUT:?}"),
+        }
+    }
+    Err(last)
+}
+
+async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, String> {
+    if let Some(address) = target.address() {
+        return Ok(vec![SocketAddr::new(address, target.port)]);
+    }
+    let found: io::Result<Vec<SocketAddr>> =
+        lookup_host((target.host.as_str(), target.port)).await.map(Iterator::collect);
+    found.map_err(|error| format!("look up {}: {error}", target.host))
+}
+
+async fn request<S>(stream: S, url: &Uri, content: Content) -> Result<Reply, String>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_BYTES_MAX);
+    let (mut sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(|error| one_line(&error))?;
+    // It is closed when this function returns, whatever the server still sends.
+    let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
+    let answer = sender.send_request(
+        head(url, &content)?
+            .body(Full::new(content.body))
+            .map_err(|error| format!("the request is malformed: {error}"))?,
+    );
+    let answer = answer.await.map_err(|error| one_line(&error))?;
+    let (parts, body) = answer.into_parts();
+    let location = parts.headers.get(header::LOCATION);
+    let location = location.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let body = match content.reads_body {
+        true => Limited::new(body, BODY_BYTES_MAX).collect().await,
+        false => return Ok(Reply { status: parts.status, location, body: Bytes::new() }),
+    };
+    let body = body.map_err(|error| format!("the answer cannot be read: {}", one_line(&*error)))?;
+    Ok(Reply { status: parts.status, location, body: body.to_bytes() })
+}
+
+fn head(url: &Uri, content: &Content) -> Result<http::request::Builder, String> {
+    let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let authority = url.authority().ok_or("the URL has no host")?;
+    let mut head = Request::builder()
+        .method(content.method.clone())
+        .uri(path)
+        .header(header::HOST, authority.as_str())
+        .header(header::USER_AGENT, user_agent())
+        .header(header::ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
+    if content.method == Method::POST {
+        let form = HeaderValue::from_static("application/x-www-form-urlencoded");
+        head = head.header(header::CONTENT_TYPE, form);
+    }
+    Ok(head)
+}

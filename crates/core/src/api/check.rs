@@ -1,0 +1,328 @@
+//! The checks of a guarded rollout: what is asked while a wave bakes, and what is answered (G5,
+//! G15).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::time::Timestamp;
+
+/// Maximum number of characters of an answer, which conditions, events and records state.
+const ANSWER_LENGTH_MAX: usize = 256;
+/// Maximum number of characters of a question in a record.
+const QUESTION_LENGTH_MAX: usize = 256;
+
+/// One of the `checks` of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutCheck {
+    /// `name`, unique in the policy.
+    pub name: Arc<str>,
+    /// `interval`: how often it is asked.
+    pub interval: Duration,
+    /// `failures`: how many answers in a row must fail until the rollout fails.
+    pub failures: u8,
+    /// What is asked.
+    pub kind: CheckKind,
+}
+
+/// What a check asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckKind {
+    /// `http`: whether this URL answers with success.
+    Http {
+        /// The URL, without credentials.
+        url: Arc<str>,
+    },
+    /// `prometheus`: whether the value of a query is within bounds.
+    Prometheus {
+        /// The URL of the server, without credentials.
+        url: Arc<str>,
+        /// The query.
+        query: Arc<str>,
+        /// `min`: the smallest value that passes.
+        min: Option<Decimal>,
+        /// `max`: the greatest value that passes.
+        max: Option<Decimal>,
+    },
+    /// `cronJob`: whether a Job of this CronJob's template succeeds.
+    CronJob {
+        /// Its name; the namespace is that of the DaemonSet.
+        name: Arc<str>,
+    },
+}
+
+/// A decimal number as a policy states it, such as `-0.05`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decimal(Arc<str>);
+
+/// What an answer says of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckVerdict {
+    /// The new template is good, as far as the check tells.
+    Passed,
+    /// It is not.
+    Failed,
+    /// Nobody knows: the wave waits for another answer.
+    Unknown,
+}
+
+/// The answer to a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckAnswer {
+    /// What it says.
+    pub verdict: CheckVerdict,
+    /// What was answered, or why nothing was, on one line and without a semicolon.
+    pub text: Arc<str>,
+    /// What is known of the Job of a `cronJob`.
+    pub job: JobPresence,
+}
+
+/// Whether the Job of a check exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobPresence {
+    /// Nothing is known, or the check has no Job.
+    #[default]
+    Unknown,
+    /// It exists.
+    Exists,
+    /// It existed before, and is gone.
+    Gone,
+}
+
+/// The last answer to a check, as the condition states it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckStatement {
+    /// The name of the check.
+    pub name: Arc<str>,
+    /// The last answer; `None` before the first.
+    pub last: Option<StatedAnswer>,
+}
+
+/// An answer that the condition states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatedAnswer {
+    /// What it says.
+    pub verdict: CheckVerdict,
+    /// When it was asked for, by the wall clock: of answers that are the same, the first one.
+    pub asked: Timestamp,
+    /// What was answered.
+    pub text: Arc<str>,
+}
+
+impl Decimal {
+    /// The number, if the text is one: digits, at most one point between them, and perhaps a minus
+    /// sign before them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        (is_number(whole) && is_number(fraction)).then(|| Self(text.into()))
+    }
+
+    /// The nearest number that can be compared with a measured one.
+    pub fn as_f64(&self) -> f64 {
+        self.0.parse().expect("it consists of digits and a point")
+    }
+}
+
+impl CheckAnswer {
+    /// An answer with this text, of which control characters and what is too long are left out.
+    pub fn new(verdict: CheckVerdict, text: &str) -> Self {
+        Self { verdict, text: plain(text, ANSWER_LENGTH_MAX), job: JobPresence::Unknown }
+    }
+
+    /// The answer, with what is known of the Job.
+    #[must_use]
+    pub const fn with_job(mut self, job: JobPresence) -> Self {
+        self.job = job;
+        self
+    }
+}
+
+/// The text on one line, with at most this many characters, and without the semicolon that
+/// separates the statements of a condition.
+fn plain(text: &str, length_max: usize) -> Arc<str> {
+    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line = line.replace(';', ",");
+    match line.char_indices().nth(length_max) {
+        Some((end, _)) => format!("{}…", &line[..end]).into(),
+        None => line.into(),
+    }
+}
+
+impl RolloutCheck {
+    /// The question and its answer, for the record of a rollout that fails by it.
+    pub fn failure(&self, answer: &str) -> Arc<str> {
+        let question = plain(&self.kind.to_string(), QUESTION_LENGTH_MAX);
+        format!("check {}: {answer} ({question})", self.name).into()
+    }
+
+    /// Whether it starts a Job, which gives one answer, rather than asking again and again.
+    pub const fn is_job(&self) -> bool {
+        match self.kind {
+            CheckKind::CronJob { .. } => true,
+            CheckKind::Http { .. } | CheckKind::Prometheus { .. } => false,
+        }
+    }
+}
+
+impl CheckVerdict {
+    /// All verdicts.
+    pub const ALL: [Self; 3] = [Self::Passed, Self::Failed, Self::Unknown];
+
+    /// One word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl CheckKind {
+    /// The field of the policy that holds it.
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Http { .. } => "http",
+            Self::Prometheus { .. } => "prometheus",
+            Self::CronJob { .. } => "cronJob",
+        }
+    }
+}
+
+impl fmt::Display for CheckKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { url } => write!(f, "GET {url}"),
+            Self::Prometheus { url, query, .. } => write!(f, "{query} at {url}"),
+            Self::CronJob { name } => write!(f, "a job of cronjob {name}"),
+        }
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Separates the statements of a condition's message.
+const SEPARATOR: &str = "; ";
+const NOT_ASKED: &str = "has no answer yet";
+
+impl fmt::Display for CheckStatement {
+    /// `check NAME VERDICT at HH:MM:SS UTC: TEXT`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "check {} ", self.name)?;
+        match &self.last {
+            None => f.write_str(NOT_ASKED),
+            Some(StatedAnswer { verdict, asked, text }) => {
+                write!(f, "{} at {}: {text}", verdict.as_str(), time_of_day(*asked))
+            }
+        }
+    }
+}
+
+/// The time of the wall clock within its day.
+fn time_of_day(time: Timestamp) -> String {
+    let seconds = time.as_millis().div_euclid(1000).rem_euclid(24 * 60 * 60);
+    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The message of a condition with these statements.
+pub fn with_statements<'a>(
+    message: &str,
+    statements: impl Iterator<Item = &'a CheckStatement>,
+) -> String {
+    let mut text = message.to_owned();
+    for statement in statements {
+        text += SEPARATOR;
+        text += &statement.to_string();
+    }
+    text
+}
+
+/// What the message of a condition states of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatedCheck<'a> {
+    /// The name of the check.
+    pub name: &'a str,
+    /// What the last answer says, its time, such as `14:03:05 UTC`, and what was answered; `None`
+    /// before the first.
+    pub last: Option<(CheckVerdict, &'a str, &'a str)>,
+}
+
+/// The statements of a condition's message, in their order.
+pub fn stated_checks(message: &str) -> impl Iterator<Item = StatedCheck<'_>> {
+    message.split(SEPARATOR).filter_map(|part| {
+        let (name, rest) = part.strip_prefix("check ")?.split_once(' ')?;
+        if rest == NOT_ASKED {
+            return Some(StatedCheck { name, last: None });
+        }
+        let (verdict, rest) = rest.split_once(" at ")?;
+        let verdict = CheckVerdict::ALL.into_iter().find(|known| known.as_str() == verdict)?;
+        let (asked, text) = rest.split_once(": ")?;
+        Some(StatedCheck { name, last: Some((verdict, asked, text)) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G5: a bound is a decimal number, and nothing else that computers take for a number.
+    #[test]
+    fn a_decimal_is_what_people_write() {
+        for (text, value) in [("0", 0.0), ("-0.5", -0.5), ("10.25", 10.25), ("007", 7.0)] {
+            let decimal = Decimal::parse(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((decimal.as_f64(), decimal.to_string()), (value, text.to_owned()));
+        }
+        for text in ["", "-", ".5", "5.", "1e3", "+1", "NaN", "inf", "0x1", "1,5", " 1", "--1"] {
+            assert_eq!(Decimal::parse(text), None, "{text}");
+        }
+    }
+
+    /// G21: what the condition states of each check can be read back from its message.
+    #[test]
+    fn statements_are_read_as_they_are_written() {
+        let answer = CheckAnswer::new(CheckVerdict::Failed, "0.5; is: above\n0.1\u{1b}[31m");
+        assert_eq!(&*answer.text, "0.5, is: above 0.1 [31m");
+        let statement = |name: &str, last| CheckStatement { name: name.into(), last };
+        let asked = Timestamp::from_seconds(86_400 + 3_723);
+        let last = StatedAnswer { verdict: answer.verdict, asked, text: answer.text };
+        let statements = [statement("errors", Some(last)), statement("gate", None)];
+        let message = with_statements("wave canary is updated", statements.iter());
+        assert_eq!(
+            message,
+            "wave canary is updated; check errors failed at 01:02:03 UTC: 0.5, is: above 0.1 \
+             [31m; check gate has no answer yet"
+        );
+        let message = format!("{message}; 1 node of a later wave got the new template already");
+        let stated: Vec<_> = stated_checks(&message).collect();
+        let last = (CheckVerdict::Failed, "01:02:03 UTC", "0.5, is: above 0.1 [31m");
+        assert_eq!(
+            stated,
+            [
+                StatedCheck { name: "errors", last: Some(last) },
+                StatedCheck { name: "gate", last: None }
+            ]
+        );
+    }
+
+    /// G15: an answer of any length costs the objects that state it a few hundred characters.
+    #[test]
+    fn a_long_answer_is_cut() {
+        let answer = CheckAnswer::new(CheckVerdict::Unknown, &"ä".repeat(1_000_000));
+        assert_eq!(answer.text.chars().count(), ANSWER_LENGTH_MAX + 1);
+        let url = format!("http://a/{}", "x".repeat(2_000)).into();
+        let check = RolloutCheck {
+            name: "gate".into(),
+            interval: Duration::from_secs(30),
+            failures: 3,
+            kind: CheckKind::Http { url },
+        };
+        assert!(check.failure(&answer.text).chars().count() < 600);
+    }
+}

@@ -1,0 +1,279 @@
+//! The checks of a wave that bakes: which are due, and what their answers say together (G5, G15).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{
+    CheckAnswer, CheckStatement, CheckVerdict, JobPresence, Now, Position, RevisionHash,
+    RolloutCheck, RolloutPhase, StatedAnswer, Timestamp, WaveName,
+};
+use crate::daemon_set::guard::ChecksVerdict;
+use crate::plan::{CheckQuestion, Notice, Plan};
+
+use super::DaemonSetState;
+
+/// How old an answer may be that the condition states while others have another text and say the
+/// same. Each change of it is a write.
+const STATED_FOR: Duration = Duration::from_secs(10);
+/// Maximum number of Jobs for a check of a wave: one, and one more after somebody deleted it.
+const JOBS_MAX: u8 = 2;
+
+/// The checks of a wave that bakes.
+#[derive(Debug)]
+pub(super) struct Checks {
+    wave: CheckedWave,
+    checks: Vec<CheckState>,
+    /// How often what is stated of them has changed.
+    changes: u64,
+    /// Reported by the next plan.
+    notices: Vec<Notice>,
+}
+
+/// What answers are about. Another attempt at the same wave has another time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CheckedWave {
+    revision: RevisionHash,
+    position: Position,
+    name: WaveName,
+    since: Timestamp,
+}
+
+#[derive(Debug)]
+struct CheckState {
+    check: RolloutCheck,
+    /// Whether a question has no answer yet.
+    is_asked: bool,
+    /// When it was asked last, by the steady clock.
+    asked: Option<Timestamp>,
+    /// The last answer, with the time of its question.
+    last: Option<(Timestamp, CheckAnswer)>,
+    /// Number of answers in a row that failed; those that say neither are left out.
+    failures: u8,
+    /// What the condition states.
+    stated: Option<StatedAnswer>,
+    has_passed: bool,
+    was_unknown: bool,
+    job_number: u8,
+    has_job: bool,
+}
+
+impl Checks {
+    /// What the checks say together. Those that are asked again and again must pass after the end
+    /// of the bake time.
+    pub(super) fn verdict(&self, baked_at: Option<Timestamp>) -> ChecksVerdict {
+        if let Some(why) = self.checks.iter().find_map(CheckState::failure) {
+            return ChecksVerdict::Failed(why);
+        }
+        match self.checks.iter().all(|state| state.has_passed_since(baked_at)) {
+            true => ChecksVerdict::Passed,
+            false => ChecksVerdict::Pending,
+        }
+    }
+
+    /// When the next check is due, by the steady clock. Without a time it is due at once, which a
+    /// plan has done.
+    pub(super) fn due_at(&self, baked_at: Option<Timestamp>) -> Option<Timestamp> {
+        self.checks.iter().filter_map(|state| state.due_at(baked_at)).min()
+    }
+
+    /// The last answers, as the condition states them.
+    pub(super) fn statements(&self) -> Vec<CheckStatement> {
+        let statement = |state: &CheckState| CheckStatement {
+            name: state.check.name.clone(),
+            last: state.stated.clone(),
+        };
+        self.checks.iter().map(statement).collect()
+    }
+
+    /// How often what is stated of them has changed.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+}
+
+impl CheckState {
+    const fn new(check: RolloutCheck) -> Self {
+        Self {
+            check,
+            is_asked: false,
+            asked: None,
+            last: None,
+            failures: 0,
+            stated: None,
+            has_passed: false,
+            was_unknown: false,
+            job_number: 1,
+            has_job: false,
+        }
+    }
+
+    /// Why the rollout fails by this check, if it does.
+    fn failure(&self) -> Option<Arc<str>> {
+        let (_, answer) = self.last.as_ref()?;
+        let is_over = self.failures >= self.check.failures || self.check.is_job();
+        (self.failures > 0 && is_over).then(|| {
+            let times = match self.failures {
+                1 => String::new(),
+                times => format!(", {times} times in a row"),
+            };
+            self.check.failure(&format!("{}{times}", answer.text))
+        })
+    }
+
+    fn has_passed_since(&self, baked_at: Option<Timestamp>) -> bool {
+        let passed = self.last.as_ref().filter(|(_, a)| a.verdict == CheckVerdict::Passed);
+        match (passed, baked_at) {
+            (Some(_), _) if self.check.is_job() => true,
+            (Some((asked, _)), Some(baked_at)) => *asked >= baked_at,
+            (Some(_), None) | (None, _) => false,
+        }
+    }
+
+    /// When it is due, by the steady clock; `None` while it has no answer, and if nothing can
+    /// change what it says.
+    fn due_at(&self, baked_at: Option<Timestamp>) -> Option<Timestamp> {
+        let is_final = self.check.is_job() && self.has_passed_since(None);
+        if self.is_asked || is_final || self.failure().is_some() {
+            return None;
+        }
+        let Some(asked) = self.asked else { return Some(Timestamp(i64::MIN)) };
+        let next = asked + self.check.interval;
+        Some(match baked_at {
+            // The answer that counts is one to a question after the bake time.
+            Some(baked_at) if asked < baked_at => next.min(baked_at),
+            Some(_) | None => next,
+        })
+    }
+
+    /// Applies an answer. Returns the verdict to report, if there is one.
+    fn apply(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> Option<CheckVerdict> {
+        self.is_asked = false;
+        match answer.job {
+            JobPresence::Exists => self.has_job = true,
+            JobPresence::Gone if self.job_number < JOBS_MAX => {
+                self.job_number += 1;
+                self.has_job = false;
+            }
+            JobPresence::Gone | JobPresence::Unknown => {}
+        }
+        let verdict = answer.verdict;
+        let failures = match verdict {
+            CheckVerdict::Passed => 0,
+            CheckVerdict::Failed => self.failures.saturating_add(1),
+            CheckVerdict::Unknown => self.failures,
+        };
+        let is_first = match verdict {
+            CheckVerdict::Passed => !std::mem::replace(&mut self.has_passed, true),
+            CheckVerdict::Failed => self.failures == 0,
+            // That a Job takes its time is nothing to report.
+            CheckVerdict::Unknown if answer.job == JobPresence::Exists => false,
+            CheckVerdict::Unknown => !std::mem::replace(&mut self.was_unknown, true),
+        };
+        self.failures = failures;
+        self.last = Some((question.asked, answer));
+        is_first.then_some(verdict)
+    }
+
+    /// Brings what the condition states up to date. Returns whether that has changed.
+    fn restate(&mut self, asked_wall: Timestamp, failures_before: u8) -> bool {
+        let Some((_, answer)) = &self.last else { return false };
+        let is_current = self.stated.as_ref().is_some_and(|stated| {
+            let is_same = stated.verdict == answer.verdict && self.failures == failures_before;
+            let is_young = asked_wall.since(stated.asked) < STATED_FOR;
+            is_same && (is_young || stated.text == answer.text)
+        });
+        if !is_current {
+            let (verdict, text) = (answer.verdict, answer.text.clone());
+            self.stated = Some(StatedAnswer { verdict, asked: asked_wall, text });
+        }
+        !is_current
+    }
+}
+
+impl DaemonSetState {
+    /// Determines which checks the current wave must pass. What is known of a check remains while
+    /// neither the wave nor the check is another one.
+    pub(super) fn refresh_checks(&mut self) {
+        let known = self.guarding.checks.take();
+        let Some((wave, checks)) = self.wanted_checks() else { return };
+        let mut known = known.filter(|known| known.wave == wave).unwrap_or_else(|| {
+            let (checks, notices) = (Vec::new(), Vec::new());
+            Box::new(Checks { wave, checks, changes: 0, notices })
+        });
+        if !known.checks.iter().map(|state| &state.check).eq(&checks) {
+            let mut before = std::mem::take(&mut known.checks);
+            let state = |check: RolloutCheck| {
+                let index = before.iter().position(|state| state.check == check);
+                index.map_or_else(|| CheckState::new(check), |index| before.swap_remove(index))
+            };
+            known.checks = checks.into_iter().map(state).collect();
+            known.changes += 1;
+        }
+        self.guarding.checks = Some(known);
+    }
+
+    /// The wave that bakes, and its checks, if it has any.
+    fn wanted_checks(&self) -> Option<(CheckedWave, Vec<RolloutCheck>)> {
+        let record = self.guarding.moving().filter(|it| it.phase == RolloutPhase::Baking)?;
+        let policy = self.daemon_set.policy.valid()?;
+        let step = policy.step(&record.position).filter(|step| !step.checks.is_empty())?;
+        let revision = self.history.classify(&self.daemon_set).current?.pod_hash();
+        let position = record.position.clone();
+        let name = policy.wave_name(&position)?;
+        let wave = CheckedWave { revision, position, name, since: record.since };
+        Some((wave, policy.checks_of(step).cloned().collect()))
+    }
+
+    /// Adds the checks that are due to the plan.
+    pub(super) fn ask_checks(&mut self, now: Now, plan: &mut Plan) {
+        let baked_at = self.guarding.baked_at();
+        let Some(checks) = &mut self.guarding.checks else { return };
+        plan.notices.append(&mut checks.notices);
+        let is_due = |state: &&mut CheckState| {
+            state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
+        };
+        for state in checks.checks.iter_mut().filter(is_due) {
+            state.is_asked = true;
+            state.asked = Some(now.steady);
+            plan.questions.push(CheckQuestion {
+                daemon_set: self.daemon_set.key.clone(),
+                revision: checks.wave.revision.clone(),
+                wave: checks.wave.name.clone(),
+                since: checks.wave.since,
+                check: state.check.clone(),
+                asked: now.steady,
+                asked_wall: now.to_wall(now.steady),
+                job_number: state.job_number,
+                has_job: state.has_job,
+            });
+        }
+    }
+
+    /// Applies the answer to a check of a plan. One that concerns another wave or another check
+    /// than the current ones means nothing.
+    pub fn apply_check_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
+        let Some(checks) = &mut self.guarding.checks else { return false };
+        let wave = &checks.wave;
+        if (&wave.revision, &wave.name, wave.since)
+            != (&question.revision, &question.wave, question.since)
+        {
+            return false;
+        }
+        let states = checks.checks.iter_mut();
+        // One that was forgotten meanwhile is asked again.
+        let is_meant = |state: &&mut CheckState| {
+            state.is_asked && state.asked == Some(question.asked) && state.check == question.check
+        };
+        let Some(state) = states.into_iter().find(is_meant) else { return false };
+        let (failures_before, text) = (state.failures, answer.text.clone());
+        let reported = state.apply(question, answer);
+        checks.changes += u64::from(state.restate(question.asked_wall, failures_before));
+        checks.notices.extend(reported.map(|verdict| Notice::Check {
+            check: question.check.name.clone(),
+            wave: question.wave.clone(),
+            verdict,
+            answer: text,
+        }));
+        true
+    }
+}
