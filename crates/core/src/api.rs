@@ -13,6 +13,7 @@ mod record;
 mod revision;
 mod scheduling;
 mod time;
+mod window;
 
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutReason,
@@ -44,3 +45,4 @@ pub use scheduling::{
     TolerationOperator, default_tolerations,
 };
 pub use time::{Now, Timestamp};
+pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows};

@@ -253,6 +253,8 @@ pub enum RolloutReason {
     Baking,
     /// A wave must be approved.
     AwaitingApproval,
+    /// No pod is replaced, and no wave begins, before a window of the policy opens.
+    OutsideWindow,
     /// Nodes go back to the base after a failure.
     RollingBack,
     /// The rollout has failed, and nothing is left to do.
@@ -263,13 +265,14 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::NotGuarded,
         Self::Updating,
         Self::Baking,
         Self::AwaitingApproval,
+        Self::OutsideWindow,
         Self::RollingBack,
         Self::Failed,
         Self::Complete,
@@ -284,18 +287,21 @@ impl RolloutReason {
             Self::Updating => "Updating",
             Self::Baking => "Baking",
             Self::AwaitingApproval => "AwaitingApproval",
+            Self::OutsideWindow => "OutsideWindow",
             Self::RollingBack => "RollingBack",
             Self::Failed => "Failed",
             Self::Complete => "Complete",
         }
     }
 
-    /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts, as
-    /// Deployments have it while they are paused.
+    /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts or a
+    /// window opens, as Deployments have it while they are paused.
     pub const fn status(self) -> &'static str {
         match self {
             Self::Updating | Self::Baking | Self::RollingBack | Self::Complete => "True",
-            Self::Paused | Self::NotGuarded | Self::AwaitingApproval => "Unknown",
+            Self::Paused | Self::NotGuarded | Self::AwaitingApproval | Self::OutsideWindow => {
+                "Unknown"
+            }
             Self::InvalidPolicy | Self::Failed => "False",
         }
     }
@@ -309,6 +315,7 @@ impl RolloutReason {
             | Self::Updating
             | Self::Baking
             | Self::AwaitingApproval
+            | Self::OutsideWindow
             | Self::Complete => false,
         }
     }

@@ -1,5 +1,6 @@
 //! The policy of a guarded rollout (G4, G5).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::problem::Problem;
 use super::record::{Position, WaveName};
+use super::window::Windows;
 
 /// The annotation of a DaemonSet that holds a rollout policy as YAML (G4).
 pub const POLICY_ANNOTATION: &str = "everynode.dev/rollout-policy";
@@ -38,6 +40,10 @@ pub struct RolloutPolicy {
     pub max_unavailable: Option<IntOrPercent>,
     /// `maxUnavailablePer`: the same for the nodes of each group.
     pub max_unavailable_per: Option<GroupLimit>,
+    /// `podsPerMinute`: maximum number of nodes on which the rollout begins within a minute.
+    pub pods_per_minute: Option<NonZeroU32>,
+    /// `windows`: when pods are replaced.
+    pub windows: Windows,
     /// `failure`: when a rollout fails. Without it, it never does.
     pub failure: Option<FailureRule>,
     /// `hold`: nodes whose pods are not replaced.

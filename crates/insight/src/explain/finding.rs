@@ -291,6 +291,7 @@ fn outdated(
     // The core knows more than the status states: whether a wave is open for this very node.
     let cause = match evidence.turn() {
         _ if view.daemon_set().is_paused() && !is_planned => Cause::Paused,
+        turn @ Cause::OutsideWindow { .. } => turn,
         _ if inspection.is_kept && !is_planned => Cause::WaveNotOpen,
         turn => turn,
     };

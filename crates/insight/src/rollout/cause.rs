@@ -86,6 +86,11 @@ pub enum Cause {
     Paused,
     /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
     WaveNotOpen,
+    /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
+    OutsideWindow {
+        /// What the controller states.
+        message: String,
+    },
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
@@ -114,6 +119,7 @@ impl Cause {
             Self::NotYetAvailable { .. }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => false,
         }
     }
@@ -133,6 +139,7 @@ impl Cause {
             | Self::NotYetAvailable { .. }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => false,
         }
     }
@@ -161,6 +168,7 @@ impl Cause {
             Self::AwaitsReplacement { stuck: false }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => Situation::Outdated,
         }
     }
@@ -168,7 +176,7 @@ impl Cause {
     /// What a component has said about it, or the numbers behind it.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Self::CreationFails { message, .. } => Some(message),
+            Self::CreationFails { message, .. } | Self::OutsideWindow { message } => Some(message),
             Self::Unschedulable { detail: message, .. } | Self::NodeNotReady { message, .. } => {
                 Some(message).filter(|message| !message.is_empty()).map(String::as_str)
             }
@@ -192,6 +200,7 @@ impl Cause {
             Self::AwaitsReplacement { stuck: false }
             | Self::Paused
             | Self::WaveNotOpen
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => true,
             Self::Failing(_)
             | Self::Unschedulable { .. }
@@ -247,6 +256,9 @@ impl fmt::Display for Cause {
             }
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
+            Self::OutsideWindow { .. } => {
+                f.write_str("older revision, kept until a window of the rollout opens")
+            }
             Self::AwaitsDeletion => {
                 f.write_str("older revision, to be deleted manually (OnDelete)")
             }

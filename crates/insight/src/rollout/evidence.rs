@@ -256,12 +256,25 @@ impl<'a> Evidence<'a> {
     pub(crate) fn turn(&self) -> Cause {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
+            _ if self.is_outside_window() => Cause::OutsideWindow { message: self.stated() },
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
             UpdateStrategy::OnDelete => Cause::AwaitsDeletion,
             UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => {
                 Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
             }
         }
+    }
+
+    /// Whether the controller states that the rollout waits for a window.
+    fn is_outside_window(&self) -> bool {
+        let stated = self.daemon_set.status.rollout.as_ref();
+        stated.is_some_and(|stated| stated.reason == RolloutReason::OutsideWindow)
+    }
+
+    /// What the controller states of the rollout.
+    fn stated(&self) -> String {
+        let stated = self.daemon_set.status.rollout.as_ref();
+        stated.map(|stated| stated.message.to_string()).unwrap_or_default()
     }
 
     fn termination(&self, detail: &PodDetail) -> Cause {
@@ -338,6 +351,7 @@ fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
         RolloutReason::InvalidPolicy
         | RolloutReason::Baking
         | RolloutReason::AwaitingApproval
+        | RolloutReason::OutsideWindow
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
         RolloutReason::Paused

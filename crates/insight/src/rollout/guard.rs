@@ -86,6 +86,7 @@ impl Guard {
             RolloutReason::Updating
             | RolloutReason::Baking
             | RolloutReason::AwaitingApproval
+            | RolloutReason::OutsideWindow
             | RolloutReason::RollingBack => true,
             RolloutReason::Paused
             | RolloutReason::InvalidPolicy
@@ -105,6 +106,7 @@ impl Guard {
             | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
+            | RolloutReason::OutsideWindow
             | RolloutReason::RollingBack
             | RolloutReason::Complete => false,
         }

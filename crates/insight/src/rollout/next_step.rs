@@ -71,6 +71,7 @@ impl Evidence<'_> {
             | Cause::AwaitsReplacement { .. }
             | Cause::Paused
             | Cause::WaveNotOpen
+            | Cause::OutsideWindow { .. }
             | Cause::AwaitsDeletion => None,
         }
     }
@@ -127,7 +128,7 @@ impl Evidence<'_> {
             Cause::Paused => {
                 Some(format!("everynode rollout resume ds/{} -n {}", key.name, key.namespace))
             }
-            Cause::WaveNotOpen => {
+            Cause::WaveNotOpen | Cause::OutsideWindow { .. } => {
                 Some(format!("everynode rollout get ds/{} -n {}", key.name, key.namespace))
             }
             Cause::AwaitsScheduler { stuck: false, .. }

@@ -79,6 +79,7 @@ const fn goes_on(reason: RolloutReason) -> bool {
         RolloutReason::Updating
         | RolloutReason::Baking
         | RolloutReason::AwaitingApproval
+        | RolloutReason::OutsideWindow
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
         RolloutReason::Paused

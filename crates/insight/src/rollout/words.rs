@@ -52,6 +52,12 @@ impl Rollout {
         self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
     }
 
+    /// What the controller states of a rollout that waits for a window.
+    fn outside_window(&self) -> Option<&str> {
+        let guard = self.guard.as_ref()?;
+        (guard.reason == RolloutReason::OutsideWindow).then_some(&*guard.message)
+    }
+
     fn wave_name(&self) -> Option<&str> {
         self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
     }
@@ -72,6 +78,13 @@ impl Rollout {
                 Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
                 None => "waiting for the end of a bake time".to_owned(),
             },
+            (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
+                match (self.outside_window(), group) {
+                    (Some(message), _) => message.to_owned(),
+                    (None, Some(group)) => group.to_string(),
+                    (None, None) => self.headline(),
+                }
+            }
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);

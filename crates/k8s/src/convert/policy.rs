@@ -1,7 +1,10 @@
 //! Rollout policies (G4, G5), and the orders that people give (G10).
 
+mod window;
+
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +23,7 @@ const HOLD_LABEL: &str = "everynode.dev/hold";
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
 /// The fields that a policy may have and that this version does not follow.
-const NOT_SUPPORTED: [&str; 3] = ["podsPerMinute", "windows", "checks"];
+const NOT_SUPPORTED: [&str; 1] = ["checks"];
 /// Maximum numbers of the parts of a label selector, which the definitions of policies have, too.
 const LABELS_MAX: usize = 16;
 const VALUES_MAX: usize = 64;
@@ -91,6 +94,16 @@ impl Errors {
     pub(super) fn result(mut self, policy: Option<RolloutPolicy>) -> Result<RolloutPolicy, String> {
         self.0.truncate(ERRORS_MAX);
         policy.filter(|_| self.0.is_empty()).ok_or_else(|| self.0.join("; "))
+    }
+
+    /// A list with more items than it may have.
+    fn too_many(&mut self, path: &str, items: usize, max: usize) {
+        self.0.push(format!("{path}: Too many: {items}: must have at most {max}"));
+    }
+
+    /// A value that the list has already.
+    fn duplicate(&mut self, path: &str, value: &str) {
+        self.0.push(format!("{path}: Duplicate value: {value:?}"));
     }
 
     /// A value that is missing.
@@ -201,7 +214,7 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
     let path = fields.path("steps");
     let list = errors.checked(&path, steps_value.unwrap_or(&Value::Null), list)?;
     if list.len() > STEPS_MAX {
-        errors.0.push(format!("{path}: Too many: {}: must have at most {STEPS_MAX}", list.len()));
+        errors.too_many(&path, list.len(), STEPS_MAX);
     }
     let mut names = BTreeSet::new();
     let mut steps = Vec::new();
@@ -209,7 +222,7 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         let path = format!("{path}[{index}]");
         let Some(step) = step(&path, value, errors) else { continue };
         if !names.insert(step.name.clone()) {
-            errors.0.push(format!("{path}.name: Duplicate value: {:?}", step.name));
+            errors.duplicate(&format!("{path}.name"), &step.name);
         }
         steps.push(step);
     }
@@ -221,6 +234,12 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         steps_hash: steps_hash(list),
         max_unavailable,
         max_unavailable_per: group_limit(fields, errors),
+        pods_per_minute: fields.read("podsPerMinute", None, errors, |value| {
+            let number = value.as_u64().and_then(|number| i32::try_from(number).ok());
+            let number = number.and_then(|number| NonZeroU32::new(number.unsigned_abs()));
+            number.map(Some).ok_or("must be a number that is greater than 0")
+        }),
+        windows: window::windows(fields, errors),
         failure: failure(fields, errors),
         hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
     })
@@ -521,8 +540,6 @@ mod tests {
             ("failure: {readyWithin: 29s}", "failure.readyWithin: Invalid value: \"29s\""),
             ("failure: {rollbackAfter: soon}", "failure.rollbackAfter: Invalid value: \"soon\""),
             ("failure: {nodes: 3}", "failure.nodes: unknown field"),
-            ("windows: []", "windows: this version of everynode does not support it yet"),
-            ("podsPerMinute: 3", "podsPerMinute: this version"),
             ("daemonSets: {name: a}", "daemonSets: unknown field"),
         ] {
             let error = rollout_policy(yaml).expect_err(yaml);

@@ -184,6 +184,7 @@ impl Formatter {
                 | RiskKind::NotGuarded
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
+                | RiskKind::Windows
                 | RiskKind::Approvals
                 | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete

@@ -94,7 +94,8 @@ fn tone(rollout: &GuardedRollout) -> Tone {
             | RolloutReason::NotGuarded
             | RolloutReason::Updating
             | RolloutReason::Baking
-            | RolloutReason::AwaitingApproval,
+            | RolloutReason::AwaitingApproval
+            | RolloutReason::OutsideWindow,
         )
         | None => Tone::Waiting,
     }

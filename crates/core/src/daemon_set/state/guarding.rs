@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    Now, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
+    Now, Opening, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
     Timestamp, UpdateStrategy,
 };
 use crate::daemon_set::condition::{self, Situation};
@@ -47,6 +47,10 @@ pub(super) struct Guarding {
     pub(super) progress: Progress,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
+    /// When a window may open or close.
+    pub(super) window_until: Option<Timestamp>,
+    /// When the next window opens, if the rollout waits for it.
+    opening: Option<Opening>,
     condition: Option<(RolloutReason, Arc<str>)>,
     /// Whether the bake time was over, how many nodes had leaked, and whether nodes went back, when
     /// the condition was determined; `None` if that is due.
@@ -129,6 +133,11 @@ impl Guarding {
         })
     }
 
+    /// Whether the rollout waits for a window.
+    pub(super) const fn awaits_window(&self) -> bool {
+        self.opening.is_some()
+    }
+
     /// When a bake time ends, a failed rollout goes back, or one without progress fails, if that
     /// lies ahead.
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
@@ -162,16 +171,18 @@ impl DaemonSetState {
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
-        let goes_back = self.guarding.rollback_at.is_some_and(|at| at <= now.steady);
-        if self.guarding.as_of.as_ref() == Some(&as_of) && !goes_back {
+        let times = [self.guarding.rollback_at, self.guarding.window_until];
+        let is_due = times.into_iter().flatten().any(|at| at <= now.steady);
+        if self.guarding.as_of.as_ref() == Some(&as_of) && !is_due {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
-        let gate =
-            stage.movement(self.config.mode, &self.daemon_set).map_or(Gate::Open, |movement| {
-                self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
-            });
+        let (window_until, opening) = self.window(&stage, &revisions, now);
+        let movement = stage.movement(self.config.mode, &self.daemon_set, opening.is_some());
+        let gate = movement.map_or(Gate::Open, |movement| {
+            self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
+        });
         let position = stage.position().cloned();
         let record = revisions.current.and_then(|current| current.record.stored()).cloned();
         let moving = match stage {
@@ -188,6 +199,7 @@ impl DaemonSetState {
         let progress_limit = self.progress_limit(&revisions);
         self.guarding.progress.limit = progress_limit;
         self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
+        (self.guarding.window_until, self.guarding.opening) = (window_until, opening);
         self.guarding.moving = moving;
         self.guarding.record = record;
         self.guarding.as_of = Some(as_of);
@@ -381,7 +393,8 @@ impl DaemonSetState {
             _ => None,
         };
         let way_back = self.way_back(&stage, &revisions);
-        let situation = Situation { waves: self.waves.as_deref(), waits, way_back, leaked };
+        let (waves, opening) = (self.waves.as_deref(), self.guarding.opening.as_ref());
+        let situation = Situation { waves, waits, way_back, opening, leaked };
         self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
         self.guarding.condition_as_of = as_of;
     }
@@ -461,6 +474,7 @@ impl DaemonSetState {
             wall: whole_seconds(now),
             is_baked: self.guarding.is_baked(),
             is_stuck: self.is_stuck(now.steady),
+            awaits_window: self.guarding.awaits_window(),
             is_rolled_out: self.counts.updated == self.counts.desired
                 && self.counts.available == self.counts.desired
                 && self.counts.misscheduled == 0,
