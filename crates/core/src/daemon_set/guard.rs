@@ -296,7 +296,7 @@ impl<'a> GuardInput<'a> {
         if !self.awaits_window || record.phase == RolloutPhase::Complete {
             return Some((record, why));
         }
-        match self.daemon_set.order.as_ref()?.verb {
+        match self.daemon_set.order.as_ref().filter(|_| self.foreign_order().is_none())?.verb {
             OrderVerb::Abort | OrderVerb::PromoteFull => self.obey(&record),
             OrderVerb::Approve(_) | OrderVerb::Promote(_) | OrderVerb::Retry => None,
         }

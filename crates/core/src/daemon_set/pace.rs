@@ -83,10 +83,11 @@ impl Pace {
         self.begun.retain(|_, begun| begun.is_in_flight || begun.at + MINUTE > now);
     }
 
-    /// On how many more nodes the rollout may begin, beside `planned` ones of which nothing is
-    /// recorded yet.
-    pub(super) fn left(&self, planned: usize) -> usize {
-        self.limit().saturating_sub(self.begun.len() + planned)
+    /// Whether the rollout may begin on the node, beside `planned` others of which nothing is
+    /// recorded yet. A node that counts already counts once.
+    pub(super) fn admits(&self, node: &NodeName, planned: usize) -> bool {
+        let others = self.begun.len() - usize::from(self.counts(node));
+        others + planned < self.limit()
     }
 
     /// Whether the node counts already.
@@ -94,10 +95,10 @@ impl Pace {
         self.begun.contains_key(node)
     }
 
-    /// When the rollout may begin on one more node than those that count and `planned` ones; `None`
-    /// if the planned ones decide that.
-    pub(super) fn next_at(&self, planned: usize) -> Option<Timestamp> {
-        let mut times: Vec<Timestamp> = self.begun.values().map(|begun| begun.at).collect();
+    /// When the rollout may begin on the node, beside `planned` others; `None` if these decide that.
+    pub(super) fn next_at(&self, node: &NodeName, planned: usize) -> Option<Timestamp> {
+        let others = self.begun.iter().filter(|(other, _)| *other != node);
+        let mut times: Vec<Timestamp> = others.map(|(_, begun)| begun.at).collect();
         times.sort_unstable();
         let last = (times.len() + planned).checked_sub(self.limit())?;
         times.get(last).map(|at| *at + MINUTE)

@@ -81,7 +81,8 @@ impl DaemonSetState {
         }
     }
 
-    /// Records when a write by which the rollout may have begun on a node took effect at the latest.
+    /// Records when a write by which the rollout may have begun on a node took effect at the
+    /// latest.
     pub(super) fn apply_result_to_pace(
         &mut self,
         write: &Write,

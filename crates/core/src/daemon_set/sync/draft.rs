@@ -85,13 +85,14 @@ impl Draft {
         }
     }
 
-    /// Whether the rollout may begin on the node by its pace. A beginning of unknown outcome may be
-    /// repeated. If the node must wait, asks for another plan when it may be its turn.
+    /// Whether the rollout may begin on the node by its pace. If the node must wait, asks for another
+    /// plan when it may be its turn.
     pub(crate) fn may_begin(&mut self, node: &NodeName, pace: Option<&Pace>) -> bool {
         let Some(pace) = pace else { return true };
-        let may_begin = pace.counts(node) || pace.left(self.begun_anew) > 0;
+        let may_begin = pace.admits(node, self.begun_anew);
         if !may_begin && !std::mem::replace(&mut self.is_slowed_down, true) {
-            pace.next_at(self.begun_anew).into_iter().for_each(|at| self.requeue(at));
+            let at = pace.next_at(node, self.begun_anew);
+            at.into_iter().for_each(|at| self.requeue(at));
         }
         may_begin
     }
