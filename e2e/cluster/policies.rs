@@ -94,10 +94,11 @@ async fn an_invalid_policy_holds_what_it_selects() -> Result<()> {
     spec["steps"][0]["upTo"] = json!([1]);
     spec["daemonSets"] = json!({ "selector": { "matchLabels": { "tier": "agent" } } });
     let valid = spec.clone();
-    spec["podsPerMinute"] = json!(10);
+    // The definition only knows what the name of a time zone looks like.
+    spec["windows"] = json!([{ "timeZone": "Mars/Olympus_Mons" }]);
     apply(&world, "RolloutPolicy", "agents", spec).await?;
     eventually("the field is named", async || {
-        invalid(&world, "spec.podsPerMinute: this version of everynode does not support it").await
+        invalid(&world, "spec.windows[0].timeZone: Invalid value: \"Mars/Olympus_Mons\"").await
     })
     .await?;
     condition(&world, "rolloutpolicy", "agents", "Ready", "False Invalid").await?;
@@ -107,7 +108,7 @@ async fn an_invalid_policy_holds_what_it_selects() -> Result<()> {
     world.settled("other").await?;
     ensure!(uids(&world, "agent").await? == before, "a pod was replaced");
     let explained = world.everynode(&["explain", "ds/agent"]).await?.ok()?;
-    ensure!(explained.contains("podsPerMinute"), "{explained}");
+    ensure!(explained.contains("Mars/Olympus_Mons"), "{explained}");
 
     apply(&world, "RolloutPolicy", "agents", valid).await?;
     at_gate(&world, "canary").await?;

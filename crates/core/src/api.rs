@@ -14,6 +14,7 @@ mod record;
 mod revision;
 mod scheduling;
 mod time;
+mod window;
 
 pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
@@ -50,3 +51,4 @@ pub use scheduling::{
     TolerationOperator, default_tolerations,
 };
 pub use time::{Now, Timestamp};
+pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows};

@@ -21,6 +21,7 @@ mod gate;
 mod guard;
 mod index;
 mod node;
+mod pace;
 mod state;
 mod sync;
 mod waves;

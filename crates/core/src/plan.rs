@@ -293,6 +293,13 @@ pub enum Notice {
     RolloutPaused,
     /// The status states no longer that the rollout is paused (G6, G21).
     RolloutResumed,
+    /// The status states for the first time that the rollout waits for a window (G5, G21).
+    OutsideWindow {
+        /// What the condition states.
+        message: Arc<str>,
+    },
+    /// A window has opened, and the rollout goes on (G5, G21).
+    WindowOpened,
     /// The built-in controller rolls out what a policy selects, because the update strategy is not
     /// `OnDelete` (G18).
     NotGuarded,
@@ -424,6 +431,8 @@ impl Notice {
             Self::ExpectationLapsed { .. } => "ExpectationLapsed",
             Self::RolloutPaused => "RolloutPaused",
             Self::RolloutResumed => "RolloutResumed",
+            Self::OutsideWindow { .. } => "RolloutOutsideWindow",
+            Self::WindowOpened => "RolloutWindowOpened",
             Self::NotGuarded => "RolloutNotGuarded",
             Self::RollingBack { .. } => "RolloutRollingBack",
             Self::Rollout(transition) => transition.reason(),
@@ -442,6 +451,8 @@ impl Notice {
             Self::SucceededDaemonPod { .. }
             | Self::RolloutPaused
             | Self::RolloutResumed
+            | Self::OutsideWindow { .. }
+            | Self::WindowOpened
             | Self::RollingBack { .. } => false,
             Self::FailedDaemonPod { .. }
             | Self::SelectingAll

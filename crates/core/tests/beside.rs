@@ -97,14 +97,10 @@ fn policy() -> PolicySource {
         rollback_after: Some(Duration::ZERO),
     };
     PolicySource::Valid(Arc::new(RolloutPolicy {
-        paused: false,
         steps: vec![first],
         steps_hash: "steps".into(),
-        max_unavailable: None,
-        max_unavailable_per: None,
         failure: Some(failure),
-        hold: LabelSelector::default(),
-        checks: Vec::new(),
+        ..RolloutPolicy::default()
     }))
 }
 

@@ -130,14 +130,9 @@ fn policy() -> RolloutPolicy {
         ..canary.clone()
     };
     RolloutPolicy {
-        paused: false,
         steps: vec![canary, half],
         steps_hash: "steps".into(),
-        max_unavailable: None,
-        max_unavailable_per: None,
-        failure: None,
-        hold: LabelSelector::default(),
-        checks: Vec::new(),
+        ..RolloutPolicy::default()
     }
 }
 

@@ -392,6 +392,8 @@ impl LoopState {
                 | Notice::SucceededDaemonPod { .. }
                 | Notice::RolloutPaused
                 | Notice::RolloutResumed
+                | Notice::OutsideWindow { .. }
+                | Notice::WindowOpened
                 | Notice::NotGuarded
                 | Notice::RollingBack { .. }
                 | Notice::Check { .. }

@@ -275,14 +275,10 @@ fn policy() -> RolloutPolicy {
         rollback_after: None,
     };
     RolloutPolicy {
-        paused: false,
         steps: vec![step],
         steps_hash: "steps".into(),
-        max_unavailable: None,
-        max_unavailable_per: None,
         failure: Some(failure),
-        hold: LabelSelector::default(),
-        checks: Vec::new(),
+        ..RolloutPolicy::default()
     }
 }
 

@@ -255,6 +255,8 @@ pub enum RolloutReason {
     AwaitingChecks,
     /// A wave must be approved.
     AwaitingApproval,
+    /// No pod is replaced, and no wave begins, before a window of the policy opens.
+    OutsideWindow,
     /// Nodes go back to the base after a failure.
     RollingBack,
     /// The rollout has failed, and nothing is left to do.
@@ -265,7 +267,7 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::NotGuarded,
@@ -273,6 +275,7 @@ impl RolloutReason {
         Self::Baking,
         Self::AwaitingChecks,
         Self::AwaitingApproval,
+        Self::OutsideWindow,
         Self::RollingBack,
         Self::Failed,
         Self::Complete,
@@ -288,14 +291,15 @@ impl RolloutReason {
             Self::Baking => "Baking",
             Self::AwaitingChecks => "AwaitingChecks",
             Self::AwaitingApproval => "AwaitingApproval",
+            Self::OutsideWindow => "OutsideWindow",
             Self::RollingBack => "RollingBack",
             Self::Failed => "Failed",
             Self::Complete => "Complete",
         }
     }
 
-    /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts, as
-    /// Deployments have it while they are paused.
+    /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts or a
+    /// window opens, as Deployments have it while they are paused.
     pub const fn status(self) -> &'static str {
         match self {
             Self::Updating
@@ -303,7 +307,9 @@ impl RolloutReason {
             | Self::AwaitingChecks
             | Self::RollingBack
             | Self::Complete => "True",
-            Self::Paused | Self::NotGuarded | Self::AwaitingApproval => "Unknown",
+            Self::Paused | Self::NotGuarded | Self::AwaitingApproval | Self::OutsideWindow => {
+                "Unknown"
+            }
             Self::InvalidPolicy | Self::Failed => "False",
         }
     }
@@ -318,6 +324,7 @@ impl RolloutReason {
             | Self::Baking
             | Self::AwaitingChecks
             | Self::AwaitingApproval
+            | Self::OutsideWindow
             | Self::Complete => false,
         }
     }

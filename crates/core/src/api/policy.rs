@@ -1,5 +1,6 @@
 //! The policy of a guarded rollout (G4, G5).
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::problem::Problem;
 use super::record::{Position, WaveName};
+use super::window::Windows;
 
 /// The label that excludes a node from rollouts, unless the policy selects others (G5).
 pub const HOLD_LABEL: &str = "everynode.dev/hold";
@@ -42,6 +44,10 @@ pub struct RolloutPolicy {
     pub max_unavailable: Option<IntOrPercent>,
     /// `maxUnavailablePer`: the same for the nodes of each group.
     pub max_unavailable_per: Option<GroupLimit>,
+    /// `podsPerMinute`: maximum number of nodes on which the rollout begins within a minute.
+    pub pods_per_minute: Option<NonZeroU32>,
+    /// `windows`: when pods are replaced.
+    pub windows: Windows,
     /// `failure`: when a rollout fails. Without it, it never does.
     pub failure: Option<FailureRule>,
     /// `hold`: nodes whose pods are not replaced.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::api::{
-    CheckStatement, DaemonSet, PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase,
-    RolloutReason, RolloutRecord, with_statements,
+    CheckStatement, DaemonSet, Opening, PAUSED_ANNOTATION, PolicySource, RecordReason,
+    RolloutPhase, RolloutReason, RolloutRecord, with_statements,
 };
 
 use super::guard::{Stage, Waits};
@@ -19,6 +19,8 @@ pub(super) struct Situation<'a> {
     /// The last answers to its checks.
     pub checks: &'a [CheckStatement],
     pub way_back: WayBack,
+    /// When the next window opens, if the rollout waits for it.
+    pub opening: Option<&'a Opening>,
     /// The number of nodes that have the target although their wave is closed.
     pub leaked: usize,
 }
@@ -61,7 +63,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, waits, checks, way_back, leaked: _ } = *situation;
+    let Situation { waves, waits, checks, way_back, opening, leaked: _ } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -99,9 +101,10 @@ fn stated(
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
-        Stage::Paused | Stage::Pending => {
-            (RolloutReason::Updating, "the rollout begins".to_owned())
-        }
+        Stage::Paused | Stage::Pending => match opening {
+            Some(opening) => outside(opening, "the rollout begins"),
+            None => (RolloutReason::Updating, "the rollout begins".to_owned()),
+        },
         Stage::Moving(record) => match waits {
             Some(Waits::Bake) => (
                 RolloutReason::Baking,
@@ -114,13 +117,24 @@ fn stated(
             Some(Waits::Approval) => {
                 (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
             }
-            Some(Waits::Nothing) | None => {
-                (RolloutReason::Updating, format!("updating {}", wave(record)))
-            }
+            Some(Waits::Nothing) | None => match (opening, waits) {
+                (None, _) => (RolloutReason::Updating, format!("updating {}", wave(record))),
+                (Some(opening), None) => {
+                    outside(opening, &format!("the update of {} goes on", wave(record)))
+                }
+                (Some(opening), Some(_)) => {
+                    outside(opening, &format!("{} is updated; the next one begins", wave(record)))
+                }
+            },
         },
     };
     let checks = checks.iter().filter(|_| waits.is_some());
     Some((reason, with_statements(&message, checks)))
+}
+
+/// What the condition states of a rollout that waits for a window.
+fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
+    (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
 }
 
 /// What the condition states of a failed rollout.

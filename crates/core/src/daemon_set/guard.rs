@@ -71,6 +71,8 @@ pub(super) struct GuardInput<'a> {
     pub checks: ChecksVerdict,
     /// Whether the rollout has been without progress for too long.
     pub is_stuck: bool,
+    /// Whether the rollout must wait until a window of the policy opens.
+    pub awaits_window: bool,
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
 }
@@ -174,9 +176,15 @@ impl<'a> Stage<'a> {
         if daemon_set.paused { Self::Paused } else { Self::Unguarded }
     }
 
-    /// Which pods are replaced; `None` if the target governs all nodes. Beside the built-in
-    /// controller nodes go back with the DaemonSet's template only (G20).
-    pub(super) fn movement(&self, mode: Mode, daemon_set: &DaemonSet) -> Option<Movement> {
+    /// Which pods are replaced; `None` if the target governs all nodes. `awaits_window` holds a
+    /// rollout that goes forward. Beside the built-in controller nodes go back with the DaemonSet's
+    /// template only (G20).
+    pub(super) fn movement(
+        &self,
+        mode: Mode,
+        daemon_set: &DaemonSet,
+        awaits_window: bool,
+    ) -> Option<Movement> {
         // Once all else is done, the pods of nodes that are down are replaced, too.
         let is_complete =
             matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
@@ -194,7 +202,7 @@ impl<'a> Stage<'a> {
                 forward(false)
             }
             Self::WithoutPolicy { has_failed: true } => back(false),
-            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused()),
+            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
             Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
             Self::Failed { goes_back: false, .. } => forward(false),
         }
@@ -246,7 +254,7 @@ impl<'a> GuardInput<'a> {
                 let record = target.record.stored()?;
                 self.obey(record)?
             }
-            Stage::Pending => self.begin(target, self.waves?),
+            Stage::Pending => self.begin_or_wait(target, self.waves?)?,
             Stage::Failed { record, .. } => self.obey(record)?,
             Stage::Moving(record) => {
                 self.obey(record).or_else(|| self.proceed(target, record, self.waves?))?
@@ -296,6 +304,23 @@ impl<'a> GuardInput<'a> {
                 transition: Transition::Superseded { revision: old.pod_hash() },
             })
         })
+    }
+
+    /// The record of a rollout that begins, which waits for a window if it replaces pods. Meanwhile
+    /// it can be aborted, or promoted in full (G10).
+    fn begin_or_wait(
+        &self,
+        target: &Revision,
+        waves: &Waves,
+    ) -> Option<(RolloutRecord, Transition)> {
+        let (record, why) = self.begin(target, waves);
+        if !self.awaits_window || record.phase == RolloutPhase::Complete {
+            return Some((record, why));
+        }
+        match self.daemon_set.order.as_ref().filter(|_| self.foreign_order().is_none())?.verb {
+            OrderVerb::Abort | OrderVerb::PromoteFull => self.obey(&record),
+            OrderVerb::Approve(_) | OrderVerb::Promote(_) | OrderVerb::Retry => None,
+        }
     }
 
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
@@ -407,7 +432,8 @@ impl<'a> GuardInput<'a> {
         }
     }
 
-    /// The next record if the wave is complete and nothing is awaited. A pause stops it.
+    /// The next record if the wave is complete and nothing is awaited. A pause stops it. A wave
+    /// begins in a window.
     fn proceed(
         &self,
         target: &Revision,
@@ -439,6 +465,9 @@ impl<'a> GuardInput<'a> {
             return None;
         }
         let advance = || {
+            if self.awaits_window {
+                return None;
+            }
             let mut next = waves.after(position);
             // Waves in which nothing is to be done and nothing is awaited are passed over.
             while waves.step(&next).is_some_and(|step| !step.waits()) && waves.is_complete(&next) {
@@ -457,8 +486,10 @@ impl<'a> GuardInput<'a> {
             (RolloutPhase::Updating, Some(_)) => advance(),
             (RolloutPhase::Baking, _) => {
                 let have_passed = self.checks == ChecksVerdict::Passed;
-                let waits = waits(waves, record, self.is_baked, have_passed);
-                advance().filter(|_| waits == Waits::Nothing)
+                match waits(waves, record, self.is_baked, have_passed) {
+                    Waits::Bake | Waits::Checks | Waits::Approval => None,
+                    Waits::Nothing => advance(),
+                }
             }
             (RolloutPhase::Complete | RolloutPhase::Failed | RolloutPhase::Superseded, _) => None,
         }

@@ -8,6 +8,7 @@ mod checks;
 mod guard_state;
 mod guarding;
 mod inspect;
+mod pacing;
 mod planning;
 mod pods;
 mod progress;
@@ -32,6 +33,7 @@ use super::config::Config;
 use super::gate::Gate;
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use super::node::{PodView, RolloutParameters, Slot, Wave};
+use super::pace::Pace;
 use super::waves::Waves;
 
 use guarding::{Guarding, UnknownRecord};
@@ -83,6 +85,8 @@ pub struct DaemonSetState {
     /// The waves of the policy, if there is one.
     waves: Option<Box<Waves>>,
     guarding: Guarding,
+    /// On how many nodes a rollout may begin now, if its policy limits that.
+    pace: Option<Box<Pace>>,
     /// Set after a record could not be written: when that is tried again (G9).
     record_retry_at: Option<Timestamp>,
     /// The record whose last write has an unknown outcome.
@@ -130,6 +134,7 @@ impl DaemonSetState {
             gate: Gate::default(),
             waves: None,
             guarding: Guarding::default(),
+            pace: None,
             record_retry_at: None,
             unknown_record: None,
             backoff: Backoff::default(),

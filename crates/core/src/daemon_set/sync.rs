@@ -22,6 +22,7 @@ use super::config::Config;
 use super::gate::Gate;
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use super::node::{Assessor, Guidance, PodView, Slot};
+use super::pace::Pace;
 
 pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;
@@ -47,6 +48,10 @@ pub(super) struct SyncInput<'a> {
     pub guidance: Guidance<'a>,
     /// What the condition of a guarded or paused rollout states.
     pub rollout: Option<&'a (RolloutReason, Arc<str>)>,
+    /// Whether the rollout waits for a window of its policy.
+    pub awaits_window: bool,
+    /// Set if the policy limits on how many nodes the rollout begins in a minute.
+    pub pace: Option<&'a Pace>,
     pub counts: &'a NodeCounts,
     pub work_sets: &'a WorkSets,
     /// Set if the policy limits each group of nodes.

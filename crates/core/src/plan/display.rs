@@ -105,6 +105,8 @@ impl fmt::Display for Notice {
             ),
             Self::RolloutPaused => f.write_str("no pod is replaced until the rollout is resumed"),
             Self::RolloutResumed => f.write_str("pods of older revisions are replaced again"),
+            Self::OutsideWindow { message } => f.write_str(message),
+            Self::WindowOpened => f.write_str("the rollout does not wait for a window any more"),
             Self::NotGuarded => f.write_str(
                 "the built-in controller rolls out this DaemonSet by itself: the rollout policy \
                  counts only with the update strategy OnDelete",

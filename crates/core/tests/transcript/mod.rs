@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    CheckAnswer, CheckKind, CheckVerdict, DaemonSet, FailureRule, GroupLimit, HASH_LABEL,
+    CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
     IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
     OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, Revision, RolloutCheck,
-    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, Timestamp,
-    UpdateStrategy,
+    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
+    Timestamp, UpdateStrategy, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -260,16 +260,8 @@ fn policy(words: &[&str]) -> PolicySource {
         ["invalid"] => return PolicySource::Invalid("it is wrong".into()),
         _ => {}
     }
-    let mut policy = RolloutPolicy {
-        paused: false,
-        steps: Vec::new(),
-        steps_hash: words.join(" ").into(),
-        max_unavailable: None,
-        max_unavailable_per: None,
-        failure: None,
-        hold: LabelSelector::default(),
-        checks: Vec::new(),
-    };
+    let steps_hash = words.join(" ").into();
+    let mut policy = RolloutPolicy { steps_hash, ..RolloutPolicy::default() };
     for word in words {
         let (key, value) = pair(word, '=');
         let step = policy.steps.last_mut();
@@ -295,6 +287,8 @@ fn policy(words: &[&str]) -> PolicySource {
             }
             ("check" | "job", _) => policy.checks.push(check(key, value)),
             ("checks", Some(step)) => step.checks = value.split(',').map(Into::into).collect(),
+            ("pods-per-minute", _) => policy.pods_per_minute = value.parse().ok(),
+            ("windows", _) => policy.windows = windows(value),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
             ("nodes", Some(step)) => {
                 let (key, value) = pair(value, '=');
@@ -345,6 +339,20 @@ fn answer(world: &mut World, words: &[&str]) {
     };
     let answer = CheckAnswer::new(verdict, &text.join(" ")).with_job(job);
     world.answers.insert((*name).to_owned(), answer);
+}
+
+/// Windows of all days in UTC, such as `22:00-04:00,12:00-13:00`.
+fn windows(text: &str) -> Windows {
+    let time = |text| {
+        let (hour, minute) = pair(text, ':');
+        let number = |text: &str| text.parse().expect("a number");
+        TimeOfDay::new(number(hour), number(minute)).expect("a time of day")
+    };
+    let windows = text.split(',').map(|window| {
+        let (from, to) = pair(window, '-');
+        Window { days: Days::ALL, from: time(from), to: time(to), zone: jiff::tz::TimeZone::UTC }
+    });
+    Windows::new(windows.collect())
 }
 
 fn edit_failure_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {
@@ -476,6 +484,7 @@ fn duration(text: &str) -> Duration {
     match unit {
         "s" => Duration::from_secs(number),
         "m" => Duration::from_secs(60 * number),
+        "h" => Duration::from_secs(3600 * number),
         other => panic!("unit {other}"),
     }
 }

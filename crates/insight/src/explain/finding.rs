@@ -292,6 +292,7 @@ fn outdated(
     let cause = match evidence.turn(Some(node)) {
         _ if view.daemon_set().is_paused() && !is_planned => Cause::Paused,
         Cause::Held => Cause::Held,
+        turn @ Cause::OutsideWindow { .. } => turn,
         _ if inspection.is_kept && !is_planned => Cause::WaveNotOpen,
         turn => turn,
     };

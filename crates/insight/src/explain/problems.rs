@@ -50,6 +50,8 @@ const fn is_problem(notice: &Notice) -> bool {
         | Notice::SucceededDaemonPod { .. }
         | Notice::RolloutPaused
         | Notice::RolloutResumed
+        | Notice::OutsideWindow { .. }
+        | Notice::WindowOpened
         | Notice::NotGuarded
         | Notice::RollingBack { .. }
         | Notice::Rollout(_)

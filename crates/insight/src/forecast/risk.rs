@@ -1,10 +1,11 @@
 //! What can go wrong when a DaemonSet is applied, besides what the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy,
+    DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy, WindowState,
     default_tolerations,
 };
 use everynode_k8s::fit::Usage;
+use everynode_k8s::record::time_text;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -58,6 +59,8 @@ pub enum RiskKind {
     RolloutFails,
     /// The rollout is paused: no pod is replaced.
     Paused,
+    /// The rollout policy has windows: outside of them no pod is replaced.
+    Windows,
     /// The rollout policy requires approvals.
     Approvals,
     /// The rollout policy has checks.
@@ -101,6 +104,7 @@ pub(super) fn risks(
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(rollout_stops(snapshot, daemon_set, simulation));
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
+    risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -297,6 +301,30 @@ fn strategy_and_template(
         )),
         (true | false, _) => None,
     }
+}
+
+/// What the windows of the policy say of a rollout that would begin now.
+fn windows(
+    snapshot: &Snapshot,
+    proposal: &Proposal,
+    nodes: &NodeChanges,
+    now: Timestamp,
+) -> Option<Risk> {
+    let daemon_set = &proposal.object.daemon_set;
+    let is_held = daemon_set.is_paused() || snapshot.is_not_guarded(daemon_set);
+    let policy = daemon_set.policy.valid().filter(|_| !is_held && !nodes.replace.is_empty())?;
+    let message = match policy.windows.at(now)? {
+        WindowState::Open { until } => format!(
+            "the window of the rollout policy that is open closes at {}; outside of windows no pod \
+             is replaced",
+            time_text(until)
+        ),
+        WindowState::Closed(opening) => format!(
+            "no window of the rollout policy is open: the rollout begins in the next one, at \
+             {opening}"
+        ),
+    };
+    Some(everywhere(RiskKind::Windows, message))
 }
 
 fn awaits_approvals(daemon_set: &DaemonSet) -> bool {

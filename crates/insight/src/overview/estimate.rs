@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, Timestamp};
+use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, RolloutReason, Timestamp};
 
 use super::Progress;
 use crate::age::duration;
@@ -104,6 +104,10 @@ pub(super) fn estimate(
     }
     let Some(object) = snapshot.daemon_sets.get(key) else { return Estimate::Unknown };
     let daemon_set = &object.daemon_set;
+    let stated = daemon_set.status.rollout.as_ref();
+    if stated.is_some_and(|stated| stated.reason == RolloutReason::OutsideWindow) {
+        return Estimate::Unknown;
+    }
     let left = RemainingNodes::of(held_up);
     let budget = daemon_set.budget(progress.desired);
     if budget.is_none() && left.outdated > 0 {
@@ -120,12 +124,19 @@ pub(super) fn estimate(
             let healthy = (left.outdated + left.under_way) as u64;
             let seconds = (healthy * seconds).div_ceil(nodes as u64);
             let wait = longest_wait(snapshot, daemon_set, now).as_secs();
-            Estimate::In { seconds: seconds.max(wait), basis }
+            let seconds = seconds.max(wait).max(paced(daemon_set, &left));
+            Estimate::In { seconds, basis }
         }
         Some(EstimateBasis::StartUp { .. }) | None => {
             from_start_up(snapshot, daemon_set, &left, budget, now)
         }
     }
+}
+
+/// The time that the policy's `podsPerMinute` demands for the nodes that are left.
+fn paced(daemon_set: &DaemonSet, left: &RemainingNodes) -> u64 {
+    let limit = daemon_set.policy.valid().and_then(|policy| policy.pods_per_minute);
+    limit.map_or(0, |limit| (left.outdated as u64).saturating_sub(1) / u64::from(limit.get()) * 60)
 }
 
 /// The longest time for which a pod of the current revision has not been ready. The end is at least
@@ -206,7 +217,7 @@ fn from_start_up(
     let start_up = median.max(longest_wait(snapshot, daemon_set, now).as_secs()).max(1);
     let batch = start_up + u64::from(daemon_set.min_ready_seconds);
     Estimate::In {
-        seconds: batches as u64 * batch,
+        seconds: (batches as u64 * batch).max(paced(daemon_set, left)),
         basis: EstimateBasis::StartUp { seconds: median },
     }
 }

@@ -88,6 +88,11 @@ pub enum Cause {
     WaveNotOpen,
     /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
     Held,
+    /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
+    OutsideWindow {
+        /// What the controller states.
+        message: String,
+    },
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
@@ -117,6 +122,7 @@ impl Cause {
             | Self::Paused
             | Self::WaveNotOpen
             | Self::Held
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => false,
         }
     }
@@ -137,6 +143,7 @@ impl Cause {
             | Self::Paused
             | Self::WaveNotOpen
             | Self::Held
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => false,
         }
     }
@@ -166,6 +173,7 @@ impl Cause {
             | Self::Paused
             | Self::WaveNotOpen
             | Self::Held
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => Situation::Outdated,
         }
     }
@@ -173,7 +181,7 @@ impl Cause {
     /// What a component has said about it, or the numbers behind it.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Self::CreationFails { message, .. } => Some(message),
+            Self::CreationFails { message, .. } | Self::OutsideWindow { message } => Some(message),
             Self::Unschedulable { detail: message, .. } | Self::NodeNotReady { message, .. } => {
                 Some(message).filter(|message| !message.is_empty()).map(String::as_str)
             }
@@ -199,6 +207,7 @@ impl Cause {
             | Self::Paused
             | Self::WaveNotOpen
             | Self::Held
+            | Self::OutsideWindow { .. }
             | Self::AwaitsDeletion => true,
             Self::Failing(_)
             | Self::Unschedulable { .. }
@@ -255,6 +264,9 @@ impl fmt::Display for Cause {
             Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
             Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
             Self::Held => f.write_str("older revision, the rollout policy holds its node"),
+            Self::OutsideWindow { .. } => {
+                f.write_str("older revision, kept until a window of the rollout opens")
+            }
             Self::AwaitsDeletion => {
                 f.write_str("older revision, to be deleted manually (OnDelete)")
             }

@@ -260,6 +260,7 @@ impl<'a> Evidence<'a> {
         match self.daemon_set.strategy() {
             _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
             _ if self.is_held(node) => Cause::Held,
+            _ if self.is_outside_window() => Cause::OutsideWindow { message: self.stated() },
             _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
             UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set) => {
                 Cause::AwaitsDeletion
@@ -281,6 +282,18 @@ impl<'a> Evidence<'a> {
             Some(policy) => !policy.hold.is_empty() && policy.hold.matches(labels),
             None => is_stated_guarded(self.daemon_set) && labels.get(HOLD_LABEL).is_some(),
         }
+    }
+
+    /// Whether the controller states that the rollout waits for a window.
+    fn is_outside_window(&self) -> bool {
+        let stated = self.daemon_set.status.rollout.as_ref();
+        stated.is_some_and(|stated| stated.reason == RolloutReason::OutsideWindow)
+    }
+
+    /// What the controller states of the rollout.
+    fn stated(&self) -> String {
+        let stated = self.daemon_set.status.rollout.as_ref();
+        stated.map(|stated| stated.message.to_string()).unwrap_or_default()
     }
 
     fn termination(&self, detail: &PodDetail) -> Cause {
@@ -359,6 +372,7 @@ pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
         | RolloutReason::Updating
         | RolloutReason::Baking
         | RolloutReason::AwaitingApproval
+        | RolloutReason::OutsideWindow
         | RolloutReason::AwaitingChecks
         | RolloutReason::RollingBack
         | RolloutReason::Failed
@@ -375,6 +389,7 @@ fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
         | RolloutReason::Baking
         | RolloutReason::AwaitingChecks
         | RolloutReason::AwaitingApproval
+        | RolloutReason::OutsideWindow
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
         RolloutReason::Paused

@@ -90,6 +90,7 @@ impl Guard {
             | RolloutReason::Baking
             | RolloutReason::AwaitingChecks
             | RolloutReason::AwaitingApproval
+            | RolloutReason::OutsideWindow
             | RolloutReason::RollingBack => true,
             RolloutReason::Paused
             | RolloutReason::InvalidPolicy
@@ -110,6 +111,7 @@ impl Guard {
             | RolloutReason::Updating
             | RolloutReason::Baking
             | RolloutReason::AwaitingChecks
+            | RolloutReason::OutsideWindow
             | RolloutReason::RollingBack
             | RolloutReason::Complete => false,
         }

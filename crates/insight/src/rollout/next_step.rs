@@ -72,6 +72,7 @@ impl Evidence<'_> {
             | Cause::Paused
             | Cause::WaveNotOpen
             | Cause::Held
+            | Cause::OutsideWindow { .. }
             | Cause::AwaitsDeletion => None,
         }
     }
@@ -132,7 +133,7 @@ impl Evidence<'_> {
                 "it keeps its pod until it is no longer held: kubectl get node {} --show-labels",
                 node?
             )),
-            Cause::WaveNotOpen => {
+            Cause::WaveNotOpen | Cause::OutsideWindow { .. } => {
                 Some(format!("everynode rollout get ds/{} -n {}", key.name, key.namespace))
             }
             Cause::AwaitsScheduler { stuck: false, .. }

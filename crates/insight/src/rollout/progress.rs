@@ -83,6 +83,7 @@ const fn goes_on(reason: RolloutReason) -> bool {
         | RolloutReason::Baking
         | RolloutReason::AwaitingChecks
         | RolloutReason::AwaitingApproval
+        | RolloutReason::OutsideWindow
         | RolloutReason::RollingBack
         | RolloutReason::Failed => true,
         RolloutReason::Paused

@@ -62,6 +62,12 @@ impl Rollout {
         message.find("; check ").map_or("", |at| &message[at..])
     }
 
+    /// What the controller states of a rollout that waits for a window.
+    fn outside_window(&self) -> Option<&str> {
+        let guard = self.guard.as_ref()?;
+        (guard.reason == RolloutReason::OutsideWindow).then_some(&*guard.message)
+    }
+
     fn wave_name(&self) -> Option<&str> {
         self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
     }
@@ -88,6 +94,13 @@ impl Rollout {
             (Phase::Progressing, _) if self.awaits_checks() => {
                 let wave = self.wave_name().unwrap_or_default();
                 format!("waiting for the checks of wave {wave}{}", self.checks_text())
+            }
+            (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
+                match (self.outside_window(), group) {
+                    (Some(message), _) => message.to_owned(),
+                    (None, Some(group)) => group.to_string(),
+                    (None, None) => self.headline(),
+                }
             }
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {

@@ -1,9 +1,11 @@
 //! Rollout policies (G4, G5), and the orders that people give (G10).
 
 mod check;
+mod window;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +21,6 @@ use super::label_selector;
 
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
-/// The fields that a policy may have and that this version does not follow.
-const NOT_SUPPORTED: [&str; 2] = ["podsPerMinute", "windows"];
 /// Maximum numbers of the parts of a label selector, which the definitions of policies have, too.
 const LABELS_MAX: usize = 16;
 const VALUES_MAX: usize = 64;
@@ -93,14 +93,19 @@ impl Errors {
         policy.filter(|_| self.0.is_empty()).ok_or_else(|| self.0.join("; "))
     }
 
+    /// A list with more items than it may have.
+    fn too_many(&mut self, path: &str, items: usize, max: usize) {
+        self.0.push(format!("{path}: Too many: {items}: must have at most {max}"));
+    }
+
+    /// A value that the list has already.
+    fn duplicate(&mut self, path: &str, value: &str) {
+        self.0.push(format!("{path}: Duplicate value: {value:?}"));
+    }
+
     /// A value that is missing.
     pub(super) fn required(&mut self, path: &str) {
         self.0.push(format!("{path}: Required value"));
-    }
-
-    /// A value that another one has already.
-    fn duplicate(&mut self, path: &str, value: &str) {
-        self.0.push(format!("{path}: Duplicate value: {value:?}"));
     }
 
     /// A value that is not allowed, as Kubernetes words it.
@@ -207,12 +212,7 @@ impl<'a> Fields<'a> {
     /// Reports the fields that nothing has read.
     pub(super) fn finish(self, errors: &mut Errors) {
         for key in self.fields.keys().filter(|key| !self.known.contains(key.as_str())) {
-            let path = self.path(key);
-            errors.0.push(if NOT_SUPPORTED.contains(&key.as_str()) {
-                format!("{path}: this version of everynode does not support it yet")
-            } else {
-                format!("{path}: unknown field")
-            });
+            errors.0.push(format!("{}: unknown field", self.path(key)));
         }
     }
 }
@@ -225,7 +225,7 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
     let path = fields.path("steps");
     let list = errors.checked(&path, steps_value.unwrap_or(&Value::Null), list)?;
     if list.len() > STEPS_MAX {
-        errors.0.push(format!("{path}: Too many: {}: must have at most {STEPS_MAX}", list.len()));
+        errors.too_many(&path, list.len(), STEPS_MAX);
     }
     let mut names = BTreeSet::new();
     let mut steps = Vec::new();
@@ -233,7 +233,7 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         let path = format!("{path}[{index}]");
         let Some(step) = step(&path, value, errors) else { continue };
         if !names.insert(step.name.clone()) {
-            errors.0.push(format!("{path}.name: Duplicate value: {:?}", step.name));
+            errors.duplicate(&format!("{path}.name"), &step.name);
         }
         steps.push(step);
     }
@@ -247,6 +247,12 @@ pub(super) fn policy(fields: &mut Fields<'_>, errors: &mut Errors) -> Option<Rol
         steps_hash: steps_hash(list),
         max_unavailable,
         max_unavailable_per: group_limit(fields, errors),
+        pods_per_minute: fields.read("podsPerMinute", None, errors, |value| {
+            let number = value.as_u64().and_then(|number| i32::try_from(number).ok());
+            let number = number.and_then(|number| NonZeroU32::new(number.unsigned_abs()));
+            number.map(Some).ok_or("must be a number that is greater than 0")
+        }),
+        windows: window::windows(fields, errors),
         failure: failure(fields, errors),
         hold: fields.selector("hold", LabelSelector { requirements: vec![exists] }, errors),
         checks,
@@ -552,8 +558,6 @@ mod tests {
             ("failure: {readyWithin: 29s}", "failure.readyWithin: Invalid value: \"29s\""),
             ("failure: {rollbackAfter: soon}", "failure.rollbackAfter: Invalid value: \"soon\""),
             ("failure: {nodes: 3}", "failure.nodes: unknown field"),
-            ("windows: []", "windows: this version of everynode does not support it yet"),
-            ("podsPerMinute: 3", "podsPerMinute: this version"),
             ("daemonSets: {name: a}", "daemonSets: unknown field"),
         ] {
             let error = rollout_policy(yaml).expect_err(yaml);

@@ -194,6 +194,7 @@ impl Formatter {
                 | RiskKind::NotGuarded
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
+                | RiskKind::Windows
                 | RiskKind::Approvals
                 | RiskKind::Checks
                 | RiskKind::NewTemplateEarly

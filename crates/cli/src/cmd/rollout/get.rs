@@ -136,7 +136,8 @@ fn tone(rollout: &GuardedRollout) -> Tone {
             | RolloutReason::Updating
             | RolloutReason::Baking
             | RolloutReason::AwaitingChecks
-            | RolloutReason::AwaitingApproval,
+            | RolloutReason::AwaitingApproval
+            | RolloutReason::OutsideWindow,
         )
         | None => Tone::Waiting,
     }

@@ -70,6 +70,11 @@ impl PendingNames {
         }
     }
 
+    /// The nodes on which a creation of unknown outcome may still take effect.
+    pub(crate) fn unsettled_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.0.iter().filter(|(_, pending)| !pending.is_settled).map(|(node, _)| node)
+    }
+
     /// Updates which of the pods exist, and drops the names that no request can use any more.
     /// Returns the nodes whose pod is seen for the first time.
     pub(crate) fn update(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    Now, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
+    Now, Opening, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
     Timestamp, UpdateStrategy,
 };
 use crate::daemon_set::condition::{self, Situation};
@@ -50,6 +50,10 @@ pub(super) struct Guarding {
     pub(super) progress: Progress,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
+    /// When a window may open or close.
+    pub(super) window_until: Option<Timestamp>,
+    /// When the next window opens, if the rollout waits for it.
+    opening: Option<Opening>,
     condition: Option<(RolloutReason, Arc<str>)>,
     /// `None` if the condition must be determined again.
     condition_as_of: Option<ConditionAsOf>,
@@ -143,6 +147,11 @@ impl Guarding {
         })
     }
 
+    /// Whether the rollout waits for a window.
+    pub(super) const fn awaits_window(&self) -> bool {
+        self.opening.is_some()
+    }
+
     /// When a bake time ends, a check is asked, a failed rollout goes back, or one without progress
     /// fails, if that lies ahead.
     pub(super) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
@@ -187,16 +196,18 @@ impl DaemonSetState {
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
-        let goes_back = self.guarding.rollback_at.is_some_and(|at| at <= now.steady);
-        if self.guarding.as_of.as_ref() == Some(&as_of) && !goes_back {
+        let times = [self.guarding.rollback_at, self.guarding.window_until];
+        let is_due = times.into_iter().flatten().any(|at| at <= now.steady);
+        if self.guarding.as_of.as_ref() == Some(&as_of) && !is_due {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
-        let gate =
-            stage.movement(self.config.mode, &self.daemon_set).map_or(Gate::Open, |movement| {
-                self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
-            });
+        let (window_until, opening) = self.window(&stage, &revisions, now);
+        let movement = stage.movement(self.config.mode, &self.daemon_set, opening.is_some());
+        let gate = movement.map_or(Gate::Open, |movement| {
+            self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
+        });
         let position = stage.position().cloned();
         let record = revisions.current.and_then(|current| current.record.stored()).cloned();
         let moving = match stage {
@@ -213,6 +224,7 @@ impl DaemonSetState {
         let progress_limit = self.progress_limit(&revisions);
         self.guarding.progress.limit = progress_limit;
         self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
+        (self.guarding.window_until, self.guarding.opening) = (window_until, opening);
         self.guarding.moving = moving;
         self.guarding.record = record;
         self.guarding.as_of = Some(as_of);
@@ -416,7 +428,8 @@ impl DaemonSetState {
         let way_back = self.way_back(&stage, &revisions);
         let checks = self.guarding.checks.as_ref().map(|checks| checks.statements());
         let checks = &checks.unwrap_or_default()[..];
-        let situation = Situation { waves: self.waves.as_deref(), waits, checks, way_back, leaked };
+        let (waves, opening) = (self.waves.as_deref(), self.guarding.opening.as_ref());
+        let situation = Situation { waves, waits, checks, way_back, opening, leaked };
         self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
         self.guarding.condition_as_of = as_of;
     }
@@ -498,6 +511,7 @@ impl DaemonSetState {
             is_baked: self.guarding.baked_at().is_some(),
             checks: self.guarding.checks_verdict(),
             is_stuck: self.is_stuck(now.steady),
+            awaits_window: self.guarding.awaits_window(),
             is_rolled_out: self.counts.updated == self.counts.desired
                 && self.counts.available == self.counts.desired
                 && self.counts.misscheduled == 0,

@@ -50,6 +50,9 @@ impl DaemonSetState {
         self.ask_checks(now, &mut draft.plan);
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
+        if let Some(pace) = &mut self.pace {
+            draft.begun.iter().for_each(|node| pace.begin(node, now.steady));
+        }
         self.record_planned(&draft.plan, now.steady);
         draft.plan
     }
@@ -207,6 +210,8 @@ impl DaemonSetState {
             gate: &self.gate,
             guidance: self.guidance(),
             rollout: self.guarding.condition(),
+            awaits_window: self.guarding.awaits_window(),
+            pace: self.pace.as_deref(),
             labels: &self.labels,
             counts: &self.counts,
             work_sets: &self.work_sets,
@@ -252,6 +257,7 @@ impl DaemonSetState {
             self.record_retry_at,
             self.unknown_record.as_ref().map(UnknownRecord::ends_at),
             self.guarding.due_at(now),
+            self.window_due_at(),
             self.backoff.collect_at(),
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),

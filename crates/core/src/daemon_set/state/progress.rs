@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{Position, RolloutPhase, RolloutRecord, Timestamp};
+use crate::daemon_set::pace::MINUTE;
 use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
@@ -63,23 +64,26 @@ impl Progress {
 
 impl DaemonSetState {
     /// The maximum time without progress beside `minReadySeconds`: a node must become available
-    /// within `readyWithin` after its old pod has ended.
+    /// within `readyWithin` after its old pod has ended. With a pace, the next pod may wait for a
+    /// minute.
     pub(super) fn progress_limit(&self, revisions: &RevisionSet<'_>) -> Option<Duration> {
-        let ready_within = self.daemon_set.policy.valid()?.failure?.ready_within?;
+        let policy = self.daemon_set.policy.valid()?;
+        let ready_within = policy.failure?.ready_within?;
+        let pace = if policy.pods_per_minute.is_some() { MINUTE } else { Duration::ZERO };
         let old = revisions.old.iter().filter_map(|old| old.template.as_ref().ok());
         let templates = old.chain([&self.daemon_set.template]);
         let grace_period = templates.map(|template| template.termination_grace_period).max()?;
-        Some(ready_within + grace_period)
+        Some(ready_within + grace_period + pace)
     }
 
-    /// Determines since when the rollout is without progress. Time in which it is paused, bakes or
-    /// waits for an approval does not count, nor do nodes that have failed.
+    /// Determines since when the rollout is without progress. Time in which it is paused, bakes, or
+    /// waits for an approval or a window does not count, nor do nodes that have failed.
     pub(super) fn refresh_progress(&mut self, now: Timestamp) {
-        let is_paused = self.daemon_set.is_paused();
+        let is_held = self.daemon_set.is_paused() || self.guarding.awaits_window();
         let is_updating = |record: &&Arc<RolloutRecord>| {
             let group = self.waves.as_ref().map(|waves| waves.group(&record.position));
             let has_work = group.is_some_and(|group| group.passed < group.open);
-            record.phase == RolloutPhase::Updating && has_work && !is_paused
+            record.phase == RolloutPhase::Updating && has_work && !is_held
         };
         let record = self.guarding.moving.as_ref().filter(is_updating).cloned();
         let min_ready = Duration::from_secs(self.daemon_set.min_ready_seconds.into());

@@ -142,6 +142,7 @@ impl DaemonSetState {
             self.timers.pop_first();
             self.mark(id);
         }
+        self.refresh_pace(now.steady);
         self.assess_marked(now, nodes);
         if self.open_waves(nodes) {
             self.assess_marked(now, nodes);
@@ -237,6 +238,7 @@ impl DaemonSetState {
         }
         self.apply_assessment(id, old, nodes);
         self.apply_to_waves(id, now.steady, nodes);
+        self.recover_pace(id, now, nodes);
     }
 
     /// Applies the difference to the old assessment to counts and sets.

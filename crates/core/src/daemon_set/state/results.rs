@@ -28,6 +28,7 @@ impl DaemonSetState {
         if let Write::WriteRecord { revision, record } = &write {
             self.record_written(revision, record.phase, &outcome, now);
         }
+        self.apply_result_to_pace(&write, &outcome, now);
         match outcome {
             Outcome::Written { uid, resource_version } => {
                 self.succeeded(&write, now);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Timestamp};
 use crate::daemon_set::node::PodView;
+use crate::daemon_set::pace::Pace;
 use crate::node_table::NodeId;
 use crate::plan::{NewPod, Plan, Write};
 
@@ -15,8 +16,14 @@ pub(in crate::daemon_set) struct Draft {
     pub touched: BTreeSet<NodeId>,
     /// Nodes whose failed pod the plan deletes: each deletion lengthens the back-off (C24).
     pub failed: Vec<NodeId>,
+    /// Nodes on which the plan begins the rollout, if its policy limits the pace.
+    pub begun: Vec<NodeName>,
     /// When a write that was delayed is due.
     pub delayed_until: Option<Timestamp>,
+    /// Number of nodes on which it begins and that do not count yet.
+    begun_anew: usize,
+    /// Whether a node must wait because of the pace.
+    is_slowed_down: bool,
     creations_left: usize,
     deletions_left: usize,
     patches_left: usize,
@@ -28,6 +35,9 @@ impl Draft {
             plan: Plan::default(),
             touched: BTreeSet::new(),
             failed: Vec::new(),
+            begun: Vec::new(),
+            begun_anew: 0,
+            is_slowed_down: false,
             delayed_until: None,
             creations_left: burst_replicas,
             deletions_left: burst_replicas,
@@ -72,6 +82,26 @@ impl Draft {
         if let Some(left) = self.patches_left.checked_sub(1) {
             self.patches_left = left;
             self.plan.writes.push(write);
+        }
+    }
+
+    /// Whether the rollout may begin on the node by its pace. If the node must wait, asks for another
+    /// plan when it may be its turn.
+    pub(crate) fn may_begin(&mut self, node: &NodeName, pace: Option<&Pace>) -> bool {
+        let Some(pace) = pace else { return true };
+        let may_begin = pace.admits(node, self.begun_anew);
+        if !may_begin && !std::mem::replace(&mut self.is_slowed_down, true) {
+            let at = pace.next_at(node, self.begun_anew);
+            at.into_iter().for_each(|at| self.requeue(at));
+        }
+        may_begin
+    }
+
+    /// Records that the plan begins the rollout on the node, if its policy limits the pace.
+    pub(crate) fn begin(&mut self, node: &NodeName, pace: Option<&Pace>) {
+        if let Some(pace) = pace {
+            self.begun_anew += usize::from(!pace.counts(node));
+            self.begun.push(node.clone());
         }
     }
 

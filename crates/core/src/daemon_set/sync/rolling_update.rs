@@ -3,10 +3,12 @@
 //! The [step](crate::daemon_set::Step) of each node is known from its assessment. Here the budget
 //! is divided among the nodes in [retry order](crate::daemon_set::index::RetryOrder) (C55). A node
 //! from which [`manage`](super::manage) deletes in the same plan is left to it; a node on which it
-//! creates has no pod and therefore uses the budget already.
+//! creates has no pod and therefore uses the budget already. A policy may limit the pace as well:
+//! on how many nodes the rollout begins in a minute (G5).
 
-use crate::api::{Budget, RevisionHash};
+use crate::api::{Budget, NodeName, RevisionHash};
 use crate::daemon_set::index::{Admitted, NodeSet};
+use crate::node_table::NodeId;
 
 use super::SyncInput;
 use super::draft::Draft;
@@ -65,11 +67,11 @@ fn replace(
 ) {
     let sets = input.work_sets;
     let beginnings = input.beginnings_left(max_unavailable);
-    let begun = delete_old(input, candidates.replace_now, beginnings, draft);
+    let begun = begin(input, candidates.replace_now, beginnings, draft);
     let surges = input.daemon_set.strategy().surges();
     let nodes = if surges { &sets.delete_old_if_spare } else { candidates.replace };
     let budget = max_unavailable.saturating_sub(input.counts.uses_unavailable);
-    delete_old(input, nodes, budget.min(beginnings - begun), draft);
+    begin(input, nodes, budget.min(beginnings - begun), draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
@@ -81,10 +83,12 @@ fn surge(
     draft: &mut Draft,
 ) {
     let sets = input.work_sets;
-    delete_old(input, &sets.delete_old, usize::MAX, draft);
-    delete_old(input, &sets.replace_now, usize::MAX, draft);
+    for (name, id) in input.retry_order.sorted(&sets.delete_old) {
+        delete_old(input, name, id, draft);
+    }
+    begin(input, &sets.replace_now, usize::MAX, draft);
     let spare = input.counts.serves.saturating_sub(input.counts.desired);
-    delete_old(input, &sets.delete_old_if_spare, spare, draft);
+    begin(input, &sets.delete_old_if_spare, spare, draft);
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
     let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);
@@ -107,24 +111,32 @@ fn surge(
         if draft.creations_left() == 0 {
             break;
         }
-        if !draft.touched.contains(&id) {
+        if !draft.touched.contains(&id) && draft.may_begin(name, input.pace) {
             draft.create(input.governing_pod(name.clone(), id, hash));
+            draft.begin(name, input.pace);
         }
     }
 }
 
-/// Deletes the old pods on the first `count` of these nodes; returns how many.
-fn delete_old(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft) -> usize {
-    let assessor = input.assessor();
-    let mut deleted = 0;
+/// Begins the rollout on the first `count` of these nodes: deletes their old pods. Returns on how
+/// many.
+fn begin(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft) -> usize {
+    let mut begun = 0;
     for (name, id) in input.retry_order.sorted(nodes).take(count) {
         if !draft.may_delete() {
             break;
         }
-        let old = assessor.old_pod(&input.slots[id.index()]);
-        if let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) {
-            deleted += usize::from(draft.delete(name, id, pod));
+        if draft.may_begin(name, input.pace) && delete_old(input, name, id, draft) {
+            draft.begin(name, input.pace);
+            begun += 1;
         }
     }
-    deleted
+    begun
+}
+
+/// Deletes the old pod on a node; returns whether it did.
+fn delete_old(input: &SyncInput<'_>, name: &NodeName, id: NodeId, draft: &mut Draft) -> bool {
+    let old = input.assessor().old_pod(&input.slots[id.index()]);
+    let old = old.filter(|_| !draft.touched.contains(&id));
+    old.is_some_and(|pod| draft.delete(name, id, pod))
 }

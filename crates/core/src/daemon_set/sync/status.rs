@@ -31,6 +31,7 @@ pub(in crate::daemon_set) fn plan_status(
     match due_at(input, state, &status).filter(|at| input.now.steady < *at) {
         Some(at) => draft.requeue(at),
         None if input.config.mode.is_beside() => {
+            draft.plan.notices.extend(window_notice(input, &status));
             draft.write(Write::UpdateConditions { rollout: status.rollout });
         }
         None => {
@@ -42,6 +43,7 @@ pub(in crate::daemon_set) fn plan_status(
                 (false, true) => draft.plan.notices.push(Notice::RolloutPaused),
                 (true, true) | (false, false) => {}
             }
+            draft.plan.notices.extend(window_notice(input, &status));
             draft.write(Write::UpdateStatus { resource_version, status, ends_rollout });
         }
     }
@@ -96,6 +98,19 @@ fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
     let same = known.filter(|known| known.reason.status() == reason.status());
     let since = same.map_or_else(|| whole_seconds(input.now), |known| known.since);
     Some(RolloutCondition { reason: *reason, message: message.clone(), since })
+}
+
+/// What is reported if the rollout begins to wait for a window, or no longer does.
+fn window_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
+    let stated = status.rollout.as_ref()?;
+    let known = input.daemon_set.status.rollout.as_ref().map(|known| known.reason);
+    let has_waited = known == Some(RolloutReason::OutsideWindow);
+    if stated.reason == RolloutReason::OutsideWindow {
+        let message = stated.message.clone();
+        return (!has_waited).then_some(Notice::OutsideWindow { message });
+    }
+    let goes_on = stated.reason == RolloutReason::Updating && !input.awaits_window;
+    (has_waited && goes_on).then_some(Notice::WindowOpened)
 }
 
 fn is_paused(condition: Option<&RolloutCondition>) -> bool {
