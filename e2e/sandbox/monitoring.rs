@@ -153,7 +153,11 @@ async fn scrape(world: &World) -> Result<Samples> {
     let malformed = json!({"metadata": metadata, "data": {}, "revision": 1});
     world.revisions().create(&PostParams::default(), &serde_json::from_value(malformed)?).await?;
     let (_controller, address) = leader::serving(world).await?;
-    let policy = json!({"metadata": {"annotations": {"everynode.dev/rollout-policy": "{}"}}});
+    // The host is not allowed, which is an answer as well.
+    let policy = json!({"steps": [{"name": "all", "checks": ["gate"]}],
+        "checks": [{"name": "gate", "http": {"url": "http://gate.example"}}]});
+    let annotations = json!({"everynode.dev/rollout-policy": policy.to_string()});
+    let policy = json!({"metadata": {"annotations": annotations}});
     world.create_daemon_set(&with(daemon_set("a"), policy)).await?;
     eventually("the controller has reported problems", async || {
         let (_, answer) = leader::get(&address, "/metrics").await?;
@@ -162,6 +166,7 @@ async fn scrape(world: &World) -> Result<Samples> {
             "everynode_daemonset_updated{",
             "everynode_writes_total{",
             "everynode_rollout_waves_done{",
+            "everynode_rollout_check_answers_total{",
             "rest_client_requests_total{code=\"200\",",
         ] {
             ensure!(answer.contains(expected), "no {expected} in\n{answer}");
