@@ -2,6 +2,7 @@
 //! happens without a valid policy.
 
 mod failure;
+mod windows;
 mod zones;
 
 use std::collections::BTreeMap;

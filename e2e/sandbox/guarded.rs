@@ -1,6 +1,7 @@
 //! Guarded rollouts while the controller is killed, and while nodes die.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::api::ListParams;
@@ -12,8 +13,10 @@ use crate::world::guard::{guarded, image_of};
 use crate::world::manifest::{NEXT_IMAGE, image_patch, with};
 use crate::world::pod::{is_available, is_terminating, node_of, uid};
 use crate::world::process::Process;
-use crate::world::{Setup, World, eventually};
+use crate::world::{Setup, World, eventually, within};
 
+/// Longer than a minute, after which the rollout may go on.
+const PACED_WITHIN: Duration = Duration::from_secs(120);
 const RECORD: &str = "everynode.dev/rollout";
 
 /// G8, G9, G11: a controller that is killed in any phase of a rollout goes on where the other one
@@ -72,6 +75,38 @@ async fn a_controller_killed_in_any_phase_goes_on() -> Result<()> {
     world.reaches("agent", "AwaitingApproval").await?;
     let same = before.intersection(&uids(&world, "agent").await?).count();
     ensure!(same == 3, "{same} of 4 pods were left alone until the retry reached its canary");
+    controller.check_running()
+}
+
+/// G5: the rollout begins on no more nodes within a minute than its policy allows, also with a
+/// controller that starts in the middle of it
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_keeps_its_pace() -> Result<()> {
+    let world = bare(4).await?;
+    let mut controller = start(&world)?;
+    let all_at_once = json!({"spec": {"updateStrategy": {"rollingUpdate": {
+        "maxUnavailable": "100%"}}}});
+    let manifest = with(guarded("agent", "podsPerMinute: 2"), all_at_once);
+    world.create_daemon_set(&manifest).await?;
+    world.reaches("agent", "Complete").await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    for updated in [2, 4] {
+        within(PACED_WITHIN, "the rollout goes on", async || {
+            let images = world.images("agent").await?;
+            ensure!(images.get(NEXT_IMAGE) == Some(&updated), "{images:?}");
+            world.all_available("agent").await
+        })
+        .await?;
+        // The next one knows what this one has begun.
+        kill(&mut controller).await?;
+        controller = start(&world)?;
+    }
+    let pods = world.pods_of("agent").await?.into_iter();
+    let mut created: Vec<_> = pods.filter_map(|pod| pod.metadata.creation_timestamp).collect();
+    created.sort_unstable();
+    let after = created.iter().map(|at| at.0.duration_since(created[0].0).as_secs());
+    let after: Vec<i64> = after.collect();
+    ensure!(after[2] >= 59, "seconds after the first new pod: {after:?}");
     controller.check_running()
 }
 

@@ -53,6 +53,7 @@ transcripts! {
     guarded_pace_restart: "guarded-pace-restart",
     guarded_pace_stuck: "guarded-pace-stuck",
     guarded_pace_surge: "guarded-pace-surge",
+    guarded_pace_young: "guarded-pace-young",
     guarded_windows: "guarded-windows",
     guarded_windows_complete: "guarded-windows-complete",
     guarded_windows_stuck: "guarded-windows-stuck",

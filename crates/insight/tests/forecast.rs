@@ -207,6 +207,42 @@ fn an_invalid_policy_is_reported_as_a_risk() {
     );
 }
 
+/// G5, G22: a forecast waits for windows and keeps the pace, and says when the window closes or
+/// opens. It is 02:00 in Berlin.
+#[test]
+fn a_forecast_waits_for_windows_and_keeps_the_pace() {
+    let mut fixture = Fixture::with_nodes(4);
+    let live = daemon_set("v1");
+    fixture.run(&live, 1..=4);
+    let proposed = |from: &str| {
+        with(daemon_set("v2"), |ds| {
+            let policy = json!({
+                "steps": [{ "name": "canary", "upTo": [1], "bake": "3h" }],
+                "windows": [{ "from": from, "to": "04:00", "timeZone": "Europe/Berlin" }],
+                "podsPerMinute": 1,
+            });
+            ds["metadata"]["annotations"] =
+                json!({ "everynode.dev/rollout-policy": policy.to_string() });
+            ds["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(4);
+        })
+    };
+    let mut texts = String::new();
+    for from in ["22:00", "03:00"] {
+        let proposal = Proposal {
+            start_up: Some(Duration::from_secs(20)),
+            ..proposal(Some(&live), &proposed(from))
+        };
+        let forecast = forecast(&fixture.snapshot, &proposal, NOW);
+        texts += &text_of(&forecast);
+        for wave in &forecast.guarded_waves {
+            let name = wave.name.as_deref().unwrap_or("all other nodes");
+            texts += &format!("{name} at +{}s\n", wave.starts_after_seconds);
+        }
+        texts += "\n";
+    }
+    expect_file!["forecast/a_forecast_waits_for_windows_and_keeps_the_pace.txt"].assert_eq(&texts);
+}
+
 /// C42: pods that have the restored template already are kept.
 #[test]
 fn an_undo_keeps_the_pods_that_have_the_template_already() {

@@ -15,6 +15,7 @@ mod foreign;
 mod guard;
 mod history;
 mod model;
+mod pace;
 mod plan;
 mod quiescence;
 mod reason;
@@ -44,6 +45,7 @@ use crate::view::{View, is_pod_write};
 use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
+use pace::Beginnings;
 use reason::JudgedPlan;
 use situation::Situation;
 
@@ -70,6 +72,8 @@ pub enum Property {
     /// The controller makes as many pods unavailable as `maxUnavailable` allows, and creates as
     /// many beside others as `maxSurge` allows (C51–C53).
     Budget,
+    /// A rollout begins on as many nodes within a minute as its policy allows (G5).
+    Pace,
     /// A node gets the target only if its wave is open, and is left alone while the rollout is
     /// paused, has failed, or has no valid policy, and if it was down before (G1, G5–G7, G13).
     Gate,
@@ -115,6 +119,7 @@ pub struct Checks {
     /// The plans that were judged, by replica and number.
     plans: BTreeMap<(u64, u64), JudgedPlan>,
     backoffs: Backoffs,
+    beginnings: Beginnings,
     /// The names of all pods that a replica has tried to create, with their nodes. Admission may
     /// have set another node.
     created_pods: BTreeMap<String, String>,
@@ -217,6 +222,11 @@ impl Checks {
             Ok(reason) => reason,
             Err(violation) => return Some(violation),
         };
+        if let Some(plan) = self.plans.get(&(view.replica, view.plan))
+            && let Some(violation) = self.beginnings.check(write, &view, plan, &self.history)
+        {
+            return Some(violation);
+        }
         self.note_record(write, &view);
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();

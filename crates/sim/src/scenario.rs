@@ -100,6 +100,14 @@ pub const SCENARIOS: &[Scenario] = &[
             guarded::start_node,
         ],
     },
+    Scenario {
+        name: "guarded rollout in windows",
+        steps: &[guarded::create_with_windows, second_image, wait],
+    },
+    Scenario {
+        name: "guarded rollout with a pace",
+        steps: &[guarded::create_with_pace, second_image, wait],
+    },
     Scenario { name: KILLER, steps: &[guarded::create_for_killer, guarded::roll_out_killer] },
 ];
 /// The scenario of a rollout that stops the nodes that it reaches.

@@ -47,6 +47,8 @@ fn rollouts_end_as_their_records_say() {
     let ends = [
         ("guarded rollout", "Complete", ["image:2"; 3]),
         ("guarded rollout with surge", "Complete", ["image:2"; 3]),
+        ("guarded rollout in windows", "Complete", ["image:2"; 3]),
+        ("guarded rollout with a pace", "Complete", ["image:2"; 3]),
         ("guarded rollout that is aborted and retried", "Complete", ["image:2"; 3]),
         ("guarded rollout whose policy is removed", "Complete", ["image:2"; 3]),
         // Its pods come back while it is down, too: it is the last one to be replaced.

@@ -95,7 +95,8 @@ impl Pace {
         self.begun.contains_key(node)
     }
 
-    /// When the rollout may begin on the node, beside `planned` others; `None` if these decide that.
+    /// When the rollout may begin on the node, beside `planned` others; `None` if these decide
+    /// that.
     pub(super) fn next_at(&self, node: &NodeName, planned: usize) -> Option<Timestamp> {
         let others = self.begun.iter().filter(|(other, _)| *other != node);
         let mut times: Vec<Timestamp> = others.map(|(_, begun)| begun.at).collect();

@@ -217,6 +217,26 @@ fn a_pause_counts_once_the_controller_has_acknowledged_it() {
     );
 }
 
+/// G5, G22: a rollout outside of its windows waits for nobody, and says when it goes on
+#[test]
+fn a_rollout_outside_of_its_windows_says_when_it_goes_on() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let mut waiting = daemon_set(json!({}), [2, 2, 1, 2]);
+    waiting["status"]["conditions"] = json!([{ "type": "Progressing", "status": "Unknown",
+        "reason": "OutsideWindow", "message": "all nodes go on at 22:00",
+        "lastTransitionTime": LONG_AGO }]);
+    let rollout = rollout(waiting, &pods);
+    assert!(!rollout.awaits_person() && !rollout.is_stuck());
+    assert_eq!(rollout.waits_for(), "all nodes go on at 22:00");
+    check(
+        &rollout,
+        expect![[r#"
+            Progressing: all nodes go on at 22:00: 2 of 2 pods updated, 2 available
+              older revision, kept until a window of the rollout opens on 1 node: node-2: all nodes go on at 22:00
+        "#]],
+    );
+}
+
 /// G21, G22: a failed rollout waits for a person, also while its canary is not available
 #[test]
 fn a_failed_rollout_waits_for_a_person() {
@@ -247,6 +267,7 @@ fn a_guarded_rollout_is_done_with_its_last_wave() {
         ("Baking", Phase::Progressing),
         ("AwaitingChecks", Phase::Progressing),
         ("AwaitingApproval", Phase::AwaitsPerson),
+        ("OutsideWindow", Phase::Progressing),
         ("Complete", Phase::Done),
         ("Failed", Phase::Done),
     ] {

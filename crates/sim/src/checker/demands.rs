@@ -36,6 +36,19 @@ impl<'a> Demands<'a> {
         situation: &Situation<'a>,
         has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
     ) -> Self {
+        Self::at(situation, has_no_backoff, false)
+    }
+
+    /// What the rules demand when nothing has happened for minutes.
+    pub(super) fn at_rest(situation: &Situation<'a>) -> Self {
+        Self::at(situation, |_| true, true)
+    }
+
+    fn at(
+        situation: &Situation<'a>,
+        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+        at_rest: bool,
+    ) -> Self {
         let surely_available = |pod: &Pod| situation.is_surely_available(pod);
         let (max_unavailable, max_surge) = match situation.budget() {
             Some(Budget::Unavailable(max)) => (max, 0),
@@ -56,8 +69,11 @@ impl<'a> Demands<'a> {
             beginnings_left: usize::MAX,
         };
         let is_guarded = situation.is_guarded();
-        if situation.ds.policy.valid().is_some_and(Policy::limits_groups) {
-            // Which nodes of the groups come first depends on earlier attempts.
+        let is_paced = |policy: &Policy| policy.pods_per_minute.is_some() && !at_rest;
+        let policy = situation.ds.policy.valid();
+        if policy.is_some_and(|policy| policy.limits_groups() || is_paced(policy)) {
+            // Which nodes of the groups come first depends on earlier attempts, and so does the
+            // pace.
             demands.beginnings_left = 0;
         } else if is_guarded {
             let is_available = |pod: &Pod| surely_available(pod) && !pod.has_ended();

@@ -4,11 +4,13 @@
 //! Which nodes of a wave are open depends on what the replica did before, so its view states them.
 //! [`waves`](super::waves) judges that statement; here it is used.
 
+use everynode_core::api::Timestamp;
+
 use crate::role::Role;
 
-use super::model::{Eligibility, Namespace, Node, Phase, Pod, Revision};
+use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
 use super::situation::{OnNode, Situation};
-use super::stage::{Movement, Wanted};
+use super::stage::{Movement, Stage, Wanted};
 
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,27 @@ impl<'a> Situation<'a> {
 
     /// Which pods are replaced; `None` if the target governs all nodes.
     pub(super) fn movement(&self) -> Option<Movement> {
-        self.stage.movement(self.role, self.ds.is_paused())
+        self.stage.movement(self.role, self.ds.is_paused() || self.awaits_window)
+    }
+
+    /// Whether no window is open, and the rollout goes forward (G5, G11): going back to the base or
+    /// to the revision that was complete before does not wait, and a first template replaces
+    /// nothing.
+    pub(super) fn must_await_window(&self, wall: Timestamp) -> bool {
+        let has_bad_pod = || {
+            let is_bad =
+                |record: &Record| matches!(record.phase, Phase::Failed | Phase::Superseded);
+            let bad =
+                self.revisions.old.iter().filter(|old| old.record.as_ref().is_some_and(is_bad));
+            bad.into_iter().any(|old| self.is_used(old.metadata.pod_hash()))
+        };
+        let goes_forward = match &self.stage {
+            Stage::Pending => !self.revisions.old.is_empty(),
+            Stage::Moving(record) if record.phase == Phase::Complete => !has_bad_pod(),
+            Stage::Moving(_) => !self.revisions.old.is_empty(),
+            _ => false,
+        };
+        goes_forward && self.ds.policy.valid().is_some_and(|policy| !policy.is_open(wall))
     }
 
     /// Whether no pod of the node is replaced for its revision (G1, G6, G13).

@@ -17,6 +17,7 @@ mod revision;
 mod rollout;
 mod selector;
 mod template;
+mod window;
 
 pub(super) use created_pod::{BoundBy, expected_pod};
 pub(super) use daemon_set::DaemonSet;

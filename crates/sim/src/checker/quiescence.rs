@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::demands::Demands;
 use super::history::History;
-use super::model::{Budget, Eligibility, Metadata, Phase, Pod};
+use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Record};
 use super::reason::{Deletion, Doubt};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
@@ -121,7 +121,7 @@ fn rollout(situation: &Situation) -> Problem {
     if situation.is_base_unknown() {
         return None;
     }
-    let demands = Demands::of(situation, |_| true);
+    let demands = Demands::at_rest(situation);
     if let Some((uid, reason)) = demands.deletions.first_key_value() {
         let name = &situation.pods[uid].metadata.name;
         return Some((reason.property(), format!("pod {name} is left: {}", reason.name())));
@@ -193,6 +193,7 @@ fn guard(situation: &Situation) -> Problem {
             Some("Paused")
         }
         Stage::Paused => Some("Paused"),
+        Stage::Pending if situation.awaits_window => Some("OutsideWindow"),
         Stage::Pending => {
             return Some((Property::Record, "the rollout has no record".to_owned()));
         }
@@ -200,7 +201,11 @@ fn guard(situation: &Situation) -> Problem {
         Stage::Failed { .. } => Some("Failed"),
         Stage::Moving(record) => match record.phase {
             Phase::Complete => Some("Complete"),
+            Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
+                Some("OutsideWindow")
+            }
             Phase::Baking => Some("AwaitingApproval"),
+            Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
             Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
         },
     };
@@ -224,6 +229,14 @@ fn guard(situation: &Situation) -> Problem {
         let message = format!("the condition states {stated:?}, correct is {reason:?}");
         (Property::Condition, message)
     })
+}
+
+/// Whether the wave of a record needs no approval, or has it.
+fn is_approved(situation: &Situation, record: &Record) -> bool {
+    let Some(policy) = situation.ds.policy.valid() else { return false };
+    let needs_approval = policy.step(&record.position).is_some_and(|step| step.needs_approval);
+    let wave = policy.wave_name(&record.position);
+    !needs_approval || wave.is_some_and(|wave| record.approvals.contains(&wave))
 }
 
 /// Whether a pod of the target is left.

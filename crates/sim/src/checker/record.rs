@@ -139,7 +139,25 @@ impl Judge<'_> {
             order,
             reason: None,
         };
+        if self.situation.awaits_window && phase == Phase::Updating {
+            return self.order_outside_window(&expected, new, policy);
+        }
         self.differs(new, &expected)
+    }
+
+    /// Outside of windows a rollout does not begin, but it can be aborted or promoted in full (G5,
+    /// G10).
+    fn order_outside_window(
+        &self,
+        begun: &Record,
+        new: &Record,
+        policy: &Policy,
+    ) -> Option<String> {
+        let order = self.situation.ds.order.as_ref().filter(|order| self.is_target(&order.hash));
+        match order.map(|order| &order.verb) {
+            Some(Verb::Abort | Verb::PromoteFull) => self.order(begun, new, Some(policy)),
+            _ => Some("begins outside of windows".to_owned()),
+        }
     }
 
     /// What an order does (G10).
@@ -223,6 +241,10 @@ impl Judge<'_> {
         }
         let step = policy.step(&old.position);
         let next = || {
+            if self.situation.awaits_window {
+                // Any other record differs from the stored one.
+                return old.clone();
+            }
             let mut next = self.next(policy, &old.position);
             let is_it = |position: &Position| *position == new.position;
             let index = next.iter().position(is_it).unwrap_or_default();

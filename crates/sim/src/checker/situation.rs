@@ -51,6 +51,8 @@ pub(super) struct Situation<'a> {
     wall_clock: Timestamp,
     /// What record and policy allow.
     pub stage: Stage<'a>,
+    /// Whether the rollout waits for a window (G5).
+    pub awaits_window: bool,
     /// The nodes that the replica has opened to the rollout.
     pub open_nodes: Arc<BTreeSet<String>>,
     /// By name: all nodes, and those that do not exist but have pods of the DaemonSet.
@@ -202,13 +204,14 @@ impl<'a> Situation<'a> {
         }
         let stage =
             Stage::of(role, ds, (&revisions.current, &revisions.old), clocks.followed, history);
-        let Clocks { now, wall: wall_clock, .. } = clocks;
+        let Clocks { now, wall: wall_clock, followed } = clocks;
         let mut situation = Self {
             ds,
             role,
             now,
             wall_clock,
             stage,
+            awaits_window: false,
             open_nodes,
             nodes,
             pods,
@@ -220,6 +223,7 @@ impl<'a> Situation<'a> {
         for pod in pods {
             situation.add(pod);
         }
+        situation.awaits_window = situation.must_await_window(followed);
         situation.apply_guard(namespace);
         Some(situation)
     }

@@ -55,6 +55,16 @@ pub enum GuardedMutation {
     IgnoreGroupLimit,
     /// The limit of each group of nodes is one too high (G5).
     LargerGroupLimit,
+    /// `podsPerMinute` is not read (G5).
+    IgnorePace,
+    /// `podsPerMinute` is one too high (G5).
+    LargerPace,
+    /// `windows` is not read (G5).
+    IgnoreWindows,
+    /// A window closes ten minutes late (G5).
+    LateWindows,
+    /// A window is one by the clock of UTC (G5).
+    WindowsInUtc,
     /// New pods that are not ready count as ready (G14).
     CountStarting,
     /// Old pods that are not ready are treated as failed (G14).
@@ -102,7 +112,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 40] = [
+    pub const ALL: [(Self, Property); 45] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -122,6 +132,11 @@ impl GuardedMutation {
         (Self::LargerPolicyBudget, Property::Budget),
         (Self::IgnoreGroupLimit, Property::Budget),
         (Self::LargerGroupLimit, Property::Budget),
+        (Self::IgnorePace, Property::Pace),
+        (Self::LargerPace, Property::Pace),
+        (Self::IgnoreWindows, Property::Record),
+        (Self::LateWindows, Property::Record),
+        (Self::WindowsInUtc, Property::Record),
         (Self::CountStarting, Property::Budget),
         (Self::UnreadyIsFailed, Property::Deletion),
         (Self::FailedGoesOn, Property::Gate),
@@ -187,7 +202,7 @@ impl GuardedMutation {
         }
         let Some(text) = annotations[POLICY].as_str() else { return };
         let policy: Option<Value> = serde_json::from_str(text).ok();
-        let is_valid = policy.as_ref().is_some_and(|policy| policy["windows"].is_null());
+        let is_valid = policy.as_ref().is_some_and(|policy| policy["unknown"].is_null());
         let hides = self == Self::IgnorePolicy || self == Self::InvalidIsNone && !is_valid;
         if hides {
             annotations.as_object_mut().map(|all| all.remove(POLICY));
@@ -216,6 +231,17 @@ impl GuardedMutation {
                     per["max"] = json!(2);
                 }
             }
+            Self::IgnorePace => drop(policy.remove("podsPerMinute")),
+            Self::LargerPace => {
+                if let Some(limit) = policy.get_mut("podsPerMinute") {
+                    *limit = json!(limit.as_u64().unwrap_or(0) + 1);
+                }
+            }
+            Self::IgnoreWindows => drop(policy.remove("windows")),
+            Self::LateWindows | Self::WindowsInUtc => {
+                let windows = policy.get_mut("windows").and_then(Value::as_array_mut);
+                windows.into_iter().flatten().for_each(|window| self.change_window(window));
+            }
             Self::IgnoreFailures => drop(policy.remove("failure")),
             Self::PauseGoingBack => {
                 if policy.get("failure").is_some_and(|rule| !rule["rollbackAfter"].is_null()) {
@@ -234,6 +260,23 @@ impl GuardedMutation {
                     }
                 }
             }
+        }
+    }
+
+    fn change_window(self, window: &mut Value) {
+        let minute = |text: &str| {
+            let (hour, minute) = text.split_once(':')?;
+            Some(hour.parse::<u32>().ok()? * 60 + minute.parse::<u32>().ok()?)
+        };
+        match (self, window["to"].as_str().and_then(minute)) {
+            (Self::LateWindows, Some(to)) => {
+                let to = (to + 10) % (24 * 60);
+                window["to"] = json!(format!("{:02}:{:02}", to / 60, to % 60));
+            }
+            (Self::WindowsInUtc, _) => {
+                window.as_object_mut().map(|window| window.remove("timeZone"));
+            }
+            _ => {}
         }
     }
 

@@ -56,6 +56,25 @@ pub(super) fn create_without_restarts(world: &mut World) {
     create_with(world, &policy);
 }
 
+/// Worlds start at midnight.
+pub(super) fn create_with_windows(world: &mut World) {
+    let windows = [
+        json!({"from": "01:02", "to": "01:03", "timeZone": "Europe/Berlin"}),
+        json!({"from": "00:05", "to": "24:00"}),
+    ];
+    // Not all nodes are updated before the first window closes.
+    create_with(world, &json!({"windows": windows, "podsPerMinute": 1}));
+}
+
+/// Two nodes may be unavailable, but the rollout begins on one in a minute.
+pub(super) fn create_with_pace(world: &mut World) {
+    let mut ds = manifest("a", 1);
+    ds["metadata"]["annotations"] = json!({POLICY: json!({"podsPerMinute": 1}).to_string()});
+    let two = json!({"maxSurge": 0, "maxUnavailable": 2});
+    ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
+    world.create(&DAEMON_SET, ds);
+}
+
 pub(super) fn create_with_surge(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["metadata"]["annotations"] = json!({POLICY: policy().to_string()});

@@ -30,7 +30,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
             ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         }
         4..6 => ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string()),
-        6 => ds["metadata"]["annotations"][POLICY] = json!(pick(rng, &["{", "{\"windows\": []}"])),
+        6 => ds["metadata"]["annotations"][POLICY] = json!(pick(rng, &["{", "{\"unknown\": 1}"])),
         7 => {
             if let Some(annotations) = ds["metadata"]["annotations"].as_object_mut() {
                 annotations.remove(POLICY);
@@ -117,7 +117,38 @@ pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
     if rng.random_ratio(1, 12) {
         policy["paused"] = json!(true);
     }
+    if rng.random_ratio(1, 4) {
+        policy["podsPerMinute"] = json!(pick(rng, &[1, 1, 2, 3, 30]));
+    }
+    if rng.random_ratio(1, 4) {
+        policy["windows"] = windows(rng);
+    }
     policy
+}
+
+/// Some minutes of the first half hour, and in half of the cases all of the day after that, so that
+/// the cluster comes to rest. Worlds start at midnight.
+fn windows(rng: &mut Pcg64Mcg) -> Value {
+    let zones = [("UTC", 0), ("Europe/Berlin", 60), ("Asia/Kolkata", 330)];
+    let (zone, ahead) = pick(rng, &[zones[0], zones[1], zones[2], ("America/New_York", 19 * 60)]);
+    let time = |minute: u32| {
+        let minute = (minute + ahead) % (24 * 60);
+        format!("{:02}:{:02}", minute / 60, minute % 60)
+    };
+    let window = |from, to| json!({"from": time(from), "to": time(to), "timeZone": zone});
+    let mut windows = Vec::new();
+    let mut at = rng.random_range(0..4);
+    while at < 28 {
+        let until = at + rng.random_range(1..5);
+        windows.push(window(at, until));
+        at = until + rng.random_range(1..5);
+    }
+    if rng.random_ratio(1, 2) {
+        windows.push(window(40, 24 * 60 - 1));
+    } else if rng.random_ratio(1, 4) {
+        windows.push(json!({"days": ["Sat", "Sun"]}));
+    }
+    json!(windows)
 }
 
 fn failure(rng: &mut Pcg64Mcg) -> Value {

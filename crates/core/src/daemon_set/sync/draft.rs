@@ -85,8 +85,8 @@ impl Draft {
         }
     }
 
-    /// Whether the rollout may begin on the node by its pace. If the node must wait, asks for another
-    /// plan when it may be its turn.
+    /// Whether the rollout may begin on the node by its pace. If the node must wait, asks for
+    /// another plan when it may be its turn.
     pub(crate) fn may_begin(&mut self, node: &NodeName, pace: Option<&Pace>) -> bool {
         let Some(pace) = pace else { return true };
         let may_begin = pace.admits(node, self.begun_anew);

@@ -2,16 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use everynode_core::api::Timestamp;
 use serde_json::Value;
 
 use super::percent::of;
 use super::selector::Selector;
+use super::window::Window;
 
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 7] =
-    ["paused", "steps", "maxUnavailable", "maxUnavailablePer", "failure", "hold", "checks"];
+const FIELDS: [&str; 9] = [
+    "paused",
+    "steps",
+    "maxUnavailable",
+    "maxUnavailablePer",
+    "podsPerMinute",
+    "windows",
+    "failure",
+    "hold",
+    "checks",
+];
 
 /// The policy of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +43,8 @@ pub(in crate::checker) struct Policy {
     pub max_unavailable: Value,
     /// `maxUnavailablePer`: the label and the limit.
     per: Option<(String, Value)>,
+    pub pods_per_minute: Option<usize>,
+    windows: Vec<Window>,
     pub failure: Option<Failure>,
     hold: Selector,
 }
@@ -111,6 +124,13 @@ impl Policy {
             per: policy["maxUnavailablePer"]["label"]
                 .as_str()
                 .map(|label| (label.to_owned(), policy["maxUnavailablePer"]["max"].clone())),
+            pods_per_minute: policy["podsPerMinute"].as_u64().and_then(|it| it.try_into().ok()),
+            windows: policy["windows"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(Window::parse)
+                .collect(),
             failure: failure.is_object().then(|| Failure {
                 max_nodes: failure["maxNodes"].clone(),
                 max_restarts: failure["maxRestarts"].as_u64(),
@@ -119,6 +139,11 @@ impl Policy {
             }),
             hold: Selector::parse(hold),
         }
+    }
+
+    /// Whether one of its windows is open at a time of the wall clock, or it has none.
+    pub(in crate::checker) fn is_open(&self, wall: Timestamp) -> bool {
+        self.windows.is_empty() || self.windows.iter().any(|window| window.is_open(wall))
     }
 
     /// Whether each group of nodes has a limit of its own.

@@ -1,6 +1,6 @@
 //! When a rollout fails: too many nodes have failed, a check has, or it makes no progress (G15).
 
-use everynode_core::api::CheckVerdict;
+use everynode_core::api::{CheckVerdict, Timestamp};
 use everynode_core::plan::Write;
 
 use crate::checker::model::{Phase, Pod, PodStatus, Policy, Position, Record, Step};
@@ -22,7 +22,8 @@ impl Judge<'_> {
         else {
             return Some("fails without a limit of time".to_owned());
         };
-        if record.phase != Phase::Updating || self.situation.ds.is_paused() {
+        let is_held = self.situation.ds.is_paused() || self.situation.awaits_window;
+        if record.phase != Phase::Updating || is_held {
             return Some("fails for want of progress while nothing may be done".to_owned());
         }
         let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
@@ -31,9 +32,16 @@ impl Judge<'_> {
         }
         let current = self.situation.revisions.current.last()?;
         let grace_s = current.template["spec"]["terminationGracePeriodSeconds"].as_i64();
-        let limit_ms =
-            ready_within_ms + 1_000 * (self.situation.ds.min_ready_seconds + grace_s.unwrap_or(30));
+        // The next pod may wait for a minute.
+        let pace_ms = if policy.pods_per_minute.is_some() { 60_000 } else { 0 };
+        let limit_ms = ready_within_ms
+            + pace_ms
+            + 1_000 * (self.situation.ds.min_ready_seconds + grace_s.unwrap_or(30));
         let since = self.view.planned_at.0 - limit_ms + TOLERANCE_MS;
+        let ago_ms = self.view.planned_at.0 - since;
+        if !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms)) {
+            return Some("fails for want of progress too early in its window".to_owned());
+        }
         let begun = self.history.phase_stored_at(&current.metadata.uid, record);
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
