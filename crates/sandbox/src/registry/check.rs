@@ -44,8 +44,8 @@ pub(super) fn refuse_too_large(object: &Value) -> Result<usize, Status> {
     Ok(bytes)
 }
 
-/// Refuses an object that is too large to be stored. Returns its owners if they fit into its maximum
-/// size, else none: as upstream, an object is not refused because of them.
+/// Refuses an object that is too large to be stored. Returns its owners if they fit into the
+/// maximum size, else none: as upstream, an object is not refused because of them.
 pub(super) fn owners_that_fit(
     object: &Value,
     owners: ManagedFields,
