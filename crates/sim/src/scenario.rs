@@ -73,7 +73,13 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "guarded rollout that fails and goes back",
-        steps: &[guarded::create_that_goes_back, second_image, guarded::fail_canary, third_image],
+        steps: &[
+            guarded::create_that_goes_back,
+            second_image,
+            guarded::fail_canary,
+            third_image,
+            guarded::restart_canary,
+        ],
     },
     Scenario {
         name: "guarded rollout whose canary restarts",
@@ -81,6 +87,7 @@ pub const SCENARIOS: &[Scenario] = &[
             guarded::create_without_restarts,
             second_image,
             guarded::restart_canary,
+            guarded::keep_fewer_revisions,
             third_image,
             guarded::approve,
         ],

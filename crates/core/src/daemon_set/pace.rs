@@ -26,8 +26,10 @@ pub(super) struct Pace {
 struct Beginning {
     /// When it took effect at the latest, as far as that is known.
     at: Timestamp,
-    /// Whether the result of the write is awaited.
+    /// Whether the result of a write is awaited.
     is_in_flight: bool,
+    /// Whether an earlier write has taken effect, or may still.
+    is_certain: bool,
 }
 
 impl Pace {
@@ -48,25 +50,29 @@ impl Pace {
     /// Records that the rollout began on a node at this time, as its pods tell.
     pub(super) fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
-            self.begun.insert(node.clone(), Beginning { at, is_in_flight: false });
+            let begun = Beginning { at, is_in_flight: false, is_certain: true };
+            self.begun.insert(node.clone(), begun);
         }
     }
 
-    /// Records that the rollout begins on a node.
+    /// Records that a write is sent by which the rollout begins on a node, perhaps not the first.
     pub(super) fn begin(&mut self, node: &NodeName, now: Timestamp) {
-        self.begun.insert(node.clone(), Beginning { at: now, is_in_flight: true });
+        let new = Beginning { at: now, is_in_flight: true, is_certain: false };
+        self.begun.entry(node.clone()).or_insert(new).is_in_flight = true;
     }
 
     /// Records that the write by which it begins on the node has taken effect, or may still.
     pub(super) fn finish(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node).filter(|begun| begun.is_in_flight) {
-            *begun = Beginning { at: now, is_in_flight: false };
+            *begun = Beginning { at: now, is_in_flight: false, is_certain: true };
         }
     }
 
     /// Records that this write has not taken effect.
     pub(super) fn cancel(&mut self, node: &NodeName) {
-        if self.begun.get(node).is_some_and(|begun| begun.is_in_flight) {
+        let Some(begun) = self.begun.get_mut(node) else { return };
+        begun.is_in_flight = false;
+        if !begun.is_certain {
             self.begun.remove(node);
         }
     }
@@ -74,7 +80,8 @@ impl Pace {
     /// Records that a request without an answer may take effect now, if the rollout began by it.
     pub(super) fn prolong(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node) {
-            *begun = Beginning { at: now, is_in_flight: false };
+            begun.at = now;
+            begun.is_certain = true;
         }
     }
 
@@ -107,5 +114,43 @@ impl Pace {
 
     fn limit(&self) -> usize {
         usize::try_from(self.limit.get()).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp(seconds * 1_000)
+    }
+
+    /// G5: a write that is repeated counts from its own result, whatever was seen before that; if
+    /// the repetition is refused, the first attempt still counts.
+    #[test]
+    fn the_last_attempt_on_a_node_counts() {
+        let (node, other) = (NodeName::from("a"), NodeName::from("b"));
+        let mut pace = Pace::new(NonZeroU32::MIN, at(0));
+        pace.begin(&node, at(0));
+        pace.finish(&node, at(1));
+        pace.begin(&node, at(2));
+        assert!(!pace.admits(&other, 0));
+        pace.finish(&node, at(5));
+        assert_eq!(pace.next_at(&other, 0), Some(at(65)));
+        pace.begin(&node, at(6));
+        pace.cancel(&node);
+        assert_eq!(pace.next_at(&other, 0), Some(at(65)));
+        pace.expire(at(65));
+        assert!(pace.admits(&other, 0));
+    }
+
+    /// G5: a write that has not taken effect doesn't count.
+    #[test]
+    fn a_refused_write_does_not_count() {
+        let (node, other) = (NodeName::from("a"), NodeName::from("b"));
+        let mut pace = Pace::new(NonZeroU32::MIN, at(0));
+        pace.begin(&node, at(0));
+        pace.cancel(&node);
+        assert!(pace.admits(&other, 0));
     }
 }

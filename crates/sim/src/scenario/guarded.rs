@@ -45,7 +45,12 @@ pub(super) fn create(world: &mut World) {
 /// One failed node is too many, and then all go back.
 pub(super) fn create_that_goes_back(world: &mut World) {
     let mut policy = policy();
-    policy["failure"] = json!({"maxNodes": 0, "readyWithin": "30s", "rollbackAfter": "0s"});
+    policy["failure"] = json!({
+        "maxNodes": 0,
+        "maxRestarts": 1,
+        "readyWithin": "30s",
+        "rollbackAfter": "0s",
+    });
     create_with(world, &policy);
 }
 
@@ -118,6 +123,14 @@ pub(super) fn retry(world: &mut World) {
 
 pub(super) fn promote_in_full(world: &mut World) {
     order(world, "promote-full", "");
+}
+
+/// A new generation, so that the controller plans: its status must state that it was seen.
+pub(super) fn keep_fewer_revisions(world: &mut World) {
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
+    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    ds["spec"]["revisionHistoryLimit"] = json!(5);
+    world.update(&DAEMON_SET, ds);
 }
 
 pub(super) fn remove_policy(world: &mut World) {

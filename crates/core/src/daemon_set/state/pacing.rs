@@ -13,8 +13,9 @@ use crate::revisions::RevisionSet;
 
 use super::DaemonSetState;
 
-/// How exact the creation times of pods are.
-const CREATION_TIME_UNIT: Duration = Duration::from_secs(1);
+/// By how much a pod may be younger than its creation time says: the API server rounds it down to a
+/// second, and its clock and the controller's may differ by another one.
+const CREATION_TIME_ERROR: Duration = Duration::from_secs(2);
 
 impl DaemonSetState {
     /// Until when the policy's windows are open or closed, by the steady clock, and when the next
@@ -97,7 +98,7 @@ impl DaemonSetState {
             None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
         };
         match outcome {
-            _ if is_repeated => pace.prolong(node, now),
+            _ if is_repeated => pace.finish(node, now),
             Outcome::Failed { .. } | Outcome::Skipped | Outcome::NamespaceTerminating => {
                 pace.cancel(node);
             }
@@ -119,7 +120,7 @@ impl DaemonSetState {
         let pods = slot.pods.as_slice();
         let is_empty = slot.eligibility.should_run() && !pods.iter().any(PodView::counts);
         let is_ending = is_empty || pods.iter().any(|pod| pod.terminating);
-        let created = pods.iter().map(|pod| pod.creation_timestamp + CREATION_TIME_UNIT).max();
+        let created = pods.iter().map(|pod| pod.creation_timestamp + CREATION_TIME_ERROR).max();
         let at = match created.map(|at| now.to_steady(at)) {
             _ if is_ending => Some(now.steady),
             at => at.map(|at| at.min(now.steady)),

@@ -205,6 +205,9 @@ impl DaemonSetState {
             repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
         }
         for pod in repeated {
+            let pace = self.pace.as_deref();
+            let begun = pod.node.iter().filter(|node| pace.is_some_and(|pace| pace.counts(node)));
+            begun.for_each(|node| draft.begin(node, pace));
             draft.write(Write::DeletePod(pod.clone()));
         }
     }
