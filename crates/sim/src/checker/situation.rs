@@ -293,6 +293,7 @@ impl<'a> Situation<'a> {
             }
         }
         let version = view.feeds.pods;
+        deleted.retain(|uid, since| since.is_none() || !self.has_been_lost(uid, version, history));
         for (name, on_node) in &mut self.nodes {
             for our in &mut on_node.pods {
                 our.is_going |= deleted.get(&our.pod.metadata.uid).is_some_and(|since| {
@@ -310,6 +311,16 @@ impl<'a> Situation<'a> {
             on_node.has_seen_pending = on_node.pending.as_ref().is_some_and(is_seen);
             on_node.pending = on_node.pending.filter(|_| !on_node.has_seen_pending);
         }
+    }
+
+    /// Whether the replica has seen that another controller took a pod of the DaemonSet. It no
+    /// longer waits for its deletion (C60): if the pod comes back, it is one like any other.
+    fn has_been_lost(&self, uid: &str, version: u64, history: &History) -> bool {
+        let states = history.pods.states();
+        let mut seen = states.filter(|(at, pod)| *at <= version && pod.metadata.uid == *uid);
+        let is_ours = |pod: &Pod| pod.metadata.is_controlled_by(&self.ds.metadata.uid);
+        seen.any(|(_, pod)| is_ours(pod))
+            && seen.any(|(_, pod)| pod.metadata.controller.is_some() && !is_ours(pod))
     }
 
     /// Number of nodes that should run a pod.

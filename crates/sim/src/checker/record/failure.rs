@@ -39,7 +39,9 @@ impl Judge<'_> {
             + 1_000 * (self.situation.ds.min_ready_seconds + grace_s.unwrap_or(30));
         let since = self.view.planned_at.0 - limit_ms + TOLERANCE_MS;
         let ago_ms = self.view.planned_at.0 - since;
-        if !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms)) {
+        // The first template waits for no window.
+        let has_waited = !self.situation.revisions.old.is_empty();
+        if has_waited && !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms)) {
             return Some("fails for want of progress too early in its window".to_owned());
         }
         let begun = self.history.phase_stored_at(&current.metadata.uid, record);
