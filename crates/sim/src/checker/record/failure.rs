@@ -85,7 +85,8 @@ impl Judge<'_> {
                 let is_late = asked_after + TOLERANCE_MS >= step.bake_ms;
                 let clock = self.view.followed_clock.0 - self.view.planned_at.0;
                 let is_clock_wrong = clock.abs() > TOLERANCE_MS || asked_after < -TOLERANCE_MS;
-                known.verdict == CheckVerdict::Passed && (is_late || is_clock_wrong)
+                let is_doubtful = is_clock_wrong || self.was_clock_set(record, policy);
+                known.verdict == CheckVerdict::Passed && (is_late || is_doubtful)
             })
         };
         step.checks.iter().find(|name| !has_passed(name))
@@ -107,6 +108,15 @@ impl Judge<'_> {
         };
         let is_known = step.checks.iter().any(has_failed);
         (!is_known).then(|| "fails although no check has failed as often as it may".to_owned())
+    }
+
+    /// Whether the replica's clock was set after its start, as the questions of this wave show. A
+    /// bake time that was over by the earlier clock, while a check had not passed, remains so.
+    pub(super) fn was_clock_set(&self, record: &Record, policy: &Policy) -> bool {
+        self.answers(record, policy).any(|known| {
+            let question = &known.question;
+            (question.asked.0 - question.asked_wall.0).abs() > TOLERANCE_MS
+        })
     }
 
     /// The answers that the replica has got to checks of this attempt at a wave.
