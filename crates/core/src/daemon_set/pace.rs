@@ -30,6 +30,8 @@ struct Beginning {
     is_in_flight: bool,
     /// Whether an earlier write has taken effect, or may still.
     is_certain: bool,
+    /// Whether pods tell of it: then `at` depends on the wall clock.
+    is_told_by_pods: bool,
 }
 
 impl Pace {
@@ -50,21 +52,36 @@ impl Pace {
     /// Records that the rollout began on a node at this time, as its pods tell.
     pub(super) fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
-            let begun = Beginning { at, is_in_flight: false, is_certain: true };
+            let begun =
+                Beginning { at, is_in_flight: false, is_certain: true, is_told_by_pods: true };
             self.begun.insert(node.clone(), begun);
+        }
+    }
+
+    /// Forgets what pods tell, while they can be read again: the wall clock was set, so they are
+    /// older or younger than they seemed.
+    pub(super) fn forget_recovered(&mut self, now: Timestamp) {
+        if self.is_recovering(now) {
+            self.begun.retain(|_, begun| begun.is_in_flight || !begun.is_told_by_pods);
         }
     }
 
     /// Records that a write is sent by which the rollout begins on a node, perhaps not the first.
     pub(super) fn begin(&mut self, node: &NodeName, now: Timestamp) {
-        let new = Beginning { at: now, is_in_flight: true, is_certain: false };
+        let new =
+            Beginning { at: now, is_in_flight: true, is_certain: false, is_told_by_pods: false };
         self.begun.entry(node.clone()).or_insert(new).is_in_flight = true;
     }
 
     /// Records that the write by which it begins on the node has taken effect, or may still.
     pub(super) fn finish(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node).filter(|begun| begun.is_in_flight) {
-            *begun = Beginning { at: now, is_in_flight: false, is_certain: true };
+            *begun = Beginning {
+                at: now,
+                is_in_flight: false,
+                is_certain: true,
+                is_told_by_pods: false,
+            };
         }
     }
 
@@ -142,6 +159,22 @@ mod tests {
         assert_eq!(pace.next_at(&other, 0), Some(at(65)));
         pace.expire(at(65));
         assert!(pace.admits(&other, 0));
+    }
+
+    /// G5: when the wall clock is set, the pods tell when another replica began, again; what this
+    /// replica began counts as before.
+    #[test]
+    fn pods_tell_again_after_the_clock_was_set() {
+        let (told, own, other) = (NodeName::from("a"), NodeName::from("b"), NodeName::from("c"));
+        let mut pace = Pace::new(NonZeroU32::new(2).expect("not 0"), at(0));
+        pace.recover(&told, at(-50));
+        pace.begin(&own, at(1));
+        pace.finish(&own, at(1));
+        pace.forget_recovered(at(4));
+        pace.recover(&told, at(-8));
+        assert_eq!(pace.next_at(&other, 0), Some(at(52)));
+        pace.forget_recovered(at(60));
+        assert!(pace.counts(&told), "pods are read for a minute only");
     }
 
     /// G5: a write that has not taken effect doesn't count.

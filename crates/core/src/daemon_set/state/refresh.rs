@@ -133,6 +133,9 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let is_changed = self.refresh_current(now, nodes);
+        if is_wall_clock_set && let Some(pace) = &mut self.pace {
+            pace.forget_recovered(now.steady);
+        }
         if is_changed || is_wall_clock_set {
             self.mark_all();
         }
