@@ -1,32 +1,27 @@
-//! Rollout policies (G4, G5), and the orders that people give (G10).
+//! Rollout policies (G4, G5).
 
 mod check;
+mod fields;
+mod value;
 mod window;
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
     FailureRule, GroupLimit, HOLD_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Order, OrderVerb, RolloutPolicy, RolloutStep,
+    LabelSelector, RolloutPolicy, RolloutStep,
 };
 use everynode_core::revisions::revision_hash;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::label::checked_key;
-use super::label_selector;
+pub(super) use fields::{Errors, Fields};
+use value::{dns_label, duration, int_or_percent, label_key, positive};
 
 const STEPS_MAX: usize = 20;
 const SIZES_MAX: usize = 10;
-/// Maximum numbers of the parts of a label selector, which the definitions of policies have, too.
-const LABELS_MAX: usize = 16;
-const VALUES_MAX: usize = 64;
-/// Maximum number of errors that are reported, and of characters of a value in one.
-const ERRORS_MAX: usize = 5;
-const VALUE_LENGTH_MAX: usize = 60;
 const READY_WITHIN_MIN: Duration = Duration::from_secs(30);
 const RESTARTS_MAX: u8 = 100;
 
@@ -47,174 +42,6 @@ pub fn rollout_policy(yaml: &str) -> Result<RolloutPolicy, String> {
         policy
     });
     errors.result(policy)
-}
-
-/// Decodes an order: `VERB HASH [WAVE] TIME`.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn rollout_order(text: &str) -> Result<Order, String> {
-    let words: Vec<&str> = text.split(' ').collect();
-    let (verb, revision) = match words[..] {
-        ["approve", hash, wave, _] => (OrderVerb::Approve(wave.into()), hash),
-        ["promote", hash, wave, _] => (OrderVerb::Promote(wave.into()), hash),
-        ["promote-full", hash, _] => (OrderVerb::PromoteFull, hash),
-        ["abort", hash, _] => (OrderVerb::Abort, hash),
-        ["retry", hash, _] => (OrderVerb::Retry, hash),
-        _ => {
-            return Err(format!(
-                "{text:?} is none of \"approve HASH WAVE TIME\", \"promote HASH WAVE TIME\", \
-                 \"promote-full HASH TIME\", \"abort HASH TIME\" and \"retry HASH TIME\""
-            ));
-        }
-    };
-    Ok(Order { verb, revision: revision.into(), text: text.into() })
-}
-
-/// The text of an order that was given at this time.
-pub fn rollout_order_text(verb: &OrderVerb, revision: &str, time: &dyn Display) -> String {
-    match verb {
-        OrderVerb::Approve(wave) => format!("approve {revision} {wave} {time}"),
-        OrderVerb::Promote(wave) => format!("promote {revision} {wave} {time}"),
-        OrderVerb::PromoteFull => format!("promote-full {revision} {time}"),
-        OrderVerb::Abort => format!("abort {revision} {time}"),
-        OrderVerb::Retry => format!("retry {revision} {time}"),
-    }
-}
-
-/// What is wrong with a policy.
-#[derive(Default)]
-pub(super) struct Errors(Vec<String>);
-
-impl Errors {
-    /// The policy, if nothing is wrong with it.
-    pub(super) fn result(mut self, policy: Option<RolloutPolicy>) -> Result<RolloutPolicy, String> {
-        self.0.truncate(ERRORS_MAX);
-        policy.filter(|_| self.0.is_empty()).ok_or_else(|| self.0.join("; "))
-    }
-
-    /// A list with more items than it may have.
-    fn too_many(&mut self, path: &str, items: usize, max: usize) {
-        self.0.push(format!("{path}: Too many: {items}: must have at most {max}"));
-    }
-
-    /// A value that the list has already.
-    fn duplicate(&mut self, path: &str, value: &str) {
-        self.0.push(format!("{path}: Duplicate value: {value:?}"));
-    }
-
-    /// A value that is missing.
-    pub(super) fn required(&mut self, path: &str) {
-        self.0.push(format!("{path}: Required value"));
-    }
-
-    /// A value that is not allowed, as Kubernetes words it.
-    pub(super) fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        let mut text = value.to_string();
-        if let Some((at, _)) = text.char_indices().nth(VALUE_LENGTH_MAX) {
-            text.truncate(at);
-            text.push('…');
-        }
-        self.0.push(format!("{path}: Invalid value: {text}: {why}"));
-    }
-
-    /// The value, or an error at this path.
-    fn checked<T>(&mut self, path: &str, value: &Value, result: Result<T, &str>) -> Option<T> {
-        result.map_err(|why| self.invalid(path, value, why)).ok()
-    }
-}
-
-/// The fields of an object, of which each is read once.
-pub(super) struct Fields<'a> {
-    path: String,
-    fields: &'a Map<String, Value>,
-    known: BTreeSet<&'static str>,
-}
-
-impl<'a> Fields<'a> {
-    pub(super) fn of(path: &str, value: &'a Value, errors: &mut Errors) -> Option<Self> {
-        let fields = errors.checked(path, value, value.as_object().ok_or("must be an object"))?;
-        Some(Self { path: path.to_owned(), fields, known: BTreeSet::new() })
-    }
-
-    pub(super) fn path(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
-    }
-
-    pub(super) fn take(&mut self, key: &'static str) -> Option<&'a Value> {
-        self.known.insert(key);
-        self.fields.get(key).filter(|value| !value.is_null())
-    }
-
-    /// Whether the field is set.
-    pub(super) fn has(&mut self, key: &'static str) -> bool {
-        self.take(key).is_some()
-    }
-
-    /// The items of a list, of which there may be so many, each with its path.
-    fn list(
-        &mut self,
-        key: &'static str,
-        items_max: usize,
-        errors: &mut Errors,
-    ) -> Vec<(String, &'a Value)> {
-        let path = self.path(key);
-        let Some(value) = self.take(key) else { return Vec::new() };
-        let list = value.as_array().ok_or("must be a list");
-        let Some(list) = errors.checked(&path, value, list) else { return Vec::new() };
-        if list.len() > items_max {
-            let length = list.len();
-            errors.0.push(format!("{path}: Too many: {length}: must have at most {items_max}"));
-        }
-        let items = list.iter().enumerate();
-        items.map(|(index, value)| (format!("{path}[{index}]"), value)).collect()
-    }
-
-    /// The field, decoded, or the default.
-    fn read<T>(
-        &mut self,
-        key: &'static str,
-        default: T,
-        errors: &mut Errors,
-        decode: impl FnOnce(&Value) -> Result<T, &'static str>,
-    ) -> T {
-        let Some(value) = self.take(key) else { return default };
-        errors.checked(&self.path(key), value, decode(value)).unwrap_or(default)
-    }
-
-    fn bool(&mut self, key: &'static str, errors: &mut Errors) -> bool {
-        self.read(key, false, errors, |value| value.as_bool().ok_or("must be true or false"))
-    }
-
-    fn selector(
-        &mut self,
-        key: &'static str,
-        default: LabelSelector,
-        errors: &mut Errors,
-    ) -> LabelSelector {
-        self.optional_selector(key, errors).unwrap_or(default)
-    }
-
-    /// The label selector, if there is a valid one.
-    pub(super) fn optional_selector(
-        &mut self,
-        key: &'static str,
-        errors: &mut Errors,
-    ) -> Option<LabelSelector> {
-        let value = self.take(key)?;
-        let path = self.path(key);
-        selector_fields(&path, value, errors)?;
-        let selector =
-            label_selector(Some(value)).and_then(|found| is_small(value, &found).map(|()| found));
-        selector.map_err(|why| errors.invalid(&path, value, &why)).ok()
-    }
-
-    /// Reports the fields that nothing has read.
-    pub(super) fn finish(self, errors: &mut Errors) {
-        for key in self.fields.keys().filter(|key| !self.known.contains(key.as_str())) {
-            errors.0.push(format!("{}: unknown field", self.path(key)));
-        }
-    }
 }
 
 /// Decodes the fields that all forms of a policy have.
@@ -354,107 +181,6 @@ fn grows(before: IntOrPercent, size: IntOrPercent) -> bool {
     }
 }
 
-fn int_or_percent(value: &Value) -> Result<IntOrPercent, &'static str> {
-    let percent = |text: &str| {
-        let digits = text.strip_suffix('%')?;
-        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        let has_leading_zero = digits.len() > 1 && digits.starts_with('0');
-        let percent = digits.parse().ok().filter(|percent| *percent <= 100)?;
-        (is_number && !has_leading_zero).then_some(percent)
-    };
-    let number = value.as_u64().and_then(|number| i32::try_from(number).ok()?.try_into().ok());
-    let percentage = value.as_str().and_then(percent);
-    number
-        .map(IntOrPercent::Int)
-        .or_else(|| percentage.map(IntOrPercent::Percent))
-        .ok_or("must be a number that is not negative, or a percentage from 0% to 100%")
-}
-
-fn positive(value: &Value) -> Result<Option<IntOrPercent>, &'static str> {
-    match int_or_percent(value)? {
-        IntOrPercent::Int(0) | IntOrPercent::Percent(0) => Err("must be greater than 0"),
-        max => Ok(Some(max)),
-    }
-}
-
-fn label_key(value: &Value) -> Result<Option<Arc<str>>, &'static str> {
-    let key = value.as_str().and_then(|key| checked_key(key).ok());
-    key.map(Some).ok_or("must be the key of a label")
-}
-
-/// A duration such as `1h30m`: one to four numbers of at most five digits, each with a unit, as in
-/// Kubernetes' Gateway API.
-fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text;
-    let mut duration = Duration::ZERO;
-    for _ in 0..4 {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let (number, tail) = rest.split_at(digits);
-        let number: u32 = number.parse().ok().filter(|_| digits <= 5)?;
-        let units = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-        let (tail, millis) =
-            units.iter().find_map(|(unit, millis)| Some((tail.strip_prefix(unit)?, *millis)))?;
-        duration += number * Duration::from_millis(millis);
-        rest = tail;
-        if rest.is_empty() {
-            return Some(duration);
-        }
-    }
-    None
-}
-
-/// Reports what is no field of a label selector. A list in place of an object would be decoded by
-/// the order of its items.
-fn selector_fields(path: &str, value: &Value, errors: &mut Errors) -> Option<()> {
-    let mut fields = Fields::of(path, value, errors)?;
-    fields.has("matchLabels");
-    let expressions = fields.take("matchExpressions").and_then(Value::as_array);
-    for (index, expression) in expressions.into_iter().flatten().enumerate() {
-        let path = format!("{path}.matchExpressions[{index}]");
-        let mut fields = Fields::of(&path, expression, errors)?;
-        for key in ["key", "operator", "values"] {
-            fields.has(key);
-        }
-        fields.finish(errors);
-    }
-    fields.finish(errors);
-    Some(())
-}
-
-/// Checks that a selector has no more parts than the definitions of policies allow.
-fn is_small(value: &Value, selector: &LabelSelector) -> Result<(), String> {
-    let labels = value["matchLabels"].as_object().map_or(0, Map::len);
-    let expressions = value["matchExpressions"].as_array().map_or(0, Vec::len);
-    let values = |requirement: &LabelRequirement| match &requirement.operator {
-        LabelOperator::In(values) | LabelOperator::NotIn(values) => values.len(),
-        LabelOperator::Exists | LabelOperator::DoesNotExist => 0,
-    };
-    if labels.max(expressions) > LABELS_MAX {
-        return Err(format!("must have at most {LABELS_MAX} labels and {LABELS_MAX} expressions"));
-    }
-    if selector.requirements.iter().any(|requirement| values(requirement) > VALUES_MAX) {
-        return Err(format!("must have at most {VALUES_MAX} values for a label"));
-    }
-    Ok(())
-}
-
-/// A name of lower case letters, digits and `-`.
-fn dns_label(value: &Value) -> Result<Arc<str>, &'static str> {
-    let name = value.as_str().filter(|name| is_dns_label(name));
-    name.map(Into::into).ok_or(
-        "must consist of lower case letters, digits and '-', at most 63, and start and end with a \
-         letter or digit",
-    )
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let ends = text.bytes().next().zip(text.bytes().next_back());
-    text.len() <= 63
-        && ends.is_some_and(|(first, last)| is_letter(first) && is_letter(last))
-        && text.bytes().all(|byte| is_letter(byte) || byte == b'-')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -582,28 +308,6 @@ mod tests {
         for hostile in [bomb, nested, "steps: &a [*a]".to_owned(), long, many] {
             let error = rollout_policy(&hostile).expect_err("hostile YAML");
             assert!(error.len() < 1_000, "{} bytes", error.len());
-        }
-    }
-
-    /// G10: an order is read as it is written; anything else is an error.
-    #[test]
-    fn an_order_is_read_as_it_is_written() {
-        for verb in [
-            OrderVerb::Approve("zones/1:10%".into()),
-            OrderVerb::Promote("canary".into()),
-            OrderVerb::PromoteFull,
-            OrderVerb::Abort,
-            OrderVerb::Retry,
-        ] {
-            let text = rollout_order_text(&verb, "5d4f", &"2026-01-01T00:00:00Z");
-            let order = rollout_order(&text).expect("an order");
-            assert_eq!((order.verb, order.revision.as_str()), (verb, "5d4f"));
-            assert_eq!(&*order.text, text);
-        }
-        for bad in ["", "approve", "aprove 5d4f canary now", "abort 5d4f", "abort 5d4f canary now"]
-        {
-            let error = rollout_order(bad).expect_err(bad);
-            assert!(error.contains(&format!("{bad:?}")), "{error}");
         }
     }
 }

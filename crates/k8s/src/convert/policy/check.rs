@@ -6,7 +6,8 @@ use std::time::Duration;
 use everynode_core::api::{CheckKind, Decimal, RolloutCheck, RolloutStep};
 use serde_json::Value;
 
-use super::{Errors, Fields, dns_label, duration};
+use super::fields::{Errors, Fields};
+use super::value::{dns_label, duration};
 use crate::convert::label::is_subdomain;
 
 const CHECKS_MAX: usize = 16;

@@ -8,7 +8,7 @@ use everynode_core::api::{Days, TimeOfDay, Window, Windows};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde_json::Value;
 
-use super::{Errors, Fields};
+use super::fields::{Errors, Fields};
 
 const WINDOWS_MAX: usize = 16;
 
