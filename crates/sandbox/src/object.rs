@@ -171,7 +171,7 @@ impl Object {
     }
 
     fn bare_json(&self) -> &Json {
-        self.json.get_or_init(|| Json::of(self.value()))
+        self.json.get_or_init(|| Json::of(self.value(), self.metadata.size.json))
     }
 
     /// Whether the tree is in memory.
@@ -283,8 +283,10 @@ impl Object {
 }
 
 impl Json {
-    fn of(value: &Value) -> Self {
-        let mut text = vec![b'{'];
+    /// The text of a value, which has at most `bytes` bytes.
+    fn of(value: &Value, bytes: usize) -> Self {
+        let mut text = Vec::with_capacity(bytes);
+        text.push(b'{');
         let mut metadata_at = 0;
         let fields = value.as_object().into_iter().flatten();
         for (index, (name, field)) in fields.enumerate() {

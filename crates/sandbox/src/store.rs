@@ -219,6 +219,11 @@ impl Store {
         Ok(form::served_changes(kind, changes))
     }
 
+    /// Whether a kind has changes after a resourceVersion, even if the log no longer contains them.
+    pub fn has_changes_since(&self, kind: &'static Kind, resource_version: u64) -> bool {
+        self.table(kind).log.newest() > resource_version
+    }
+
     /// The stored kinds with changes after a resourceVersion.
     pub fn kinds_changed_since(
         &self,
@@ -243,8 +248,15 @@ impl Store {
     }
 
     fn table(&self, kind: &'static Kind) -> &Table {
-        let table = self.tables.iter().find(|table| table.stores(kind));
-        table.expect("a row of this store's kinds has a table")
+        &self.tables[self.table_index(kind)]
+    }
+
+    fn table_index(&self, kind: &'static Kind) -> usize {
+        // A custom kind may have been defined anew since its table was made.
+        let stored = kind.storage();
+        let index = self.tables.iter().position(|table| std::ptr::eq(table.kind(), stored));
+        let index = index.or_else(|| self.tables.iter().position(|table| table.stores(kind)));
+        index.expect("a row of this store's kinds has a table")
     }
 
     /// Stores an object under the next resourceVersion.
@@ -263,8 +275,8 @@ impl Store {
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();
         self.index(kind, action, &object, previous.as_deref());
-        let table = self.tables.iter_mut().find(|table| table.stores(kind));
-        table.expect("a row of this store's kinds has a table").record(key, action, object.clone());
+        let index = self.table_index(kind);
+        self.tables[index].record(key, action, object.clone());
         self.limit_log();
         object
     }
