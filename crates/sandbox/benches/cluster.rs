@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
-use everynode_sandbox::cluster::{Cluster, Settings};
+use everynode_sandbox::cluster::{Cluster, STEP_MAX, Settings};
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
 use everynode_sandbox::registry::Registry;
@@ -99,7 +99,7 @@ fn create(cluster: &mut Cluster, nodes: u32, sets: u32) {
             let pod = pod(set, node);
             let options = WriteOptions::at(START);
             cluster.registry_mut().create(&POD, "kube-system", pod, &options).expect("a valid pod");
-            cluster.step(START);
+            cluster.step(START, STEP_MAX);
         }
     }
 }

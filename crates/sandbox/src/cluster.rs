@@ -52,9 +52,8 @@ use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::{Action, Change, Store, WriteOptions};
 
-/// Maximum number of items of each sort in one step, so that others get access to the store between
-/// steps.
-const STEP_MAX: usize = 32;
+/// Maximum number of items of each sort in one step, if nothing else waits for the store.
+pub const STEP_MAX: usize = 32;
 
 /// Number of nodes that are created before the components process them.
 const NODES_PER_BATCH: usize = 256;
@@ -147,16 +146,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// Does a part of the due work. Returns the time of the next step, which is `now` if more work
-    /// is due; `None` if no work is scheduled.
-    pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let nodes = self.follow_nodes(now);
-        let pods = self.follow_pods(now);
+    /// Does a part of the due work: at most `items_max` items of each sort. Returns the time of the
+    /// next step, which is `now` if more work is due; `None` if no work is scheduled.
+    pub fn step(&mut self, now: Timestamp, items_max: usize) -> Option<Timestamp> {
+        let nodes = self.follow_nodes(now, items_max);
+        let pods = self.follow_pods(now, items_max);
         let (components, mut context) = self.split(now);
-        let bindings = components.scheduler.step(&mut context, STEP_MAX);
-        let budgets = disruption::step(&mut context, STEP_MAX);
-        let timers = self.fire_timers(now);
-        let garbage = self.garbage_collector.step(&mut self.registry, now, STEP_MAX);
+        let bindings = components.scheduler.step(&mut context, items_max);
+        let budgets = disruption::step(&mut context, items_max);
+        let timers = self.fire_timers(now, items_max);
+        let garbage = self.garbage_collector.step(&mut self.registry, now, items_max);
         let roles = self.role_aggregation.step(&mut self.registry, now);
         // The next step reads what this step wrote.
         if nodes || pods || bindings || budgets || timers || garbage || roles || self.has_unread() {
@@ -168,7 +167,7 @@ impl Cluster {
     /// Steps until no work is due at `now`. Returns the time at which work is due next.
     pub fn settle(&mut self, now: Timestamp) -> Option<Timestamp> {
         loop {
-            match self.step(now) {
+            match self.step(now, STEP_MAX) {
                 Some(next) if next <= now => {}
                 next => return next,
             }
@@ -176,10 +175,8 @@ impl Cluster {
     }
 
     fn has_unread(&self) -> bool {
-        let unread = |kind: &'static Kind, seen: u64| {
-            self.store().changes_since(kind, seen, 1).map_or(true, |changes| !changes.is_empty())
-        };
-        unread(&NODE, self.nodes_seen) || unread(&POD, self.pods_seen)
+        self.store().has_changes_since(&NODE, self.nodes_seen)
+            || self.store().has_changes_since(&POD, self.pods_seen)
     }
 
     fn split(&mut self, now: Timestamp) -> (&mut Components, ComponentContext<'_>) {
@@ -195,8 +192,8 @@ impl Cluster {
     }
 
     /// Processes changes of nodes; returns whether there may be more.
-    fn follow_nodes(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store().changes_since(&NODE, self.nodes_seen, STEP_MAX) else {
+    fn follow_nodes(&mut self, now: Timestamp, items_max: usize) -> bool {
+        let Ok(changes) = self.store().changes_since(&NODE, self.nodes_seen, items_max) else {
             self.list_nodes(now);
             return true;
         };
@@ -212,11 +209,11 @@ impl Cluster {
                 Action::Added | Action::Modified => {}
             }
         }
-        changes.len() == STEP_MAX
+        changes.len() == items_max
     }
 
-    fn follow_pods(&mut self, now: Timestamp) -> bool {
-        let Ok(changes) = self.store().changes_since(&POD, self.pods_seen, STEP_MAX) else {
+    fn follow_pods(&mut self, now: Timestamp, items_max: usize) -> bool {
+        let Ok(changes) = self.store().changes_since(&POD, self.pods_seen, items_max) else {
             self.list_pods(now);
             return true;
         };
@@ -232,7 +229,7 @@ impl Cluster {
                 Action::Added | Action::Modified => {}
             }
         }
-        changes.len() == STEP_MAX
+        changes.len() == items_max
     }
 
     /// Processes all nodes: at the start, and when changes were missed.
@@ -263,8 +260,8 @@ impl Cluster {
         }
     }
 
-    fn fire_timers(&mut self, now: Timestamp) -> bool {
-        for _ in 0..STEP_MAX {
+    fn fire_timers(&mut self, now: Timestamp, items_max: usize) -> bool {
+        for _ in 0..items_max {
             let Some((at, timer)) = self.timers.pop(now) else { return false };
             let (components, mut context) = self.split(now);
             match timer {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -284,30 +284,15 @@ async fn compact(shared: Arc<SharedCluster>, interval: Duration) {
 async fn run_components(shared: Arc<SharedCluster>) {
     /// Maximum sleep without due work, in case the system clock is changed.
     const IDLE: Duration = Duration::from_secs(60);
-    /// Time after which requests get the lock for half of that time, if there were any. Each
-    /// request waits for one step at most, but steps are longer than requests.
-    const TURN: Duration = Duration::from_millis(10);
-    let mut busy = Duration::ZERO;
     while !shared.stop.is_cancelled() {
-        let began = Instant::now();
         let wait = match shared.step() {
             Some(next) => next.since(now()),
             None => IDLE,
         };
-        busy += began.elapsed();
         if wait.is_zero() {
-            let is_over = busy >= TURN;
-            if is_over && shared.was_requested() {
-                tokio::time::sleep(busy / 2).await;
-            } else {
-                tokio::task::yield_now().await;
-            }
-            if is_over {
-                busy = Duration::ZERO;
-            }
+            tokio::task::yield_now().await;
             continue;
         }
-        busy = Duration::ZERO;
         tokio::select! {
             () = shared.stop.cancelled() => return,
             () = shared.written.notified() => {}

@@ -8,7 +8,7 @@ use parking_lot::{FairMutex, FairMutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, STEP_MAX};
 use crate::kind::Kind;
 use crate::registry::Registry;
 use crate::store::Store;
@@ -18,7 +18,7 @@ use crate::store::Store;
 /// fair, because components with much work would otherwise take it again and again.
 pub(crate) struct SharedCluster {
     state: FairMutex<State>,
-    /// Whether a request has requested the lock since the last call of `was_requested`.
+    /// Whether a request has requested the lock since the last step.
     requested: AtomicBool,
     /// Wakes the components after a write of a request.
     pub written: Notify,
@@ -66,10 +66,15 @@ impl SharedCluster {
         result
     }
 
-    /// Lets the components do a part of the due work; returns the time of the next step.
+    /// Lets the components do a part of the due work, a small one if requests want the lock;
+    /// returns the time of the next step.
     pub(crate) fn step(&self) -> Option<Timestamp> {
+        /// Each request waits for one step, so a step takes about as long as a request.
+        const ITEMS_BESIDE_REQUESTS: usize = 8;
+        let is_requested = self.requested.swap(false, Ordering::Relaxed);
+        let items_max = if is_requested { ITEMS_BESIDE_REQUESTS } else { STEP_MAX };
         let mut state = self.state.lock();
-        let next = state.cluster.step(now());
+        let next = state.cluster.step(now(), items_max);
         state.notify_watchers();
         next
     }
@@ -81,11 +86,6 @@ impl SharedCluster {
         let store = state.cluster.registry_mut().store_mut();
         store.compact(resource_version);
         store.resource_version()
-    }
-
-    /// Whether a request has requested the lock since the last call.
-    pub(crate) fn was_requested(&self) -> bool {
-        self.requested.swap(false, Ordering::Relaxed)
     }
 
     /// A receiver that is notified of each write to `kind`.
@@ -121,10 +121,9 @@ impl State {
             return false;
         }
         for notifier in self.notifiers.values() {
-            let has_news = |changes: Vec<_>| !changes.is_empty();
             // Watchers of a kind that is not served any more must end.
             if !store.kinds().serves(notifier.kind)
-                || store.changes_since(notifier.kind, notified, 1).map_or(true, has_news)
+                || store.has_changes_since(notifier.kind, notified)
             {
                 notifier.newest.send_replace(newest);
             }

@@ -5,6 +5,7 @@ use rand_pcg::Pcg64;
 use serde_json::{Value, json};
 
 use super::Sim;
+use crate::cluster::STEP_MAX;
 use crate::kind::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::reads;
 use crate::registry::DueBudget;
@@ -141,8 +142,8 @@ fn a_budget_with_a_long_selector_is_counted_in_several_steps() {
     let options = sim.at();
     let registry = sim.cluster.registry_mut();
     registry.create(&POD_DISRUPTION_BUDGET, "default", budget, &options).unwrap();
-    sim.cluster.step(sim.now);
-    sim.cluster.step(sim.now);
+    sim.cluster.step(sim.now, STEP_MAX);
+    sim.cluster.step(sim.now, STEP_MAX);
     assert!(sim.budget().starts_with("0 of 0, "), "{}", sim.budget());
     // A pod that is counted already, and one that is not.
     sim.set_ready("p0", false);
@@ -202,7 +203,7 @@ fn budgets_count_the_pods_that_they_select() {
                 registry.store_mut().compact(newest);
             }
             _ => {
-                sim.cluster.step(sim.now);
+                sim.cluster.step(sim.now, STEP_MAX);
             }
         }
         if rng.random_range(0..4) == 0 {

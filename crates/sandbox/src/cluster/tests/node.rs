@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Sim, pinned, pod};
-use crate::cluster::DOWN_ANNOTATION;
+use crate::cluster::{DOWN_ANNOTATION, STEP_MAX};
 use crate::kind::{EVENT, LEASE, NODE, POD};
 
 fn ready(sim: &Sim, node: &str) -> String {
@@ -71,7 +71,7 @@ fn no_node_is_marked_lost_when_the_components_are_late() {
     sim.create_pod(pinned("p", "node-0001"));
     for _ in 0..200 {
         sim.now.0 += 6_000;
-        sim.cluster.step(sim.now);
+        sim.cluster.step(sim.now, STEP_MAX);
         assert_eq!(nodes_ready(&sim), 200);
     }
     sim.run_for(60_000);
