@@ -46,7 +46,7 @@ use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
 use pace::Beginnings;
-use reason::JudgedPlan;
+use reason::{Deletion, JudgedPlan};
 use situation::Situation;
 
 pub use coverage::{Coverage, Judged};
@@ -339,6 +339,7 @@ impl Checks {
         let stored = write.object().map(Object::uid);
         let uid = write.uid_precondition().or(stored).unwrap_or_default();
         match plan.deletions.get(uid) {
+            Some(Deletion::Excused) => Ok(None),
             Some(reason) => Ok(Some(reason.name())),
             None => {
                 let message =

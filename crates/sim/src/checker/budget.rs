@@ -36,11 +36,7 @@ fn exceeded(situation: &Situation, judged: &JudgedPlan) -> Option<String> {
 
 /// Counts the beginnings in each group of nodes (G13).
 fn group_exceeded(situation: &Situation, policy: &Policy, judged: &JudgedPlan) -> Option<String> {
-    let group = |on_node: &OnNode| {
-        let labels = &on_node.node?.metadata.labels;
-        Some(policy.limited_group(labels))
-    };
-    let group_of = |node: &str| group(&situation.nodes[node]);
+    let group_of = |node: &str| group(policy, &situation.nodes[node]);
     let deleted = |reason: fn(Deletion) -> bool| {
         let deletions = judged.deletions.iter().filter(move |(_, it)| reason(**it));
         deletions.filter_map(|(uid, _)| group_of(situation.pods[uid.as_str()].node()?))
@@ -54,15 +50,11 @@ fn group_exceeded(situation: &Situation, policy: &Policy, judged: &JudgedPlan) -
     for value in begun {
         *begins.entry(value).or_default() += 1;
     }
-    let is_available = |pod: &Pod| situation.may_be_available(pod);
     begins.into_iter().find_map(|(value, begins)| {
-        let is_in = |on_node: &OnNode| group(on_node).as_ref() == Some(&value);
-        let should_run = |on_node: &&OnNode| on_node.eligibility == Eligibility::ShouldRun;
-        let nodes = situation.nodes.values().filter(|on_node| is_in(on_node));
-        let max = policy.group_limit(nodes.filter(should_run).count());
-        let begun = situation.begun_among(is_in, is_available);
-        let unavailable = situation.unavailable_among(is_in, is_available);
-        let within = deleted(|reason| reason == Deletion::WithinBudget);
+        let is_available = |pod: &Pod| situation.may_be_available(pod);
+        let GroupUse { begun, unavailable, max } =
+            GroupUse::of(situation, policy, &value, is_available);
+        let within = deleted(Deletion::is_within_budget);
         let within = within.filter(|of| *of == value).count();
         (begun + begins > max || within > 0 && unavailable + within > max).then(|| {
             format!(
@@ -70,5 +62,52 @@ fn group_exceeded(situation: &Situation, policy: &Policy, judged: &JudgedPlan) -
                  and {unavailable} are unavailable, {max} allowed"
             )
         })
+    })
+}
+
+/// The group to whose limit a node counts.
+fn group(policy: &Policy, on_node: &OnNode) -> Option<Group> {
+    Some(policy.limited_group(&on_node.node?.metadata.labels))
+}
+
+/// How far a group of nodes uses its limit.
+struct GroupUse {
+    /// The nodes on which the rollout is not done.
+    begun: usize,
+    unavailable: usize,
+    max: usize,
+}
+
+impl GroupUse {
+    fn of(
+        situation: &Situation,
+        policy: &Policy,
+        value: &Group,
+        is_available: impl Fn(&Pod) -> bool,
+    ) -> Self {
+        let is_in = |on_node: &OnNode| group(policy, on_node).as_ref() == Some(value);
+        let should_run = |on_node: &&OnNode| on_node.eligibility == Eligibility::ShouldRun;
+        let nodes = situation.nodes.values().filter(|on_node| is_in(on_node));
+        Self {
+            max: policy.group_limit(nodes.filter(should_run).count()),
+            begun: situation.begun_among(is_in, &is_available),
+            unavailable: situation.unavailable_among(is_in, &is_available),
+        }
+    }
+}
+
+/// Whether the group of a node surely has room for the beginning of the rollout there: on a node
+/// with an available pod, or on another one.
+pub(super) fn has_room_in_group(
+    situation: &Situation,
+    policy: &Policy,
+    on_node: &OnNode,
+    is_node_available: bool,
+) -> bool {
+    group(policy, on_node).is_some_and(|value| {
+        let is_available = |pod: &Pod| situation.is_surely_available(pod) && !pod.has_ended();
+        let GroupUse { begun, unavailable, max } =
+            GroupUse::of(situation, policy, &value, is_available);
+        begun < max && (!is_node_available || unavailable < max)
     })
 }

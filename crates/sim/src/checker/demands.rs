@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Property;
 use super::model::{Budget, Pod, Policy};
 use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
+use super::{Property, budget};
 
 /// What the rules demand in a situation.
 pub(super) struct Demands<'a> {
@@ -69,9 +69,10 @@ impl<'a> Demands<'a> {
             beginnings_left: usize::MAX,
         };
         let is_guarded = situation.is_guarded();
-        let is_paced = |policy: &Policy| policy.pods_per_minute.is_some() && !at_rest;
+        let depends_on_attempts =
+            |policy: &Policy| policy.limits_groups() || policy.pods_per_minute.is_some();
         let policy = situation.ds.policy.valid();
-        if policy.is_some_and(|policy| policy.limits_groups() || is_paced(policy)) {
+        if !at_rest && policy.is_some_and(depends_on_attempts) {
             // Which nodes of the groups come first depends on earlier attempts, and so does the
             // pace.
             demands.beginnings_left = 0;
@@ -89,7 +90,9 @@ impl<'a> Demands<'a> {
                     reason = situation.old(on_node, pod, Doubt::Demands);
                 }
                 match reason {
-                    Some(Deletion::WithinBudget) => demands.within_budget.push(node),
+                    Some(Deletion::WithinBudget | Deletion::Excused) => {
+                        demands.within_budget.push(node);
+                    }
                     Some(Deletion::Spare) | None => {}
                     Some(Deletion::OldAndUnavailable) if is_limited => {
                         demands.begins_at_once.push(node);
@@ -111,7 +114,22 @@ impl<'a> Demands<'a> {
                 None => {}
             }
         }
+        if let Some(policy) = policy.filter(|policy| policy.limits_groups()) {
+            demands.retain_groups_with_room(situation, policy);
+        }
         demands
+    }
+
+    /// Leaves out the nodes of groups that have no room for another beginning.
+    fn retain_groups_with_room(&mut self, situation: &Situation, policy: &Policy) {
+        let has_room = |node: &str, is_node_available: bool| {
+            let on_node = &situation.nodes[node];
+            budget::has_room_in_group(situation, policy, on_node, is_node_available)
+        };
+        self.within_budget.retain(|node| has_room(node, true));
+        self.surges.retain(|node| has_room(node, false));
+        self.begins_at_once.retain(|node| has_room(node, false));
+        self.surges_at_once.retain(|node| has_room(node, false));
     }
 }
 
@@ -121,9 +139,11 @@ impl Deletion {
         match self {
             Self::Misplaced | Self::NodeIsGone | Self::Surplus => Property::Placement,
             Self::Failed | Self::Succeeded => Property::Backoff,
-            Self::Superseded | Self::OldAndUnavailable | Self::WithinBudget | Self::Spare => {
-                Property::Budget
-            }
+            Self::Superseded
+            | Self::OldAndUnavailable
+            | Self::WithinBudget
+            | Self::Excused
+            | Self::Spare => Property::Budget,
         }
     }
 }

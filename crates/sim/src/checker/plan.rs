@@ -20,6 +20,9 @@ use super::stage::{Stage, Wanted};
 use super::{Property, Violation, budget, record, waves};
 use crate::view::{View, WriteOutcome};
 
+/// The time without creations after a namespace has refused one, because it is being deleted.
+const PAUSE_MS: i64 = 60_000;
+
 /// Judges a plan.
 pub(super) fn judge(
     view: &View,
@@ -146,7 +149,7 @@ impl<'a> Judge<'a> {
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
             if (situation.is_hash_doubtful() || is_base_unknown) && situation.budget().is_some() {
-                return Ok(Deletion::WithinBudget);
+                return Ok(Deletion::Excused);
             }
             return self.without_reason(reference, pod, on_node);
         };
@@ -219,7 +222,7 @@ impl<'a> Judge<'a> {
         let count = |reason| judged.deletions.values().filter(|r| **r == reason).count();
         let surging = |reason| judged.creations.values().filter(|r| **r == reason).count();
         let may_be_available = |pod: &Pod| situation.may_be_available(pod);
-        let within = count(Deletion::WithinBudget);
+        let within = judged.deletions.values().filter(|reason| reason.is_within_budget()).count();
         if let (Some(Budget::Unavailable(max)), 1..) = (situation.budget(), within) {
             let used = situation.unavailable_nodes(may_be_available);
             if used + within > max {
@@ -305,10 +308,11 @@ impl<'a> Judge<'a> {
             return Err(violation);
         }
         let may_delete = judged.deletions.len() < view.burst;
-        // Creations pause after the namespace has refused one (C28).
+        // Creations pause for a minute after the namespace has refused one (C28).
         let is_refused = |outcome: &WriteOutcome| {
             outcome.daemon_set == view.daemon_set
                 && outcome.result.outcome == Outcome::NamespaceTerminating
+                && outcome.arrived_at.0 + PAUSE_MS > view.planned_at.0
         };
         let may_create = judged.creations.len() < view.burst
             && !view.outcomes.iter().any(is_refused)

@@ -33,6 +33,9 @@ pub(super) enum Deletion {
     OldAndUnavailable,
     /// The pod is old, and the budget allows it (C52).
     WithinBudget,
+    /// The budget allows it, but nothing shows whether the pod is old: its revision has no label,
+    /// or is gone.
+    Excused,
     /// The pod is old, the node gets no other, and enough nodes have one (C53).
     Spare,
 }
@@ -60,6 +63,7 @@ impl Deletion {
             Self::Superseded => "superseded by a surge",
             Self::OldAndUnavailable => "old and not available",
             Self::WithinBudget => "old, within the budget",
+            Self::Excused => "excused",
             Self::Spare => "old and spare",
         }
     }
@@ -68,7 +72,12 @@ impl Deletion {
 impl Deletion {
     /// Whether a rollout begins on a node with this deletion (G14).
     pub(super) fn begins(self) -> bool {
-        matches!(self, Self::OldAndUnavailable | Self::WithinBudget)
+        matches!(self, Self::OldAndUnavailable | Self::WithinBudget | Self::Excused)
+    }
+
+    /// Whether the budget must allow it.
+    pub(super) fn is_within_budget(self) -> bool {
+        matches!(self, Self::WithinBudget | Self::Excused)
     }
 }
 
