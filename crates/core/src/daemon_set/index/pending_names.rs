@@ -35,7 +35,7 @@ struct Pending {
     is_settled: bool,
     /// Whether a pod with this name exists and stays, so that another pod needs another name.
     is_taken: bool,
-    /// Whether the pod would be the second one of its node.
+    /// Whether the pod would be the second one of its node, which has none yet.
     is_surge: bool,
 }
 
@@ -101,9 +101,9 @@ impl PendingNames {
     }
 
     /// Updates which of the creations would make a second pod on their node.
-    pub(crate) fn update_surges(&mut self, has_old_pod: impl Fn(&NodeName) -> bool) {
+    pub(crate) fn update_surges(&mut self, is_surge: impl Fn(&NodeName) -> bool) {
         for (node, pending) in &mut self.0 {
-            pending.is_surge = has_old_pod(node);
+            pending.is_surge = is_surge(node);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::api::{FailureRule, NodeName, Now, PodName, Problem, RolloutReason, Timestamp};
 use crate::daemon_set::index::PodPresence;
-use crate::daemon_set::node::{Assessor, Guidance};
+use crate::daemon_set::node::{Assessor, Guidance, Slot};
 use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use crate::node_table::NodeTable;
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
@@ -106,9 +106,10 @@ impl DaemonSetState {
             let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
-            let has_old_pod =
-                |node: &NodeName| slot(node).is_some_and(|slot| assessor.old_pod(slot).is_some());
-            pending_names.update_surges(has_old_pod);
+            // A node that surges already counts once.
+            let is_another =
+                |slot: &Slot| assessor.old_pod(slot).is_some() && !slot.assessment.uses_surge;
+            pending_names.update_surges(|node| slot(node).is_some_and(is_another));
             self.pending_names = pending_names;
         }
     }
