@@ -86,11 +86,11 @@ fn combinations() -> Vec<CombinedFault> {
     combinations.collect()
 }
 
-/// The scenarios in which a combination runs: one in four without a failure of watches, else one
-/// in sixteen. The combinations of all failures of a write are numbered in one sequence, so that
+/// The scenarios in which a combination runs: one in six without a failure of watches, else one in
+/// 24. The combinations of all failures of a write are numbered in one sequence, so that
 /// each failure of a write has other scenarios.
 fn sample(number: usize, combined: CombinedFault) -> impl Iterator<Item = &'static Scenario> {
-    let one_in = if combined.watches.is_none() { 4 } else { 16 };
+    let one_in = if combined.watches.is_none() { 6 } else { 24 };
     SCENARIOS.iter().skip(number % one_in).step_by(one_in)
 }
 
@@ -124,10 +124,25 @@ fn every_scenario_is_in_a_sample() {
     }
 }
 
-/// C60, C61: each write is refused, and what is read after it is late, incomplete or old.
+/// C60, C61: each write is refused with a 409, and what is read after it is late, incomplete or
+/// old.
 #[test]
-fn a_refused_write_and_failing_reads_converge() {
-    combine(WriteFailure::Refused);
+fn a_conflict_and_failing_reads_converge() {
+    combine(WriteFailure::Conflict);
+}
+
+/// C34, C35, C60: each write is refused with a 500, so its outcome is unknown, and what is read
+/// after it is late, incomplete or old.
+#[test]
+fn a_server_error_instead_of_any_write_and_failing_reads_converge() {
+    combine(WriteFailure::InternalError);
+}
+
+/// C34, C35, C60: each write is lost before it takes effect, and what is read after it is late,
+/// incomplete or old.
+#[test]
+fn a_lost_write_and_failing_reads_converge() {
+    combine(WriteFailure::Lost);
 }
 
 /// C34, C35, C52, C60: each write is answered with a 5xx although it took effect, and what is read
