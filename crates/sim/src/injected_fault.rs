@@ -41,7 +41,11 @@ pub struct CombinedFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFailure {
     /// It has no effect and is answered with a 409.
-    Refused,
+    Conflict,
+    /// It has no effect and is answered with a 500.
+    InternalError,
+    /// It does not arrive, and gets no answer.
+    Lost,
     /// It takes effect and is answered with a 5xx.
     Committed5xx,
     /// It takes effect, and its answer is lost.
@@ -65,8 +69,14 @@ pub enum WatchFailure {
 
 impl WriteFailure {
     /// All failures of a write.
-    pub const ALL: [Self; 4] =
-        [Self::Refused, Self::Committed5xx, Self::AnswerLost, Self::LandsLate];
+    pub const ALL: [Self; 6] = [
+        Self::Conflict,
+        Self::InternalError,
+        Self::Lost,
+        Self::Committed5xx,
+        Self::AnswerLost,
+        Self::LandsLate,
+    ];
 }
 
 impl WatchFailure {

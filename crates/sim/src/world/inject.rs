@@ -48,10 +48,15 @@ impl World {
     pub(super) fn failed_outcome(&mut self, failure: WriteFailure) -> RequestOutcome {
         let rng = &mut self.rng;
         match failure {
-            WriteFailure::Refused => {
+            WriteFailure::Conflict => {
                 let refusal = Refusal::new(409, "Conflict", "simulated Conflict");
                 RequestOutcome::Refused(refusal)
             }
+            WriteFailure::InternalError => {
+                let refusal = Refusal::new(500, "InternalError", "simulated InternalError");
+                RequestOutcome::Refused(refusal)
+            }
+            WriteFailure::Lost => RequestOutcome::Lost(loss(rng)),
             WriteFailure::Committed5xx => RequestOutcome::Committed5xx(server_error(rng)),
             WriteFailure::AnswerLost => RequestOutcome::AnswerLost(loss(rng)),
             WriteFailure::LandsLate => RequestOutcome::Delayed(LATE_ARRIVAL_MS),
