@@ -100,12 +100,13 @@ impl Shrinking {
         self.try_with(|schedule| schedule.setting.lease_ms = LEASE_NEVER_MS);
         self.try_with(|schedule| schedule.setting.burst_replicas = BURST_DEFAULT);
         self.try_with(|schedule| schedule.setting.replicas = 1);
-        let simpler: [fn(&mut Setting); 5] = [
+        let simpler: [fn(&mut Setting); 6] = [
             |setting| setting.api_servers = 1,
             |setting| setting.rest_faults = 0,
             |setting| setting.schedule_by_controller = false,
             |setting| setting.status_interval_ms = 0,
             |setting| setting.namespace_node_selectors = false,
+            |setting| setting.wrong_clocks = false,
         ];
         for change in simpler {
             self.try_with(|schedule| change(&mut schedule.setting));

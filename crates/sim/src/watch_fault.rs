@@ -1,5 +1,5 @@
 //! Faults of lists and watches, in the types of the sandbox's faults. They are drawn here and
-//! applied in `list_watch.rs` and `world.rs`.
+//! applied in `world/read.rs`, `world/watches.rs` and `world/outage.rs`.
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
@@ -13,8 +13,8 @@ use crate::answer::{Failure, Refusal};
 use crate::fault::{Faults, happens, loss};
 use crate::wire;
 
-/// Maximum stall of a watch. Two stalls in a row and the delays they cause are shorter than the 30
-/// s that checkers grant a replica to observe a change.
+/// Maximum stall of a watch. Several stalls in a row are shorter than the time for which the
+/// controller waits to see a write (C60).
 const STALL_MAX_MS: i64 = 10_000;
 
 impl Faults {
