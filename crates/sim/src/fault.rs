@@ -50,6 +50,14 @@ pub struct Faults {
     /// Lists and watches serve a version of an object with a byte that is not UTF-8, to every
     /// replica and each time.
     pub invalid_utf8: u32,
+    /// A request to continue a watch is answered with 410.
+    pub expire: u32,
+    /// A watch sends a line that is not JSON.
+    pub bad_line: u32,
+    /// A watch breaks off within a line.
+    pub cut_line: u32,
+    /// All requests of a replica are answered with 403 for a minute.
+    pub forbid: u32,
 }
 
 /// The outcome of a request.
@@ -74,7 +82,7 @@ type Rate = fn(&mut Faults) -> &mut u32;
 
 impl Faults {
     /// All rates.
-    pub const RATES: [Rate; 16] = [
+    pub const RATES: [Rate; 20] = [
         |faults| &mut faults.delay,
         |faults| &mut faults.refuse,
         |faults| &mut faults.lose,
@@ -91,6 +99,10 @@ impl Faults {
         |faults| &mut faults.land_late,
         |faults| &mut faults.fail_get,
         |faults| &mut faults.invalid_utf8,
+        |faults| &mut faults.expire,
+        |faults| &mut faults.bad_line,
+        |faults| &mut faults.cut_line,
+        |faults| &mut faults.forbid,
     ];
 
     /// These faults, each at most at this rate. Invalid bytes are stored, so they keep theirs.

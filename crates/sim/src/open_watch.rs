@@ -49,7 +49,7 @@ impl OpenWatch {
     }
 
     /// Breaks the connection instead of ending the answer.
-    pub(crate) fn break_connection(self) {
+    pub(crate) fn break_connection(&self) {
         // If the replica has closed the watch, there is no connection to break.
         let _ = self.lines.unbounded_send(Err(io::ErrorKind::ConnectionReset.into()));
     }

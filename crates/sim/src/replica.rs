@@ -72,6 +72,8 @@ pub(crate) struct Replica {
     pub shutdown: CancellationToken,
     /// Until when the process is frozen or its network is cut.
     pub unreachable_until: Timestamp,
+    /// Until when its rights are missing.
+    pub forbidden_until: Timestamp,
 }
 
 impl Replica {
@@ -145,7 +147,7 @@ impl Replica {
             // The world outlives all replicas except at its end.
             let _ = outbox.send(Message::Ended { replica: number, result });
         });
-        Self { number, role, clocks, shutdown, unreachable_until: now }
+        Self { number, role, clocks, shutdown, unreachable_until: now, forbidden_until: now }
     }
 }
 

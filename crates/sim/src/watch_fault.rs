@@ -1,5 +1,5 @@
-//! Faults of lists and watches, in the types of the sandbox's faults. They are drawn here and
-//! applied in `world/read.rs`, `world/watches.rs` and `world/outage.rs`.
+//! Faults of lists and watches, most of them in the types of the sandbox's faults. They are drawn
+//! here and applied in `world/read.rs`, `world/watches.rs` and `world/outage.rs`.
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::{
@@ -25,14 +25,23 @@ impl Faults {
         rng.advance(1 << 64);
         let mut rate =
             |max: u32| if rng.random_ratio(1, 2) { rng.random_range(0..=max) } else { 0 };
-        Self {
+        let faults = Self {
             watch_error: rate(50),
             late_bookmark: rate(500),
             stall: rate(50),
             restart: rate(10),
             invalid_utf8: rate(300),
             ..Self::default()
-        }
+        };
+        let rare = Self {
+            expire: rate(200),
+            bad_line: rate(100),
+            cut_line: rate(100),
+            forbid: rate(5),
+            ..faults
+        };
+        // In the other schedules rollouts get further.
+        if rng.random_ratio(1, 4) { rare } else { faults }
     }
 
     /// Draws a fault of a streaming list with this number of objects.
@@ -50,6 +59,15 @@ impl Faults {
     pub fn draw_watch_error(&self, rng: &mut Pcg64Mcg) -> Option<WatchError> {
         let at = Point::default();
         happens(self.watch_error, rng).then(|| WatchError { error: error(rng), at })
+    }
+
+    /// Draws how a line of a running watch is broken, if it is.
+    pub(crate) fn draw_broken_line(&self, rng: &mut Pcg64Mcg) -> Option<BrokenLine> {
+        match () {
+            () if happens(self.bad_line, rng) => Some(BrokenLine::NotJson),
+            () if happens(self.cut_line, rng) => Some(BrokenLine::CutOff),
+            () => None,
+        }
     }
 
     /// Draws invalid bytes of an object in a list or a watch. The fault depends only on the seed
@@ -101,6 +119,15 @@ fn error(rng: &mut Pcg64Mcg) -> InjectedError {
     InjectedError::of([403, 429, 500, 503, 504][rng.random_range(0..5usize)])
 }
 
+/// How a line of a watch is broken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BrokenLine {
+    /// It is not JSON.
+    NotJson,
+    /// The watch breaks off within it.
+    CutOff,
+}
+
 /// A restart of the API server that a replica is connected to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
@@ -119,9 +146,12 @@ impl Outage {
         if now < self.down_until {
             return Some(Failure::ConnectionRefused);
         }
-        (now < self.forbidden_until).then(|| {
-            let refusal = InjectedError::of(403);
-            Failure::Refused(Refusal::new(403, refusal.reason(), refusal.message()))
-        })
+        (now < self.forbidden_until).then(forbidden)
     }
+}
+
+/// The answer to a request without the right to send it.
+pub(crate) fn forbidden() -> Failure {
+    let error = InjectedError::of(403);
+    Failure::Refused(Refusal::new(error.code, error.reason(), error.message()))
 }

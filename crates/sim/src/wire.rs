@@ -27,6 +27,11 @@ pub(crate) fn error(refusal: &InjectedError) -> Vec<u8> {
     line("ERROR", refusal.to_value(refusal.message()).to_string().as_bytes())
 }
 
+/// A line that is not JSON, as a proxy may insert it.
+pub(crate) fn not_json() -> Vec<u8> {
+    b"upstream connect error\n".to_vec()
+}
+
 /// A page of a list.
 pub(crate) fn page(items: &[Bytes], version: &str, continue_token: Option<&str>) -> Vec<u8> {
     let metadata = json!({"resourceVersion": version, "continue": continue_token});

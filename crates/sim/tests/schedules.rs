@@ -34,7 +34,7 @@ const RECORDS: [&str; 9] = [
     "Updating PromotedInFull",
 ];
 /// The faults that must be among the schedules, also in the middle of a rollout.
-const FAULTS: [&str; 22] = [
+const FAULTS: [&str; 26] = [
     "5xx after the write",
     "API server restarted",
     "admission",
@@ -42,10 +42,13 @@ const FAULTS: [&str; 22] = [
     "connection to another API server",
     "events repeated",
     "late bookmark",
+    "line cut off",
+    "line that is not JSON",
     "list cut off",
     "list or watch refused",
     "pod changed by admission",
     "log compacted",
+    "watch answered with 410",
     "watch closed",
     "watch error",
     "answer lost",
@@ -53,6 +56,7 @@ const FAULTS: [&str; 22] = [
     "leader cut off",
     "leader stopped",
     "read failed",
+    "requests forbidden",
     "stalled watch",
     "write lost",
     "write refused",

@@ -1,9 +1,15 @@
 //! Restarts of API servers, and connections that break.
 
+use everynode_core::api::Timestamp;
+
 use super::World;
 use crate::answer::Failure;
+use crate::fault::happens;
 use crate::open_watch::OpenWatch;
-use crate::watch_fault::Outage;
+use crate::watch_fault::{Outage, forbidden};
+
+/// How long the rights of a replica are missing.
+const FORBIDDEN_MS: i64 = 60_000;
 
 impl World {
     /// Returns the failure of every request that arrives now at an API server, or `None` if it is
@@ -21,6 +27,24 @@ impl World {
         *self.api_servers.outage(server) = Some(outage);
         self.break_watches(|watch| watch.server == server);
         outage.refuse(now)
+    }
+
+    /// Returns the refusal of every request of a replica whose rights are missing, as if somebody
+    /// had deleted its role for a minute. That minute may start now. Its watches stay open.
+    pub(super) fn missing_rights(&mut self, number: u64) -> Option<Failure> {
+        let now = self.now;
+        let starts = happens(self.faults.forbid, &mut self.rng);
+        let replica = self.replica(number)?;
+        if now < replica.forbidden_until {
+            return Some(forbidden());
+        }
+        if !starts {
+            return None;
+        }
+        replica.forbidden_until = Timestamp(now.0 + FORBIDDEN_MS);
+        self.checks.record_fault("requests forbidden");
+        self.log(|| format!("the requests of replica {number} are forbidden for a minute"));
+        Some(forbidden())
     }
 
     /// Breaks the connection of a replica, which connects to one of the servers again. Its other

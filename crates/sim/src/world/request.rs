@@ -77,6 +77,10 @@ impl World {
             self.log(|| format!("{} {}: {failure:?}", request.method, request.path));
             return self.fail(number, reply, &failure);
         }
+        if let Some(failure) = self.missing_rights(number) {
+            self.log(|| format!("{} {}: {failure:?}", request.method, request.path));
+            return self.fail(number, reply, &failure);
+        }
         let target = Target::parse(&request.path);
         let query = Query::parse(&request.path);
         match target {

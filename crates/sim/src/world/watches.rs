@@ -17,6 +17,7 @@ use crate::mutation::{Mutation, ReportedChange};
 use crate::network::Reply;
 use crate::open_watch::{Closed, OpenWatch};
 use crate::serve::Query;
+use crate::watch_fault::BrokenLine;
 use crate::wire;
 
 /// Maximum number of changes that arrive at the same time.
@@ -49,6 +50,11 @@ impl World {
             self.log(|| format!("watch of {}: {failure:?}", kind.plural));
             self.checks.record_fault("list or watch refused");
             return self.fail(number, reply, &failure);
+        }
+        if !query.sends_initial_events && happens(self.faults.expire, &mut self.rng) {
+            self.log(|| format!("watch of {}: 410", kind.plural));
+            self.checks.record_fault("watch answered with 410");
+            return self.answer(number, reply, answer::of_result(Err(expired())));
         }
         let (lines, answer) = answer::of_watch();
         self.watch_number += 1;
@@ -204,8 +210,7 @@ impl World {
 
     /// Tells the replica that the version is compacted.
     fn send_expired(&self, lines: &Lines) -> Ended {
-        let status = Status::expired("The resourceVersion for the provided watch is too old.");
-        let line = wire::line("ERROR", status.to_value().to_string().as_bytes());
+        let line = wire::line("ERROR", expired().to_value().to_string().as_bytes());
         // If the replica has closed the watch, it needs no line.
         let _ = lines.unbounded_send(Ok(hyper::body::Frame::data(line.into())));
         Ended
@@ -275,6 +280,14 @@ impl World {
         let reached = cache.reached(store, watch.kind);
         let changes = cache.changes_since(store, watch.kind, watch.position, limit);
         let Ok(changes) = changes else { return Err(self.send_expired(&watch.lines)) };
+        let broken_line = self.faults.draw_broken_line(&mut self.rng);
+        if let Some((broken_line, (last, earlier))) = broken_line.zip(changes.split_last()) {
+            for change in earlier {
+                self.send_change(watch, change)?;
+            }
+            self.send_broken_line(watch, last, broken_line)?;
+            return Err(Ended);
+        }
         for change in &changes {
             watch.position = change.resource_version;
             self.send_change(watch, change)?;
@@ -283,6 +296,32 @@ impl World {
             watch.position = watch.position.max(reached);
         }
         Ok(send_list_end(watch)?)
+    }
+
+    /// Sends a line that cannot be read instead of this change.
+    fn send_broken_line(
+        &mut self,
+        watch: &OpenWatch,
+        change: &Change,
+        broken_line: BrokenLine,
+    ) -> Result<(), Closed> {
+        match broken_line {
+            BrokenLine::NotJson => {
+                self.checks.record_fault("line that is not JSON");
+                watch.send(wire::not_json())
+            }
+            BrokenLine::CutOff => {
+                self.checks.record_fault("line cut off");
+                let mut line = wire::line("MODIFIED", &change.object.json());
+                line.truncate(self.rng.random_range(1..line.len()));
+                watch.send(line)?;
+                // Otherwise the answer ends as if it were complete.
+                if self.rng.random_ratio(1, 2) {
+                    watch.break_connection();
+                }
+                Ok(())
+            }
+        }
     }
 
     /// Sends a bookmark to every watch that has sent all changes.
@@ -309,6 +348,11 @@ impl World {
             watch.send(wire::bookmark(&reached.to_string(), false)).is_ok()
         });
     }
+}
+
+/// The status of a version that is compacted.
+fn expired() -> Status {
+    Status::expired("The resourceVersion for the provided watch is too old.")
 }
 
 /// Sends the bookmark that ends the initial events if they are complete.
