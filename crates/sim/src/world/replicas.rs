@@ -40,11 +40,13 @@ impl World {
         self.roles.push(role);
         let number = self.roles.len() as u64;
         let mode = self.setting.installation.mode(role);
+        let clock_skew_ms = self.draw_clock_skew();
         let settings = Settings {
             number,
             role,
             now: self.now,
-            clock_skew_ms: self.draw_clock_skew(),
+            // At rest the clocks are right.
+            clock_skew_ms: if self.is_at_rest { 0 } else { clock_skew_ms },
             seed: self.setting.seed.wrapping_add(number),
             timing: match self.setting.election {
                 ElectionTiming::Fast => timing(15, 10, 2),
