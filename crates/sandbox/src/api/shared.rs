@@ -69,7 +69,7 @@ impl SharedCluster {
     /// Lets the components do a part of the due work, a small one if requests want the lock;
     /// returns the time of the next step.
     pub(crate) fn step(&self) -> Option<Timestamp> {
-        /// Each request waits for one step, so a step takes about as long as a request.
+        /// Each request waits for one step at most, so steps are short while there are requests.
         const ITEMS_BESIDE_REQUESTS: usize = 8;
         let is_requested = self.requested.swap(false, Ordering::Relaxed);
         let items_max = if is_requested { ITEMS_BESIDE_REQUESTS } else { STEP_MAX };

@@ -90,9 +90,7 @@ impl<'a> Demands<'a> {
                     reason = situation.old(on_node, pod, Doubt::Demands);
                 }
                 match reason {
-                    Some(Deletion::WithinBudget | Deletion::Excused) => {
-                        demands.within_budget.push(node);
-                    }
+                    Some(reason) if reason.is_within_budget() => demands.within_budget.push(node),
                     Some(Deletion::Spare) | None => {}
                     Some(Deletion::OldAndUnavailable) if is_limited => {
                         demands.begins_at_once.push(node);

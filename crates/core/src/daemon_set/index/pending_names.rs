@@ -35,7 +35,7 @@ struct Pending {
     is_settled: bool,
     /// Whether a pod with this name exists and stays, so that another pod needs another name.
     is_taken: bool,
-    /// Whether the pod would be the second one of its node, which has none yet.
+    /// Whether the pod would be the second one of a node that has no second one yet.
     is_surge: bool,
 }
 
