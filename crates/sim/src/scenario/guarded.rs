@@ -6,6 +6,7 @@ use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use serde_json::{Value, json};
 
+use crate::check_answers::FAILING;
 use crate::workload::{NAMESPACE, manifest};
 use crate::world::World;
 
@@ -86,6 +87,23 @@ pub(super) fn create_with_surge(world: &mut World) {
     let surge = json!({"maxSurge": 1, "maxUnavailable": 0});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": surge});
     world.create(&DAEMON_SET, ds);
+}
+
+/// The canary bakes for longer than its check takes to fail too often.
+pub(super) fn create_with_failing_check(world: &mut World) {
+    let check = json!({
+        "name": FAILING,
+        "interval": "1s",
+        "failures": 2,
+        "http": {"url": "http://errors.example/"},
+    });
+    let canary = json!({
+        "name": "canary",
+        "nodes": {"matchLabels": {"kubernetes.io/hostname": CANARY}},
+        "bake": "5s",
+        "checks": [FAILING],
+    });
+    create_with(world, &json!({"checks": [check], "steps": [canary]}));
 }
 
 fn order(world: &mut World, verb: &str, wave: &str) {
