@@ -144,6 +144,8 @@ pub struct PendingWrite<'a> {
 }
 
 impl PendingWrite<'_> {
+    /// Whether another replica has led since the process of the sender was frozen.
+    pub is_of_former_leader: bool,
     fn object(&self) -> Option<&Object> {
         let Target { kind, namespace, name, .. } = self.target;
         Some(self.store.find(kind, namespace, name)?)

@@ -31,9 +31,9 @@ pub struct Request {
     /// Whether the answer shall contain the metadata of the object alone.
     pub wants_metadata: bool,
     pub body: Bytes,
-    /// Whether the process was frozen after it had checked its fence and before the request left
-    /// its socket.
-    pub was_in_socket: bool,
+    /// How many leaders its role had had, if the process was frozen after it had checked its fence
+    /// and before the request left its socket.
+    pub in_socket_since: Option<u64>,
     /// What the plan of this request was made from. `None` for requests of no plan.
     pub view: Option<Arc<View>>,
 }
@@ -100,9 +100,9 @@ impl tower::Service<http::Request<Body>> for Connection {
             let content = content(&parts);
             let wants_metadata = wants_metadata(&parts);
             let method = parts.method;
-            let was_in_socket = false;
+            let in_socket_since = None;
             let request =
-                Request { method, path, content, wants_metadata, body, was_in_socket, view };
+                Request { method, path, content, wants_metadata, body, in_socket_since, view };
             let (reply, answer) = oneshot::channel();
             // The world outlives all replicas except at its end, when no answer matters.
             let _ = outbox.send(Message::Request { replica, request, reply });

@@ -136,8 +136,8 @@ pub struct World {
     fails_next_get: bool,
     /// Until when reopened watches repeat earlier events.
     repeat_until: Timestamp,
-    /// The identities of the replicas that hold the leases.
-    leaders: BTreeMap<Role, String>,
+    /// The identities of the replicas that hold the leases, and how many have held them.
+    leaders: BTreeMap<Role, (String, u64)>,
     cluster_due_at: Option<Timestamp>,
     /// The store's resourceVersion after the components of the cluster last acted.
     settled_version: u64,

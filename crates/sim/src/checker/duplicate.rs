@@ -17,8 +17,8 @@ pub(super) fn check(
     situation: &Situation,
     checks: &Checks,
 ) -> Option<Violation> {
-    if write.request.was_in_socket {
-        // Another replica may lead by now: a documented limit of C63.
+    if write.is_of_former_leader {
+        // A documented limit of C63.
         return None;
     }
     let ds = situation.ds;

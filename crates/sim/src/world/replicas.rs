@@ -115,7 +115,7 @@ impl World {
 
     /// Returns the number of the replica that holds the lease of a role.
     fn leader_of(&self, role: Role) -> Option<u64> {
-        let identity_of_leader = self.leaders.get(&role)?;
+        let (identity_of_leader, _) = self.leaders.get(&role)?;
         let numbers = self.replicas.iter().map(|replica| replica.number);
         numbers.into_iter().find(|number| identity(*number) == *identity_of_leader)
     }
@@ -126,6 +126,11 @@ impl World {
 
     /// Kills the leader. Its requests in flight still take effect, and no answer arrives.
     pub fn crash_leader(&mut self) {
+    /// How many replicas of the role of this one have led.
+    pub(super) fn leaders_of_role_of(&self, number: u64) -> u64 {
+        self.leaders.get(&self.role(number)).map_or(0, |(_, leaders)| *leaders)
+    }
+
         let Some(number) = self.leader() else { return };
         self.log(|| format!("replica {number}, the leader, crashes"));
         self.checks.record_fault("leader crashed");
@@ -220,11 +225,11 @@ impl World {
         let lease = self.cluster.store().find(&LEASE_KIND, LEASE_NAMESPACE, name);
         let holder = lease.map(|lease| lease.value()["spec"]["holderIdentity"].clone());
         let holder = holder.as_ref().and_then(|holder| holder.as_str()).unwrap_or_default();
-        let known = self.leaders.get(&role).map_or("", String::as_str);
+        let (known, number) = self.leaders.entry(role).or_default();
         if holder == known {
             return;
         }
-        self.leaders.insert(role, holder.to_owned());
+        (*known, *number) = (holder.to_owned(), *number + 1);
         self.log(|| format!("the lease {name} is held by {holder:?}"));
         let roles = self.roles.clone();
         let is_of_predecessor = |event: &ScheduledEvent| {

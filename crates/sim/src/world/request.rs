@@ -65,7 +65,8 @@ impl World {
         if let Some(wait) = self.cut_off_for(number) {
             let was_in_socket = self.rng.random_ratio(1, IN_SOCKET);
             if !request.is_write() || was_in_socket {
-                let request = Request { was_in_socket, ..request };
+                let in_socket_since = was_in_socket.then(|| self.leaders_of_role_of(number));
+                let request = Request { in_socket_since, ..request };
                 let event = ScheduledEvent::RequestArrives { replica: number, request, reply };
                 self.schedule(wait, event);
             }
@@ -277,8 +278,18 @@ impl World {
         {
             let store = self.cluster.store();
             let body = &body;
-            let arrives_late = arrives_late || request.was_in_socket;
-            let write = PendingWrite { store, request, target, body, now, arrives_late };
+            let arrives_late = arrives_late || request.in_socket_since.is_some();
+            let leaders = self.leaders_of_role_of(number);
+            let is_of_former_leader = request.in_socket_since.is_some_and(|since| since != leaders);
+            let write = PendingWrite {
+                store,
+                request,
+                target,
+                body,
+                now,
+                arrives_late,
+                is_of_former_leader,
+            };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);
         }
