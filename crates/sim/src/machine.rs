@@ -1,6 +1,6 @@
 //! The clocks and random numbers of a replica's machine.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,31 +10,49 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::time::Instant;
 
-/// The clocks of a replica. Both run with the runtime's virtual time. Clones share them.
+/// The clocks of a replica. The steady one runs with the runtime's virtual time; the wall clock may
+/// drift. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Clocks {
     started: Instant,
     /// The virtual time at `started`.
     start: Timestamp,
-    /// How far the wall clock is ahead of virtual time, in milliseconds.
-    skew_ms: Arc<AtomicI64>,
+    /// How far the wall clock is ahead of virtual time without its drift, in milliseconds.
+    offset_ms: Arc<AtomicI64>,
+    /// How many millionths the wall clock is too fast.
+    drift_ppm: Arc<AtomicI32>,
 }
 
 impl Clocks {
-    /// Clocks that start now, `skew_ms` ahead of virtual time. Must be called in the runtime.
-    pub(crate) fn new(start: Timestamp, skew_ms: i64) -> Self {
-        Self { started: Instant::now(), start, skew_ms: Arc::new(AtomicI64::new(skew_ms)) }
+    /// Clocks that start now. The wall clock is `skew_ms` ahead of virtual time, and runs
+    /// `drift_ppm` millionths too fast. Must be called in the runtime.
+    pub(crate) fn new(start: Timestamp, skew_ms: i64, drift_ppm: i32) -> Self {
+        Self {
+            started: Instant::now(),
+            start,
+            offset_ms: Arc::new(AtomicI64::new(skew_ms)),
+            drift_ppm: Arc::new(AtomicI32::new(drift_ppm)),
+        }
     }
 
     /// Sets the wall clock this number of milliseconds forward, or back if it is negative.
     pub(crate) fn set_wall_clock(&self, by_ms: i64) {
-        self.skew_ms.fetch_add(by_ms, Ordering::Relaxed);
+        self.offset_ms.fetch_add(by_ms, Ordering::Relaxed);
+    }
+
+    /// Makes the wall clock show virtual time from now on.
+    pub(crate) fn set_right(&self) {
+        self.offset_ms.store(0, Ordering::Relaxed);
+        self.drift_ppm.store(0, Ordering::Relaxed);
     }
 
     /// The virtual time.
     pub(crate) fn now(&self) -> Timestamp {
-        let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        Timestamp(self.start.0 + elapsed)
+        Timestamp(self.start.0 + self.elapsed_ms())
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
     /// The time by the wall clock.
@@ -44,7 +62,8 @@ impl Clocks {
 
     /// How far the wall clock is ahead of virtual time.
     pub(crate) fn skew_ms(&self) -> i64 {
-        self.skew_ms.load(Ordering::Relaxed)
+        let drift_ppm = i64::from(self.drift_ppm.load(Ordering::Relaxed));
+        self.offset_ms.load(Ordering::Relaxed) + self.elapsed_ms() * drift_ppm / 1_000_000
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub now: Timestamp,
     /// How far the replica's wall clock is ahead of virtual time.
     pub clock_skew_ms: i64,
+    /// How many millionths it is too fast.
+    pub clock_drift_ppm: i32,
     /// The seed of the replica's random numbers.
     pub seed: u64,
     /// When to renew the lease.
@@ -79,9 +81,8 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a process. Must be called in the runtime.
     pub(crate) fn start(settings: &Settings, outbox: &Outbox) -> Self {
-        let &Settings { number, role, now, clock_skew_ms, seed, timing, config, mutation, .. } =
-            settings;
-        let clocks = Clocks::new(now, clock_skew_ms);
+        let &Settings { number, role, now, seed, timing, config, mutation, .. } = settings;
+        let clocks = Clocks::new(now, settings.clock_skew_ms, settings.clock_drift_ppm);
         let environment = Environment::new(VirtualMachine::new(clocks.clone(), seed));
         let fence = Fence::closed(environment.clone());
         let (recorder, occurrences) = Recorder::channel();

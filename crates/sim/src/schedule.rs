@@ -24,6 +24,8 @@ const STEPS_OF_LARGE_MAX: usize = 8;
 const EXTRA_STEPS_MAX: usize = 4;
 /// Maximum rate, per thousand, of faults that never end.
 const REST_FAULTS_MAX: u32 = 30;
+/// Quartz clocks are off by up to 100, those of virtual machines by more.
+const CLOCK_DRIFT_PPM_MAX: u32 = 500;
 /// Maximum pause before a step of a guarded rollout.
 const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
 /// Makes the random choices of guarded rollouts independent of the others.
@@ -137,6 +139,9 @@ impl Schedule {
         self.setting.wrong_clocks = rng.random_ratio(1, 3);
         if self.setting.wrong_clocks {
             self.insert_steps(StepKind::FenceLeader, rng);
+        }
+        if rng.random_ratio(1, 4) {
+            self.setting.clock_drift_ppm = rng.random_range(1..=CLOCK_DRIFT_PPM_MAX);
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Setting {
     pub namespace_node_selectors: bool,
     /// Whether the clocks of replicas may be wrong by seconds or hours.
     pub wrong_clocks: bool,
+    /// Maximum number of millionths by which the wall clocks of replicas are too fast or too slow.
+    pub clock_drift_ppm: u32,
 }
 
 impl Setting {
@@ -59,6 +61,7 @@ impl Setting {
         status_interval_ms: 0,
         namespace_node_selectors: false,
         wrong_clocks: false,
+        clock_drift_ppm: 0,
     };
 }
 

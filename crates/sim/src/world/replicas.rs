@@ -40,13 +40,17 @@ impl World {
         self.roles.push(role);
         let number = self.roles.len() as u64;
         let mode = self.setting.installation.mode(role);
-        let clock_skew_ms = self.draw_clock_skew();
+        // At rest the clocks are right.
+        let (clock_skew_ms, clock_drift_ppm) = match (self.draw_clock_skew(), self.draw_drift()) {
+            _ if self.is_at_rest => (0, 0),
+            drawn => drawn,
+        };
         let settings = Settings {
             number,
             role,
             now: self.now,
-            // At rest the clocks are right.
-            clock_skew_ms: if self.is_at_rest { 0 } else { clock_skew_ms },
+            clock_skew_ms,
+            clock_drift_ppm,
             seed: self.setting.seed.wrapping_add(number),
             timing: match self.setting.election {
                 ElectionTiming::Fast => timing(15, 10, 2),
@@ -67,8 +71,10 @@ impl World {
             metrics: self.metrics.clone(),
         };
         self.log(|| {
-            let Settings { number, clock_skew_ms, .. } = settings;
-            format!("replica {number} starts ({role:?}), clock {clock_skew_ms:+} ms")
+            format!(
+                "replica {number} starts ({role:?}), clock {clock_skew_ms:+} ms, drift \
+                 {clock_drift_ppm:+} ppm"
+            )
         });
         let replica = self.runtime.block_on(async { Replica::start(&settings, &self.outbox) });
         self.replicas.push(replica);
@@ -120,17 +126,17 @@ impl World {
         numbers.into_iter().find(|number| identity(*number) == *identity_of_leader)
     }
 
+    /// How many replicas of the role of this one have led.
+    pub(super) fn leaders_of_role_of(&self, number: u64) -> u64 {
+        self.leaders.get(&self.role(number)).map_or(0, |(_, leaders)| *leaders)
+    }
+
     pub(super) fn replica_numbers(&self) -> Vec<u64> {
         self.replicas.iter().map(|replica| replica.number).collect()
     }
 
     /// Kills the leader. Its requests in flight still take effect, and no answer arrives.
     pub fn crash_leader(&mut self) {
-    /// How many replicas of the role of this one have led.
-    pub(super) fn leaders_of_role_of(&self, number: u64) -> u64 {
-        self.leaders.get(&self.role(number)).map_or(0, |(_, leaders)| *leaders)
-    }
-
         let Some(number) = self.leader() else { return };
         self.log(|| format!("replica {number}, the leader, crashes"));
         self.checks.record_fault("leader crashed");
@@ -191,6 +197,12 @@ impl World {
             SMALL_CLOCK_SKEW_MS
         };
         self.rng.random_range(-max..=max)
+    }
+
+    fn draw_drift(&mut self) -> i32 {
+        let max = self.setting.clock_drift_ppm.cast_signed();
+        // Schedules without drift draw nothing.
+        if max == 0 { 0 } else { self.rng.random_range(-max..=max) }
     }
 
     pub(super) fn reconnect(&mut self, number: u64) {
@@ -255,7 +267,7 @@ impl World {
         let remaining: Vec<u64> =
             roles.filter_map(|role| self.leader_of(*role).or_else(|| first_of(*role))).collect();
         for replica in &mut self.replicas {
-            replica.clocks.set_wall_clock(-replica.clocks.skew_ms());
+            replica.clocks.set_right();
             replica.unreachable_until = now;
             if !remaining.contains(&replica.number) {
                 replica.shutdown.cancel();
