@@ -254,6 +254,15 @@ impl Index {
         Some(&self.namespaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
     }
 
+    /// Whether there is no such DaemonSet, or whether a list of its orphans or its own writes have
+    /// yet to be seen. For checkers.
+    pub fn awaits_anything(&self, key: &DaemonSetKey) -> bool {
+        let Some(namespace_index) = self.namespaces.get(&key.namespace) else { return true };
+        let entry = namespace_index.daemon_sets.get(&key.name);
+        namespace_index.awaits_listing(&key.name)
+            || entry.is_none_or(|entry| entry.state.awaits_writes(&self.watermarks))
+    }
+
     /// All nodes.
     pub const fn nodes(&self) -> &NodeTable {
         &self.nodes

@@ -155,6 +155,13 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
+    /// Whether the key is neither queued nor processed, and is not to be retried. For checkers.
+    pub fn is_idle(&self, key: &K) -> bool {
+        !self.dirty.contains_key(key)
+            && !self.processing.contains(key)
+            && !self.failures.contains_key(key)
+    }
+
     /// When [`pop`](Self::pop) will return a key, if none is added before.
     pub fn next_at(&self) -> Option<Timestamp> {
         match self.ready.front() {

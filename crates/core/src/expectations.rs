@@ -194,6 +194,15 @@ impl Expectations {
         Some(waiting)
     }
 
+    /// Whether anything is still awaited, as [`waiting`](Self::waiting).
+    pub(crate) fn awaits_anything(&self, watermarks: &Watermarks) -> bool {
+        let is_unseen = |(kind, version): (&ObjectKind, &_)| watermarks.of(*kind) < *version;
+        self.in_flight > 0
+            || !self.deletions.is_empty()
+            || self.creations.values().any(|version| watermarks.pods < *version)
+            || self.written.iter().any(is_unseen)
+    }
+
     /// Records that the API server was restored from a backup.
     pub(crate) fn record_restore(&mut self) {
         self.restore = Restore::SinceLastPlan;

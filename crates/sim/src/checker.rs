@@ -94,6 +94,9 @@ pub enum Property {
     Template,
     /// Every node that should run a pod gets exactly one, and no other node does (C23).
     Placement,
+    /// A replica that has nothing to do for a DaemonSet, as it believes, leaves nothing undone: no
+    /// change and no timer is overlooked (C1, C72).
+    Idle,
     /// A status has the counts that its replica has seen; at rest it is correct (C56, C70).
     Status,
     /// At rest the controller writes nothing (C80).
@@ -141,11 +144,11 @@ pub struct PendingWrite<'a> {
     pub now: Timestamp,
     /// Whether the write takes effect seconds after its sender stopped waiting for it.
     pub arrives_late: bool,
+    /// Whether another replica has led since the process of the sender was frozen.
+    pub is_of_former_leader: bool,
 }
 
 impl PendingWrite<'_> {
-    /// Whether another replica has led since the process of the sender was frozen.
-    pub is_of_former_leader: bool,
     fn object(&self) -> Option<&Object> {
         let Target { kind, namespace, name, .. } = self.target;
         Some(self.store.find(kind, namespace, name)?)
@@ -241,6 +244,23 @@ impl Checks {
         None
     }
 
+    /// Checks a replica that has nothing to do for a DaemonSet, as it believes: no rule demands the
+    /// write of a pod or a record.
+    pub(crate) fn check_idle(&mut self, view: &View) -> Option<Violation> {
+        if let Some(previous) = &view.previous
+            && let Some(violation) = self.judge_plans(previous)
+        {
+            return Some(violation);
+        }
+        let seen = self.history.daemon_sets(view.role).at(&view.daemon_set, view.feeds.daemon_sets);
+        if seen?.metadata.is_terminating {
+            return None;
+        }
+        self.coverage.idle += 1;
+        let Violation { property, message } = self.judge_plan(view)?.err()?;
+        violation(Property::Idle, format!("nothing is planned, although ({property:?}) {message}"))
+    }
+
     /// Number of pods of a DaemonSet that were removed after this time.
     pub(crate) fn pods_removed_since(&self, daemon_set: &str, since: Timestamp) -> usize {
         let removed = self.history.pods.removed_after(self.history.version_before(since));
@@ -288,22 +308,25 @@ impl Checks {
             plans.push(view);
             next = view.previous.as_ref();
         }
-        let Self { history, plans: judged, backoffs, coverage, .. } = self;
         for view in plans.into_iter().rev() {
-            let situation = Situation::of(view, history);
-            let plan = match &situation {
-                Some(situation) if view.role == Role::Beside => {
-                    beside::judge(view, situation, history, coverage)
-                }
-                Some(situation) => plan::judge(view, situation, history, backoffs, coverage),
-                None => Ok(JudgedPlan::default()),
-            };
-            match plan {
-                Ok(plan) => judged.insert((view.replica, view.plan), plan),
+            match self.judge_plan(view).unwrap_or_else(|| Ok(JudgedPlan::default())) {
+                Ok(plan) => self.plans.insert((view.replica, view.plan), plan),
                 Err(violation) => return Some(violation),
             };
         }
         None
+    }
+
+    /// Judges a plan. `None` if its replica had not seen the DaemonSet.
+    fn judge_plan(&mut self, view: &View) -> Option<Result<JudgedPlan, Violation>> {
+        let Self { history, backoffs, coverage, .. } = self;
+        let situation = Situation::of(view, history)?;
+        Some(match view.role {
+            Role::Beside => beside::judge(view, &situation, history, coverage),
+            Role::Controller | Role::BuiltIn => {
+                plan::judge(view, &situation, history, backoffs, coverage)
+            }
+        })
     }
 
     /// Judges a request of a plan that was judged. Returns the reason for it.

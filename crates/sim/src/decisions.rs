@@ -6,7 +6,7 @@ use std::sync::Arc;
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
 use everynode_controller::recorder::Occurrence;
-use everynode_core::api::{Now, Timestamp};
+use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
 use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
@@ -16,7 +16,13 @@ use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::open_nodes;
 use crate::role::Role;
-use crate::view::{Planner, Times, ViewRecorder};
+use crate::view::{Planner, Subject, Times, ViewRecorder};
+
+/// Maximum delay of a timer.
+const TIMERS_LATE_MS: i64 = 5;
+
+/// By how much a wall clock must differ from the followed one if it was set (C54).
+const CLOCK_SET_MS: u64 = 500;
 
 /// The decisions of one replica.
 pub(crate) struct CheckedDecisions {
@@ -32,6 +38,8 @@ pub(crate) struct CheckedDecisions {
     pub forgetting: Forgetting,
     /// The clocks of the replica.
     pub clocks: Clocks,
+    /// When events were last processed.
+    pub processed_at: Timestamp,
     /// Maximum number of pods that a plan creates, and of those that it deletes.
     pub burst: usize,
     /// What the replica has seen and planned.
@@ -44,6 +52,7 @@ pub(crate) struct CheckedDecisions {
 
 impl Decisions for CheckedDecisions {
     fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
+        self.note_idle_before(now);
         if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
             events.clear();
             return Vec::new();
@@ -51,6 +60,13 @@ impl Decisions for CheckedDecisions {
         let believed_now = self.mutation.map_or(now, |mutation| mutation.now(now));
         for event in &mut *events {
             self.observe(event);
+        }
+        let mutation = self.mutation;
+        let overlooks = |event: &mut Event| mutation.is_some_and(|bug| bug.overlooks(event));
+        for event in events.extract_if(.., overlooks) {
+            let Event::Observed(observation) = event else { continue };
+            // Nothing is planned for what it changes.
+            self.state.index.observe(observation);
         }
         let mut late = events.pop_if(|event| match (self.mutation, event) {
             (Some(mutation), Event::Observed(observation)) => mutation.applies_late(observation),
@@ -81,17 +97,8 @@ impl Decisions for CheckedDecisions {
                         format!("replica {}: {} plans: {write}", self.replica, raw.key)
                     });
                 }
-                let times = Times {
-                    planned_at: self.clocks.now(),
-                    wall_clock: self.clocks.wall_clock(),
-                    followed_clock: planned_at.to_wall(planned_at.steady),
-                };
-                let open = match self.role {
-                    Role::Controller | Role::Beside => open_nodes::noted(&raw.uid.to_string()),
-                    Role::BuiltIn => Arc::default(),
-                };
-                let planner = Planner { replica: self.replica, role: self.role, burst: self.burst };
-                let view = self.recorder.view(planner, raw, plan, times, open);
+                let subject = self.subject(&raw.key, &raw.uid);
+                let view = self.recorder.view(self.planner(self.times(planned_at)), subject, plan);
                 lock(&self.views).insert(raw.key.clone(), view);
             }
         }
@@ -99,6 +106,7 @@ impl Decisions for CheckedDecisions {
             .iter()
             .filter_map(|task| self.recount_violation(task, planned_at))
             .for_each(journal::report);
+        self.note_idle(self.times(planned_at));
         self.check_occurrences();
         tasks
     }
@@ -140,6 +148,50 @@ impl CheckedDecisions {
                     mutation.answer(answer);
                 }
             }
+        }
+    }
+
+    fn times(&self, now: Now) -> Times {
+        Times {
+            planned_at: self.clocks.now(),
+            wall_clock: self.clocks.wall_clock(),
+            followed_clock: now.to_wall(now.steady),
+        }
+    }
+
+    fn planner(&self, times: Times) -> Planner {
+        Planner { replica: self.replica, role: self.role, burst: self.burst, times }
+    }
+
+    fn subject<'a>(&self, key: &'a DaemonSetKey, uid: &'a Uid) -> Subject<'a> {
+        let open_nodes = match self.role {
+            Role::Controller | Role::Beside => open_nodes::noted(&uid.to_string()),
+            Role::BuiltIn => Arc::default(),
+        };
+        Subject { key, uid, open_nodes }
+    }
+
+    /// Notes the DaemonSets for which the replica had nothing to do just before now, as it believed:
+    /// a timer that is late has left something undone. It does not know yet that its wall clock was
+    /// set.
+    fn note_idle_before(&mut self, now: Now) {
+        let times = self.times(Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now });
+        let before = times.earlier(TIMERS_LATE_MS);
+        let was_set = times.wall_clock.0.abs_diff(times.followed_clock.0) >= CLOCK_SET_MS;
+        if self.processed_at < before.planned_at && !was_set {
+            self.note_idle(before);
+        }
+        self.processed_at = times.planned_at;
+    }
+
+    /// Notes the DaemonSets for which the replica has nothing to do, as it believes.
+    fn note_idle(&mut self, times: Times) {
+        let idle: Vec<DaemonSetKey> =
+            self.state.index.keys().filter(|key| self.state.is_idle(key)).collect();
+        for key in &idle {
+            let Some(state) = self.state.index.state(key) else { continue };
+            let subject = self.subject(key, &state.daemon_set().uid);
+            journal::note_idle(self.recorder.idle_view(self.planner(times), subject));
         }
     }
 

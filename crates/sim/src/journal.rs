@@ -9,6 +9,7 @@ use tracing::span;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::checker::Violation;
+use crate::view::View;
 
 /// What was noted since the last call of [`take`].
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Journal {
     pub errors: Vec<String>,
     /// The first violation that was found inside a replica.
     pub violation: Option<Violation>,
+    /// The views of replicas that have nothing to do for a DaemonSet.
+    pub idle: Vec<View>,
     is_recorded: bool,
 }
 
@@ -58,6 +61,11 @@ pub(crate) fn report(violation: Violation) {
     JOURNAL.with_borrow_mut(|journal| {
         journal.violation.get_or_insert(violation);
     });
+}
+
+/// Notes that a replica has nothing to do for a DaemonSet.
+pub(crate) fn note_idle(view: View) {
+    JOURNAL.with_borrow_mut(|journal| journal.idle.push(view));
 }
 
 /// Writes the controller's log to the journal of the thread.

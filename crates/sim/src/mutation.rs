@@ -32,6 +32,9 @@ pub use guarded::GuardedMutation;
 /// How late [`Mutation::CountEarlier`] is.
 const COUNTS_LATE_MS: i64 = 10_000;
 
+/// How late the timers of [`Mutation::LateTimers`] are.
+const TIMERS_LATE_MS: i64 = 30_000;
+
 /// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
@@ -83,6 +86,10 @@ pub enum Mutation {
     CountUnready,
     /// Timers do not start a sync (C54).
     ForgetTimers,
+    /// Timers start a sync half a minute too late (C24, C28).
+    LateTimers,
+    /// The deletion of a pod starts no sync (C23).
+    OverlookDeletions,
     /// The stored status always differs from the computed one (C70).
     StatusNeverRight,
     /// The number of the current revision is always too low (C42).
@@ -139,7 +146,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 43] = [
+    const PLAIN: [(Self, Property); 45] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -161,6 +168,8 @@ impl Mutation {
         (Self::SkipStatus, Property::Status),
         (Self::SkipMisscheduled, Property::Status),
         (Self::ForgetTimers, Property::Status),
+        (Self::LateTimers, Property::Idle),
+        (Self::OverlookDeletions, Property::Idle),
         (Self::ObserveTooEarly, Property::Status),
         (Self::ReadyIsAvailable, Property::Status),
         (Self::StatusNeverRight, Property::WriteRate),
@@ -361,7 +370,11 @@ impl Mutation {
 
     /// Returns when the replica's next timer is due, by its own clock.
     pub fn deadline(self, at: Timestamp) -> Option<Timestamp> {
-        let late_ms = if self == Self::CountEarlier { COUNTS_LATE_MS } else { 0 };
+        let late_ms = match self {
+            Self::CountEarlier => COUNTS_LATE_MS,
+            Self::LateTimers => TIMERS_LATE_MS,
+            _ => 0,
+        };
         (self != Self::ForgetTimers).then_some(Timestamp(at.0 + late_ms))
     }
 
@@ -370,6 +383,12 @@ impl Mutation {
         let starts_none =
             |event: &Event| matches!(event, Event::Observed(seen) if is_bookmark(seen));
         self == Self::ForgetTimers && events.iter().all(starts_none)
+    }
+
+    /// Whether the replica plans nothing because of what it observes.
+    pub(crate) fn overlooks(self, event: &Event) -> bool {
+        self == Self::OverlookDeletions
+            && matches!(event, Event::Observed(Observation::Pod(WatchChange::Deleted { .. })))
     }
 
     /// Changes a plan before it is executed.

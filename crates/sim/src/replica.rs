@@ -98,6 +98,7 @@ impl Replica {
                 mutation,
                 forgetting: Forgetting::default(),
                 clocks: decisions_clocks.clone(),
+                processed_at: now,
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
                 views: decisions_views.clone(),

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::watch::Change;
-use everynode_core::api::{CheckVerdict, Timestamp};
+use everynode_core::api::{CheckVerdict, DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{CheckQuestion, Outcome, Plan, Write, WriteResult};
-use everynode_k8s::convert::RawDaemonSet;
 
 use crate::role::Role;
 use orphans::OrphanRecorder;
@@ -115,6 +114,19 @@ pub(crate) struct Planner {
     pub role: Role,
     /// Maximum number of pods that a plan creates, and of those that it deletes (C28).
     pub burst: usize,
+    /// What its clocks show.
+    pub times: Times,
+}
+
+/// What a plan is for.
+#[derive(Debug)]
+pub(crate) struct Subject<'a> {
+    /// Namespace and name of the DaemonSet.
+    pub key: &'a DaemonSetKey,
+    /// Its UID.
+    pub uid: &'a Uid,
+    /// The nodes whose wave the replica has opened.
+    pub open_nodes: Arc<BTreeSet<String>>,
 }
 
 /// What the clocks of a replica show.
@@ -126,6 +138,17 @@ pub(crate) struct Times {
     pub wall_clock: Timestamp,
     /// The same by the wall clock as the replica follows it.
     pub followed_clock: Timestamp,
+}
+
+impl Times {
+    pub(crate) fn earlier(self, by_ms: i64) -> Self {
+        let earlier = |time: Timestamp| Timestamp(time.0 - by_ms);
+        Self {
+            planned_at: earlier(self.planned_at),
+            wall_clock: earlier(self.wall_clock),
+            followed_clock: earlier(self.followed_clock),
+        }
+    }
 }
 
 /// Records what a replica sees and plans.
@@ -196,19 +219,26 @@ impl ViewRecorder {
     }
 
     /// The view of a plan that is about to be executed.
-    pub(crate) fn view(
-        &mut self,
-        planner: Planner,
-        raw: &RawDaemonSet,
-        plan: &Plan,
-        times: Times,
-        open_nodes: Arc<BTreeSet<String>>,
-    ) -> Arc<View> {
-        let Planner { replica, role, burst } = planner;
-        let daemon_set = raw.uid.to_string();
-        let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
+    pub(crate) fn view(&mut self, planner: Planner, subject: Subject, plan: &Plan) -> Arc<View> {
         self.plans += 1;
-        let view = Arc::new(View {
+        let mut view = self.idle_view(planner, subject);
+        view.writes.clone_from(&plan.writes);
+        view.is_waiting = plan.waiting.is_some();
+        let view = Arc::new(view);
+        if plan.writes.iter().any(is_pod_write) {
+            self.last = Some(view.clone());
+        }
+        view
+    }
+
+    /// The view of a replica that has nothing to do for a DaemonSet: it writes nothing, and its
+    /// number is that of the last plan.
+    pub(crate) fn idle_view(&mut self, planner: Planner, subject: Subject) -> View {
+        let Planner { replica, role, burst, times } = planner;
+        let Subject { key, uid, open_nodes } = subject;
+        let daemon_set = uid.to_string();
+        let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
+        View {
             replica,
             role,
             plan: self.plans,
@@ -220,16 +250,12 @@ impl ViewRecorder {
             followed_clock: times.followed_clock,
             open_nodes,
             feeds: self.feeds,
-            orphans: self.orphans.orphans(&raw.key),
+            orphans: self.orphans.orphans(key),
             answers: self.answers.clone(),
-            writes: plan.writes.clone(),
-            is_waiting: plan.waiting.is_some(),
+            writes: Vec::new(),
+            is_waiting: false,
             burst,
-        });
-        if plan.writes.iter().any(is_pod_write) {
-            self.last = Some(view.clone());
         }
-        view
     }
 }
 

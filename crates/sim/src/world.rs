@@ -328,6 +328,10 @@ impl World {
             }
         }
         self.report_violation(journal.violation);
+        for view in &journal.idle {
+            let violation = self.checks.check_idle(view);
+            self.report_violation(violation);
+        }
     }
 
     /// Processes the events of this number of milliseconds.

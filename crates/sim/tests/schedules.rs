@@ -19,6 +19,8 @@ const SCHEDULES_MIN: u64 = 20;
 const COVERAGE_MIN: u64 = 1_000;
 /// Least share of the deletions and creations of pods that are judged, in percent.
 const JUDGED_MIN: u64 = 90;
+/// Least number of times in a schedule, on average, that a replica with nothing to do is judged.
+const IDLE_MIN: u64 = 20;
 /// This number of schedules is enough for a failed rollout that is rolled back.
 const ROLL_BACK_MIN: u64 = 500;
 /// The records of guarded rollouts that must be among the schedules.
@@ -147,5 +149,6 @@ fn play(count: u64, policies: Policies) -> Played {
     println!("{coverage}");
     assert!(coverage.deletions.percent() >= JUDGED_MIN, "{coverage}");
     assert!(coverage.creations.percent() >= JUDGED_MIN, "{coverage}");
+    assert!(coverage.idle >= count * IDLE_MIN, "{coverage}");
     Played { invalid, reported, coverage }
 }

@@ -160,6 +160,12 @@ impl LoopState {
         deadlines.into_iter().flatten().min().filter(|_| self.pending_lists.is_empty())
     }
 
+    /// Whether nothing is left to do for a DaemonSet until something changes or a timer ends: it is
+    /// not queued, none of its writes has failed, and all of them were seen. For checkers.
+    pub fn is_idle(&self, key: &DaemonSetKey) -> bool {
+        self.pending_lists.is_empty() && self.queue.is_idle(key) && !self.index.awaits_anything(key)
+    }
+
     /// Plans for all DaemonSets when the wall clock was set: other pods may be available (C54).
     fn follow_wall_clock(&mut self, now: Now) {
         if now.wall_ahead_ms.abs_diff(self.wall_ahead_ms) < WALL_CLOCK_TOLERANCE_MS {

@@ -27,6 +27,7 @@ use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
+use crate::plan::Watermarks;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 
 use super::config::Config;
@@ -387,6 +388,11 @@ impl DaemonSetState {
     pub fn open_nodes<'a>(&'a self, nodes: &'a NodeTable) -> impl Iterator<Item = &'a NodeName> {
         let slots = self.slots.iter().enumerate().filter(|(_, slot)| slot.wave == Wave::Open);
         slots.map(|(index, _)| nodes.name(NodeId::from_index(index)))
+    }
+
+    /// Whether results of writes, or the watches' sight of them, are awaited (C60). For checkers.
+    pub fn awaits_writes(&self, watermarks: &Watermarks) -> bool {
+        self.expectations.awaits_anything(watermarks)
     }
 
     /// Number of assessments since this state was created, for tests and metrics (C80).

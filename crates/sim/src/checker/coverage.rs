@@ -24,6 +24,8 @@ pub struct Coverage {
     pub budgets: Judged,
     /// Plans that create pods beside available ones, and those that use the whole `maxSurge`.
     pub surges: Judged,
+    /// How often a replica with nothing to do for a DaemonSet was judged.
+    pub idle: u64,
     /// Faults, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// Faults while pods of an older revision were being replaced, by kind.
@@ -109,6 +111,7 @@ impl Coverage {
         self.bound += other.bound;
         self.budgets.add(other.budgets);
         self.surges.add(other.surges);
+        self.idle += other.idle;
         for (key, count) in &other.records {
             *self.records.entry(key.clone()).or_default() += count;
         }
@@ -141,6 +144,7 @@ impl fmt::Display for Coverage {
         writeln!(f, "records judged: {}", records.collect::<Vec<_>>().join(", "))?;
         writeln!(f, "rollouts with a full budget: {}", self.budgets)?;
         writeln!(f, "rollouts with a full maxSurge: {}", self.surges)?;
+        writeln!(f, "replicas with nothing to do judged: {}", self.idle)?;
         writeln!(f, "faults: {}", list(&self.faults))?;
         write!(f, "faults in rollouts: {}", list(&self.faults_in_rollouts))
     }
