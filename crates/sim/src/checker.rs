@@ -94,9 +94,6 @@ pub enum Property {
     Template,
     /// Every node that should run a pod gets exactly one, and no other node does (C23).
     Placement,
-    /// A replica that has nothing to do for a DaemonSet, as it believes, leaves nothing undone: no
-    /// change and no timer is overlooked (C1, C72).
-    Idle,
     /// A status has the counts that its replica has seen; at rest it is correct (C56, C70).
     Status,
     /// At rest the controller writes nothing (C80).
@@ -245,7 +242,7 @@ impl Checks {
     }
 
     /// Checks a replica that has nothing to do for a DaemonSet, as it believes: no rule demands the
-    /// write of a pod or a record.
+    /// write of a pod or a record, so no change and no timer is overlooked (C1, C72).
     pub(crate) fn check_idle(&mut self, view: &View) -> Option<Violation> {
         if let Some(previous) = &view.previous
             && let Some(violation) = self.judge_plans(previous)
@@ -258,7 +255,7 @@ impl Checks {
         }
         self.coverage.idle += 1;
         let Violation { property, message } = self.judge_plan(view)?.err()?;
-        violation(Property::Idle, format!("nothing is planned, although ({property:?}) {message}"))
+        violation(property, format!("{message}; the replica plans nothing"))
     }
 
     /// Number of pods of a DaemonSet that were removed after this time.
