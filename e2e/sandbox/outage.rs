@@ -39,7 +39,18 @@ async fn updated(world: &World) -> Result<i32> {
 /// neither missing nor duplicate pods
 #[tokio::test]
 async fn a_rollout_survives_connections_that_break_repeatedly() -> Result<()> {
-    let (world, proxy) = wired(8, &[]).await?;
+    rollout_over_breaking_connections(&[]).await
+}
+
+/// C1, C34, C60: the same if each new connection reaches another of three API servers, two of
+/// which are a second behind
+#[tokio::test]
+async fn a_rollout_survives_api_servers_that_lag() -> Result<()> {
+    rollout_over_breaking_connections(&["--api-server-lags=0s,1s,1s"]).await
+}
+
+async fn rollout_over_breaking_connections(arguments: &[&str]) -> Result<()> {
+    let (world, proxy) = wired(8, arguments).await?;
     let mut controller = run_over(&proxy, &world, &["--leader-elect=false"])?;
     world.roll_out(&daemon_set("a")).await?;
     let observer = Observer::start(&world, "a", Limits::ONE_BY_ONE).await?;
