@@ -52,7 +52,7 @@ pub(crate) struct CheckedDecisions {
 
 impl Decisions for CheckedDecisions {
     fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
-        self.note_idle_before(now);
+        self.note_idle(now);
         if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
             events.clear();
             return Vec::new();
@@ -106,7 +106,6 @@ impl Decisions for CheckedDecisions {
             .iter()
             .filter_map(|task| self.recount_violation(task, planned_at))
             .for_each(journal::report);
-        self.note_idle(self.times(planned_at));
         self.check_occurrences();
         tasks
     }
@@ -171,27 +170,25 @@ impl CheckedDecisions {
         Subject { key, uid, open_nodes }
     }
 
-    /// Notes the DaemonSets for which the replica had nothing to do just before now, as it believed:
-    /// a timer that is late has left something undone. It does not know yet that its wall clock was
-    /// set.
-    fn note_idle_before(&mut self, now: Now) {
+    /// Notes the DaemonSets for which the replica had nothing to do until just before now, as it
+    /// believed. Whatever it had left undone before, and what a late timer should have started, is
+    /// still undone then.
+    fn note_idle(&mut self, now: Now) {
         let times = self.times(Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now });
         let before = times.earlier(TIMERS_LATE_MS);
-        let was_set = times.wall_clock.0.abs_diff(times.followed_clock.0) >= CLOCK_SET_MS;
-        if self.processed_at < before.planned_at && !was_set {
-            self.note_idle(before);
-        }
+        let has_waited = self.processed_at < before.planned_at;
         self.processed_at = times.planned_at;
-    }
-
-    /// Notes the DaemonSets for which the replica has nothing to do, as it believes.
-    fn note_idle(&mut self, times: Times) {
+        // It does not know yet that its wall clock was set.
+        let was_set = times.wall_clock.0.abs_diff(times.followed_clock.0) >= CLOCK_SET_MS;
+        if !has_waited || was_set {
+            return;
+        }
         let idle: Vec<DaemonSetKey> =
             self.state.index.keys().filter(|key| self.state.is_idle(key)).collect();
         for key in &idle {
             let Some(state) = self.state.index.state(key) else { continue };
             let subject = self.subject(key, &state.daemon_set().uid);
-            journal::note_idle(self.recorder.idle_view(self.planner(times), subject));
+            journal::note_idle(self.recorder.idle_view(self.planner(before), subject));
         }
     }
 
