@@ -116,14 +116,16 @@ impl Expectations {
     }
 
     /// Ends the wait for a deletion: the object was seen deleted, terminating or owned by another
-    /// controller, or its deletion failed.
-    pub(crate) fn saw_deletion(&mut self, uid: &Uid) {
-        self.creations.remove(uid);
-        self.deletions.remove(uid);
+    /// controller, or its deletion failed. Returns whether the object was awaited: then a plan is
+    /// due, whatever else changes.
+    pub(crate) fn saw_deletion(&mut self, uid: &Uid) -> bool {
+        let was_created = self.creations.remove(uid).is_some();
+        let was_deleted = self.deletions.remove(uid);
         self.unknown_deletions.remove(uid);
         if self.in_flight > 0 {
             self.deleted_in_flight.insert(uid.clone());
         }
+        was_created || was_deleted
     }
 
     /// Records that the outcome of a pod's deletion is unknown. It does not matter if the deletion

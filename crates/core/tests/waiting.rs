@@ -2,7 +2,7 @@
 
 mod support;
 
-use everynode_core::api::Template;
+use everynode_core::api::{Labels, Pod, Template};
 use everynode_core::plan::Write;
 
 use support::{Kind, World, daemon_set, node};
@@ -74,4 +74,26 @@ fn a_deleted_revision_is_created_again() {
         let mut stored = world.server.revisions.values();
         assert!(stored.any(|revision| revision.stores(template)), "newest first: {newest_first}");
     }
+}
+
+/// C60: a wait for a deletion also ends with a pod that lost its labels meanwhile: the version that
+/// is terminating differs in nothing else, but a plan is due.
+#[test]
+fn a_wait_for_a_pod_that_lost_its_labels_ends() {
+    let mut world = World::new(daemon_set());
+    NODES.into_iter().for_each(|name| world.apply_node(node(name)));
+    world.settle();
+    let pods = world.server.pods.clone();
+    set_template(&mut world, "B");
+    world.delay(Kind::Pods);
+    let deleted = (0..10).flat_map(|_| world.sync().writes).find_map(|write| match write {
+        Write::DeletePod(pod) => Some(pod.name),
+        _ => None,
+    });
+    let relabelled = Pod { labels: Labels::default(), ..pods[&deleted.expect("one")].clone() };
+    assert!(world.state.apply_pod(&relabelled, &mut world.nodes));
+    assert!(world.sync().waiting.is_some());
+    let terminating = Pod { terminating: true, ..relabelled };
+    assert!(world.state.apply_pod(&terminating, &mut world.nodes), "a plan is due");
+    assert!(!world.state.apply_pod(&terminating, &mut world.nodes), "not twice");
 }

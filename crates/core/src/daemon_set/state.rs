@@ -295,8 +295,8 @@ impl DaemonSetState {
 
     /// Removes a deleted pod. `pod` is its last known version.
     pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        self.expectations.saw_deletion(&pod.uid);
-        self.forget_pod(pod, nodes)
+        let was_awaited = self.expectations.saw_deletion(&pod.uid);
+        self.forget_pod(pod, nodes) || was_awaited
     }
 
     /// Applies the complete list of the pods that concern this DaemonSet; all others were deleted.
@@ -322,19 +322,18 @@ impl DaemonSetState {
     fn replace_revision(&mut self, revision: Revision) -> bool {
         let revision = self.config.mode.visible_revision(revision);
         let ownership = revision.ownership(&self.daemon_set);
-        if revision.terminating || ownership == Ownership::Foreign {
-            self.expectations.saw_deletion(&revision.uid);
-        }
+        let is_gone = revision.terminating || ownership == Ownership::Foreign;
+        let was_awaited = is_gone && self.expectations.saw_deletion(&revision.uid);
         let problem = revision.problem();
         let changed = self.history.apply(revision, &self.daemon_set);
         self.problems.extend(problem.filter(|_| changed));
-        changed
+        changed || was_awaited
     }
 
     /// Removes a deleted revision (C46).
     pub fn delete_revision(&mut self, revision: &Revision) -> bool {
-        self.expectations.saw_deletion(&revision.uid);
-        self.history.delete(&revision.name, &revision.uid, &self.daemon_set)
+        let was_awaited = self.expectations.saw_deletion(&revision.uid);
+        self.history.delete(&revision.name, &revision.uid, &self.daemon_set) || was_awaited
     }
 
     /// Applies the complete list of the revisions that concern this DaemonSet; all others were
@@ -345,7 +344,7 @@ impl DaemonSetState {
         let mut changed = false;
         // First, because a new revision may have the name of a deleted one.
         for (name, uid) in self.history.except(&seen) {
-            self.expectations.saw_deletion(&uid);
+            changed |= self.expectations.saw_deletion(&uid);
             changed |= self.history.delete(&name, &uid, &self.daemon_set);
         }
         for revision in revisions {

@@ -23,24 +23,20 @@ impl DaemonSetState {
         match self.ownership(pod) {
             Ownership::Foreign => {
                 // Its deletion will no longer be applied to this state.
-                self.expectations.saw_deletion(&pod.uid);
-                self.forget_pod(pod, nodes)
+                let was_awaited = self.expectations.saw_deletion(&pod.uid);
+                self.forget_pod(pod, nodes) || was_awaited
             }
             Ownership::Released => {
-                if pod.terminating {
-                    self.expectations.saw_deletion(&pod.uid);
-                }
+                let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
                 let forgotten = self.remove_from_locations(pod, None, nodes);
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
-                forgotten || known.as_ref() != Some(&pod.uid)
+                forgotten || was_awaited || known.as_ref() != Some(&pod.uid)
             }
             Ownership::Orphan => self.store_pod(pod, true, nodes),
             Ownership::Owned => {
                 self.expectations.saw_creation(&pod.uid);
-                if pod.terminating {
-                    self.expectations.saw_deletion(&pod.uid);
-                }
-                self.store_pod(pod, false, nodes)
+                let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
+                self.store_pod(pod, false, nodes) || was_awaited
             }
         }
     }
