@@ -82,6 +82,7 @@ impl<'a> Demands<'a> {
             demands.beginnings_left = (max_unavailable + max_surge).saturating_sub(begun);
         }
         let is_limited = is_guarded && max_surge == 0;
+        let has_pace = policy.is_some_and(|policy| policy.pods_per_minute.is_some());
         for (node, on_node) in &situation.nodes {
             let mut is_touched = false;
             for pod in on_node.deletable() {
@@ -95,6 +96,8 @@ impl<'a> Demands<'a> {
                     Some(Deletion::OldAndUnavailable) if is_limited => {
                         demands.begins_at_once.push(node);
                     }
+                    // A node that is to get no second pod: only the pace limits it.
+                    Some(Deletion::OldAndUnavailable) if has_pace && !at_rest => {}
                     Some(reason) => {
                         is_touched = true;
                         demands.deletions.insert(&pod.metadata.uid, reason);
