@@ -41,7 +41,7 @@ use crate::open_nodes;
 use crate::role::{Installation, Role};
 use crate::serve::Target;
 use crate::setting::Setting;
-use crate::view::{View, is_pod_write};
+use crate::view::{Idle, View, is_pod_write};
 use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
@@ -115,6 +115,8 @@ pub struct Checks {
     pub coverage: Coverage,
     installation: Installation,
     bound_by: BoundBy,
+    /// How long the controller may wait with a status in which only counts change.
+    status_interval_ms: i64,
     history: History,
     /// The plans that were judged, by replica and number.
     plans: BTreeMap<(u64, u64), JudgedPlan>,
@@ -182,7 +184,13 @@ impl Checks {
             false => BoundBy::Scheduler,
         };
         let installation = setting.installation;
-        Self { installation, bound_by, history: History::new(installation), ..Self::default() }
+        Self {
+            installation,
+            bound_by,
+            status_interval_ms: setting.status_interval_ms.into(),
+            history: History::new(installation),
+            ..Self::default()
+        }
     }
 
     /// Reads all changes of the store since the last call.
@@ -241,9 +249,9 @@ impl Checks {
         None
     }
 
-    /// Checks a replica that has nothing to do for a DaemonSet, as it believes: no rule demands the
-    /// write of a pod or a record, so no change and no timer is overlooked (C1, C72).
-    pub(crate) fn check_idle(&mut self, view: &View) -> Option<Violation> {
+    /// Checks a replica that has nothing to do for a DaemonSet, as it believes: no rule demands a
+    /// write, so no change and no timer is overlooked (C1, C72).
+    pub(crate) fn check_idle(&mut self, Idle { view, waited_ms }: &Idle) -> Option<Violation> {
         if let Some(previous) = &view.previous
             && let Some(violation) = self.judge_plans(previous)
         {
@@ -254,7 +262,14 @@ impl Checks {
             return None;
         }
         self.coverage.idle += 1;
-        let Violation { property, message } = self.judge_plan(view)?.err()?;
+        let Violation { property, message } =
+            self.judge_plan(view)?.err().or_else(|| match view.role {
+                Role::Controller | Role::BuiltIn => {
+                    let has_status = *waited_ms > self.status_interval_ms;
+                    quiescence::left_undone(&Situation::of(view, &self.history)?, has_status)
+                }
+                Role::Beside => None,
+            })?;
         violation(property, format!("{message}; the replica plans nothing"))
     }
 

@@ -1,12 +1,14 @@
 //! The decisions of a replica: those of the controller's event loop, with checks and, in tests, a
 //! deliberate bug.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
 use everynode_controller::recorder::Occurrence;
 use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
+use everynode_core::plan::Outcome;
 use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
@@ -16,7 +18,7 @@ use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::open_nodes;
 use crate::role::Role;
-use crate::view::{Planner, Subject, Times, ViewRecorder};
+use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
 
 /// Maximum delay of a timer.
 const TIMERS_LATE_MS: i64 = 5;
@@ -40,6 +42,8 @@ pub(crate) struct CheckedDecisions {
     pub clocks: Clocks,
     /// When events were last processed.
     pub processed_at: Timestamp,
+    /// The DaemonSets for which the last plan has failed, or the one in execution has.
+    pub failed: BTreeMap<DaemonSetKey, FailedPlan>,
     /// Maximum number of pods that a plan creates, and of those that it deletes.
     pub burst: usize,
     /// What the replica has seen and planned.
@@ -48,6 +52,15 @@ pub(crate) struct CheckedDecisions {
     pub views: Views,
     /// The Kubernetes Events that the replica records.
     pub occurrences: mpsc::Receiver<Occurrence>,
+}
+
+/// Which plan for a DaemonSet has failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FailedPlan {
+    /// The one that is executed.
+    InExecution,
+    /// The last one that was executed.
+    Last,
 }
 
 impl Decisions for CheckedDecisions {
@@ -133,15 +146,21 @@ impl CheckedDecisions {
                     text
                 });
             }
-            Event::Written { result, .. } => {
+            Event::Written { key, result, .. } => {
                 if let Some(mutation) = self.mutation {
                     mutation.result(result);
                 }
+                if matches!(result.outcome, Outcome::Failed { .. } | Outcome::Unknown { .. }) {
+                    self.failed.insert(key.clone(), FailedPlan::InExecution);
+                }
             }
-            Event::Executed { .. }
-            | Event::Connected
-            | Event::OrphansListed(_)
-            | Event::PolicyStatusWritten { .. } => {}
+            Event::Executed { key, .. } => match self.failed.remove(key) {
+                Some(FailedPlan::InExecution) => {
+                    self.failed.insert(key.clone(), FailedPlan::Last);
+                }
+                Some(FailedPlan::Last) | None => {}
+            },
+            Event::Connected | Event::OrphansListed(_) | Event::PolicyStatusWritten { .. } => {}
             Event::CheckAnswered { answer, .. } => {
                 if let Some(Mutation::Guarded(mutation)) = self.mutation {
                     mutation.answer(answer);
@@ -156,6 +175,12 @@ impl CheckedDecisions {
             wall_clock: self.clocks.wall_clock(),
             followed_clock: now.to_wall(now.steady),
         }
+    }
+
+    /// Whether the replica has nothing to do for a DaemonSet, as it believes. A plan that has failed
+    /// is made again later.
+    fn is_idle(&self, key: &DaemonSetKey) -> bool {
+        self.state.is_idle(key) && !self.failed.contains_key(key)
     }
 
     fn planner(&self, times: Times) -> Planner {
@@ -176,19 +201,20 @@ impl CheckedDecisions {
     fn note_idle(&mut self, now: Now) {
         let times = self.times(Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now });
         let before = times.earlier(TIMERS_LATE_MS);
-        let has_waited = self.processed_at < before.planned_at;
+        let waited_ms = before.planned_at.0 - self.processed_at.0;
         self.processed_at = times.planned_at;
         // It does not know yet that its wall clock was set.
         let was_set = times.wall_clock.0.abs_diff(times.followed_clock.0) >= CLOCK_SET_MS;
-        if !has_waited || was_set {
+        if waited_ms <= 0 || was_set {
             return;
         }
         let idle: Vec<DaemonSetKey> =
-            self.state.index.keys().filter(|key| self.state.is_idle(key)).collect();
+            self.state.index.keys().filter(|key| self.is_idle(key)).collect();
         for key in &idle {
             let Some(state) = self.state.index.state(key) else { continue };
             let subject = self.subject(key, &state.daemon_set().uid);
-            journal::note_idle(self.recorder.idle_view(self.planner(before), subject));
+            let view = self.recorder.idle_view(self.planner(before), subject);
+            journal::note_idle(Idle { view, waited_ms });
         }
     }
 

@@ -9,7 +9,7 @@ use tracing::span;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::checker::Violation;
-use crate::view::View;
+use crate::view::Idle;
 
 /// What was noted since the last call of [`take`].
 #[derive(Debug, Default)]
@@ -20,8 +20,8 @@ pub(crate) struct Journal {
     pub errors: Vec<String>,
     /// The first violation that was found inside a replica.
     pub violation: Option<Violation>,
-    /// The views of replicas that have nothing to do for a DaemonSet.
-    pub idle: Vec<View>,
+    /// The replicas that have nothing to do for a DaemonSet.
+    pub idle: Vec<Idle>,
     is_recorded: bool,
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn report(violation: Violation) {
 }
 
 /// Notes that a replica has nothing to do for a DaemonSet.
-pub(crate) fn note_idle(view: View) {
-    JOURNAL.with_borrow_mut(|journal| journal.idle.push(view));
+pub(crate) fn note_idle(idle: Idle) {
+    JOURNAL.with_borrow_mut(|journal| journal.idle.push(idle));
 }
 
 /// Writes the controller's log to the journal of the thread.

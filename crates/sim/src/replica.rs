@@ -2,6 +2,7 @@
 //! network.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -99,6 +100,7 @@ impl Replica {
                 forgetting: Forgetting::default(),
                 clocks: decisions_clocks.clone(),
                 processed_at: now,
+                failed: BTreeMap::new(),
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
                 views: decisions_views.clone(),

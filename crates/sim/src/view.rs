@@ -61,6 +61,15 @@ pub struct View {
     pub burst: usize,
 }
 
+/// What a replica knew that had nothing to do for a DaemonSet, as it believed.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    /// Its knowledge, with no writes.
+    pub view: View,
+    /// For how long it had done nothing.
+    pub waited_ms: i64,
+}
+
 /// The versions that the watches have reached.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Feeds {

@@ -328,8 +328,8 @@ impl World {
             }
         }
         self.report_violation(journal.violation);
-        for view in &journal.idle {
-            let violation = self.checks.check_idle(view);
+        for idle in &journal.idle {
+            let violation = self.checks.check_idle(idle);
             self.report_violation(violation);
         }
     }
