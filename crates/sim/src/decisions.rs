@@ -177,8 +177,8 @@ impl CheckedDecisions {
         }
     }
 
-    /// Whether the replica has nothing to do for a DaemonSet, as it believes. A plan that has failed
-    /// is made again later.
+    /// Whether the replica has nothing to do for a DaemonSet, as it believes. A plan that failed is
+    /// made again later.
     fn is_idle(&self, key: &DaemonSetKey) -> bool {
         self.state.is_idle(key) && !self.failed.contains_key(key)
     }

@@ -148,7 +148,9 @@ impl<'a> Judge<'a> {
         let (pod, on_node) = self.pod(reference)?;
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
-            if (situation.is_hash_doubtful() || is_base_unknown) && situation.budget().is_some() {
+            let is_revision_doubtful =
+                situation.is_hash_doubtful() || situation.is_generation_doubtful(on_node);
+            if (is_revision_doubtful || is_base_unknown) && situation.budget().is_some() {
                 return Ok(Deletion::Excused);
             }
             return self.without_reason(reference, pod, on_node);

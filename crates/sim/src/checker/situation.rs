@@ -344,6 +344,15 @@ impl<'a> Situation<'a> {
         self.revisions.current.is_empty() && self.current_hashes.len() > 1
     }
 
+    /// Whether pods of the node may be of the current revision by their generation alone. Until a
+    /// revision stores the template, that of an earlier one counts (C40), whichever that was.
+    pub(super) fn is_generation_doubtful(&self, on_node: &OnNode) -> bool {
+        let shows_generation_only =
+            |pod: &Pod| pod.metadata.hash().is_none() && pod.generation().is_some();
+        self.revisions.current.is_empty()
+            && on_node.pods.iter().any(|our| shows_generation_only(our.pod))
+    }
+
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))

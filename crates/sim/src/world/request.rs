@@ -20,8 +20,8 @@ use crate::write_rate::PERIOD_MS;
 const IN_SOCKET: u32 = 4;
 /// How far a clock may be off that counts as right (C54).
 const CLOCK_TOLERANCE_MS: i64 = 500;
-/// How long a replica counts as new after its first write.
-const NEW_LEADER_MS: i64 = 60_000;
+/// How long a replica counts as new after its first write: longer than any bake time.
+const NEW_LEADER_MS: i64 = 70_000;
 
 impl World {
     pub(super) fn receive(&mut self, message: Message) {
@@ -202,15 +202,17 @@ impl World {
         self.inject_after_write(injected_fault)
     }
 
-    /// Whether a new leader tells in a status what its clock shows, which is wrong: whether a bake
-    /// time is over, or a pod is available. While leaders come and go, that has no end.
+    /// Whether a new leader tells in a status what its clock shows, which is wrong, or was when a
+    /// record was written: whether a bake time is over, or a pod is available. While leaders come
+    /// and go, that has no end.
     fn follows_another_clock(&mut self, request: &Request) -> bool {
         let Some(view) = &request.view else { return false };
         let known = self.writers.get(&view.role).copied();
         let (replica, first_at) = known.unwrap_or((view.replica, self.now));
         let first_at = if replica == view.replica { first_at } else { self.now };
         self.writers.insert(view.role, (view.replica, first_at));
-        let is_wrong = (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
+        let is_wrong = self.setting.wrong_clocks
+            || (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
         let is_new = self.now.0 - first_at.0 < NEW_LEADER_MS;
         is_wrong
             && is_new
