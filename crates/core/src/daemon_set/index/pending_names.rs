@@ -76,19 +76,22 @@ impl PendingNames {
     }
 
     /// Updates which of the pods exist, and drops the names that no request can use any more.
-    /// Returns the nodes whose pod is seen for the first time.
+    /// Returns the nodes whose pod is seen for the first time. A creation whose outcome arrives
+    /// after its node was deleted is not waited for either.
     pub(crate) fn update(
         &mut self,
         find: impl Fn(&NodeName, &PodName) -> Option<PodPresence>,
+        is_deleted: impl Fn(&NodeName) -> bool,
         now: Timestamp,
     ) -> Vec<NodeName> {
         let mut seen = Vec::new();
         self.0.retain(|node, pending| {
             let pod = find(node, &pending.name);
             pending.is_taken = pod == Some(PodPresence::Staying);
-            if pod.is_some() && !std::mem::replace(&mut pending.is_settled, true) {
+            if pod.is_some() && !pending.is_settled {
                 seen.push(node.clone());
             }
+            pending.is_settled |= pod.is_some() || is_deleted(node);
             !pending.is_settled || now < pending.last + TAKES_EFFECT_WITHIN
         });
         seen
@@ -170,26 +173,30 @@ mod tests {
         let staying = |_: &NodeName, _: &PodName| Some(PodPresence::Staying);
         let terminating = |_: &NodeName, _: &PodName| Some(PodPresence::Terminating);
         let missing = |_: &NodeName, _: &PodName| None;
+        let exists = |_: &NodeName| false;
         names.record(&node, &name, NOW);
-        assert_eq!(names.update(missing, NOW + 10 * TAKES_EFFECT_WITHIN), []);
+        assert_eq!(names.update(missing, exists, NOW + 10 * TAKES_EFFECT_WITHIN), []);
         assert_eq!(names.name_for(&node), Some(&name));
         let later = NOW + 10 * TAKES_EFFECT_WITHIN;
         names.record(&node, &name, later);
-        assert_eq!(names.update(staying, later), std::slice::from_ref(&node));
+        assert_eq!(names.update(staying, exists, later), std::slice::from_ref(&node));
         assert_eq!(names.name_for(&node), None);
-        assert_eq!(names.update(terminating, later), []);
+        assert_eq!(names.update(terminating, exists, later), []);
         assert_eq!(names.name_for(&node), Some(&name));
-        assert_eq!(names.update(staying, later), []);
+        assert_eq!(names.update(staying, exists, later), []);
         assert_eq!(names.name_for(&node), None);
-        assert_eq!(names.update(missing, later), []);
+        assert_eq!(names.update(missing, exists, later), []);
         assert_eq!(names.name_for(&node), Some(&name));
-        names.update(missing, later + TAKES_EFFECT_WITHIN);
+        names.update(missing, exists, later + TAKES_EFFECT_WITHIN);
         assert_eq!(names.name_for(&node), None);
         names.record(&node, &name, NOW);
         names.settle(&node);
         assert_eq!(names.name_for(&node), Some(&name));
         assert_eq!(names.next_surge_release(NOW), None);
-        names.update(missing, NOW + TAKES_EFFECT_WITHIN);
+        names.update(missing, exists, NOW + TAKES_EFFECT_WITHIN);
         assert_eq!(names.name_for(&node), None);
+        names.record(&node, &name, NOW);
+        names.update(missing, |deleted| *deleted == node, NOW);
+        assert_eq!(names.unsettled_nodes().count(), 0);
     }
 }

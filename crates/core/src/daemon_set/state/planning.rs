@@ -98,7 +98,11 @@ impl DaemonSetState {
             let is_leaving = pod.terminating && !surges;
             Some(if is_leaving { PodPresence::Terminating } else { PodPresence::Staying })
         };
-        for node in pending_names.update(find, now.steady) {
+        let is_deleted = |node: &NodeName| {
+            let slot = nodes.id(node).and_then(|id| slots.get(id.index()));
+            slot.is_none_or(Slot::is_vacant)
+        };
+        for node in pending_names.update(find, is_deleted, now.steady) {
             self.retry_order.clear(&node);
         }
         if surges {
