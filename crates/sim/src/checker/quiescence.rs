@@ -178,10 +178,10 @@ fn revisions(situation: &Situation) -> Problem {
     }
     // One of those that no pod has may be the base.
     let spared = usize::from(situation.is_base_unknown());
-    let mut unneeded = revisions.old.iter().filter(|old| !situation.is_needed(old));
-    let unused = unneeded.nth(spared);
+    let kept = revisions.old.iter().filter(|old| !old.metadata.is_terminating);
+    let unused = kept.clone().filter(|old| !situation.is_needed(old)).nth(spared);
     let limit = situation.ds.history_limit;
-    let unused = unused.filter(|_| revisions.old.len() > limit)?;
+    let unused = unused.filter(|_| kept.count() > limit)?;
     problem(format!("revision {} is beyond the limit of {limit}", unused.metadata.name))
 }
 

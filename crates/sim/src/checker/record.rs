@@ -317,10 +317,11 @@ impl Judge<'_> {
                 && !matches!(outcome.result.outcome, Outcome::Written { .. })
         };
         let was_tried = self.view.outcomes.iter().any(has_failed);
-        if is_clock_wrong || step.needs_approval || tolerates || was_tried {
+        let waits_for_more = step.needs_approval || !step.checks.is_empty();
+        if is_clock_wrong || waits_for_more || tolerates || was_tried {
             // A record has the time of the clock of its writer. A bake time that was over before
-            // the approval came, while a tolerated node had failed, or when the next record could
-            // not be written, remains so.
+            // the approval or the answer to a check came, while a tolerated node had failed, or
+            // when the next record could not be written, remains so.
             return None;
         }
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
