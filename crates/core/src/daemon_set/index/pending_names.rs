@@ -70,9 +70,16 @@ impl PendingNames {
         }
     }
 
-    /// The nodes on which a creation of unknown outcome may still take effect.
+    /// The nodes on which a creation of unknown outcome may have taken effect.
     pub(crate) fn unsettled_nodes(&self) -> impl Iterator<Item = &NodeName> {
         self.0.iter().filter(|(_, pending)| !pending.is_settled).map(|(node, _)| node)
+    }
+
+    /// Those of them whose last request may still take effect.
+    pub(crate) fn nodes_in_doubt(&self, now: Timestamp) -> impl Iterator<Item = &NodeName> {
+        let may_take_effect = move |pending: &Pending| now < pending.last + TAKES_EFFECT_WITHIN;
+        let unsettled = self.0.iter().filter(|(_, pending)| !pending.is_settled);
+        unsettled.filter(move |(_, pending)| may_take_effect(pending)).map(|(node, _)| node)
     }
 
     /// Updates which of the pods exist, and drops the names that no request can use any more.
@@ -196,6 +203,9 @@ mod tests {
         names.update(missing, exists, NOW + TAKES_EFFECT_WITHIN);
         assert_eq!(names.name_for(&node), None);
         names.record(&node, &name, NOW);
+        assert_eq!(names.nodes_in_doubt(NOW).count(), 1);
+        assert_eq!(names.nodes_in_doubt(NOW + TAKES_EFFECT_WITHIN).count(), 0);
+        assert_eq!(names.unsettled_nodes().count(), 1);
         names.update(missing, |deleted| *deleted == node, NOW);
         assert_eq!(names.unsettled_nodes().count(), 0);
     }

@@ -73,7 +73,7 @@ impl DaemonSetState {
         for pod in self.expectations.deletions_to_repeat() {
             pod.node.iter().for_each(|node| pace.prolong(node, now));
         }
-        for node in self.pending_names.unsettled_nodes() {
+        for node in self.pending_names.nodes_in_doubt(now) {
             pace.prolong(node, now);
         }
         pace.expire(now);
