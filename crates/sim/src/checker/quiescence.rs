@@ -204,6 +204,7 @@ fn guard(situation: &Situation) -> Problem {
             Some("Paused")
         }
         Stage::Paused => Some("Paused"),
+        Stage::Pending if situation.awaits_window && situation.ds.is_paused() => Some("Paused"),
         Stage::Pending if situation.awaits_window => Some("OutsideWindow"),
         Stage::Pending => {
             return Some((Property::Record, "the rollout has no record".to_owned()));
