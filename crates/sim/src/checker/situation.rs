@@ -15,6 +15,8 @@ use super::stage::{Stage, Wanted};
 use crate::role::Role;
 use crate::view::{Feeds, KnownOrphans, View};
 
+/// Longer than a creation waits that has found its name taken, and its answer is delayed (C43).
+const NAME_TAKEN_MS: i64 = 15_000;
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
 /// A clock that is adjusted by less may be followed later (C54).
@@ -158,6 +160,15 @@ impl<'a> Situation<'a> {
             let ds = situation.ds;
             let states = history.revisions.states().map(|(_, revision)| revision);
             let own = states.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
+            situation.current_hashes.extend(own.filter_map(|own| own.metadata.hash()));
+        }
+        if situation.revisions.current.is_empty() {
+            // A creation that has found its name taken by the same template uses the hash of that
+            // revision for a while, also if it was deleted meanwhile (C43).
+            let since = history.version_before(Timestamp(view.planned_at.0 - NAME_TAKEN_MS));
+            let ds = situation.ds;
+            let removed = history.revisions.removed_after(since);
+            let own = removed.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
             situation.current_hashes.extend(own.filter_map(|own| own.metadata.hash()));
         }
         situation.apply_outcomes(view, history);
