@@ -64,11 +64,12 @@ fn problem(situation: &Situation, installation: Installation) -> Problem {
 /// What a controller that has nothing to do has left undone besides pods and records: owners,
 /// revisions and, unless it may wait with it, the status.
 pub(super) fn left_undone(situation: &Situation, has_status: bool) -> Option<Violation> {
-    // A revision that somebody deletes is created again after a delay, and the rest waits (C40).
-    let is_delayed = situation.revisions.current.is_empty();
+    // A revision that somebody deletes is created again after a delay, and the rest waits (C40). So
+    // do duplicates, before they are deleted (C42).
+    let count = situation.revisions.current.len();
     let (property, message) = ownership(situation)
-        .or_else(|| revisions(situation).filter(|_| !is_delayed))
-        .or_else(|| status(situation).filter(|_| !is_delayed && has_status))?;
+        .or_else(|| revisions(situation).filter(|_| count == 1))
+        .or_else(|| status(situation).filter(|_| count > 0 && has_status))?;
     Some(Violation { property, message: format!("{}: {message}", situation.ds.metadata.name) })
 }
 
