@@ -179,30 +179,28 @@ impl Expectations {
         Some(since + DELETION_GIVEN_UP_AFTER)
     }
 
-    /// What is still awaited, given how far the watches are; `None` if nothing is.
+    /// What is still awaited, given how far the watches are; `None` if nothing is. Forgets what
+    /// they have reached.
     pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
         self.written.retain(|kind, version| watermarks.of(*kind) < *version);
         self.creations.retain(|_, version| watermarks.pods < *version);
-        let waiting = Waiting {
-            in_flight: self.in_flight,
-            creations: self.creations.len(),
-            deletions: self.deletions.len(),
-            stale_kinds: self.written.len(),
-        };
-        if waiting == Waiting::default() {
+        let awaited = self.awaited(watermarks);
+        if awaited.is_none() {
             self.restore = Restore::No;
-            return None;
         }
-        Some(waiting)
+        awaited
     }
 
-    /// Whether anything is still awaited, as [`waiting`](Self::waiting).
-    pub(crate) fn awaits_anything(&self, watermarks: &Watermarks) -> bool {
-        let is_unseen = |(kind, version): (&ObjectKind, &_)| watermarks.of(*kind) < *version;
-        self.in_flight > 0
-            || !self.deletions.is_empty()
-            || self.creations.values().any(|version| watermarks.pods < *version)
-            || self.written.iter().any(is_unseen)
+    /// The same, without forgetting anything.
+    pub(crate) fn awaited(&self, watermarks: &Watermarks) -> Option<Waiting> {
+        let is_unseen = |(kind, version): &(&ObjectKind, &_)| watermarks.of(**kind) < **version;
+        let waiting = Waiting {
+            in_flight: self.in_flight,
+            creations: self.creations.values().filter(|it| watermarks.pods < **it).count(),
+            deletions: self.deletions.len(),
+            stale_kinds: self.written.iter().filter(is_unseen).count(),
+        };
+        (waiting != Waiting::default()).then_some(waiting)
     }
 
     /// Records that the API server was restored from a backup.
