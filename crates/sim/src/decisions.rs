@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
 use crate::journal;
-use crate::machine::Clocks;
+use crate::machine::{CLOCK_TOLERANCE_MS, Clocks};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::open_nodes;
@@ -21,10 +21,7 @@ use crate::role::Role;
 use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
 
 /// Maximum delay of a timer.
-const TIMERS_LATE_MS: i64 = 5;
-
-/// By how much a wall clock must differ from the followed one if it was set (C54).
-const CLOCK_SET_MS: u64 = 500;
+const TIMER_DELAY_MAX_MS: i64 = 5;
 
 /// The decisions of one replica.
 pub(crate) struct CheckedDecisions {
@@ -200,11 +197,12 @@ impl CheckedDecisions {
     /// still undone then.
     fn note_idle(&mut self, now: Now) {
         let times = self.times(Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now });
-        let before = times.earlier(TIMERS_LATE_MS);
+        let before = times.earlier(TIMER_DELAY_MAX_MS);
         let waited_ms = before.planned_at.0 - self.processed_at.0;
         self.processed_at = times.planned_at;
         // It does not know yet that its wall clock was set.
-        let was_set = times.wall_clock.0.abs_diff(times.followed_clock.0) >= CLOCK_SET_MS;
+        let ahead_ms = times.wall_clock.0 - times.followed_clock.0;
+        let was_set = ahead_ms.abs() >= CLOCK_TOLERANCE_MS;
         if waited_ms <= 0 || was_set {
             return;
         }

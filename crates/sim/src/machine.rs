@@ -10,6 +10,9 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tokio::time::Instant;
 
+/// A wall clock that is adjusted by less, in milliseconds, may be followed later (C54).
+pub(crate) const CLOCK_TOLERANCE_MS: i64 = 500;
+
 /// The clocks of a replica. The steady one runs with the runtime's virtual time; the wall clock may
 /// drift. Clones share them.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@ use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
 use super::stage::{Stage, Wanted};
+use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
 use crate::view::{Feeds, KnownOrphans, View};
 
@@ -19,8 +20,6 @@ use crate::view::{Feeds, KnownOrphans, View};
 const NAME_TAKEN_MS: i64 = 15_000;
 /// How long a write of unknown outcome counts: an API server may execute it until then (C35, C52).
 const UNKNOWN_FOR_MS: i64 = 60_000;
-/// A clock that is adjusted by less may be followed later (C54).
-const CLOCK_TOLERANCE_MS: i64 = 500;
 
 /// What the clocks of a replica showed.
 #[derive(Clone, Copy, Debug)]

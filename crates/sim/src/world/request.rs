@@ -11,6 +11,7 @@ use super::{ScheduledEvent, World};
 use crate::answer::{self, Answer, Failure, Refusal};
 use crate::checker::PendingWrite;
 use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
+use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::network::{Message, Reply, Request};
 use crate::serve::{self, Query, Target};
 use crate::write_rate::PERIOD_MS;
@@ -18,8 +19,6 @@ use crate::write_rate::PERIOD_MS;
 /// One in this number of requests is in the socket when its process is frozen: it is sent when the
 /// process continues, whatever the fence says by then.
 const IN_SOCKET: u32 = 4;
-/// How far a clock may be off that counts as right (C54).
-const CLOCK_TOLERANCE_MS: i64 = 500;
 /// How long a replica counts as new after its first write: longer than any bake time.
 const NEW_LEADER_MS: i64 = 70_000;
 
