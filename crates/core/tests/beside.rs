@@ -138,10 +138,13 @@ impl Beside {
         beside
     }
 
-    fn current(&self) -> Option<&Revision> {
-        let template = &self.world.server.daemon_set.template;
+    fn revision_of(&self, template: &Template) -> Option<&Revision> {
         let revisions = self.world.server.revisions.values();
         revisions.filter(|revision| revision.stores(template)).max_by_key(|stored| stored.number)
+    }
+
+    fn current(&self) -> Option<&Revision> {
+        self.revision_of(&self.world.server.daemon_set.template)
     }
 
     fn phase(&self) -> Option<RolloutPhase> {
@@ -223,7 +226,14 @@ impl Beside {
     fn sync(&mut self) {
         let plan = self.world.plan();
         self.check(&plan);
+        let before = self.world.server.daemon_set.rolled_back.clone();
         self.world.perform(&plan);
+        let after = self.world.server.daemon_set.rolled_back.clone();
+        if let Some(attempt) = after
+            && Some(&attempt) != before.as_ref()
+        {
+            assert!(self.rolled_back.insert(attempt), "it was rolled back before: {plan}");
+        }
         self.world.deliver();
     }
 
@@ -234,10 +244,13 @@ impl Beside {
                 Write::DeletePod(pod) => deleted.push(pod.name.clone()),
                 Write::RollBack { attempt, .. } => {
                     assert!(self.rolls_back && plan.writes.len() == 1, "{plan}");
-                    assert_eq!(self.phase(), Some(RolloutPhase::Failed), "{plan}");
-                    let known = self.world.server.daemon_set.rolled_back.as_ref();
-                    assert_ne!(known, Some(attempt), "it was rolled back before: {plan}");
-                    self.rolled_back.insert(attempt.clone());
+                    // The server refuses the write if the DaemonSet has changed since.
+                    let seen = self.world.state.daemon_set();
+                    let failed = self.revision_of(&seen.template);
+                    let record = failed.and_then(|failed| failed.record.stored());
+                    let phase = record.map(|record| record.phase);
+                    assert_eq!(phase, Some(RolloutPhase::Failed), "{plan}");
+                    assert_ne!(seen.rolled_back.as_ref(), Some(attempt), "{plan}");
                 }
                 Write::WriteRecord { .. } => {
                     let seen = self.world.state.daemon_set().update_strategy;
@@ -329,4 +342,25 @@ proptest! {
         prop_assert!(pods.values().all(|pod| pod.revision_hash() == target));
         prop_assert_eq!(pods.len(), beside.world.nodes.len());
     }
+}
+
+/// G20: somebody replaces the failed template before the controller sees it. The rollback must not
+/// overwrite theirs.
+#[test]
+fn a_rollback_from_a_stale_template_is_refused() {
+    let mut beside = Beside::new(true);
+    beside.apply(Step::Template(1));
+    beside.apply(Step::BuiltIn);
+    beside.sync();
+    beside.order(OrderVerb::Abort);
+    beside.sync();
+    assert_eq!(beside.phase(), Some(RolloutPhase::Failed));
+    beside.apply(Step::Delay(Kind::DaemonSets));
+    beside.apply(Step::Template(2));
+    let plan = beside.world.plan();
+    assert!(matches!(plan.writes[..], [Write::RollBack { .. }]), "{plan}");
+    beside.sync();
+    assert_eq!(beside.world.server.daemon_set.template, template(2));
+    assert_eq!(beside.world.server.daemon_set.rolled_back, None);
+    assert!(beside.rolled_back.is_empty());
 }
