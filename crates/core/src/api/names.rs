@@ -132,13 +132,15 @@ impl fmt::Display for Uid {
         match &self.0 {
             UidForm::Other(uid) => f.write_str(uid),
             UidForm::Uuid(bytes) => {
+                let mut text = [b'-'; 36];
+                let mut at = 0;
                 for (i, byte) in bytes.iter().enumerate() {
-                    if HYPHEN_BEFORE_BYTE.contains(&i) {
-                        f.write_str("-")?;
-                    }
-                    write!(f, "{byte:02x}")?;
+                    at += usize::from(HYPHEN_BEFORE_BYTE.contains(&i));
+                    text[at] = HEX_DIGITS[usize::from(byte >> 4)];
+                    text[at + 1] = HEX_DIGITS[usize::from(byte & 0xf)];
+                    at += 2;
                 }
-                Ok(())
+                f.write_str(str::from_utf8(&text).map_err(|_| fmt::Error)?)
             }
         }
     }
@@ -161,6 +163,7 @@ impl fmt::Display for ResourceVersion {
 }
 
 const HYPHEN_BEFORE_BYTE: [usize; 4] = [4, 6, 8, 10];
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let text = text.as_bytes();
