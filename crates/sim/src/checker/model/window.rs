@@ -7,8 +7,8 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Span};
 use serde_json::Value;
 
-/// More than a clock is ever set by, and more than UTC differs from any zone.
-const AROUND_HOURS: i64 = 36;
+/// More than UTC differs from any zone, before or after a clock is set.
+const AROUND_HOURS: i64 = 15;
 /// Clocks are set at whole quarters of an hour.
 const STEP_MINUTES: i64 = 15;
 
