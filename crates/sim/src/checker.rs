@@ -210,7 +210,7 @@ impl Checks {
 
     /// Checks what holds at rest.
     pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
-        quiescence::check(&self.history, self.installation, now, open_nodes::noted)
+        quiescence::check(&self.history, self.installation, now, open_nodes::published)
     }
 
     /// Checks a write of the controller before it takes effect. A write that the server refuses is

@@ -16,7 +16,7 @@ use crate::journal;
 use crate::machine::{CLOCK_TOLERANCE_MS, Clocks};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
-use crate::open_nodes;
+use crate::open_nodes::{self, OpenNodes};
 use crate::role::Role;
 use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
 
@@ -45,6 +45,8 @@ pub(crate) struct CheckedDecisions {
     pub burst: usize,
     /// What the replica has seen and planned.
     pub recorder: ViewRecorder,
+    /// The nodes that the replica has opened to the rollout of each DaemonSet.
+    pub open_nodes: OpenNodes,
     /// Takes the view of each plan.
     pub views: Views,
     /// The Kubernetes Events that the replica records.
@@ -90,7 +92,7 @@ impl Decisions for CheckedDecisions {
         });
         let mut tasks = self.state.process(events.drain(..), believed_now);
         let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
-        self.note_open_nodes();
+        self.update_open_nodes();
         if let Some(truth) = truth {
             self.state.index.observe(truth);
         }
@@ -185,11 +187,7 @@ impl CheckedDecisions {
     }
 
     fn subject<'a>(&self, key: &'a DaemonSetKey, uid: &'a Uid) -> Subject<'a> {
-        let open_nodes = match self.role {
-            Role::Controller | Role::Beside => open_nodes::noted(&uid.to_string()),
-            Role::BuiltIn => Arc::default(),
-        };
-        Subject { key, uid, open_nodes }
+        Subject { key, uid, open_nodes: self.open_nodes.get(uid).cloned().unwrap_or_default() }
     }
 
     /// Notes the DaemonSets for which the replica had nothing to do until just before now, as it
@@ -216,16 +214,19 @@ impl CheckedDecisions {
         }
     }
 
-    /// Notes which nodes are open to each rollout.
-    fn note_open_nodes(&self) {
+    /// Updates and publishes which nodes are open to each rollout.
+    fn update_open_nodes(&mut self) {
         if self.role == Role::BuiltIn {
             return;
         }
         let index = &self.state.index;
-        for state in index.keys().filter_map(|key| index.state(&key)) {
-            let open = state.open_nodes(index.nodes()).map(ToString::to_string).collect();
-            open_nodes::note(&state.daemon_set().uid.to_string(), open);
-        }
+        let states = index.keys().filter_map(|key| index.state(&key));
+        let open_nodes = states.map(|state| {
+            let names = state.open_nodes(index.nodes()).map(ToString::to_string);
+            (state.daemon_set().uid.clone(), Arc::new(names.collect()))
+        });
+        self.open_nodes = open_nodes.collect();
+        open_nodes::publish(&self.open_nodes);
     }
 
     /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).

@@ -5,25 +5,26 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use everynode_core::api::Uid;
+
+/// The names of the open nodes, by the UID of the DaemonSet.
+pub(crate) type OpenNodes = BTreeMap<Uid, Arc<BTreeSet<String>>>;
+
 thread_local! {
-    static OPEN_NODES: RefCell<BTreeMap<String, Arc<BTreeSet<String>>>> = RefCell::default();
+    static LAST: RefCell<OpenNodes> = RefCell::default();
 }
 
-/// Forgets all that was noted on this thread.
+/// Forgets all that was published on this thread.
 pub(crate) fn start() {
-    OPEN_NODES.take();
+    LAST.take();
 }
 
-/// Notes which nodes the last replica that has planned has opened to the rollout of a DaemonSet.
-pub(crate) fn note(daemon_set: &str, nodes: BTreeSet<String>) {
-    OPEN_NODES.with_borrow_mut(|all| match all.get_mut(daemon_set) {
-        Some(known) if **known == nodes => {}
-        Some(known) => *known = nodes.into(),
-        None => drop(all.insert(daemon_set.to_owned(), nodes.into())),
-    });
+/// Publishes the open nodes of the last replica that has planned.
+pub(crate) fn publish(open_nodes: &OpenNodes) {
+    LAST.with_borrow_mut(|last| last.clone_from(open_nodes));
 }
 
-/// The nodes that were noted last for the DaemonSet with this UID.
-pub(crate) fn noted(daemon_set: &str) -> Arc<BTreeSet<String>> {
-    OPEN_NODES.with_borrow(|all| all.get(daemon_set).cloned()).unwrap_or_default()
+/// The nodes that were published last for the DaemonSet with this UID.
+pub(crate) fn published(daemon_set: &str) -> Arc<BTreeSet<String>> {
+    LAST.with_borrow(|last| last.get(&Uid::new(daemon_set)).cloned()).unwrap_or_default()
 }

@@ -29,6 +29,7 @@ use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
+use crate::open_nodes::OpenNodes;
 use crate::role::Role;
 use crate::view::ViewRecorder;
 
@@ -103,6 +104,7 @@ impl Replica {
                 failed: BTreeMap::new(),
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
+                open_nodes: OpenNodes::new(),
                 views: decisions_views.clone(),
                 occurrences,
             }) as Box<_>
