@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -23,10 +24,11 @@ const NAMES: [&str; 5] = [
 ];
 /// Maximum time for an answer of the browser.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time in which killed processes end.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Browser {
-    /// Killed with the browser.
-    _child: Child,
+    child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     last_id: u64,
@@ -91,12 +93,13 @@ impl Browser {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
+            .process_group(0)
             .spawn()
             .with_context(|| format!("start {}", program.display()))?;
         let input = child.stdin.take().context("it is piped")?;
         let output = BufReader::new(child.stdout.take().context("it is piped")?);
         let mut browser = Self {
-            _child: child,
+            child,
             input,
             output,
             last_id: 0,
@@ -320,5 +323,23 @@ impl Browser {
         let picture = self.call("Page.captureScreenshot", params).await?;
         let data = picture["data"].as_str().context("it has data")?;
         Ok(base64::engine::general_purpose::STANDARD.decode(data)?)
+    }
+}
+
+impl Drop for Browser {
+    /// Kills the browser with its helpers: one that still runs writes into the profile while it is
+    /// removed, and some of it stays.
+    fn drop(&mut self) {
+        let group = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let Some(group) = group else { return };
+        if let Err(error) = kill_process_group(group, Signal::KILL) {
+            eprintln!("end the browser: {error}");
+        }
+        let started = Instant::now();
+        while test_kill_process_group(group).is_ok() && started.elapsed() < END_TIMEOUT {
+            // The main process is a zombie of its group until it is waited for.
+            let _ = self.child.try_wait();
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
