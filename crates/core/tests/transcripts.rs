@@ -58,6 +58,7 @@ transcripts! {
     guarded_windows_complete: "guarded-windows-complete",
     guarded_windows_stuck: "guarded-windows-stuck",
     guarded_windows_surge: "guarded-windows-surge",
+    guarded_windows_tainted: "guarded-windows-tainted",
     guarded_no_room: "guarded-no-room",
     guarded_outage: "guarded-outage",
     guarded_orphans: "guarded-orphans",

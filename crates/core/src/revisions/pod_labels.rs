@@ -97,6 +97,11 @@ impl RevisionLabels {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
 
+    /// Whether any pod is not of the current revision, even a terminating or ended one.
+    pub(crate) fn has_outdated_pods(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.pods > 0 && !pair.updated)
+    }
+
     /// Number of changes so far: with the same number, the same hashes are live and current.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes

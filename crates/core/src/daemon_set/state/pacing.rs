@@ -53,7 +53,8 @@ impl DaemonSetState {
     pub(super) fn window_due_at(&self) -> Option<Timestamp> {
         let record = self.guarding.moving();
         let is_under_way = record.is_some_and(|record| record.phase.is_under_way());
-        let is_rolled_out = self.counts.current == self.counts.updated;
+        // On nodes that only keep their pods, too: no count of the status tells of those.
+        let is_rolled_out = !self.labels.has_outdated_pods();
         let is_done = record.is_some() && !is_under_way && is_rolled_out;
         let waits = self.guarding.awaits_window() && !is_done;
         self.guarding.window_until.filter(|_| is_under_way || waits)
