@@ -150,15 +150,16 @@ impl<'a> Situation<'a> {
         if view.is_waiting && situation.revisions.current.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts, even
             // if another owner's revision stores the template. If two have its number, it is not
-            // known which; nor is it if the one that stored the template is deleted, which a
-            // replica knows or not.
+            // known which; nor is it if a later one, or the one that stored the template, is
+            // deleted, which a replica knows or not.
             let old = &situation.revisions.old;
             let number = old.last().map(|last| last.number);
             let last = old.iter().filter(|revision| Some(revision.number) == number);
             situation.current_hashes.extend(last.filter_map(|last| last.metadata.hash()));
             let ds = situation.ds;
             let states = history.revisions.states().map(|(_, revision)| revision);
-            let own = states.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
+            let may_count = |it: &&Revision| ds.is_stored_by(it) || Some(it.number) > number;
+            let own = states.filter(|it| may_count(it) && ds.owns(&it.metadata));
             situation.current_hashes.extend(own.filter_map(|own| own.metadata.hash()));
         }
         if situation.revisions.current.is_empty() {
