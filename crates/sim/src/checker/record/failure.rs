@@ -78,14 +78,17 @@ impl Judge<'_> {
         step: &'a Step,
         policy: &Policy,
     ) -> Option<&'a String> {
+        let asked_after = |known: &KnownAnswer| known.question.asked_wall.0 - record.since.0;
+        // A bake time that begins in the future by the record begins when it is read.
+        let begins_later =
+            self.answers(record, policy).any(|known| asked_after(known) < -TOLERANCE_MS);
+        let clock = self.view.followed_clock.0 - self.view.planned_at.0;
+        let is_clock_wrong = clock.abs() > TOLERANCE_MS || begins_later;
+        let is_doubtful = is_clock_wrong || self.was_clock_set(record, policy);
         let has_passed = |name: &String| {
             let last = self.answers(record, policy).filter(|known| known.is_of(name)).last();
             last.is_some_and(|known| {
-                let asked_after = known.question.asked_wall.0 - record.since.0;
-                let is_late = asked_after + TOLERANCE_MS >= step.bake_ms;
-                let clock = self.view.followed_clock.0 - self.view.planned_at.0;
-                let is_clock_wrong = clock.abs() > TOLERANCE_MS || asked_after < -TOLERANCE_MS;
-                let is_doubtful = is_clock_wrong || self.was_clock_set(record, policy);
+                let is_late = asked_after(known) + TOLERANCE_MS >= step.bake_ms;
                 known.verdict == CheckVerdict::Passed && (is_late || is_doubtful)
             })
         };
