@@ -339,7 +339,7 @@ impl Drop for Browser {
         while test_kill_process_group(group).is_ok() && started.elapsed() < END_TIMEOUT {
             // The main process is a zombie of its group until it is waited for.
             let _ = self.child.try_wait();
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::park_timeout(Duration::from_millis(1));
         }
     }
 }
