@@ -11,6 +11,7 @@ mod coverage;
 mod creation_delay;
 mod demands;
 mod duplicate;
+mod event;
 mod foreign;
 mod guard;
 mod history;
@@ -30,6 +31,7 @@ mod waves;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use everynode_controller::recorder::Occurrence;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::{DAEMON_SET, Kind, POD};
 use everynode_sandbox::object::Object;
@@ -100,6 +102,8 @@ pub enum Property {
     Quiescence,
     /// The controller writes at most a certain number of times a minute.
     WriteRate,
+    /// Each outcome of a write of a pod has its Event, and Events say what is true (C71).
+    Event,
     /// Counts and work sets equal recomputed ones (C80).
     Recount,
     /// The controller observes every write before the expectation lapses (C60).
@@ -206,6 +210,14 @@ impl Checks {
     /// Records a fault.
     pub fn record_fault(&mut self, kind: &'static str) {
         self.coverage.record_fault(kind, self.history.has_rollout());
+    }
+
+    /// Checks that a Kubernetes Event says what is true.
+    pub(crate) fn check_event(&mut self, occurrence: &Occurrence) -> Option<Violation> {
+        self.coverage.events += 1;
+        let problem = event::problem(occurrence, &self.history)?;
+        let Occurrence { regarding, reason, note, .. } = occurrence;
+        violation(Property::Event, format!("{}: {reason}: {note}: {problem}", regarding.name))
     }
 
     /// Checks what holds at rest.

@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
-use everynode_controller::recorder::Occurrence;
 use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
 use everynode_core::plan::Outcome;
-use tokio::sync::mpsc;
 
 use crate::checker::{Property, Violation};
+use crate::event_ledger::EventLedger;
 use crate::journal;
 use crate::machine::{CLOCK_TOLERANCE_MS, Clocks};
 use crate::mutation::{Forgetting, Mutation};
@@ -50,7 +49,7 @@ pub(crate) struct CheckedDecisions {
     /// Takes the view of each plan.
     pub views: Views,
     /// The Kubernetes Events that the replica records.
-    pub occurrences: mpsc::Receiver<Occurrence>,
+    pub event_ledger: EventLedger,
 }
 
 /// Which plan for a DaemonSet has failed.
@@ -65,6 +64,7 @@ pub(crate) enum FailedPlan {
 impl Decisions for CheckedDecisions {
     fn process(&mut self, events: &mut Vec<Event>, now: Now) -> Vec<Task> {
         self.note_idle(now);
+        self.check_occurrences();
         if self.mutation.is_some_and(|mutation| mutation.skips(events)) {
             events.clear();
             return Vec::new();
@@ -146,6 +146,8 @@ impl CheckedDecisions {
                 });
             }
             Event::Written { key, result, .. } => {
+                let problem = self.event_ledger.settle(key, result);
+                self.report_event(key, problem);
                 if let Some(mutation) = self.mutation {
                     mutation.result(result);
                 }
@@ -153,12 +155,13 @@ impl CheckedDecisions {
                     self.failed.insert(key.clone(), FailedPlan::InExecution);
                 }
             }
-            Event::Executed { key, .. } => match self.failed.remove(key) {
-                Some(FailedPlan::InExecution) => {
+            Event::Executed { key, .. } => {
+                let problem = self.event_ledger.close(key);
+                self.report_event(key, problem);
+                if let Some(FailedPlan::InExecution) = self.failed.remove(key) {
                     self.failed.insert(key.clone(), FailedPlan::Last);
                 }
-                Some(FailedPlan::Last) | None => {}
-            },
+            }
             Event::Connected | Event::OrphansListed(_) | Event::PolicyStatusWritten { .. } => {}
             Event::CheckAnswered { answer, .. } => {
                 if let Some(Mutation::Guarded(mutation)) = self.mutation {
@@ -245,14 +248,35 @@ impl CheckedDecisions {
         Some(Violation { property: Property::Recount, message })
     }
 
-    /// Logs the Kubernetes Events. An expectation that lapses is a violation (C60).
+    /// Logs and judges the Kubernetes Events. An expectation that lapses is a violation (C60).
     fn check_occurrences(&mut self) {
-        while let Ok(occurrence) = self.occurrences.try_recv() {
+        while let Some(occurrence) = self.event_ledger.next() {
+            let recorded = match self.mutation {
+                Some(mutation) => mutation.event(occurrence),
+                None => Some(occurrence),
+            };
+            let Some(occurrence) = recorded else { continue };
             journal::log(|| format!("event {}: {}", occurrence.reason, occurrence.note));
             if occurrence.reason == "ExpectationLapsed" {
                 let message = format!("{}: {}", occurrence.regarding.name, occurrence.note);
                 journal::report(Violation { property: Property::ExpectationLapse, message });
             }
+            if self.judges_events() {
+                self.event_ledger.record(&occurrence);
+                journal::note_event(occurrence);
+            }
+        }
+    }
+
+    fn judges_events(&self) -> bool {
+        self.mutation.is_none_or(Mutation::is_of_events)
+    }
+
+    /// Reports what is wrong with the Events about writes of a DaemonSet.
+    fn report_event(&self, key: &DaemonSetKey, problem: Option<String>) {
+        if let Some(problem) = problem.filter(|_| self.judges_events()) {
+            let message = format!("{key}: {problem}");
+            journal::report(Violation { property: Property::Event, message });
         }
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
 
+use everynode_controller::recorder::Occurrence;
 use tracing::field::{Field, Visit};
 use tracing::span;
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -22,6 +23,8 @@ pub(crate) struct Journal {
     pub violation: Option<Violation>,
     /// The replicas that have nothing to do for a DaemonSet.
     pub idle: Vec<Idle>,
+    /// The Kubernetes Events that replicas have recorded.
+    pub events: Vec<Occurrence>,
     is_recorded: bool,
 }
 
@@ -66,6 +69,11 @@ pub(crate) fn report(violation: Violation) {
 /// Notes that a replica has nothing to do for a DaemonSet.
 pub(crate) fn note_idle(idle: Idle) {
     JOURNAL.with_borrow_mut(|journal| journal.idle.push(idle));
+}
+
+/// Notes a Kubernetes Event that a replica has recorded.
+pub(crate) fn note_event(occurrence: Occurrence) {
+    JOURNAL.with_borrow_mut(|journal| journal.events.push(occurrence));
 }
 
 /// Writes the controller's log to the journal of the thread.

@@ -27,6 +27,7 @@ mod api_servers;
 mod check_answers;
 pub mod checker;
 mod decisions;
+mod event_ledger;
 pub mod failure;
 pub mod fault;
 pub mod injected_fault;

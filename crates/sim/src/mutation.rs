@@ -9,6 +9,7 @@ mod guarded;
 use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
+use everynode_controller::recorder::Occurrence;
 use everynode_controller::watch::Change as WatchChange;
 use everynode_core::api::{
     AdmissionChange, Now, PAUSED_ANNOTATION, ResourceVersion, RevisionHash, Timestamp,
@@ -90,6 +91,10 @@ pub enum Mutation {
     LateTimers,
     /// The deletion of a pod starts no sync (C23).
     OverlookDeletions,
+    /// No Event says that a pod was created (C71).
+    OmitEvents,
+    /// The Event of a deletion names another pod (C71).
+    MisnamePods,
     /// The stored status always differs from the computed one (C70).
     StatusNeverRight,
     /// The number of the current revision is always too low (C42).
@@ -146,7 +151,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 45] = [
+    const PLAIN: [(Self, Property); 47] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -170,6 +175,8 @@ impl Mutation {
         (Self::ForgetTimers, Property::Status),
         (Self::LateTimers, Property::Placement),
         (Self::OverlookDeletions, Property::Placement),
+        (Self::OmitEvents, Property::Event),
+        (Self::MisnamePods, Property::Event),
         (Self::ObserveTooEarly, Property::Status),
         (Self::ReadyIsAvailable, Property::Status),
         (Self::StatusNeverRight, Property::WriteRate),
@@ -389,6 +396,23 @@ impl Mutation {
     pub(crate) fn overlooks(self, event: &Event) -> bool {
         self == Self::OverlookDeletions
             && matches!(event, Event::Observed(Observation::Pod(WatchChange::Deleted { .. })))
+    }
+
+    /// Whether the bug is one of Events. Those of other bugs state what a replica wrongly believes,
+    /// and are not judged, so that the checker of the property must find the bug.
+    pub(crate) const fn is_of_events(self) -> bool {
+        matches!(self, Self::OmitEvents | Self::MisnamePods)
+    }
+
+    /// The Event that the replica records.
+    pub(crate) fn event(self, occurrence: Occurrence) -> Option<Occurrence> {
+        match (self, occurrence.reason) {
+            (Self::OmitEvents, "SuccessfulCreate") => None,
+            (Self::MisnamePods, "SuccessfulDelete") => {
+                Some(Occurrence { note: "Deleted pod: another".to_owned(), ..occurrence })
+            }
+            _ => Some(occurrence),
+        }
     }
 
     /// Changes a plan before it is executed.

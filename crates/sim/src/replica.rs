@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::check_answers::DrawnAnswers;
 use crate::checker::{Property, Violation};
 use crate::decisions::CheckedDecisions;
+use crate::event_ledger::EventLedger;
 use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::{Forgetting, Mutation};
@@ -105,8 +106,8 @@ impl Replica {
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
                 open_nodes: OpenNodes::new(),
+                event_ledger: EventLedger::new(occurrences),
                 views: decisions_views.clone(),
-                occurrences,
             }) as Box<_>
         };
         let outages = OutageLog::default();

@@ -328,6 +328,13 @@ impl World {
             }
         }
         self.report_violation(journal.violation);
+        if !journal.events.is_empty() {
+            self.checks.update(self.cluster.store(), self.now);
+        }
+        for occurrence in &journal.events {
+            let violation = self.checks.check_event(occurrence);
+            self.report_violation(violation);
+        }
         for idle in &journal.idle {
             let violation = self.checks.check_idle(idle);
             self.report_violation(violation);

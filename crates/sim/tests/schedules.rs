@@ -21,6 +21,8 @@ const COVERAGE_MIN: u64 = 1_000;
 const JUDGED_MIN: u64 = 90;
 /// Least number of times in a schedule, on average, that a replica with nothing to do is judged.
 const IDLE_MIN: u64 = 20;
+/// Least number of Kubernetes Events in a schedule, on average, that are judged.
+const EVENTS_MIN: u64 = 5;
 /// This number of schedules is enough for a failed rollout that is rolled back.
 const ROLL_BACK_MIN: u64 = 500;
 /// The records of guarded rollouts that must be among the schedules.
@@ -150,5 +152,6 @@ fn play(count: u64, policies: Policies) -> Played {
     assert!(coverage.deletions.percent() >= JUDGED_MIN, "{coverage}");
     assert!(coverage.creations.percent() >= JUDGED_MIN, "{coverage}");
     assert!(coverage.idle >= count * IDLE_MIN, "{coverage}");
+    assert!(coverage.events >= count * EVENTS_MIN, "{coverage}");
     Played { invalid, reported, coverage }
 }

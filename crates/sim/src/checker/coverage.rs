@@ -26,6 +26,8 @@ pub struct Coverage {
     pub surges: Judged,
     /// How often a replica with nothing to do for a DaemonSet was judged.
     pub idle: u64,
+    /// Kubernetes Events that were judged.
+    pub events: u64,
     /// Faults, by kind.
     pub faults: BTreeMap<&'static str, u64>,
     /// Faults while pods of an older revision were being replaced, by kind.
@@ -112,6 +114,7 @@ impl Coverage {
         self.budgets.add(other.budgets);
         self.surges.add(other.surges);
         self.idle += other.idle;
+        self.events += other.events;
         for (key, count) in &other.records {
             *self.records.entry(key.clone()).or_default() += count;
         }
@@ -145,6 +148,7 @@ impl fmt::Display for Coverage {
         writeln!(f, "rollouts with a full budget: {}", self.budgets)?;
         writeln!(f, "rollouts with a full maxSurge: {}", self.surges)?;
         writeln!(f, "replicas with nothing to do judged: {}", self.idle)?;
+        writeln!(f, "events judged: {}", self.events)?;
         writeln!(f, "faults: {}", list(&self.faults))?;
         write!(f, "faults in rollouts: {}", list(&self.faults_in_rollouts))
     }

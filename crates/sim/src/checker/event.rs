@@ -1,0 +1,34 @@
+//! Whether Kubernetes Events say what is true (C71).
+
+use everynode_controller::recorder::Occurrence;
+
+use super::history::History;
+use super::model::{Pod, PodStatus};
+
+/// What is wrong with an Event about pods.
+pub(super) fn problem(occurrence: &Occurrence, history: &History) -> Option<&'static str> {
+    let Occurrence { regarding, reason, note, .. } = occurrence;
+    let is_named = |pod: &Pod| {
+        *pod.metadata.namespace == *regarding.namespace
+            && note.split([' ', '/', ',', ';']).any(|word| word == pod.metadata.name)
+    };
+    let existed =
+        |is_it: fn(&Pod) -> bool| history.pods.states().any(|(_, pod)| is_it(pod) && is_named(pod));
+    match *reason {
+        "SuccessfulCreate" => (!existed(|_| true)).then_some("no such pod was created"),
+        // Another pod may have got its name meanwhile.
+        "SuccessfulDelete" => {
+            let mut ending = history.pods.all().filter(|pod| pod.metadata.is_terminating);
+            let is_ending = ending.any(is_named) || history.pods.removed_after(0).any(is_named);
+            (!is_ending).then_some("no such pod is being deleted")
+        }
+        "FailedDaemonPod" => {
+            (!existed(|pod| pod.status == PodStatus::Failed)).then_some("no such pod had failed")
+        }
+        "SucceededDaemonPod" => {
+            let has_succeeded = existed(|pod| pod.status == PodStatus::Succeeded);
+            (!has_succeeded).then_some("no such pod had succeeded")
+        }
+        _ => None,
+    }
+}
