@@ -4,9 +4,12 @@
 //! every deletion has been seen to start, and the watch of each written kind has reached the write.
 //! Otherwise only a timeout, which is reported, ends the wait.
 
+mod creations;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use self::creations::Creations;
 use crate::api::{ResourceVersion, Timestamp, Uid};
 use crate::plan::{Notice, ObjectKind, PodReference, Waiting, Watermarks};
 
@@ -23,7 +26,7 @@ const LAPSE_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How long a deletion of unknown outcome is repeated before it counts as failed (C52).
 const DELETION_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Expectations {
     /// Number of writes whose results have not arrived.
     in_flight: usize,
@@ -32,8 +35,7 @@ pub(crate) struct Expectations {
     seen_before_result: BTreeSet<Uid>,
     /// Objects seen deleted while writes are in flight.
     deleted_in_flight: BTreeSet<Uid>,
-    /// Created pods that have not been seen, with the version of their creation.
-    creations: BTreeMap<Uid, ResourceVersion>,
+    creations: Creations,
     /// Objects that have not been seen deleted or terminating.
     deletions: BTreeSet<Uid>,
     /// The deletions whose outcome is unknown.
@@ -56,7 +58,7 @@ enum Restore {
 }
 
 /// A pod's deletion of unknown outcome.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct UnknownDeletion {
     pod: PodReference,
     /// When the first attempt ended without a definite answer.
@@ -110,7 +112,7 @@ impl Expectations {
 
     /// Ends the wait for a creation: the pod was seen.
     pub(crate) fn saw_creation(&mut self, uid: &Uid) {
-        if self.creations.remove(uid).is_none() && self.in_flight > 0 {
+        if !self.creations.remove(uid) && self.in_flight > 0 {
             self.seen_before_result.insert(uid.clone());
         }
     }
@@ -119,7 +121,7 @@ impl Expectations {
     /// controller, or its deletion failed. Returns whether the object was awaited: then a plan is
     /// due, whatever else changes.
     pub(crate) fn saw_deletion(&mut self, uid: &Uid) -> bool {
-        let was_created = self.creations.remove(uid).is_some();
+        let was_created = self.creations.remove(uid);
         let was_deleted = self.deletions.remove(uid);
         self.unknown_deletions.remove(uid);
         if self.in_flight > 0 {
@@ -183,24 +185,18 @@ impl Expectations {
     /// they have reached.
     pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
         self.written.retain(|kind, version| watermarks.of(*kind) < *version);
-        self.creations.retain(|_, version| watermarks.pods < *version);
-        let awaited = self.awaited(watermarks);
-        if awaited.is_none() {
-            self.restore = Restore::No;
-        }
-        awaited
-    }
-
-    /// The same, without forgetting anything.
-    pub(crate) fn awaited(&self, watermarks: &Watermarks) -> Option<Waiting> {
-        let is_unseen = |(kind, version): &(&ObjectKind, &_)| watermarks.of(**kind) < **version;
+        self.creations.remove_until(watermarks.pods);
         let waiting = Waiting {
             in_flight: self.in_flight,
-            creations: self.creations.values().filter(|it| watermarks.pods < **it).count(),
+            creations: self.creations.len(),
             deletions: self.deletions.len(),
-            stale_kinds: self.written.iter().filter(is_unseen).count(),
+            stale_kinds: self.written.len(),
         };
-        (waiting != Waiting::default()).then_some(waiting)
+        if waiting == Waiting::default() {
+            self.restore = Restore::No;
+            return None;
+        }
+        Some(waiting)
     }
 
     /// Records that the API server was restored from a backup.

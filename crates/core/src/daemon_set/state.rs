@@ -391,7 +391,7 @@ impl DaemonSetState {
 
     /// Whether results of writes, or the watches' sight of them, are awaited (C60). For checkers.
     pub fn awaits_writes(&self, watermarks: &Watermarks) -> bool {
-        self.expectations.awaited(watermarks).is_some()
+        self.expectations.clone().waiting(watermarks).is_some()
     }
 
     /// Number of assessments since this state was created, for tests and metrics (C80).
