@@ -122,6 +122,8 @@ pub struct Checks {
     /// How long the controller may wait with a status in which only counts change.
     status_interval_ms: i64,
     history: History,
+    /// Number of nodes whose leases have expired.
+    unreachable_nodes: usize,
     /// The plans that were judged, by replica and number.
     plans: BTreeMap<(u64, u64), JudgedPlan>,
     backoffs: Backoffs,
@@ -199,7 +201,13 @@ impl Checks {
 
     /// Reads all changes of the store since the last call.
     pub fn update(&mut self, store: &Store, now: Timestamp) {
-        self.history.update(store, now);
+        if self.history.update(store, now) {
+            let unreachable = self.history.nodes.all().filter(|node| node.is_unreachable()).count();
+            let known = std::mem::replace(&mut self.unreachable_nodes, unreachable);
+            if unreachable > known {
+                self.record_fault("lease of a node expired");
+            }
+        }
     }
 
     /// Whether a pod exists and is ready.

@@ -86,7 +86,7 @@ impl Schedule {
             nodes: rng.random_range(1..=nodes_max),
             nodes_max,
             // In some schedules the failure of a node is detected early.
-            lease_ms: if rng.random_ratio(1, 16) { 20_000 } else { LEASE_NEVER_MS },
+            lease_ms: if rng.random_ratio(1, 2) { 10_000 } else { LEASE_NEVER_MS },
             burst_replicas: if rng.random_ratio(1, 4) { 2 } else { 250 },
             replicas: rng.random_range(1..=3),
             election: match rng.random_range(0..4) {

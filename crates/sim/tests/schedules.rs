@@ -38,7 +38,7 @@ const RECORDS: [&str; 9] = [
     "Updating PromotedInFull",
 ];
 /// The faults that must be among the schedules, also in the middle of a rollout.
-const FAULTS: [&str; 26] = [
+const FAULTS: [&str; 27] = [
     "5xx after the write",
     "API server restarted",
     "admission",
@@ -59,6 +59,7 @@ const FAULTS: [&str; 26] = [
     "leader crashed",
     "leader cut off",
     "leader stopped",
+    "lease of a node expired",
     "read failed",
     "requests forbidden",
     "stalled watch",

@@ -42,6 +42,11 @@ impl Node {
         }
     }
 
+    /// Whether the node has been tainted because its lease has expired.
+    pub(in crate::checker) fn is_unreachable(&self) -> bool {
+        self.taints.iter().any(|taint| taint.key == "node.kubernetes.io/unreachable")
+    }
+
     /// When the node was created, without fractions of a second.
     pub(in crate::checker) fn created(&self) -> Option<Timestamp> {
         time(&self.metadata.created)
