@@ -355,11 +355,15 @@ impl<'a> Situation<'a> {
         self.revisions.current.is_empty() && self.current_hashes.len() > 1
     }
 
-    /// Whether pods of the node may be of the current revision by their generation alone. Until a
-    /// revision stores the template, that of an earlier one counts (C40), whichever that was.
+    /// Whether pods of the node may be of the current revision by their generation alone: they show
+    /// no hash, or that of another DaemonSet. Until a revision stores the template, the generation
+    /// of an earlier one counts (C40), whichever that was.
     pub(super) fn is_generation_doubtful(&self, on_node: &OnNode) -> bool {
+        let is_own = |hash: &str| {
+            self.revisions.old.iter().any(|revision| revision.metadata.hash() == Some(hash))
+        };
         let shows_generation_only =
-            |pod: &Pod| pod.metadata.hash().is_none() && pod.generation().is_some();
+            |pod: &Pod| !pod.metadata.hash().is_some_and(is_own) && pod.generation().is_some();
         self.revisions.current.is_empty()
             && on_node.pods.iter().any(|our| shows_generation_only(our.pod))
     }
