@@ -290,10 +290,10 @@ impl Store {
         }
     }
 
-    /// Whether an object with this size as JSON text can be added.
-    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+    /// The number of bytes of JSON text that can be added.
+    pub(crate) fn bytes_left(&self) -> usize {
         let stored: usize = self.tables.iter().map(Table::bytes).sum();
-        stored + bytes <= self.bytes_max
+        self.bytes_max.saturating_sub(stored)
     }
 
     fn index(

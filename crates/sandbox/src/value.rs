@@ -109,6 +109,27 @@ pub(crate) fn size(value: &Value) -> Size {
     }
 }
 
+/// Whether the JSON text of a value has at most this number of bytes. Looks at the bytes of strings
+/// only if the answer depends on them.
+pub(crate) fn is_json_within(value: &Value, bytes_max: usize) -> bool {
+    json_bound(value) <= bytes_max || size(value).json <= bytes_max
+}
+
+/// An upper bound of the JSON text's size, as if all bytes of strings were escaped.
+fn json_bound(value: &Value) -> usize {
+    let of_text = |text: &str| 2 + 6 * text.len();
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(number) => number_bytes(number),
+        Value::String(text) => of_text(text),
+        Value::Array(items) => 2 + items.iter().map(|item| json_bound(item) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            let entry = |(key, value): (&String, &Value)| of_text(key) + json_bound(value) + 2;
+            2 + fields.iter().map(entry).sum::<usize>()
+        }
+    }
+}
+
 impl Size {
     fn and(self, other: Self) -> Self {
         Self {
@@ -182,7 +203,10 @@ mod tests {
         ] {
             // `false` has one letter more than `true`.
             let spare = value.to_string().matches("true").count();
-            assert_eq!(size(&value).json - spare, value.to_string().len(), "{value}");
+            let bytes = size(&value).json;
+            assert_eq!(bytes - spare, value.to_string().len(), "{value}");
+            assert!(json_bound(&value) >= bytes, "{value}");
+            assert!(is_json_within(&value, bytes) && !is_json_within(&value, bytes - 1));
         }
     }
 

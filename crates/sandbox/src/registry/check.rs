@@ -7,7 +7,7 @@ use crate::managed_fields::ManagedFields;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::Store;
 use crate::validation::{self, Cause};
-use crate::value::size;
+use crate::value::is_json_within;
 
 /// Refuses with 400 an object that can't be decoded as its kind.
 pub(super) fn decode(kind: &Kind, object: &Value) -> Result<(), Status> {
@@ -34,14 +34,12 @@ pub(super) fn refuse_invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Res
 /// than the Protobuf that a real server stores.
 const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
-/// Refuses an object that is too large to be stored, with etcd's message. Returns the size of its
-/// JSON text.
-pub(super) fn refuse_too_large(object: &Value) -> Result<usize, Status> {
-    let bytes = size(object).json;
-    if bytes > OBJECT_BYTES_MAX {
-        return Err(Status::new(Reason::Unknown, "etcdserver: request is too large"));
+/// Refuses an object that is too large to be stored, with etcd's message.
+pub(super) fn refuse_too_large(object: &Value) -> Result<(), Status> {
+    if is_json_within(object, OBJECT_BYTES_MAX) {
+        return Ok(());
     }
-    Ok(bytes)
+    Err(Status::new(Reason::Unknown, "etcdserver: request is too large"))
 }
 
 /// Refuses an object that is too large to be stored. Returns its owners if they fit into the
@@ -50,14 +48,16 @@ pub(super) fn owners_that_fit(
     object: &Value,
     owners: ManagedFields,
 ) -> Result<ManagedFields, Status> {
-    let bytes = refuse_too_large(object)?;
-    let fit = bytes + owners.bytes() <= OBJECT_BYTES_MAX;
-    Ok(if fit { owners } else { ManagedFields::default() })
+    if is_json_within(object, OBJECT_BYTES_MAX.saturating_sub(owners.bytes())) {
+        return Ok(owners);
+    }
+    refuse_too_large(object)?;
+    Ok(ManagedFields::default())
 }
 
 /// Refuses to store more bytes than the store has room for, with etcd's message.
 pub(super) fn refuse_without_room(store: &Store, object: &Value) -> Result<(), Status> {
-    if store.has_room_for(size(object).json) {
+    if is_json_within(object, store.bytes_left()) {
         return Ok(());
     }
     Err(Status::new(Reason::Unknown, "etcdserver: mvcc: database space exceeded"))
