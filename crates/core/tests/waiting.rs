@@ -97,3 +97,29 @@ fn a_wait_for_a_pod_that_lost_its_labels_ends() {
     assert!(world.state.apply_pod(&terminating, &mut world.nodes), "a plan is due");
     assert!(!world.state.apply_pod(&terminating, &mut world.nodes), "not twice");
 }
+
+/// C60: a pod that was deleted is seen as it was before, owned by another controller and then again
+/// by this one. It is not taken for a running pod: its deletion is still awaited.
+#[test]
+fn a_wait_for_a_deletion_does_not_end_with_an_earlier_owner() {
+    let mut world = World::new(daemon_set());
+    NODES.into_iter().for_each(|name| world.apply_node(node(name)));
+    world.settle();
+    let pods = world.server.pods.clone();
+    set_template(&mut world, "B");
+    world.delay(Kind::Pods);
+    let deleted = (0..10).flat_map(|_| world.sync().writes).find_map(|write| match write {
+        Write::DeletePod(pod) => Some(pod.name),
+        _ => None,
+    });
+    let own = pods[&deleted.expect("one")].clone();
+    world
+        .state
+        .apply_pod(&Pod { controller: Some("other".into()), ..own.clone() }, &mut world.nodes);
+    world.state.apply_pod(&own, &mut world.nodes);
+    let plan = world.sync();
+    assert!(plan.waiting.is_some() && plan.writes.is_empty(), "{plan}");
+    world.deliver_delayed();
+    world.settle();
+    assert_eq!(world.state.counts().updated, NODES.len());
+}

@@ -95,10 +95,10 @@ impl DaemonSetState {
         resource_version: ResourceVersion,
         now: Timestamp,
     ) {
-        // A deletion is awaited, not a version.
+        // The pod may be seen with an earlier owner first, which ends the wait for its deletion. A
+        // `Status` as answer has no version: then only the deletion is awaited.
         if let Some(uid) = write.deleted() {
             self.expectations.record_deletion_outcome(uid);
-            return;
         }
         if let Write::CreatePod(new) = write {
             self.pending_names.settle(&new.node);
