@@ -42,6 +42,7 @@ transcripts! {
     evict: "evict",
     failed_pods: "failed-pods",
     guarded: "guarded",
+    guarded_bake_joined: "guarded-bake-joined",
     guarded_checks: "guarded-checks",
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",

@@ -105,31 +105,39 @@ fn stated(
             Some(opening) => outside(opening, "the rollout begins"),
             None => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
-        Stage::Moving(record) => match waits {
-            Some(Waits::Bake) => (
-                RolloutReason::Baking,
-                format!("{} is updated, and its bake time is not over", wave(record)),
-            ),
-            Some(Waits::Checks) => (
-                RolloutReason::AwaitingChecks,
-                format!("{} is updated, and its checks have not passed yet", wave(record)),
-            ),
-            Some(Waits::Approval) => {
-                (RolloutReason::AwaitingApproval, format!("{} must be approved", wave(record)))
-            }
-            Some(Waits::Nothing) | None => match (opening, waits) {
-                (None, _) => (RolloutReason::Updating, format!("updating {}", wave(record))),
-                (Some(opening), None) => {
-                    outside(opening, &format!("the update of {} goes on", wave(record)))
-                }
-                (Some(opening), Some(_)) => {
-                    outside(opening, &format!("{} is updated; the next one begins", wave(record)))
-                }
-            },
-        },
+        Stage::Moving(record) => moving(&wave(record), waits, opening),
     };
     let checks = checks.iter().filter(|_| waits.is_some());
     Some((reason, with_statements(&message, checks)))
+}
+
+/// What the condition states of a rollout that is under way, at this wave.
+fn moving(wave: &str, waits: Option<Waits>, opening: Option<&Opening>) -> (RolloutReason, String) {
+    match (waits, opening) {
+        (Some(Waits::Nodes), _) => (
+            RolloutReason::Baking,
+            format!(
+                "not all nodes of {wave} are updated and available, so its bake time does not end"
+            ),
+        ),
+        (Some(Waits::Bake), _) => {
+            (RolloutReason::Baking, format!("{wave} is updated, and its bake time is not over"))
+        }
+        (Some(Waits::Checks), _) => (
+            RolloutReason::AwaitingChecks,
+            format!("{wave} is updated, and its checks have not passed yet"),
+        ),
+        (Some(Waits::Approval), _) => {
+            (RolloutReason::AwaitingApproval, format!("{wave} must be approved"))
+        }
+        (Some(Waits::Nothing) | None, None) => {
+            (RolloutReason::Updating, format!("updating {wave}"))
+        }
+        (None, Some(opening)) => outside(opening, &format!("the update of {wave} goes on")),
+        (Some(Waits::Nothing), Some(opening)) => {
+            outside(opening, &format!("{wave} is updated; the next one begins"))
+        }
+    }
 }
 
 /// What the condition states of a rollout that waits for a window.

@@ -81,6 +81,8 @@ pub(super) struct GuardInput<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
     Nothing,
+    /// Nodes of the wave: they have joined it since, or become unavailable.
+    Nodes,
     /// The end of the bake time.
     Bake,
     /// An answer after that which lets a check pass.
@@ -487,7 +489,7 @@ impl<'a> GuardInput<'a> {
             (RolloutPhase::Baking, _) => {
                 let have_passed = self.checks == ChecksVerdict::Passed;
                 match waits(waves, record, self.is_baked, have_passed) {
-                    Waits::Bake | Waits::Checks | Waits::Approval => None,
+                    Waits::Nodes | Waits::Bake | Waits::Checks | Waits::Approval => None,
                     Waits::Nothing => advance(),
                 }
             }
@@ -527,6 +529,7 @@ pub(super) fn waits(
     let is_approved =
         waves.name(&record.position).is_some_and(|wave| record.approvals.contains(&wave));
     match (is_baked, have_checks_passed, step.approval && !is_approved) {
+        (false, _, _) if !waves.is_complete(&record.position) => Waits::Nodes,
         (false, _, _) => Waits::Bake,
         (true, false, _) => Waits::Checks,
         (true, true, true) => Waits::Approval,

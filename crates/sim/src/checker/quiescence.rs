@@ -198,6 +198,9 @@ fn guard(situation: &Situation) -> Problem {
     if situation.is_base_unknown() {
         return None;
     }
+    let conditions = situation.ds.status["conditions"].as_array().into_iter().flatten();
+    let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
+    let stated = progressing.and_then(|condition| condition["reason"].as_str());
     let reason = match &situation.stage {
         Stage::Unguarded => None,
         Stage::NotGuarded => situation.ds.is_to_be_guarded().then_some("NotGuarded"),
@@ -217,6 +220,8 @@ fn guard(situation: &Situation) -> Problem {
             Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
                 Some("OutsideWindow")
             }
+            // A node that cannot be updated has joined the wave.
+            Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
             Phase::Baking => Some("AwaitingApproval"),
             Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
             Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
@@ -225,9 +230,6 @@ fn guard(situation: &Situation) -> Problem {
     if reason == Some("Updating") && !has_blocker(situation) {
         return Some((Property::Record, "the rollout does not move on".to_owned()));
     }
-    let conditions = situation.ds.status["conditions"].as_array().into_iter().flatten();
-    let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
-    let stated = progressing.and_then(|condition| condition["reason"].as_str());
     // A percentage of no desired node is no budget: a pod that no node needs may stay.
     let goes_back = match (situation.role, situation.stage, stated) {
         (Role::Beside, Stage::Moving(record), Some("Updating")) => {

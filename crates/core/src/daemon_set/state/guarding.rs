@@ -63,6 +63,7 @@ pub(super) struct Guarding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ConditionAsOf {
     is_baked: bool,
+    is_wave_complete: bool,
     have_checks_passed: bool,
     /// How often what is stated of the checks has changed.
     check_changes: u64,
@@ -409,6 +410,7 @@ impl DaemonSetState {
         }
         let as_of = Some(ConditionAsOf {
             is_baked,
+            is_wave_complete: self.is_wave_complete(),
             have_checks_passed,
             check_changes: self.guarding.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked,
@@ -432,6 +434,12 @@ impl DaemonSetState {
         let situation = Situation { waves, waits, checks, way_back, opening, leaked };
         self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
         self.guarding.condition_as_of = as_of;
+    }
+
+    /// Whether nothing is left to do in the wave of the rollout.
+    fn is_wave_complete(&self) -> bool {
+        let (waves, record) = (self.waves.as_deref(), self.guarding.moving.as_ref());
+        waves.zip(record).is_some_and(|(waves, record)| waves.is_complete(&record.position))
     }
 
     pub(super) fn stage<'a>(&self, revisions: &RevisionSet<'a>, now: Now) -> Stage<'a> {
