@@ -24,6 +24,23 @@ fn sync_until_waiting(world: &mut World) {
     panic!("nothing is waited for");
 }
 
+/// A world in which a rollout has deleted a pod that the watch of pods has yet to show as deleted,
+/// and the pod as it was before.
+fn delete_unseen() -> (World, Pod) {
+    let mut world = World::new(daemon_set());
+    NODES.into_iter().for_each(|name| world.apply_node(node(name)));
+    world.settle();
+    let pods = world.server.pods.clone();
+    set_template(&mut world, "B");
+    world.delay(Kind::Pods);
+    let deleted = (0..10).flat_map(|_| world.sync().writes).find_map(|write| match write {
+        Write::DeletePod(pod) => Some(pod.name),
+        _ => None,
+    });
+    let pod = pods[&deleted.expect("one")].clone();
+    (world, pod)
+}
+
 /// C56, C60: while the watch of any kind has yet to show a write, a rollout writes neither pods nor
 /// revisions, and observedGeneration is not raised, even for a newer template. Then it continues.
 #[test]
@@ -80,17 +97,8 @@ fn a_deleted_revision_is_created_again() {
 /// is terminating differs in nothing else, but a plan is due.
 #[test]
 fn a_wait_for_a_pod_that_lost_its_labels_ends() {
-    let mut world = World::new(daemon_set());
-    NODES.into_iter().for_each(|name| world.apply_node(node(name)));
-    world.settle();
-    let pods = world.server.pods.clone();
-    set_template(&mut world, "B");
-    world.delay(Kind::Pods);
-    let deleted = (0..10).flat_map(|_| world.sync().writes).find_map(|write| match write {
-        Write::DeletePod(pod) => Some(pod.name),
-        _ => None,
-    });
-    let relabelled = Pod { labels: Labels::default(), ..pods[&deleted.expect("one")].clone() };
+    let (mut world, pod) = delete_unseen();
+    let relabelled = Pod { labels: Labels::default(), ..pod };
     assert!(world.state.apply_pod(&relabelled, &mut world.nodes));
     assert!(world.sync().waiting.is_some());
     let terminating = Pod { terminating: true, ..relabelled };
@@ -102,21 +110,10 @@ fn a_wait_for_a_pod_that_lost_its_labels_ends() {
 /// by this one. It is not taken for a running pod: its deletion is still awaited.
 #[test]
 fn a_wait_for_a_deletion_does_not_end_with_an_earlier_owner() {
-    let mut world = World::new(daemon_set());
-    NODES.into_iter().for_each(|name| world.apply_node(node(name)));
-    world.settle();
-    let pods = world.server.pods.clone();
-    set_template(&mut world, "B");
-    world.delay(Kind::Pods);
-    let deleted = (0..10).flat_map(|_| world.sync().writes).find_map(|write| match write {
-        Write::DeletePod(pod) => Some(pod.name),
-        _ => None,
-    });
-    let own = pods[&deleted.expect("one")].clone();
-    world
-        .state
-        .apply_pod(&Pod { controller: Some("other".into()), ..own.clone() }, &mut world.nodes);
-    world.state.apply_pod(&own, &mut world.nodes);
+    let (mut world, pod) = delete_unseen();
+    let of_another = Pod { controller: Some("other".into()), ..pod.clone() };
+    world.state.apply_pod(&of_another, &mut world.nodes);
+    world.state.apply_pod(&pod, &mut world.nodes);
     let plan = world.sync();
     assert!(plan.waiting.is_some() && plan.writes.is_empty(), "{plan}");
     world.deliver_delayed();
