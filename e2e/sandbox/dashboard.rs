@@ -8,16 +8,12 @@ mod reports;
 mod views;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::world::browser::{self, Browser};
 use crate::world::process::Process;
 use crate::world::{World, eventually};
-
-/// How long a click may take to open the next page.
-const CLICK_LASTS: Duration = Duration::from_secs(5);
 
 /// A running dashboard.
 struct Dashboard {
@@ -65,21 +61,7 @@ async fn opened(world: &World) -> Result<Option<(Dashboard, Browser)>> {
 /// Opens the page of a DaemonSet from the list.
 async fn open_daemon_set(world: &World, browser: &mut Browser, name: &str) -> Result<()> {
     let path = format!("ds/{}/{name}", world.namespace);
-    // A row that has just become longer moves the others, so that a click misses.
-    let mut clicked_at: Option<Instant> = None;
-    eventually("a click opens the DaemonSet", async || {
-        let opened = browser.value("location.pathname").await?;
-        if opened.as_str().is_some_and(|it| it.ends_with(&path)) {
-            return Ok(());
-        }
-        if clicked_at.is_none_or(|at| at.elapsed() > CLICK_LASTS)
-            && browser.click_if_there(&format!("a[href=\"{path}\"]")).await?
-        {
-            clicked_at = Some(Instant::now());
-        }
-        bail!("{opened}")
-    })
-    .await?;
+    browser.click(&format!("a[href=\"{path}\"]")).await?;
     browser.holds("!!document.querySelector('#map svg.map')").await
 }
 

@@ -250,31 +250,50 @@ impl Browser {
 
     /// Clicks on an element if the page has it; returns whether it has. Before its style sheet is
     /// there, a page moves, and counts as without the element.
-    pub(crate) async fn click_if_there(&mut self, selector: &str) -> Result<bool> {
+    ///
+    /// A live page may also move after it was asked where the element is. It does not while the
+    /// button is pressed, so the button is released there only if the element is still there.
+    async fn click_if_there(&mut self, selector: &str) -> Result<bool> {
         let quoted = Value::from(selector);
-        let place = self
-            .value(&format!(
-                "(() => {{ const element = document.querySelector({quoted}); \
-                 if (!element || document.readyState != 'complete') return null; \
-                 element.scrollIntoView({{block: 'center'}}); \
-                 const box = element.getClientRects()[0]; \
-                 return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
-            ))
-            .await?;
-        if place.is_null() {
-            return Ok(false);
+        let started = Instant::now();
+        while started.elapsed() < deadline() {
+            let place = self
+                .value(&format!(
+                    "(() => {{ const element = document.querySelector({quoted}); \
+                     if (!element || document.readyState != 'complete') return null; \
+                     element.scrollIntoView({{block: 'center'}}); \
+                     const box = element.getClientRects()[0]; \
+                     return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+                ))
+                .await?;
+            if place.is_null() {
+                return Ok(false);
+            }
+            let (x, y) = (&place[0], &place[1]);
+            self.mouse("mousePressed", x, y).await?;
+            let is_there = format!(
+                "!!document.querySelector({quoted})?.contains(document.elementFromPoint({x}, {y}))"
+            );
+            if self.value(&is_there).await? == true {
+                self.mouse("mouseReleased", x, y).await?;
+                return Ok(true);
+            }
+            let outside = Value::from(-1);
+            self.mouse("mouseReleased", &outside, &outside).await?;
+            self.value("getSelection().removeAllRanges()").await?;
         }
-        self.click_at(&place[0], &place[1]).await?;
-        Ok(true)
+        bail!("{selector} moves, or is covered by something else")
     }
 
     /// Clicks at a place of the window, in pixels.
     pub(crate) async fn click_at(&mut self, x: &Value, y: &Value) -> Result<()> {
-        for kind in ["mousePressed", "mouseReleased"] {
-            let params = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", params).await?;
-        }
-        Ok(())
+        self.mouse("mousePressed", x, y).await?;
+        self.mouse("mouseReleased", x, y).await
+    }
+
+    async fn mouse(&mut self, kind: &str, x: &Value, y: &Value) -> Result<()> {
+        let params = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
+        self.call("Input.dispatchMouseEvent", params).await.map(drop)
     }
 
     /// Presses a key, such as `Tab` or `Enter`.
