@@ -38,7 +38,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const EXTERNAL_DEADLINE: Duration = Duration::from_secs(300);
 
 /// The time between two checks of a condition that no watch reports.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
 

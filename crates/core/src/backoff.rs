@@ -1,5 +1,6 @@
-//! The back-offs: when a failed pod is deleted, and so replaced (C24), when pods are created again
-//! after admission has changed one (C28), and when a deleted revision is created again (C40).
+//! The back-offs: when a failed pod is deleted, and so replaced (C24), when a pod is created again
+//! on a node whose pods other clients delete (C23), when pods are created again after admission has
+//! changed one (C28), and when a deleted revision is created again (C40).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,47 +14,67 @@ const DELAY_MIN: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long after the last failure the delay starts from the minimum again.
 const FORGET_AFTER: Duration = Duration::from_secs(2 * 15 * 60);
+/// Maximum delay of a node whose pods other clients delete.
+const LOSS_DELAY_MAX: Duration = Duration::from_secs(60);
+/// How long after the end of that delay a pod must live for the next delay to start anew.
+const LOSS_FORGET_AFTER: Duration = Duration::from_secs(10);
 /// Time between two removals of expired entries.
 const COLLECT_EVERY: Duration = Duration::from_secs(60);
 
-/// A delay after a failure. It doubles with each failure up to a maximum.
+/// Why there is a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Something has failed.
+    Failure,
+    /// Another client has deleted a pod, or has changed its labels or owner. Once is no reason for
+    /// a delay: somebody may want a new pod.
+    Loss,
+}
+
+/// A delay. It doubles with each repetition of its cause up to a maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delay {
+    cause: Cause,
     length: Duration,
     since: Timestamp,
 }
 
-/// The delays of one DaemonSet's nodes. A new observed generation resets them all. Upstream:
-/// `failedPodsBackoff`, whose keys also contain that generation.
-#[derive(Debug, Default)]
+/// The delays of one DaemonSet's nodes for one cause. A new generation resets them all. Upstream:
+/// `failedPodsBackoff`, whose keys also contain the observed generation.
+#[derive(Debug)]
 pub(crate) struct Backoff {
-    observed_generation: i64,
+    cause: Cause,
+    generation: i64,
     entries: BTreeMap<NodeId, Delay>,
     collect_at: Option<Timestamp>,
 }
 
 impl Backoff {
+    pub(crate) const fn new(cause: Cause) -> Self {
+        Self { cause, generation: 0, entries: BTreeMap::new(), collect_at: None }
+    }
+
     /// Ends all delays if the generation is a new one, and returns their nodes.
-    pub(crate) fn set_observed_generation(&mut self, observed_generation: i64) -> Vec<NodeId> {
-        if self.observed_generation == observed_generation {
+    pub(crate) fn set_generation(&mut self, generation: i64) -> Vec<NodeId> {
+        if self.generation == generation {
             return Vec::new();
         }
-        let ended = std::mem::replace(self, Self { observed_generation, ..Self::default() });
+        let ended = std::mem::replace(self, Self { generation, ..Self::new(self.cause) });
         ended.entries.into_keys().collect()
     }
 
-    /// The time before which a failed pod on this node must not be deleted; `None` if it may be
-    /// deleted now.
+    /// When the delay of this node ends; `None` if none is running.
     pub(crate) fn until(&self, node: NodeId, now: Timestamp) -> Option<Timestamp> {
         let entry = self.entries.get(&node).filter(|entry| !entry.is_expired(now))?;
         Some(entry.end()).filter(|&until| now < until)
     }
 
-    /// Lengthens the delay, because a failed pod on this node is being deleted.
-    pub(crate) fn next(&mut self, node: NodeId, now: Timestamp) {
+    /// Lengthens the delay of this node, because its cause is there again. Returns the new delay.
+    pub(crate) fn next(&mut self, node: NodeId, now: Timestamp) -> Duration {
         self.collect_at.get_or_insert(now + COLLECT_EVERY);
-        let delay = Delay::after(self.entries.get(&node).copied(), now);
+        let delay = Delay::after(self.cause, self.entries.get(&node).copied(), now);
         self.entries.insert(node, delay);
+        delay.length
     }
 
     /// Drops the delay of a deleted node, whose number may be reused.
@@ -76,11 +97,15 @@ impl Backoff {
 }
 
 impl Delay {
-    /// The delay after a failure at `now`. Ignores a last failure that was long ago.
-    pub(crate) fn after(last: Option<Self>, now: Timestamp) -> Self {
+    /// The delay after its cause at `now`. Ignores a last delay that was long ago.
+    pub(crate) fn after(cause: Cause, last: Option<Self>, now: Timestamp) -> Self {
+        let (first, max) = match cause {
+            Cause::Failure => (DELAY_MIN, DELAY_MAX),
+            Cause::Loss => (Duration::ZERO, LOSS_DELAY_MAX),
+        };
         let last = last.filter(|last| !last.is_expired(now));
-        let length = last.map_or(DELAY_MIN, |last| (last.length * 2).min(DELAY_MAX));
-        Self { length, since: now }
+        let length = last.map_or(first, |last| (last.length * 2).clamp(DELAY_MIN, max));
+        Self { cause, length, since: now }
     }
 
     pub(crate) fn end(&self) -> Timestamp {
@@ -92,7 +117,10 @@ impl Delay {
     }
 
     fn is_expired(&self, now: Timestamp) -> bool {
-        now.since(self.since) > FORGET_AFTER
+        match self.cause {
+            Cause::Failure => now.since(self.since) > FORGET_AFTER,
+            Cause::Loss => now.since(self.end()) > LOSS_FORGET_AFTER,
+        }
     }
 }
 
@@ -107,7 +135,7 @@ mod tests {
     #[test]
     fn delays_double_up_to_15_minutes_and_are_dropped_after_30() {
         let node = NodeTable::default().intern(&NodeName::from("node"));
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Cause::Failure);
         let mut now = Timestamp::from_seconds(1000);
         let mut delays = Vec::new();
         for _ in 0..12 {
@@ -133,9 +161,27 @@ mod tests {
     #[test]
     fn a_new_generation_resets_the_delay() {
         let node = NodeTable::default().intern(&NodeName::from("node"));
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Cause::Failure);
         backoff.next(node, Timestamp(0));
-        backoff.set_observed_generation(2);
+        backoff.set_generation(2);
         assert_eq!(backoff.until(node, Timestamp(1)), None);
+    }
+
+    /// C23: somebody may delete a pod once without a delay; then it is 1 s, and doubles up to a
+    /// minute. A pod that lives for more than 10 s ends the series.
+    #[test]
+    fn the_first_loss_causes_no_delay() {
+        let node = NodeTable::default().intern(&NodeName::from("node"));
+        let mut backoff = Backoff::new(Cause::Loss);
+        let mut now = Timestamp::from_seconds(1000);
+        let mut delays = Vec::new();
+        for _ in 0..9 {
+            let delay = backoff.next(node, now);
+            delays.push(delay.as_secs());
+            assert_eq!(backoff.until(node, now).is_some(), !delay.is_zero());
+            now = now + delay + LOSS_FORGET_AFTER;
+        }
+        assert_eq!(delays, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(backoff.next(node, now + Duration::from_millis(1)), Duration::ZERO);
     }
 }

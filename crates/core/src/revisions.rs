@@ -14,7 +14,7 @@ pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 use crate::api::{
     DaemonSet, Problem, RecordState, Revision, RevisionHash, RevisionName, Template, Timestamp, Uid,
 };
-use crate::backoff::Delay;
+use crate::backoff::{Cause, Delay};
 use crate::ownership::Ownership;
 use crate::plan::{NewRevision, RevisionReference};
 
@@ -239,7 +239,7 @@ impl RevisionHistory {
     /// that the DaemonSet is deleted (C40).
     pub(crate) fn record_creation(&mut self, new: &NewRevision, now: Timestamp) {
         let last = self.last_creation.take().filter(|last| last.name == new.name);
-        let delay = Delay::after(last.map(|last| last.delay), now);
+        let delay = Delay::after(Cause::Failure, last.map(|last| last.delay), now);
         self.last_creation = Some(LastCreation { name: new.name.clone(), delay });
     }
 

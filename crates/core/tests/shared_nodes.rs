@@ -3,6 +3,7 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use everynode_core::api::{DaemonSet, NodeName, Pod, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState};
@@ -13,7 +14,10 @@ use proptest::prelude::*;
 use support::{daemon_set, node, pod, revision};
 
 const NAMES: u8 = 12;
-const NOW: Timestamp = Timestamp(1_000_000);
+const START: Timestamp = Timestamp(1_000_000);
+/// Time between two plans: longer than creations are delayed after other clients have deleted
+/// pods (C23).
+const STEP: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -38,6 +42,7 @@ struct Pair {
     nodes: NodeTable,
     states: [DaemonSetState; 2],
     pods: BTreeMap<(bool, u8), Pod>,
+    now: Timestamp,
 }
 
 impl Pair {
@@ -51,7 +56,7 @@ impl Pair {
             state.apply_revision(revision);
             state
         });
-        Self { nodes, states, pods: BTreeMap::new() }
+        Self { nodes, states, pods: BTreeMap::new(), now: START }
     }
 
     fn apply(&mut self, step: Step) {
@@ -89,11 +94,12 @@ impl Pair {
     /// Checks that each DaemonSet plans pods exactly on the nodes that exist and have none of its
     /// pods.
     fn check(&mut self) {
+        self.now = self.now + STEP;
         let existing: BTreeSet<NodeName> =
             self.nodes.iter().map(|(_, node)| node.name.clone()).collect();
         for (of, state) in [false, true].into_iter().zip(&mut self.states) {
-            let plan = state.plan(NOW, &Watermarks::default(), &self.nodes);
-            assert!(state.is_consistent(NOW, &self.nodes));
+            let plan = state.plan(self.now, &Watermarks::default(), &self.nodes);
+            assert!(state.is_consistent(self.now, &self.nodes));
             let has = |name: &NodeName| {
                 self.pods
                     .iter()
@@ -107,7 +113,7 @@ impl Pair {
                     created.insert(pod.node.clone());
                 }
                 let outcome = Outcome::Failed { message: "not executed".to_owned() };
-                state.apply_result(WriteResult { write, outcome }, NOW);
+                state.apply_result(WriteResult { write, outcome }, self.now);
             }
             assert_eq!(created, wanted);
         }

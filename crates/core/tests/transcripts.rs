@@ -38,6 +38,7 @@ transcripts! {
     burst: "burst",
     changed_pods: "changed-pods",
     collision: "collision",
+    lost_pods: "lost-pods",
     create: "create",
     evict: "evict",
     failed_pods: "failed-pods",

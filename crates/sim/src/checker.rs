@@ -15,6 +15,7 @@ mod event;
 mod foreign;
 mod guard;
 mod history;
+mod lost_pods;
 mod model;
 mod pace;
 mod plan;
@@ -291,12 +292,6 @@ impl Checks {
                 Role::Beside => None,
             })?;
         violation(property, format!("{message}; the replica plans nothing"))
-    }
-
-    /// Number of pods of a DaemonSet that were removed after this time.
-    pub(crate) fn pods_removed_since(&self, daemon_set: &str, since: Timestamp) -> usize {
-        let removed = self.history.pods.removed_after(self.history.version_before(since));
-        removed.filter(|pod| pod.metadata.is_controlled_by(daemon_set)).count()
     }
 
     /// Notes that a record was judged, and by which policy it was begun.

@@ -1,6 +1,5 @@
 //! How often a controller writes for each DaemonSet. A controller that repeats a write without
-//! end, and without a back-off, exceeds the bound. Each pod that is removed causes a creation, also
-//! while a stalled watch hides why it was removed.
+//! end, and without a back-off, exceeds the bound.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +9,7 @@ use crate::checker::{Property, Violation};
 use crate::role::Role;
 
 /// How long a write counts.
-pub(crate) const PERIOD_MS: i64 = 60_000;
+const PERIOD_MS: i64 = 60_000;
 /// Maximum number of writes for a DaemonSet in a minute, without those for its nodes. A user who
 /// edits it five times meanwhile causes 40 writes of its status.
 const WRITES_MAX: usize = 60;
@@ -21,19 +20,15 @@ const WRITES_PER_NODE_MAX: usize = 20;
 #[derive(Clone, Debug, Default)]
 pub struct WriteRates {
     latest: BTreeMap<(Role, String), VecDeque<Timestamp>>,
-    /// The highest number of writes for one DaemonSet in a minute.
-    pub max: usize,
 }
 
 impl WriteRates {
-    /// Counts a write for a DaemonSet in a cluster with this number of nodes. `removed_pods` is the
-    /// number of its pods that were removed within the last [`PERIOD_MS`].
+    /// Counts a write for a DaemonSet in a cluster with this number of nodes.
     pub(crate) fn count(
         &mut self,
         (role, ds): (Role, &str),
         now: Timestamp,
         nodes: usize,
-        removed_pods: impl FnOnce() -> usize,
     ) -> Option<Violation> {
         let latest = self.latest.entry((role, ds.to_owned())).or_default();
         latest.push_back(now);
@@ -41,8 +36,7 @@ impl WriteRates {
             latest.pop_front();
         }
         let (writes, max) = (latest.len(), WRITES_MAX + nodes * WRITES_PER_NODE_MAX);
-        self.max = self.max.max(writes);
-        (writes > max && writes > max + removed_pods()).then(|| {
+        (writes > max).then(|| {
             let message =
                 format!("DaemonSet {ds}: {writes} writes in a minute, at most {max} expected");
             Violation { property: Property::WriteRate, message }

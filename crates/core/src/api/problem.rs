@@ -1,6 +1,7 @@
 //! Malformed fields.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::names::{NodeName, PodName, RevisionName};
 
@@ -90,6 +91,14 @@ pub enum Problem {
         /// What was changed.
         change: AdmissionChange,
     },
+    /// Other clients delete the pods of a node again and again, or change their labels or owner,
+    /// soon after their creation: the next creation is delayed (C23).
+    LostPods {
+        /// The node.
+        node: NodeName,
+        /// For how long.
+        delay: Duration,
+    },
 }
 
 /// What admission has changed in a created pod so that it does not count for its node (C28).
@@ -122,6 +131,7 @@ impl Problem {
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",
             Self::ChangedPod { .. } => "PodChangedByAdmission",
+            Self::LostPods { .. } => "PodsLost",
         }
     }
 }

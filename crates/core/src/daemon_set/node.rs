@@ -4,7 +4,9 @@ mod assess;
 mod pods;
 mod slot;
 
-pub(super) use assess::{Assessor, Guidance, RolloutParameters, ended_pods, surplus_pods};
+pub(super) use assess::{
+    Assessor, Guidance, NodeDelays, RolloutParameters, ended_pods, surplus_pods,
+};
 pub(super) use pods::PodView;
 pub(super) use slot::{NodeAssessment, Slot, Wanted, Wave};
 

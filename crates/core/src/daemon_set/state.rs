@@ -22,7 +22,7 @@ use crate::api::{
     DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, PolicySource,
     Problem, Revision, Timestamp, Uid,
 };
-use crate::backoff::{Backoff, Delay};
+use crate::backoff::{Backoff, Cause, Delay};
 use crate::expectations::Expectations;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
@@ -92,7 +92,10 @@ pub struct DaemonSetState {
     record_retry_at: Option<Timestamp>,
     /// The record whose last write has an unknown outcome.
     unknown_record: Option<UnknownRecord>,
-    backoff: Backoff,
+    /// When failed pods are deleted (C24).
+    failed_pods: Backoff,
+    /// When pods are created again on nodes where other clients delete them (C23).
+    lost_pods: Backoff,
     expectations: Expectations,
     /// Reported by the next plan.
     problems: Vec<Problem>,
@@ -138,7 +141,8 @@ impl DaemonSetState {
             pace: None,
             record_retry_at: None,
             unknown_record: None,
-            backoff: Backoff::default(),
+            failed_pods: Backoff::new(Cause::Failure),
+            lost_pods: Backoff::new(Cause::Loss),
             expectations: Expectations::default(),
             problems: daemon_set
                 .problems
@@ -156,7 +160,8 @@ impl DaemonSetState {
             slots_assessed: 0,
             daemon_set,
         };
-        state.backoff.set_observed_generation(state.daemon_set.status.observed_generation);
+        state.failed_pods.set_generation(state.daemon_set.status.observed_generation);
+        state.lost_pods.set_generation(state.daemon_set.generation);
         state.evaluate_all(nodes);
         state
     }
@@ -224,7 +229,8 @@ impl DaemonSetState {
             self.creation_delay = None;
         }
         let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
-        let backed_off = self.backoff.set_observed_generation(new.status.observed_generation);
+        let mut backed_off = self.failed_pods.set_generation(new.status.observed_generation);
+        backed_off.extend(self.lost_pods.set_generation(new.generation));
         if new.template.canonical != old.template.canonical {
             self.history.forget_deleted_current();
         }
@@ -282,6 +288,10 @@ impl DaemonSetState {
         if slot.eligibility == eligibility && self.waves.is_none() {
             return false;
         }
+        if slot.eligibility != eligibility {
+            // What has deleted the pods may have been the reason for which the node changed.
+            self.lost_pods.forget(id);
+        }
         slot.eligibility = eligibility;
         self.mark(id);
         self.clear_if_vacant(id, nodes);
@@ -295,8 +305,7 @@ impl DaemonSetState {
 
     /// Removes a deleted pod. `pod` is its last known version.
     pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        let was_awaited = self.expectations.saw_deletion(&pod.uid);
-        self.forget_pod(pod, nodes) || was_awaited
+        self.remove_pod(pod, nodes)
     }
 
     /// Applies the complete list of the pods that concern this DaemonSet; all others were deleted.

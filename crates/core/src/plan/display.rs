@@ -246,6 +246,12 @@ impl fmt::Display for Problem {
                 "admission changed pod {pod}, created for node {node}: {change}; the next creation \
                  is delayed",
             ),
+            Self::LostPods { node, delay } => write!(
+                f,
+                "other clients delete the pods on node {node}, or change their labels or owner, \
+                 soon after their creation; the next one is created in {} s",
+                delay.as_secs(),
+            ),
         }
     }
 }

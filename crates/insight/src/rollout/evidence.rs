@@ -25,8 +25,8 @@ use crate::snapshot::{
 /// after its namespace.
 const CREATION_FAILURE_SECONDS_MIN: u64 = 10;
 
-/// The reasons of warnings about a DaemonSet that no pod can be created.
-const CREATION_FAILURES: [&str; 2] = ["FailedCreate", "PodChangedByAdmission"];
+/// The reasons of warnings about a DaemonSet that no pod can be created, or none stays.
+const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "PodsLost"];
 
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];

@@ -200,6 +200,9 @@ fn after_refusal(message: &str, key: &DaemonSetKey) -> String {
     if message.contains("webhook \"") || message.contains("admission changed pod") {
         return WEBHOOKS.to_owned();
     }
+    if message.starts_with("other clients delete the pods") {
+        return format!("kubectl -n {namespace} get events --sort-by=.lastTimestamp");
+    }
     if message.contains("because it is being terminated") {
         return format!("kubectl get namespace {namespace} -o yaml");
     }

@@ -233,6 +233,7 @@ fn is_of_template(problem: &Problem) -> bool {
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
         | Problem::ChangedPod { .. }
+        | Problem::LostPods { .. }
         | Problem::NamespaceNodeSelector { .. } => false,
     }
 }

@@ -11,6 +11,7 @@ use super::coverage::Coverage;
 use super::demands::Demands;
 use super::guard::Governing;
 use super::history::History;
+use super::lost_pods::LossDelays;
 use super::model::Revision;
 use super::plan::{Judge, error};
 use super::reason::{Doubt, JudgedPlan};
@@ -33,7 +34,8 @@ pub(super) fn judge(
     if let Some(violation) = waves::check(situation, history) {
         return Err(violation);
     }
-    let judge = Judge { view, situation, creations_delayed_until: None };
+    let judge =
+        Judge { view, situation, creations_delayed_until: None, losses: LossDelays::default() };
     let unknown = what_is_unknown(situation);
     let mut judged = JudgedPlan::default();
     for write in &view.writes {
@@ -57,7 +59,11 @@ pub(super) fn judge(
         }
         let deleted: BTreeSet<&str> =
             judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
-        judge.demands_deletions(&Demands::of(situation, |_| true), &judged, &deleted)?;
+        judge.demands_deletions(
+            &Demands::of(situation, |_| true, BTreeSet::new()),
+            &judged,
+            &deleted,
+        )?;
     }
     Ok(judged)
 }

@@ -1,6 +1,6 @@
 //! Which writes the rules demand of a plan (C20–C27, C50–C53).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{Budget, Pod, Policy};
 use super::reason::{Creation, Deletion, Doubt};
@@ -28,25 +28,30 @@ pub(super) struct Demands<'a> {
     pub surges_at_once: Vec<&'a str>,
     /// On how many more nodes the rollout may begin.
     pub beginnings_left: usize,
+    /// The nodes on which a creation may be delayed: none is demanded (C23).
+    pub delayed: BTreeSet<&'a str>,
 }
 
 impl<'a> Demands<'a> {
-    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24).
+    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24), `delayed` the nodes on
+    /// which a creation may be delayed (C23).
     pub(super) fn of(
         situation: &Situation<'a>,
         has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+        delayed: BTreeSet<&'a str>,
     ) -> Self {
-        Self::at(situation, has_no_backoff, false)
+        Self::at(situation, has_no_backoff, delayed, false)
     }
 
     /// What the rules demand when nothing has happened for minutes.
     pub(super) fn at_rest(situation: &Situation<'a>) -> Self {
-        Self::at(situation, |_| true, true)
+        Self::at(situation, |_| true, BTreeSet::new(), true)
     }
 
     fn at(
         situation: &Situation<'a>,
         has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
+        delayed: BTreeSet<&'a str>,
         at_rest: bool,
     ) -> Self {
         let surely_available = |pod: &Pod| situation.is_surely_available(pod);
@@ -67,6 +72,7 @@ impl<'a> Demands<'a> {
             begins_at_once: Vec::new(),
             surges_at_once: Vec::new(),
             beginnings_left: usize::MAX,
+            delayed,
         };
         let is_guarded = situation.is_guarded();
         let depends_on_attempts =
@@ -107,6 +113,7 @@ impl<'a> Demands<'a> {
                 }
             }
             match situation.reason_to_create(on_node, Doubt::Demands) {
+                _ if demands.delayed.contains(*node) => {}
                 Some(Creation::Missing) => demands.creations.push(node),
                 Some(Creation::SurgeAtOnce) if is_touched => {}
                 Some(Creation::SurgeAtOnce) if is_guarded => demands.surges_at_once.push(node),

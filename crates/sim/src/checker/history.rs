@@ -104,8 +104,30 @@ impl History {
         let mut states = self.revisions.of(uid);
         let (first, _) =
             states.find(|(_, revision)| revision.record.as_ref().is_some_and(is_it))?;
-        let index = self.times.partition_point(|(_, version)| *version < first);
-        self.times.get(index).map(|(at, _)| *at)
+        Some(self.time_of(first))
+    }
+
+    /// The pods that a DaemonSet had lost up to a version: their deletion had begun, or they were
+    /// not its own any more. Each as it was before, with the version at which that changed.
+    pub(super) fn lost_pods(
+        &self,
+        ds: &DaemonSet,
+        version: u64,
+    ) -> impl Iterator<Item = (&Pod, u64)> {
+        let steps = self.pods.objects.values().flat_map(|states| states.windows(2));
+        steps.filter_map(move |step| {
+            let [(_, before), (at, after)] = step else { return None };
+            let is_ours = |pod: &&Pod| ds.owns(&pod.metadata) && !ds.has_lost(pod);
+            let before = before.as_deref().filter(is_ours)?;
+            let is_lost = *at <= version && after.as_deref().is_none_or(|pod| ds.has_lost(pod));
+            is_lost.then_some((before, *at))
+        })
+    }
+
+    /// When a version was current for the first time.
+    pub(super) fn time_of(&self, version: u64) -> Timestamp {
+        let index = self.times.partition_point(|(_, current)| *current < version);
+        self.times.get(index).map_or(Timestamp(i64::MAX), |(at, _)| *at)
     }
 
     /// The newest version.

@@ -13,6 +13,7 @@ use super::coverage::Coverage;
 use super::creation_delay;
 use super::demands::Demands;
 use super::history::History;
+use super::lost_pods::LossDelays;
 use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
@@ -45,7 +46,8 @@ pub(super) fn judge(
         return Err(violation);
     }
     let creations_delayed_until = creation_delay::end(view, situation.ds, history);
-    let judge = Judge { view, situation, creations_delayed_until };
+    let losses = LossDelays::of(view, situation.ds, history);
+    let judge = Judge { view, situation, creations_delayed_until, losses };
     let mut judged = JudgedPlan::default();
     for write in writes {
         match write {
@@ -76,6 +78,7 @@ pub(super) struct Judge<'a> {
     pub view: &'a View,
     pub situation: &'a Situation<'a>,
     pub creations_delayed_until: Option<Timestamp>,
+    pub losses: LossDelays<'a>,
 }
 
 impl<'a> Judge<'a> {
@@ -183,6 +186,14 @@ impl<'a> Judge<'a> {
             let message = format!(
                 "a pod is created on {} at {}, although admission has changed one and creations \
                  are delayed until {}",
+                new.node, self.view.planned_at.0, end.0
+            );
+            return error(situation, Property::Backoff, message);
+        }
+        if let Some(end) = self.losses.certain_end(new.node.as_str()) {
+            let message = format!(
+                "a pod is created on {} at {}, although the last two were lost soon after their \
+                 creation, and the next is delayed until {} or later",
                 new.node, self.view.planned_at.0, end.0
             );
             return error(situation, Property::Backoff, message);
@@ -319,10 +330,11 @@ impl<'a> Judge<'a> {
         let may_create = judged.creations.len() < view.burst
             && !view.outcomes.iter().any(is_refused)
             && self.creations_delayed_until.is_none();
-        let demanded = Demands::of(situation, |on_node| {
+        let has_no_backoff = |on_node: &OnNode| {
             let end = backoffs.end(view, situation, on_node, Doubt::Demands);
             end.is_none_or(|end| end <= view.planned_at)
-        });
+        };
+        let demanded = Demands::of(situation, has_no_backoff, self.losses.delayed_nodes());
         let left_out =
             demanded.deletions.iter().find(|(uid, _)| !judged.deletions.contains_key(**uid));
         if let Some((uid, reason)) = left_out.filter(|_| may_delete) {
@@ -416,7 +428,12 @@ impl<'a> Judge<'a> {
             **reason == Creation::SurgeAtOnce && !demanded.surges_at_once.contains(&name.as_str())
         };
         let doubtful = judged.creations.iter().filter(is_at_once).count();
-        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful + pending);
+        let is_delayed = |(name, reason): &(&String, &Creation)| {
+            **reason == Creation::SurgeWithinBudget && demanded.delayed.contains(name.as_str())
+        };
+        let delayed = judged.creations.iter().filter(is_delayed).count();
+        let left = left.saturating_sub(delayed);
+        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful + pending + delayed);
         if begun < at_once.min(beginnings_left) {
             let message = format!(
                 "{begun} pods surge beside unavailable ones, although {at_once} and \

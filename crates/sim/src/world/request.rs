@@ -2,7 +2,6 @@
 //! arrives.
 
 use bytes::Bytes;
-use everynode_core::api::Timestamp;
 use everynode_sandbox::kind::NODE;
 use everynode_sandbox::status::Status;
 use rand::RngExt;
@@ -14,7 +13,6 @@ use crate::fault::{DELAY_MAX_MS, RequestOutcome, loss};
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::network::{Message, Reply, Request};
 use crate::serve::{self, Query, Target};
-use crate::write_rate::PERIOD_MS;
 
 /// One in this number of requests is in the socket when its process is frozen: it is sent when the
 /// process continues, whatever the fence says by then.
@@ -191,9 +189,7 @@ impl World {
         }
         if let Some((role, ds)) = request.view.as_ref().map(|view| (view.role, &view.daemon_set)) {
             let nodes = self.cluster.store().count(&NODE);
-            let since = Timestamp(self.now.0 - PERIOD_MS);
-            let removed_pods = || self.checks.pods_removed_since(ds, since);
-            let violation = self.write_rates.count((role, ds), self.now, nodes, removed_pods);
+            let violation = self.write_rates.count((role, ds), self.now, nodes);
             self.report_violation(violation);
         }
         let (_, injected_fault) =

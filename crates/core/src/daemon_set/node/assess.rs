@@ -8,6 +8,15 @@ use crate::revisions::RevisionLabels;
 use super::pods::PodView;
 use super::slot::{NodeAssessment, Slot, Step, Wanted};
 
+/// Until when what a node needs is delayed.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::daemon_set) struct NodeDelays {
+    /// When its failed pods may be deleted (C24).
+    pub deletion_until: Option<Timestamp>,
+    /// When a pod may be created, because others have deleted the last ones (C23).
+    pub creation_until: Option<Timestamp>,
+}
+
 /// An assessment, and how long it is valid.
 pub(in crate::daemon_set) struct TimedAssessment {
     pub assessment: NodeAssessment,
@@ -77,26 +86,30 @@ impl<'a> Assessor<'a> {
         Self { parameters: RolloutParameters::of(daemon_set), guidance, labels, now }
     }
 
-    /// `backed_off_until` is when failed pods of the node may be deleted (C24).
-    pub(crate) fn assess(
-        &self,
-        slot: &Slot,
-        backed_off_until: Option<Timestamp>,
-    ) -> TimedAssessment {
+    pub(crate) fn assess(&self, slot: &Slot, delays: NodeDelays) -> TimedAssessment {
+        let NodeDelays { deletion_until, creation_until } = delays;
         let pods = slot.pods.as_slice();
         let has_ended = ended_pods(slot).next().is_some();
         let mut assessment = NodeAssessment {
             needs_pod: needs_pod(slot, self.parameters.strategy),
             has_surplus: !surplus_pods(slot, self).is_empty(),
             has_orphans: pods.iter().any(|pod| pod.orphan),
-            has_ended: has_ended && (backed_off_until.is_none() || has_succeeded(slot)),
+            has_ended: has_ended && (deletion_until.is_none() || has_succeeded(slot)),
             ..NodeAssessment::default()
         };
         self.assess_counts(slot, &mut assessment);
         self.assess_rolling_update(slot, &mut assessment);
         let available_at = pods.iter().filter_map(|pod| self.becomes_available_at(pod)).min();
-        let backed_off_until = backed_off_until.filter(|_| has_ended);
-        let expires_at = available_at.into_iter().chain(backed_off_until).min();
+        let creates = assessment.needs_pod || assessment.step.creates();
+        let creation_until = creation_until.filter(|_| creates);
+        if creation_until.is_some() {
+            assessment.needs_pod = false;
+            if assessment.step.creates() {
+                assessment.step = Step::None;
+            }
+        }
+        let deletion_until = deletion_until.filter(|_| has_ended);
+        let expires_at = available_at.into_iter().chain(deletion_until).chain(creation_until).min();
         TimedAssessment { assessment, expires_at }
     }
 

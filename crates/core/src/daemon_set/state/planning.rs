@@ -28,8 +28,7 @@ impl DaemonSetState {
         if self.daemon_set.terminating {
             return draft.plan;
         }
-        let problems = self.problems.drain(..).map(Notice::Problem);
-        draft.plan.notices.extend(problems);
+        self.report_problems(&mut draft.plan);
         if self.config.mode.is_beside() && !self.is_guarded() {
             // Its controller reports them.
             draft.plan.notices.clear();
@@ -38,6 +37,7 @@ impl DaemonSetState {
             return draft.plan;
         }
         self.refresh(now, nodes);
+        self.report_problems(&mut draft.plan);
         self.report_not_guarded(&mut draft.plan);
         self.give_up_deletions(now.steady);
         self.update_pending_names(now, nodes);
@@ -158,7 +158,7 @@ impl DaemonSetState {
         sync::truncate_history(&input, draft);
         self.plan_status(Some(self.daemon_set.generation), now, draft);
         for id in draft.failed.drain(..) {
-            self.backoff.next(id, now.steady);
+            self.failed_pods.next(id, now.steady);
             // The back-off takes the node out of the set of those with ended pods.
             self.slots[id.index()].mark(id, &mut self.marked);
         }
@@ -193,6 +193,10 @@ impl DaemonSetState {
         self.plan_status(None, now, draft);
     }
 
+    fn report_problems(&mut self, plan: &mut Plan) {
+        plan.notices.extend(self.problems.drain(..).map(Notice::Problem));
+    }
+
     /// Reports once that a policy has no effect, because of the update strategy (G18).
     fn report_not_guarded(&mut self, plan: &mut Plan) {
         let stated = self.guarding.condition();
@@ -223,7 +227,7 @@ impl DaemonSetState {
             groups: self.groups.as_deref(),
             retry_order: &self.retry_order,
             pending_names: &self.pending_names,
-            backoff: &self.backoff,
+            failed_pods: &self.failed_pods,
             creations_suspended: self.no_creations_before.is_some_and(|at| now.steady < at),
         }
     }
@@ -263,7 +267,8 @@ impl DaemonSetState {
             self.unknown_record.as_ref().map(UnknownRecord::ends_at),
             self.guarding.due_at(now),
             self.window_due_at(),
-            self.backoff.collect_at(),
+            self.failed_pods.collect_at(),
+            self.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),
         ];

@@ -23,11 +23,13 @@ impl DaemonSetState {
         match self.ownership(pod) {
             Ownership::Foreign => {
                 // Its deletion will no longer be applied to this state.
-                let was_awaited = self.expectations.saw_deletion(&pod.uid);
-                self.forget_pod(pod, nodes) || was_awaited
+                self.remove_pod(pod, nodes)
             }
             Ownership::Released => {
                 let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
+                if !was_awaited {
+                    self.record_loss_of(pod, nodes);
+                }
                 let forgotten = self.remove_from_locations(pod, None, nodes);
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
                 forgotten || was_awaited || known.as_ref() != Some(&pod.uid)
@@ -36,13 +38,24 @@ impl DaemonSetState {
             Ownership::Owned => {
                 self.expectations.saw_creation(&pod.uid);
                 let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
+                if pod.terminating && !was_awaited {
+                    self.record_loss_of(pod, nodes);
+                }
                 self.store_pod(pod, false, nodes) || was_awaited
             }
         }
     }
 
-    /// Removes a pod.
-    pub(super) fn forget_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+    /// Removes a pod that does not exist any more, or has another owner.
+    pub(super) fn remove_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        let was_awaited = self.expectations.saw_deletion(&pod.uid);
+        if !was_awaited {
+            self.record_loss_of(pod, nodes);
+        }
+        self.forget_pod(pod, nodes) || was_awaited
+    }
+
+    fn forget_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
         let released = self.releases.get(&pod.name) == Some(&pod.uid);
         if released {
             self.releases.remove(&pod.name);
@@ -68,6 +81,7 @@ impl DaemonSetState {
         let releases = self.releases.extract_if(.., |_, uid| !uids.contains(uid));
         let releases: Vec<Uid> = releases.map(|(_, uid)| uid).collect();
         for (uid, location) in &gone {
+            self.record_loss(uid, *location);
             self.remove_at(uid, *location, nodes);
         }
         for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
@@ -132,6 +146,22 @@ impl DaemonSetState {
             forgotten |= self.remove_at(&pod.uid, location, nodes);
         }
         forgotten
+    }
+
+    fn record_loss_of(&mut self, pod: &Pod, nodes: &NodeTable) {
+        if let Some(id) = pod.target_node_name().and_then(|name| nodes.id(name)) {
+            self.record_loss(&pod.uid, PodLocation::Node(id));
+        }
+    }
+
+    /// Records that a pod leaves its node: this controller has not deleted it, but somebody has, or
+    /// has given it other labels or another owner.
+    fn record_loss(&mut self, uid: &Uid, location: PodLocation) {
+        let PodLocation::Node(id) = location else { return };
+        let is_new = self.find(uid, location).is_some_and(|pod| !pod.terminating && !pod.orphan);
+        if is_new && !self.expectations.awaits_deletion(uid) && !self.config.mode.is_beside() {
+            self.slots[id.index()].lost_pod = true;
+        }
     }
 
     fn find(&self, uid: &Uid, location: PodLocation) -> Option<&PodView> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{GroupLimit, Now, Timestamp};
+use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::gate::Governing;
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
-use crate::daemon_set::node::{Assessor, NodeAssessment, PodView, Slot, Wanted, Wave};
+use crate::daemon_set::node::{Assessor, NodeAssessment, NodeDelays, PodView, Slot, Wanted, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
@@ -155,7 +155,8 @@ impl DaemonSetState {
         self.recount_waves();
         self.refresh_progress(now.steady);
         self.refresh_condition(now);
-        self.backoff.collect(now.steady);
+        self.failed_pods.collect(now.steady);
+        self.lost_pods.collect(now.steady);
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
         );
@@ -227,13 +228,20 @@ impl DaemonSetState {
             // A pod that came or went may have changed which revision governs the node.
             self.re_evaluate(id, nodes);
         }
-        let backed_off_until = self.backoff.until(id, now.steady);
         let slot = &mut self.slots[id.index()];
         slot.marked = false;
+        if std::mem::take(&mut slot.lost_pod) && slot.eligibility.should_run() {
+            let delay = self.lost_pods.next(id, now.steady);
+            if !delay.is_zero() {
+                let node = nodes.name(id).clone();
+                self.problems.push(Problem::LostPods { node, delay });
+            }
+        }
+        let slot = &mut self.slots[id.index()];
         slot.pods.record_readiness_seen(now.steady);
         let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
         let slot = &self.slots[id.index()];
-        let assessed = assessor.assess(slot, backed_off_until);
+        let assessed = assessor.assess(slot, self.delays(id, now));
         let slot = &mut self.slots[id.index()];
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
         if let Some(at) = assessed.expires_at {
@@ -296,7 +304,9 @@ impl DaemonSetState {
             if let Some(waves) = &mut self.waves {
                 waves.apply_node(id, None);
             }
-            self.backoff.forget(id);
+            self.slots[id.index()].lost_pod = false;
+            self.failed_pods.forget(id);
+            self.lost_pods.forget(id);
             self.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
         }
@@ -305,10 +315,15 @@ impl DaemonSetState {
     fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
         let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
         self.slots.iter().enumerate().map(move |(index, slot)| {
-            assessor
-                .assess(slot, self.backoff.until(NodeId::from_index(index), now.steady))
-                .assessment
+            assessor.assess(slot, self.delays(NodeId::from_index(index), now)).assessment
         })
+    }
+
+    fn delays(&self, id: NodeId, now: Now) -> NodeDelays {
+        NodeDelays {
+            deletion_until: self.failed_pods.until(id, now.steady),
+            creation_until: self.lost_pods.until(id, now.steady),
+        }
     }
 
     /// Limits how often debug builds recompute the counts: each time visits all slots.

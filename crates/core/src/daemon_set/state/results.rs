@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::{
     AdmissionChange, Now, Problem, ResourceVersion, Revision, Timestamp, Uid, UpdateStrategy,
 };
-use crate::backoff::Delay;
+use crate::backoff::{Cause, Delay};
 use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
 use crate::daemon_set::sync::{self, Draft, SyncInput};
 use crate::node_table::NodeTable;
@@ -163,7 +163,7 @@ impl DaemonSetState {
     fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
         self.retry_order.record_failure(&new.node);
         if !self.creation_delay.is_some_and(|delay| delay.is_running(now)) {
-            self.creation_delay = Some(Delay::after(self.creation_delay, now));
+            self.creation_delay = Some(Delay::after(Cause::Failure, self.creation_delay, now));
         }
         if let Some(pod) = new.name.clone() {
             self.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });

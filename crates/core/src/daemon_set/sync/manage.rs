@@ -29,7 +29,7 @@ pub(in crate::daemon_set) fn manage(input: &SyncInput<'_>, hash: &RevisionHash, 
 /// Deletes succeeded pods, and failed ones whose back-off is over (C24).
 fn delete_ended(input: &SyncInput<'_>, draft: &mut Draft) {
     for (name, id) in input.retry_order.sorted(&input.work_sets.has_ended) {
-        let is_backed_off = input.backoff.until(id, input.now.steady).is_some();
+        let is_backed_off = input.failed_pods.until(id, input.now.steady).is_some();
         for pod in ended_pods(&input.slots[id.index()]) {
             let has_failed = pod.phase == PodPhase::Failed;
             if (has_failed && is_backed_off) || !draft.delete(name, id, pod) {
