@@ -110,16 +110,27 @@ fn certain_end(
     let end = Timestamp(second.at.0 + DELAY_MIN_MS);
     let is_over = is_back(first) || is_back(second) || now >= end;
     let since = history.version_before(Timestamp(first.at.0 - LATE_MS));
-    (!is_over && !is_reset(node, since, view, ds, history)).then_some(end)
+    let begun = history.pods.of(&first.pod.metadata.uid).next().map_or(0, |(version, _)| version);
+    (!is_over && !is_reset(node, (since, begun), view, ds, history)).then_some(end)
 }
 
-/// Whether a change of the node or of the spec that was seen after a version ends the delay.
-fn is_reset(node: &str, since: u64, view: &View, ds: &DaemonSet, history: &History) -> bool {
+/// Whether a change of the node or of the spec that was seen after the version `since` ends the
+/// delay. `begun` is the version at which the first pod was created.
+fn is_reset(
+    node: &str,
+    (since, begun): (u64, u64),
+    view: &View,
+    ds: &DaemonSet,
+    history: &History,
+) -> bool {
     let nodes = history.nodes.seen(view.feeds.nodes);
     let Some(node) = nodes.values().find(|other| other.metadata.name == node) else { return true };
     let node = &node.metadata.uid;
-    // The replica had seen that both exist when it created the pods.
+    // That node and DaemonSet are new was seen before the first pod was created.
     let created = history.nodes.of(node).next().map_or(0, |(version, _)| version);
+    if created > begun {
+        return true;
+    }
     let daemon_sets = history.daemon_sets(view.role);
     let earlier = daemon_sets.at(&ds.metadata.uid, since);
     let earlier = earlier.or_else(|| daemon_sets.first(&ds.metadata.uid));
