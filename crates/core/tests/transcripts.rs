@@ -48,6 +48,7 @@ transcripts! {
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",
     guarded_groups: "guarded-groups",
+    guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",
     guarded_stuck: "guarded-stuck",
     guarded_jobs: "guarded-jobs",

@@ -1,9 +1,10 @@
 //! Which nodes get a new template now: those whose *wave* is open (G5, G11, G12, G17).
 //!
 //! A step of the policy divides its nodes into groups. At a [`Position`], each group up to that
-//! position has a size, and so many of its nodes are open. A node that is open stays open, so only
-//! a new position and a group that grows open nodes: first those that have the target, then those
-//! with a failed or superseded revision, then ready nodes with an available pod, then the others.
+//! position has a size, and so many of its nodes are open. A node that is open stays open unless it
+//! is held, so only a new position and a group that grows open nodes: first those that have the
+//! target, then those with a failed or superseded revision, then ready nodes with an available pod,
+//! then the others.
 
 mod count;
 
@@ -145,6 +146,9 @@ impl Waves {
             // An empty selector would hold all nodes.
             let hold = &self.policy.hold;
             node.is_held = !hold.is_empty() && hold.matches(labels);
+            // Another node takes its place in the wave: with both, the wave would be too large
+            // once the node is no longer held.
+            node.is_open &= !node.is_held;
             self.count(&node, true);
             *self.node_mut(id) = node;
         }
