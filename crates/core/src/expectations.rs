@@ -155,6 +155,11 @@ impl Expectations {
         pods.filter(|_| self.in_flight == 0)
     }
 
+    /// Number of created pods that no watch has shown.
+    pub(crate) fn unseen_creations(&self) -> usize {
+        self.creations.len()
+    }
+
     /// Number of deletions that succeeded and that no watch has shown.
     pub(crate) fn unseen_deletions(&self) -> usize {
         self.deletions.len() - self.unknown_deletions.len()

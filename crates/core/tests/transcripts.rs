@@ -96,6 +96,7 @@ transcripts! {
     unknown_deletion_available: "unknown-deletion-available",
     unknown_deletions: "unknown-deletions",
     unknown_deletions_budget: "unknown-deletions-budget",
+    unknown_deletions_strategy: "unknown-deletions-strategy",
     unknown_surge: "unknown-surge",
     waiting: "waiting",
 }

@@ -198,8 +198,11 @@ impl DaemonSetState {
         if unknown.is_empty() {
             return;
         }
-        // Pods whose deletion has succeeded still count as available until the watch shows it.
-        let deleted = self.expectations.unseen_deletions();
+        // Pods whose deletion has succeeded still count as available until the watch shows it. So
+        // do nodes that have got a second pod, if the strategy does not surge any more.
+        let surges = self.daemon_set.strategy().surges();
+        let created = if surges { 0 } else { self.expectations.unseen_creations() };
+        let deleted = self.expectations.unseen_deletions() + created;
         let mut repeated = self.wanted_deletions(&unknown, deleted, now, nodes);
         if repeated.len() < unknown.len() {
             repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
