@@ -81,6 +81,8 @@ pub struct Feeds {
     pub daemon_sets: u64,
     /// The watch of pods.
     pub pods: u64,
+    /// The last list of pods.
+    pub pods_listed: u64,
     /// The watch of ControllerRevisions.
     pub revisions: u64,
 }
@@ -186,6 +188,9 @@ impl ViewRecorder {
             Event::Observed(Observation::Pod(change)) => {
                 if advance(&mut self.feeds.pods, change) {
                     self.orphans.record_pod(change);
+                }
+                if let Change::Reset { version, .. } = change {
+                    self.feeds.pods_listed = version.0;
                 }
             }
             Event::Observed(Observation::Revision(change)) => {

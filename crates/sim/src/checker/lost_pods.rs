@@ -98,8 +98,12 @@ fn certain_end(
     let now = view.planned_at;
     let created_both = [first, second].iter().all(|loss| is_created_by(view, loss.pod));
     let deletes_one = [first, second].iter().any(|loss| deletes(view, loss.pod, |_| true));
-    // With surge, the second may have been created beside the first.
-    let is_doubtful = ds.strategy.surges() || first.pod.metadata.uid == second.pod.metadata.uid;
+    let begun = history.pods.of(&first.pod.metadata.uid).next().map_or(0, |(version, _)| version);
+    // With surge, the second may have been created beside the first. A list may be the first that
+    // the replica sees of a pod, after that was lost.
+    let is_doubtful = ds.strategy.surges()
+        || first.pod.metadata.uid == second.pod.metadata.uid
+        || view.feeds.pods_listed >= begun;
     if is_doubtful || !created_both || deletes_one || now.0 > first.at.0 + SHORT_LIVED_MS {
         return None;
     }
@@ -110,7 +114,6 @@ fn certain_end(
     let end = Timestamp(second.at.0 + DELAY_MIN_MS);
     let is_over = is_back(first) || is_back(second) || now >= end;
     let since = history.version_before(Timestamp(first.at.0 - LATE_MS));
-    let begun = history.pods.of(&first.pod.metadata.uid).next().map_or(0, |(version, _)| version);
     (!is_over && !is_reset(node, (since, begun), view, ds, history)).then_some(end)
 }
 

@@ -28,6 +28,7 @@ pub(super) fn check(
         namespaces: newest,
         daemon_sets: newest,
         pods: newest,
+        pods_listed: newest,
         revisions: newest,
     };
     let of_role = |role: Role| {
