@@ -8,7 +8,6 @@ mod custom_resources;
 mod delete;
 mod guarded;
 pub(crate) mod kubectl;
-mod lost_pods;
 pub(crate) mod nodes;
 mod order_rights;
 mod ownership;

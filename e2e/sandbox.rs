@@ -24,6 +24,7 @@ mod insight;
 pub(crate) mod leader;
 mod lifecycle;
 mod limits;
+mod lost_pods;
 mod managed_clusters;
 mod many;
 mod monitoring;

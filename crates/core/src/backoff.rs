@@ -26,8 +26,8 @@ const COLLECT_EVERY: Duration = Duration::from_secs(60);
 pub(crate) enum Cause {
     /// Something has failed.
     Failure,
-    /// Another client has deleted a pod, or has changed its labels or owner. Once is no reason for
-    /// a delay: somebody may want a new pod.
+    /// Another client has deleted a pod before it was ready, or has changed its labels or owner.
+    /// Once is no reason for a delay: somebody may want a new pod.
     Loss,
 }
 

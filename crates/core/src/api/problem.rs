@@ -92,7 +92,7 @@ pub enum Problem {
         change: AdmissionChange,
     },
     /// Other clients delete the pods of a node again and again, or change their labels or owner,
-    /// soon after their creation: the next creation is delayed (C23).
+    /// before they are ready: the next creation is delayed (C23).
     LostPods {
         /// The node.
         node: NodeName,

@@ -249,7 +249,7 @@ impl fmt::Display for Problem {
             Self::LostPods { node, delay } => write!(
                 f,
                 "other clients delete the pods on node {node}, or change their labels or owner, \
-                 soon after their creation; the next one is created in {} s",
+                 before they are ready; the next one is created in {} s",
                 delay.as_secs(),
             ),
         }

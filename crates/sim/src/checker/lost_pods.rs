@@ -1,5 +1,5 @@
 //! The delay of creations on nodes whose pods other clients delete, or take from the DaemonSet,
-//! soon after their creation (C23).
+//! before they are ready (C23).
 //!
 //! The delay begins when the replica sees that a pod is lost. That is known to the replica only.
 
@@ -102,6 +102,8 @@ fn certain_end(
     // With surge, the second may have been created beside the first. A list may be the first that
     // the replica sees of a pod, after that was lost.
     let is_doubtful = ds.strategy.surges()
+        || first.pod.is_ready
+        || second.pod.is_ready
         || first.pod.metadata.uid == second.pod.metadata.uid
         || view.feeds.pods_listed >= begun;
     if is_doubtful || !created_both || deletes_one || now.0 > first.at.0 + SHORT_LIVED_MS {

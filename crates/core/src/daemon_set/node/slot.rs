@@ -20,7 +20,8 @@ pub(in crate::daemon_set) struct Slot {
     pub assessment: NodeAssessment,
     /// Whether the next plan assesses the slot again.
     pub marked: bool,
-    /// Whether a pod has left the node since then, and this controller has not deleted it.
+    /// Whether a pod has left the node since then before it was ready, and this controller has not
+    /// deleted it.
     pub lost_pod: bool,
 }
 

@@ -154,11 +154,13 @@ impl DaemonSetState {
         }
     }
 
-    /// Records that a pod leaves its node: this controller has not deleted it, but somebody has, or
-    /// has given it other labels or another owner.
+    /// Records that a pod leaves its node before it is ready: this controller has not deleted it,
+    /// but somebody has, or has given it other labels or another owner.
     fn record_loss(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
-        let is_new = self.find(uid, location).is_some_and(|pod| !pod.terminating && !pod.orphan);
+        let is_new = self
+            .find(uid, location)
+            .is_some_and(|pod| !pod.terminating && !pod.orphan && !pod.readiness.is_ready());
         if is_new && !self.expectations.awaits_deletion(uid) && !self.config.mode.is_beside() {
             self.slots[id.index()].lost_pod = true;
         }

@@ -6,24 +6,33 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, ListParams};
 
+use serde_json::json;
+
 use crate::observe::uids;
-use crate::world::manifest::daemon_set;
+use crate::world::manifest::{daemon_set, with};
 use crate::world::pod::{name_of, node_of, uid};
-use crate::world::{POLL_INTERVAL, World, eventually};
+use crate::world::{POLL_INTERVAL, Setup, World, eventually};
 
 /// How long the pods are deleted.
 const DELETED_FOR: Duration = Duration::from_secs(9);
 /// Maximum number of pods in that time: the first two at once, and others 1, 2, and 4 s later.
 const PODS_MAX: usize = 6;
 
-/// C23: a node whose pods are deleted soon after their creation gets new ones after a delay that
-/// grows, with an event. The other pods stay.
+/// C23: a node whose pods are deleted before they are ready gets new ones after a delay that grows,
+/// with an event. The other pods stay.
 #[tokio::test]
 async fn pods_that_are_deleted_again_and_again_are_created_with_a_delay() -> Result<()> {
-    let world = World::cluster(2).await?;
-    world.roll_out(&daemon_set("a")).await?;
+    let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;
+    let annotations = json!({"sandbox.everynode.dev/lifecycle": "never-ready"});
+    let template = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+    world.create_daemon_set(&with(daemon_set("a"), template)).await?;
+    let has_both = async || {
+        let pods = world.pods_of("a").await?;
+        ensure!(pods.len() == 2, "{} pods", pods.len());
+        Ok(pods)
+    };
+    let first = eventually("there are pods", has_both).await?.pop().context("there is a pod")?;
     let before = uids(&world, "a").await?;
-    let first = world.pods_of("a").await?.pop().context("there is a pod")?;
     let node = node_of(&first);
     let at_once = DeleteParams::default().grace_period(0);
     let mut deleted = BTreeSet::new();
@@ -50,7 +59,7 @@ async fn pods_that_are_deleted_again_and_again_are_created_with_a_delay() -> Res
         Ok(())
     })
     .await?;
-    world.settled("a").await?;
+    eventually("each node has a pod", has_both).await?;
     let after = uids(&world, "a").await?;
     ensure!(after.len() == before.len(), "{} pods", after.len());
     let left = before.difference(&after).count();
