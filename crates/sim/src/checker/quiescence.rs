@@ -223,6 +223,10 @@ fn guard(situation: &Situation) -> Problem {
             }
             // A node that cannot be updated has joined the wave.
             Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
+            // The same after its bake time and its approval.
+            Phase::Baking if is_approved(situation, record) && has_blocker(situation) => {
+                Some("Updating")
+            }
             Phase::Baking => Some("AwaitingApproval"),
             Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
             Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
