@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, ListParams};
-
 use serde_json::json;
 
 use crate::observe::uids;
