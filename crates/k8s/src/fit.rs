@@ -7,11 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::Json;
+use crate::resources::{Resources, pod_requests, quantity_value};
 use everynode_core::api::{Labels, Node, Placement};
 use everynode_core::placement::{Reason, reasons_against};
-use serde_json::Value;
-
-use crate::resources::{Resources, pod_requests};
 
 /// The constraints of a pod on its node, and its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,33 +54,34 @@ impl HostPort {
 
 impl Usage {
     /// The capacity that a pod uses.
-    pub fn of(pod: &Value) -> Self {
-        Self::of_spec(&pod["spec"])
+    pub fn of(pod: &impl Json) -> Self {
+        pod.field("spec").map(Self::of_spec).unwrap_or_default()
     }
 
     /// The capacity that a pod with this spec uses.
-    pub fn of_spec(spec: &Value) -> Self {
+    pub fn of_spec(spec: &impl Json) -> Self {
         Self { requests: pod_requests(spec), host_ports: host_ports(spec) }
     }
 }
 
 /// The host ports of containers and sidecars: init containers end before these start.
-fn host_ports(spec: &Value) -> Vec<HostPort> {
-    let list = |field: &str| spec[field].as_array().into_iter().flatten();
-    let sidecars = list("initContainers").filter(|c| c["restartPolicy"] == "Always");
-    list("containers").chain(sidecars).flat_map(container_host_ports).collect()
+fn host_ports<J: Json>(spec: &J) -> Vec<HostPort> {
+    let initial = spec.items_at(&["initContainers"]).iter();
+    let sidecars = initial.filter(|c| c.string_at(&["restartPolicy"]) == "Always");
+    spec.items_at(&["containers"]).iter().chain(sidecars).flat_map(container_host_ports).collect()
 }
 
-fn container_host_ports(container: &Value) -> impl Iterator<Item = HostPort> {
-    container["ports"].as_array().into_iter().flatten().filter_map(|port| {
-        let number = u16::try_from(port["hostPort"].as_u64()?).ok().filter(|port| *port > 0)?;
+fn container_host_ports<J: Json>(container: &J) -> impl Iterator<Item = HostPort> {
+    container.items_at(&["ports"]).iter().filter_map(|port| {
+        let number = port.field("hostPort").and_then(Json::unsigned)?;
+        let number = u16::try_from(number).ok().filter(|port| *port > 0)?;
         let or = |found: &str, default: &'static str| -> Arc<str> {
             if found.is_empty() { default.into() } else { found.into() }
         };
         Some(HostPort {
-            protocol: or(port["protocol"].as_str().unwrap_or_default(), "TCP"),
+            protocol: or(port.string_at(&["protocol"]), "TCP"),
             port: number,
-            ip: or(port["hostIP"].as_str().unwrap_or_default(), EVERY_ADDRESS),
+            ip: or(port.string_at(&["hostIP"]), EVERY_ADDRESS),
         })
     })
 }
@@ -160,7 +160,7 @@ pub struct Room {
 
 impl Room {
     /// The capacity of a node without pods. `object` is the raw Node.
-    pub fn new(node: Node, object: &Value) -> Self {
+    pub fn new(node: Node, object: &impl Json) -> Self {
         let mut room = Self {
             node,
             unschedulable: false,
@@ -176,7 +176,7 @@ impl Room {
 
     /// Applies the newest version of the node; the use by its pods stays. Returns whether anything
     /// changed.
-    pub fn update(&mut self, node: Node, object: &Value) -> bool {
+    pub fn update(&mut self, node: Node, object: &impl Json) -> bool {
         let before = (self.unschedulable, self.allocatable.clone(), self.pods_max);
         let same_node = self.node == node;
         self.node = node;
@@ -184,11 +184,13 @@ impl Room {
         !same_node || before != (self.unschedulable, self.allocatable.clone(), self.pods_max)
     }
 
-    fn read(&mut self, object: &Value) {
-        let allocatable = &object["status"]["allocatable"];
-        self.unschedulable = object["spec"]["unschedulable"] == Value::Bool(true);
-        self.allocatable = Resources::of_list(allocatable);
-        self.pods_max = crate::resources::quantity_value(&allocatable["pods"]).unwrap_or(0);
+    fn read(&mut self, object: &impl Json) {
+        let allocatable = object.at(&["status", "allocatable"]);
+        let unschedulable = object.at(&["spec", "unschedulable"]).and_then(Json::boolean);
+        self.unschedulable = unschedulable == Some(true);
+        self.allocatable = allocatable.map(Resources::of_list).unwrap_or_default();
+        let pods_max = allocatable.and_then(|list| list.field("pods"));
+        self.pods_max = pods_max.and_then(quantity_value).unwrap_or(0);
     }
 
     /// Number of pods on the node.

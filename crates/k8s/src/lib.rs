@@ -33,6 +33,7 @@ pub mod canonical;
 pub mod convert;
 pub mod fit;
 pub mod go_json;
+pub mod json;
 pub mod json_path;
 pub mod patch;
 pub mod pod_template;

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::Value;
+use crate::json::Json;
 
 const NANO: i128 = 1_000_000_000;
 /// Maximum amount: 2^63 - 1 units.
@@ -51,10 +51,10 @@ impl Quantity {
     ///
     /// # Errors
     /// If the value is not a quantity.
-    pub fn of_json(value: &Value) -> Result<Self, ParseError> {
-        match value {
-            Value::String(text) => text.trim().parse(),
-            other => other.to_string().parse(),
+    pub fn of_json(value: &impl Json) -> Result<Self, ParseError> {
+        match value.string() {
+            Some(text) => text.trim().parse(),
+            None => value.to_string().parse(),
         }
     }
 

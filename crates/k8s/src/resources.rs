@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use crate::json::Json;
 use crate::quantity::Quantity;
 
 /// Amounts by resource: CPU in thousandths of a core, all others in whole units.
@@ -18,16 +17,16 @@ pub struct Resources {
 
 impl Resources {
     /// Reads a `ResourceList`. `pods` is skipped; a malformed amount counts as zero.
-    pub fn of_list(list: &Value) -> Self {
+    pub fn of_list(list: &impl Json) -> Self {
         let mut resources = Self::default();
-        for (name, value) in list.as_object().into_iter().flatten() {
+        for (name, value) in list.fields() {
             let Some(quantity) = read(value) else { continue };
-            match name.as_str() {
+            match name {
                 "cpu" => resources.cpu_millis = quantity.milli_value(),
                 "memory" => resources.memory = quantity.value(),
                 "ephemeral-storage" => resources.ephemeral_storage = quantity.value(),
                 "pods" => {}
-                _ => resources.scalars.push((name.as_str().into(), quantity.value())),
+                _ => resources.scalars.push((name.into(), quantity.value())),
             }
         }
         resources.scalars.sort();
@@ -85,39 +84,41 @@ impl Resources {
     }
 
     /// Replaces CPU and memory by the amounts in `list`, if it contains them (pod-level requests).
-    fn replace(&mut self, list: &Value) {
+    fn replace(&mut self, list: &impl Json) {
         let given = Self::of_list(list);
-        if list.get("cpu").is_some() {
+        if list.field("cpu").is_some() {
             self.cpu_millis = given.cpu_millis;
         }
-        if list.get("memory").is_some() {
+        if list.field("memory").is_some() {
             self.memory = given.memory;
         }
     }
 }
 
-fn read(value: &Value) -> Option<Quantity> {
+fn read(value: &impl Json) -> Option<Quantity> {
     Quantity::of_json(value).ok()
 }
 
 /// A quantity in whole units; `None` if it is malformed.
-pub fn quantity_value(value: &Value) -> Option<i64> {
+pub fn quantity_value(value: &impl Json) -> Option<i64> {
     read(value).map(|quantity| quantity.value())
 }
 
 /// The requests of a pod with this spec: the sum of its containers and sidecars, or the requests of
 /// an init container and the sidecars before it, whichever is larger, plus the overhead. Upstream:
 /// `PodRequests`.
-pub fn pod_requests(spec: &Value) -> Resources {
-    let list = |field: &str| spec[field].as_array().into_iter().flatten();
-    let requests = |container: &Value| Resources::of_list(&container["resources"]["requests"]);
+pub fn pod_requests<J: Json>(spec: &J) -> Resources {
+    let list = |of: &J, path: &[&str]| of.at(path).map(Resources::of_list).unwrap_or_default();
+    let requests = |container: &J| list(container, &["resources", "requests"]);
     let mut total = Resources::default();
-    list("containers").for_each(|container| total.add(&requests(container)));
+    for container in spec.items_at(&["containers"]) {
+        total.add(&requests(container));
+    }
     let mut sidecars = Resources::default();
     let mut initial = Resources::default();
-    for container in list("initContainers") {
+    for container in spec.items_at(&["initContainers"]) {
         let mut needed = requests(container);
-        if container["restartPolicy"] == "Always" {
+        if container.string_at(&["restartPolicy"]) == "Always" {
             total.add(&needed);
             sidecars.add(&needed);
             initial.raise_to(&sidecars);
@@ -127,15 +128,17 @@ pub fn pod_requests(spec: &Value) -> Resources {
         }
     }
     total.raise_to(&initial);
-    total.replace(&spec["resources"]["requests"]);
-    total.add(&Resources::of_list(&spec["overhead"]));
+    if let Some(own) = spec.at(&["resources", "requests"]) {
+        total.replace(own);
+    }
+    total.add(&list(spec, &["overhead"]));
     total
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn container(cpu: &str) -> Value {
         json!({"resources": {"requests": {"cpu": cpu}}})

@@ -3,52 +3,51 @@
 
 use std::sync::Arc;
 
+use super::label::{checked_key, checked_value};
+use super::node::taint_effect;
+use crate::json::Json;
 use everynode_core::api::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Problem, Term,
     Toleration, TolerationOperator,
 };
-use serde_json::Value;
 
-use super::label::{checked_key, checked_value};
-use super::node::taint_effect;
-
-const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+const REQUIRED: [&str; 3] =
+    ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
 
 /// Decodes the placement of a pod spec, without default tolerations. A malformed term or toleration
 /// becomes a problem and matches nothing. `path` is the path of the spec, for problems (C4, C12).
-pub fn placement(spec: &Value, path: &str) -> (Placement, Vec<Problem>) {
+pub fn placement(spec: &impl Json, path: &str) -> (Placement, Vec<Problem>) {
     let mut problems = Vec::new();
     let placement = Placement {
-        node_name: text(spec, "nodeName").filter(|name| !name.is_empty()).map(Into::into),
+        node_name: string(spec, "nodeName").filter(|name| !name.is_empty()).map(Into::into),
         node_selector: spec
-            .get("nodeSelector")
-            .and_then(Value::as_object)
+            .field("nodeSelector")
             .into_iter()
-            .flatten()
-            .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or("")))
+            .flat_map(Json::fields)
+            .map(|(key, value)| (key, value.string().unwrap_or("")))
             .collect(),
         required_node_affinity: required_node_affinity(spec, path, &mut problems),
         tolerations: tolerations(spec, path, &mut problems),
-        host_network: spec.get("hostNetwork") == Some(&Value::Bool(true)),
+        host_network: spec.field("hostNetwork").and_then(Json::boolean) == Some(true),
     };
     (placement, problems)
 }
 
 /// `terminationGracePeriodSeconds` of a pod's spec.
-pub(super) fn termination_grace_period_seconds(spec: &Value) -> Option<u64> {
-    spec.get("terminationGracePeriodSeconds").and_then(Value::as_u64)
+pub(super) fn termination_grace_period_seconds(spec: &impl Json) -> Option<u64> {
+    spec.field("terminationGracePeriodSeconds").and_then(Json::unsigned)
 }
 
 fn required_node_affinity(
-    spec: &Value,
+    spec: &impl Json,
     path: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<Vec<NodeSelectorTerm>> {
-    let required = spec.pointer(REQUIRED).filter(|required| !required.is_null())?;
-    let terms = items(required, "nodeSelectorTerms").iter().enumerate().map(|(i, term)| {
+    let required = spec.at(&REQUIRED).filter(|required| !required.is_null())?;
+    let terms = required.items_at(&["nodeSelectorTerms"]).iter().enumerate().map(|(i, term)| {
         parse_term(term).map_or_else(
             |message| {
-                let field = format!("{path}{}.nodeSelectorTerms[{i}]", REQUIRED.replace('/', "."));
+                let field = format!("{path}.{}.nodeSelectorTerms[{i}]", REQUIRED.join("."));
                 let message: Arc<str> = message.into();
                 let problem =
                     Problem::NodeAffinity { field: field.into(), message: message.clone() };
@@ -61,9 +60,9 @@ fn required_node_affinity(
     Some(terms.collect())
 }
 
-fn parse_term(term: &Value) -> Result<Term, String> {
-    let expressions = items(term, "matchExpressions").iter().map(parse_expression);
-    let fields = items(term, "matchFields").iter().map(parse_field);
+fn parse_term(term: &impl Json) -> Result<Term, String> {
+    let expressions = term.items_at(&["matchExpressions"]).iter().map(parse_expression);
+    let fields = term.items_at(&["matchFields"]).iter().map(parse_field);
     Ok(Term {
         match_expressions: expressions.collect::<Result<_, _>>()?,
         match_fields: fields.collect::<Result<_, _>>()?,
@@ -72,17 +71,17 @@ fn parse_term(term: &Value) -> Result<Term, String> {
 
 /// Parses a requirement on a label, whose key and values must be valid for labels. Upstream:
 /// `labels.NewRequirement`.
-fn parse_expression(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
-    for value in items(requirement, "values").iter().filter_map(Value::as_str) {
+fn parse_expression(requirement: &impl Json) -> Result<NodeSelectorRequirement, String> {
+    for value in requirement.items_at(&["values"]).iter().filter_map(Json::string) {
         checked_value(value)?;
     }
-    checked_key(text(requirement, "key").unwrap_or(""))?;
+    checked_key(string(requirement, "key").unwrap_or(""))?;
     parse_requirement(requirement)
 }
 
-fn parse_requirement(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
-    let key = text(requirement, "key").filter(|key| !key.is_empty()).ok_or("a key is missing")?;
-    let operator = text(requirement, "operator").unwrap_or("");
+fn parse_requirement(requirement: &impl Json) -> Result<NodeSelectorRequirement, String> {
+    let key = string(requirement, "key").filter(|key| !key.is_empty()).ok_or("a key is missing")?;
+    let operator = string(requirement, "operator").unwrap_or("");
     let values = values(requirement);
     let operator = match (operator, values.as_slice()) {
         ("In" | "NotIn", []) => return Err(format!("{operator} of {key} needs values")),
@@ -101,8 +100,8 @@ fn parse_requirement(requirement: &Value) -> Result<NodeSelectorRequirement, Str
     Ok(NodeSelectorRequirement { key: key.into(), operator })
 }
 
-fn parse_field(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
-    let key = text(requirement, "key").unwrap_or("");
+fn parse_field(requirement: &impl Json) -> Result<NodeSelectorRequirement, String> {
+    let key = string(requirement, "key").unwrap_or("");
     if key != "metadata.name" {
         return Err(format!("\"{key}\" is not a field that nodes are selected by"));
     }
@@ -126,8 +125,8 @@ fn parse_field(requirement: &Value) -> Result<NodeSelectorRequirement, String> {
     }
 }
 
-fn tolerations(spec: &Value, path: &str, problems: &mut Vec<Problem>) -> Vec<Toleration> {
-    let tolerations = items(spec, "tolerations").iter().enumerate();
+fn tolerations(spec: &impl Json, path: &str, problems: &mut Vec<Problem>) -> Vec<Toleration> {
+    let tolerations = spec.items_at(&["tolerations"]).iter().enumerate();
     let parsed = tolerations.filter_map(|(i, toleration)| match parse_toleration(toleration) {
         Ok(toleration) => Some(toleration),
         Err(message) => {
@@ -139,8 +138,8 @@ fn tolerations(spec: &Value, path: &str, problems: &mut Vec<Problem>) -> Vec<Tol
     parsed.collect()
 }
 
-fn parse_toleration(toleration: &Value) -> Result<Toleration, String> {
-    let field = |key| text(toleration, key).unwrap_or("");
+fn parse_toleration(toleration: &impl Json) -> Result<Toleration, String> {
+    let field = |key| string(toleration, key).unwrap_or("");
     let operator = match field("operator") {
         "" | "Equal" => TolerationOperator::Equal,
         "Exists" => TolerationOperator::Exists,
@@ -157,16 +156,12 @@ fn parse_toleration(toleration: &Value) -> Result<Toleration, String> {
     Ok(Toleration { key: field("key").into(), operator, value: field("value").into(), effect })
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
-    value.get(key)?.as_str()
+fn string<'a>(value: &'a impl Json, key: &str) -> Option<&'a str> {
+    value.field(key)?.string()
 }
 
-fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn values(requirement: &Value) -> Vec<Arc<str>> {
-    items(requirement, "values").iter().filter_map(Value::as_str).map(Into::into).collect()
+fn values(requirement: &impl Json) -> Vec<Arc<str>> {
+    requirement.items_at(&["values"]).iter().filter_map(Json::string).map(Into::into).collect()
 }
 
 fn integer(text: &str) -> Result<i64, String> {
@@ -176,7 +171,7 @@ fn integer(text: &str) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
         json!({ "key": key, "operator": operator, "values": values })
