@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, STEP_MAX, Settings};
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::POD;
 use everynode_sandbox::nodes;
 use everynode_sandbox::registry::Registry;
 use everynode_sandbox::store::{Options, WriteOptions};
-use serde_json::{Value, json};
 
 const START: Timestamp = Timestamp(1_767_225_600_000);
 /// The time in which all pods become ready in the default lifecycle.

@@ -9,8 +9,8 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
 use crate::object::Object;

@@ -25,10 +25,10 @@ mod timer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use serde_json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
 pub use self::settings::Settings;

@@ -1,7 +1,7 @@
 //! Conditions in the status of objects.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
 use crate::object::Object;

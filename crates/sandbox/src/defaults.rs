@@ -9,7 +9,7 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use crate::kind::Kind;
 use crate::schema;
@@ -20,7 +20,7 @@ pub(crate) fn apply_to_applied(kind: &Kind, object: &mut Value) {
     match kind.custom() {
         None => apply(kind, object),
         Some(custom) => {
-            schema::normalize(kind, object);
+            schema::normalize(kind, object, &Value::Null);
             custom.prune(object);
             custom.apply_defaults(object);
         }
@@ -30,7 +30,13 @@ pub(crate) fn apply_to_applied(kind: &Kind, object: &mut Value) {
 /// Sets the defaults of `object` and normalizes it to the form in which the server returns it.
 /// Ignores a value that is not a JSON object, which `validation::decode` refuses.
 pub fn apply(kind: &Kind, object: &mut Value) {
-    schema::normalize(kind, object);
+    apply_to_changed(kind, object, &Value::Null);
+}
+
+/// The same for a changed object. Skips what it shares with `stored`, the object before, which has
+/// its defaults.
+pub(crate) fn apply_to_changed(kind: &Kind, object: &mut Value, stored: &Value) {
+    schema::normalize(kind, object, stored);
     if let Some(custom) = kind.custom() {
         custom.prune(object);
         custom.remove_nulls(object);
@@ -40,8 +46,8 @@ pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
     struct_at(fields, "metadata");
     match (kind.group, kind.kind) {
-        ("", "Pod") => pod::pod(fields),
-        ("", "Node") => node::node(fields),
+        ("", "Pod") => pod::pod(fields, stored),
+        ("", "Node") => node::node(fields, stored),
         ("", "Namespace") => simple::namespace(fields),
         ("", "Secret") => simple::secret(fields),
         ("", "Event") => simple::event(fields),
@@ -64,7 +70,18 @@ pub fn apply(kind: &Kind, object: &mut Value) {
     }
 }
 
-type Fields = Map<String, Value>;
+type Fields = Map;
+
+/// The struct at `name`, created if it is absent; `None` if it is shared with `stored`, which has its
+/// defaults.
+fn changed_struct<'a>(
+    fields: &'a mut Fields,
+    stored: &Value,
+    name: &str,
+) -> Option<&'a mut Fields> {
+    let is_known = fields.get(name).is_some_and(|value| value.is_shared_with(&stored[name]));
+    (!is_known).then(|| struct_at(fields, name))
+}
 
 /// The struct at `name`, created if it is absent.
 fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {

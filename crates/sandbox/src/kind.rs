@@ -10,7 +10,7 @@ mod kept;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::custom::{CustomKind, CustomType};
 
@@ -166,6 +166,12 @@ impl Kind {
         } else {
             format!("{}/{}", self.group, self.version)
         }
+    }
+
+    /// Whether a text is the group and version.
+    pub(crate) fn is_api_version(&self, text: &str) -> bool {
+        let (group, version) = text.split_once('/').unwrap_or(("", text));
+        group == self.group && version == self.version
     }
 
     /// The kind of a list: `PodList`.

@@ -50,6 +50,7 @@ pub mod defaults;
 mod duration;
 pub mod fault;
 mod format;
+pub mod json;
 pub mod kind;
 pub mod managed_fields;
 mod merge_schema;

@@ -6,7 +6,7 @@ mod openapi;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 pub(crate) use element::{ElementError, PathElement, Scalar, compare};
 pub(crate) use openapi::add_custom;
@@ -177,7 +177,7 @@ fn keyed_element(keys: &[(Box<str>, Option<Value>)], item: &Value) -> Result<Pat
     let mut found: Vec<(Box<str>, Scalar)> = keys
         .iter()
         .filter_map(|(name, default)| {
-            let value = fields.get(&**name).or(default.as_ref())?;
+            let value = fields.get(name).or(default.as_ref())?;
             Some((name.clone(), Scalar(value.clone())))
         })
         .collect();

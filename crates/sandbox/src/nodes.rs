@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Map, Value, json};
 
 use crate::clock::rfc3339;
 use everynode_k8s::quantity::Quantity;
@@ -143,7 +143,7 @@ pub fn name_of(node: &Value) -> &str {
 }
 
 /// The object in a field, created if it is absent.
-fn object<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+fn object<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map {
     let value = &mut parent[field];
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -151,13 +151,13 @@ fn object<'a>(parent: &'a mut Value, field: &str) -> &'a mut Map<String, Value> 
     value.as_object_mut().expect("made an object above")
 }
 
-fn default_to(parent: &mut Map<String, Value>, field: &str, value: impl FnOnce() -> Value) {
+fn default_to(parent: &mut Map, field: &str, value: impl FnOnce() -> Value) {
     if parent.get(field).is_none_or(Value::is_null) {
         parent.insert(field.to_owned(), value());
     }
 }
 
-fn complete_metadata(metadata: &mut Map<String, Value>, name: &str) {
+fn complete_metadata(metadata: &mut Map, name: &str) {
     default_to(metadata, "labels", || json!({}));
     default_to(metadata, "annotations", || json!({}));
     if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
@@ -179,14 +179,14 @@ fn complete_metadata(metadata: &mut Map<String, Value>, name: &str) {
     }
 }
 
-fn complete_spec(spec: &mut Map<String, Value>, index: u32) {
+fn complete_spec(spec: &mut Map, index: u32) {
     let cidr = format!("{}0/24", default_pod_network(index));
     default_to(spec, "podCIDR", || json!(cidr));
     let cidr = spec["podCIDR"].clone();
     default_to(spec, "podCIDRs", || json!([cidr]));
 }
 
-fn complete_status(status: &mut Map<String, Value>, name: &str, index: u32) {
+fn complete_status(status: &mut Map, name: &str, index: u32) {
     default_to(status, "capacity", default_capacity);
     default_to(status, "allocatable", default_allocatable);
     default_to(status, "addresses", || {
@@ -261,7 +261,7 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
             })
         }));
     }
-    node["status"]["conditions"] = Value::Array(conditions);
+    node["status"]["conditions"] = conditions.into();
 }
 
 /// Whether the status of a condition is Unknown, because the kubelet stopped reporting.
@@ -374,7 +374,7 @@ fn normalize(node: &mut Value, index: u32) -> Result<(), Error> {
     Ok(())
 }
 
-fn retain(fields: &mut Map<String, Value>, kept: &[&str]) {
+fn retain(fields: &mut Map, kept: &[&str]) {
     fields.retain(|field, value| kept.contains(&field.as_str()) && !value.is_null());
 }
 

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use crate::json::{Map, Size, SmolStr, Value};
 use bytes::Bytes;
-use serde_json::{Map, Value};
 
 use crate::managed_fields::ManagedFields;
-use crate::value::{Size, size, text};
+use crate::value::text;
 
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
 const PARSED_DEPTH_MAX: usize = 127;
@@ -60,22 +60,22 @@ struct Json {
 struct Metadata {
     size: Size,
     resource_version: u64,
-    namespace: Box<str>,
-    name: Box<str>,
-    uid: Box<str>,
-    deletion_timestamp: Option<Box<str>>,
-    node_name: Box<str>,
-    labels: Box<[(Box<str>, Box<str>)]>,
-    finalizers: Box<[Box<str>]>,
+    namespace: SmolStr,
+    name: SmolStr,
+    uid: SmolStr,
+    deletion_timestamp: Option<SmolStr>,
+    node_name: SmolStr,
+    labels: Box<[(SmolStr, SmolStr)]>,
+    finalizers: Box<[SmolStr]>,
     owners: Box<[StoredOwner]>,
 }
 
 #[derive(Debug)]
 struct StoredOwner {
-    api_version: Box<str>,
-    kind: Box<str>,
-    name: Box<str>,
-    uid: Box<str>,
+    api_version: SmolStr,
+    kind: SmolStr,
+    name: SmolStr,
+    uid: SmolStr,
     controller: bool,
     block_owner_deletion: bool,
 }
@@ -134,7 +134,12 @@ impl Object {
     pub fn with_tree(self: &Arc<Self>) -> Arc<Self> {
         match self.read() {
             Cow::Borrowed(_) => self.clone(),
-            Cow::Owned(value) => Arc::new(Self::new(value, self.managed_fields.clone())),
+            Cow::Owned(value) => Arc::new(Self {
+                metadata: self.metadata.clone(),
+                managed_fields: self.managed_fields.clone(),
+                value: OnceLock::from(value),
+                json: self.json.clone(),
+            }),
         }
     }
 
@@ -235,7 +240,7 @@ impl Object {
     }
 
     /// All labels.
-    pub fn labels(&self) -> Option<&Map<String, Value>> {
+    pub fn labels(&self) -> Option<&Map> {
         self.value()["metadata"]["labels"].as_object()
     }
 
@@ -293,7 +298,7 @@ impl Json {
             if index > 0 {
                 text.push(b',');
             }
-            text.extend(Value::from(name.as_str()).to_string().bytes());
+            serde_json::to_writer(&mut text, name.as_str()).expect("a Vec takes all writes");
             text.push(b':');
             if name == "metadata" {
                 metadata_at = text.len() + 1;
@@ -311,18 +316,18 @@ impl Metadata {
         let list = |field: &str| metadata[field].as_array().into_iter().flatten();
         let labels = metadata["labels"].as_object().into_iter().flatten();
         Self {
-            size: size(value),
+            size: value.size(),
             resource_version: text(metadata, &["resourceVersion"]).parse().unwrap_or(0),
-            namespace: text(metadata, &["namespace"]).into(),
-            name: text(metadata, &["name"]).into(),
-            uid: text(metadata, &["uid"]).into(),
-            deletion_timestamp: metadata["deletionTimestamp"].as_str().map(Into::into),
-            node_name: text(value, &["spec", "nodeName"]).into(),
+            namespace: string(&metadata["namespace"]),
+            name: string(&metadata["name"]),
+            uid: string(&metadata["uid"]),
+            deletion_timestamp: string_maybe(&metadata["deletionTimestamp"]),
+            node_name: string(&value["spec"]["nodeName"]),
             // Sorted by key, because the keys of a JSON tree are.
             labels: labels
-                .filter_map(|(key, label)| Some((key.as_str().into(), label.as_str()?.into())))
+                .filter_map(|(key, label)| Some((key.clone(), string_maybe(label)?)))
                 .collect(),
-            finalizers: list("finalizers").filter_map(Value::as_str).map(Into::into).collect(),
+            finalizers: list("finalizers").filter_map(string_maybe).collect(),
             owners: list("ownerReferences").map(StoredOwner::of).collect(),
         }
     }
@@ -331,14 +336,27 @@ impl Metadata {
 impl StoredOwner {
     fn of(owner: &Value) -> Self {
         Self {
-            api_version: text(owner, &["apiVersion"]).into(),
-            kind: text(owner, &["kind"]).into(),
-            name: text(owner, &["name"]).into(),
-            uid: text(owner, &["uid"]).into(),
+            api_version: string(&owner["apiVersion"]),
+            kind: string(&owner["kind"]),
+            name: string(&owner["name"]),
+            uid: string(&owner["uid"]),
             controller: owner["controller"] == Value::Bool(true),
             block_owner_deletion: owner["blockOwnerDeletion"] == Value::Bool(true),
         }
     }
+}
+
+/// The string in a value, which shares its memory; `None` for a value of another type.
+fn string_maybe(value: &Value) -> Option<SmolStr> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The string in a value, which shares its memory; empty for a value of another type.
+fn string(value: &Value) -> SmolStr {
+    string_maybe(value).unwrap_or_default()
 }
 
 fn parse(json: &Bytes) -> Value {
@@ -347,7 +365,7 @@ fn parse(json: &Bytes) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::managed_fields;

@@ -7,7 +7,7 @@ mod go_text;
 mod json;
 mod strategic;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::kind::Kind;
 use crate::schema;

@@ -15,8 +15,8 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use crate::kind::Kind;
 use crate::value::string;

@@ -69,7 +69,7 @@ impl Registry {
             budgets: Budgets::default(),
         };
         for name in NAMESPACES {
-            let namespace = serde_json::json!({"metadata": {"name": name}});
+            let namespace = crate::json::json!({"metadata": {"name": name}});
             registry
                 .create(&NAMESPACE, "", namespace, &WriteOptions::at(now))
                 .expect("a new store has no namespace yet");

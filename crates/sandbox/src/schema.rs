@@ -16,13 +16,15 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use serde_json::Value;
+use rustc_hash::FxHashMap;
+
+use crate::json::Value;
 
 use crate::kind::Kind;
 
 pub(crate) use convert::convert;
-pub(crate) use decode::new_unknown_fields;
 pub use decode::{DecodeError, decode, unknown_fields};
+pub(crate) use decode::{decode_changed, new_unknown_fields};
 pub(crate) use extensions::annotate;
 pub(crate) use merging::{MergeStrategy, Topology};
 pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
@@ -66,8 +68,10 @@ pub(crate) struct Struct {
     name: &'static str,
     /// Whether server-side apply takes the struct for one field.
     pub is_atomic: bool,
-    /// The fields in JSON, those of embedded structs included.
+    /// The fields in JSON by name, those of embedded structs included.
     fields: BTreeMap<&'static str, Field>,
+    /// The same for lookups, which all fields of all written objects need.
+    by_name: FxHashMap<&'static str, Field>,
     /// The fields in protobuf, by number.
     wire: BTreeMap<u32, WireField>,
 }
@@ -109,6 +113,8 @@ enum EncodeRule {
 /// All structs, ordered by name.
 struct Structs {
     rows: Vec<StructRow>,
+    /// The structs by the three parts of their names: `core`, `v1` and `Pod`.
+    by_parts: FxHashMap<[&'static str; 3], StructId>,
     compiled: Vec<OnceLock<Struct>>,
 }
 
@@ -129,7 +135,7 @@ pub(crate) fn root_of(kind: &Kind) -> Option<StructId> {
     }
     let group = if kind.group.is_empty() { "core" } else { kind.group };
     let short = group.split('.').next().unwrap_or(group);
-    StructId::find(&format!("{short}.{}.{}", kind.version, kind.kind))
+    STRUCTS.by_parts.get(&[short, kind.version, kind.kind]).copied()
 }
 
 /// The type of the metadata of all kinds.
@@ -188,7 +194,7 @@ impl Struct {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.get(name)
+        self.by_name.get(name)
     }
 
     pub(crate) fn wire_field(&self, number: u32) -> Option<&WireField> {
@@ -207,7 +213,13 @@ impl Struct {
 
     fn compile(row: StructRow) -> Self {
         let StructRow { name, is_atomic, fields } = row;
-        let mut compiled = Self { name, is_atomic, fields: BTreeMap::new(), wire: BTreeMap::new() };
+        let mut compiled = Self {
+            name,
+            is_atomic,
+            fields: BTreeMap::new(),
+            by_name: FxHashMap::default(),
+            wire: BTreeMap::new(),
+        };
         for text in fields.split(", ").filter(|text| !text.is_empty()) {
             let row = FieldRow::parse(text);
             if row.is_embedded() {
@@ -222,6 +234,7 @@ impl Struct {
                 compiled.wire.insert(row.number, row.wire());
             }
         }
+        compiled.by_name.extend(compiled.fields.iter().map(|(name, field)| (*name, field.clone())));
         compiled
     }
 }
@@ -231,7 +244,10 @@ impl Structs {
         let lines = TYPES.lines().filter(|line| !line.starts_with('#'));
         let rows: Vec<_> = lines.filter_map(StructRow::parse).collect();
         let compiled = rows.iter().map(|_| OnceLock::new()).collect();
-        Self { rows, compiled }
+        let parts = |row: &StructRow| row.name.split('.').collect::<Vec<_>>().try_into().ok();
+        let by_parts = rows.iter().enumerate();
+        let by_parts = by_parts.filter_map(|(index, row)| Some((parts(row)?, StructId(index))));
+        Self { by_parts: by_parts.collect(), rows, compiled }
     }
 }
 

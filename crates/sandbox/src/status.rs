@@ -1,6 +1,6 @@
 //! `metav1.Status`: the errors of the server, with upstream's messages (S8, S12).
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 use crate::kind::Kind;
 
@@ -342,10 +342,10 @@ impl Details {
         }
         if !self.causes.is_empty() {
             let causes = self.causes.iter().map(StatusCause::to_value).collect();
-            details.insert("causes".to_string(), Value::Array(causes));
+            details.insert("causes", Value::Array(causes));
         }
         if self.retry_after_seconds > 0 {
-            details.insert("retryAfterSeconds".to_string(), Value::from(self.retry_after_seconds));
+            details.insert("retryAfterSeconds", Value::from(self.retry_after_seconds));
         }
         Value::Object(details)
     }

@@ -17,9 +17,9 @@ mod watch_cache;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::json::Value;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use serde_json::Value;
 
 use crate::kind::{Kind, Kinds, TooManyKinds};
 use crate::managed_fields::{ManagedFields, SharedTexts};
@@ -268,7 +268,7 @@ impl Store {
         managed_fields: ManagedFields,
     ) -> Arc<Object> {
         self.resource_version += 1;
-        value["metadata"]["resourceVersion"] = Value::String(self.resource_version.to_string());
+        value["metadata"]["resourceVersion"] = self.resource_version.to_string().into();
         let managed_fields = self.shared_texts.share(managed_fields);
         let object = Arc::new(Object::new(value, managed_fields));
         let kind = kind.storage();

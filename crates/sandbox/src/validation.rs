@@ -36,7 +36,7 @@ mod warnings;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use self::field::{Causes, Field};
 use crate::custom::CustomType;

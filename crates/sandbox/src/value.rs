@@ -1,7 +1,7 @@
-//! Reads a `serde_json::Value` as Kubernetes' Go code reads its structs: absent and null values and
+//! Reads a `crate::json::Value` as Kubernetes' Go code reads its structs: absent and null values and
 //! values of another type are the zero value. Paths are JSON pointers without escapes.
 
-use serde_json::{Map, Number, Value};
+use crate::json::{Map, Value};
 
 /// Maximum nesting of an object. Parsers have a limit of 128.
 pub(crate) const DEPTH_MAX: usize = 100;
@@ -37,7 +37,7 @@ pub(crate) fn array<'a>(object: &'a Value, path: &str) -> &'a [Value] {
 }
 
 /// The object at `path`, even if it is empty; `None` if there is none.
-pub(crate) fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map<String, Value>> {
+pub(crate) fn map<'a>(object: &'a Value, path: &str) -> Option<&'a Map> {
     at(object, path).and_then(Value::as_object)
 }
 
@@ -69,104 +69,6 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// The sizes of a value: in bytes, and its nesting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Size {
-    /// As JSON text.
-    pub json: usize,
-    /// As a tree in memory, roughly.
-    pub tree: usize,
-    /// The nesting: 1 for a value that is neither an array nor an object.
-    pub depth: usize,
-}
-
-/// The sizes of a value, without making its text.
-pub(crate) fn size(value: &Value) -> Size {
-    /// A node of the map type, which has room for eleven entries and at least six.
-    const NODE_BYTES: usize = 640;
-    const ENTRIES_PER_NODE: usize = 8;
-    let tree = size_of::<Value>();
-    let scalar = |json: usize| Size { json, tree, depth: 1 };
-    match value {
-        Value::Null => scalar(4),
-        Value::Bool(_) => scalar(5),
-        Value::Number(number) => scalar(number_bytes(number)),
-        Value::String(text) => Size { json: json_bytes(text), tree: tree + text.len(), depth: 1 },
-        Value::Array(items) => {
-            let own = Size { json: 1 + items.len().max(1), tree, depth: 0 };
-            items.iter().map(size).fold(own, Size::and).nested()
-        }
-        Value::Object(fields) => {
-            let nodes = fields.len().div_ceil(ENTRIES_PER_NODE) * NODE_BYTES;
-            let own = Size { json: 1 + fields.len().max(1), tree: tree + nodes, depth: 0 };
-            let entry = |(key, value): (&String, &Value)| {
-                // The node has the room for the value itself.
-                let key = Size { json: json_bytes(key) + 1, tree: key.len(), depth: 0 };
-                key.and(size(value))
-            };
-            fields.iter().map(entry).fold(own, Size::and).nested()
-        }
-    }
-}
-
-/// Whether the JSON text of a value has at most this number of bytes. Looks at the bytes of strings
-/// only if the answer depends on them.
-pub(crate) fn is_json_within(value: &Value, bytes_max: usize) -> bool {
-    json_bound(value) <= bytes_max || size(value).json <= bytes_max
-}
-
-/// An upper bound of the JSON text's size, as if all bytes of strings were escaped.
-fn json_bound(value: &Value) -> usize {
-    let of_text = |text: &str| 2 + 6 * text.len();
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(number) => number_bytes(number),
-        Value::String(text) => of_text(text),
-        Value::Array(items) => 2 + items.iter().map(|item| json_bound(item) + 1).sum::<usize>(),
-        Value::Object(fields) => {
-            let entry = |(key, value): (&String, &Value)| of_text(key) + json_bound(value) + 2;
-            2 + fields.iter().map(entry).sum::<usize>()
-        }
-    }
-}
-
-impl Size {
-    fn and(self, other: Self) -> Self {
-        Self {
-            json: self.json + other.json,
-            tree: self.tree + other.tree,
-            depth: self.depth.max(other.depth),
-        }
-    }
-
-    fn nested(self) -> Self {
-        Self { depth: self.depth + 1, ..self }
-    }
-}
-
-/// The length of a number in JSON.
-fn number_bytes(number: &Number) -> usize {
-    match number.as_u64() {
-        Some(number) => 1 + number.checked_ilog10().unwrap_or(0) as usize,
-        None => number.to_string().len(),
-    }
-}
-
-/// The length of a string in JSON.
-fn json_bytes(text: &str) -> usize {
-    // Hardly any string has them, and the processor compares many bytes at a time.
-    let is_escaped = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    if !text.bytes().fold(false, |any, byte| any | is_escaped(byte)) {
-        return 2 + text.len();
-    }
-    let more = text.bytes().map(|byte| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
-        0..0x20 => 5,
-        _ => 0,
-    });
-    2 + text.len() + more.sum::<usize>()
-}
-
 /// Like `Value::pointer`, but without an allocation for each element of the path: a table of pods
 /// calls it hundreds of thousands of times.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -181,39 +83,10 @@ fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 mod tests {
     use super::*;
 
-    /// S8: each array and object is one level.
-    #[test]
-    fn a_depth_is_the_nesting() {
-        for (value, depth) in [
-            (serde_json::json!("a"), 1),
-            (serde_json::json!([]), 1),
-            (serde_json::json!({"a": 1, "b": [{}, 2]}), 3),
-            (serde_json::json!([[[0]]]), 4),
-        ] {
-            assert_eq!(size(&value).depth, depth, "{value}");
-        }
-    }
-
-    /// S8: the size of a value is the length of its text.
-    #[test]
-    fn a_size_is_the_length_of_the_text() {
-        for value in [
-            serde_json::json!({"a": {"b": [1, -2, 0.5, "x\"\\\n\u{1}é"]}, "n": null, "t": true}),
-            serde_json::json!([[], {}, [[]], "", {"": {}}]),
-        ] {
-            // `false` has one letter more than `true`.
-            let spare = value.to_string().matches("true").count();
-            let bytes = size(&value).json;
-            assert_eq!(bytes - spare, value.to_string().len(), "{value}");
-            assert!(json_bound(&value) >= bytes, "{value}");
-            assert!(is_json_within(&value, bytes) && !is_json_within(&value, bytes - 1));
-        }
-    }
-
     /// S4: absent and null values and values of another type are the zero value.
     #[test]
     fn absent_values_are_zero() {
-        let object = serde_json::json!({"a": {"b": [{"c": 7, "d": "x"}]}, "n": null, "t": true});
+        let object = crate::json::json!({"a": {"b": [{"c": 7, "d": "x"}]}, "n": null, "t": true});
         assert_eq!((integer(&object, "/a/b/0/c"), string(&object, "/a/b/0/d")), (7, "x"));
         assert_eq!((integer(&object, "/a/b/1/c"), string(&object, "/a/b/x/d")), (0, ""));
         assert_eq!(

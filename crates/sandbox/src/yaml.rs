@@ -29,7 +29,7 @@ pub fn options() -> Options {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::json::{Value, json};
 
     /// S4: scalars have the values that kubectl reads.
     #[test]

@@ -1,9 +1,9 @@
 //! Webhooks and quotas that refuse or change the pods that are created, for a while.
 
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::POD;
 use http::Method;
-use serde_json::{Value, json};
 
 use crate::answer::Refusal;
 use crate::network::Request;

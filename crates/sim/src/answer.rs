@@ -3,13 +3,13 @@
 use std::io;
 
 use bytes::Bytes;
+use everynode_sandbox::json::json;
 use everynode_sandbox::status::Status;
 use futures::channel::mpsc;
 use http::{Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use serde_json::json;
 
 /// The body of an answer.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, io::Error>;

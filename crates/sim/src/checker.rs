@@ -34,10 +34,10 @@ use std::sync::Arc;
 
 use everynode_controller::recorder::Occurrence;
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::Value;
 use everynode_sandbox::kind::{DAEMON_SET, Kind, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
-use serde_json::Value;
 
 use crate::network::Request;
 use crate::open_nodes;

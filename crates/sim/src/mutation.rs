@@ -16,10 +16,10 @@ use everynode_core::api::{
 };
 use everynode_core::daemon_set::Mode;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::{Action, Change, Store};
-use serde_json::{Value, json};
 
 use crate::checker::Property;
 use crate::network::Request;

@@ -12,11 +12,11 @@ use bytes::Bytes;
 use everynode_controller::api::{Api, Content, Error, Server};
 use everynode_controller::lease::Fence;
 use everynode_core::api::DaemonSetKey;
+use everynode_sandbox::json::Value;
 use http::{Method, header};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::answer::{Answer, AnswerBody};

@@ -3,10 +3,10 @@
 
 mod guarded;
 
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
-use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::fault::Faults;

@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Endpoint, Patch, Registry};
 use everynode_sandbox::status::Status;
 use everynode_sandbox::store::{DeleteOptions, WatchCache, WriteOptions};
-use serde_json::{Value, json};
 
 use crate::network::Request;
 

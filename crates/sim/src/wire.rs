@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use everynode_sandbox::fault::{InjectedError, InvalidUtf8, invalidate};
-use serde_json::{Value, json};
+use everynode_sandbox::json::{Value, json};
 
 /// A text that [`with_unread_text`] adds to an object, and that no decision reads.
 pub(crate) const UNREAD_TEXT: &str = "unread-text";

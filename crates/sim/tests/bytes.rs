@@ -2,12 +2,12 @@
 
 use everynode_controller::metrics::ReasonLabels;
 use everynode_sandbox::fault::InvalidUtf8;
+use everynode_sandbox::json::json;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sim::fault::Faults;
 use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::workload::{NAMESPACE, manifest};
 use everynode_sim::world::{Setting, World};
-use serde_json::json;
 
 const NODES: u32 = 3;
 /// Longer than a rollout over all nodes takes.

@@ -1,9 +1,9 @@
 //! Guarded rollouts in fixed scenarios: where they end, and what that costs.
 
+use everynode_sandbox::json::Value;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
 use everynode_sim::scenario::{KILLER, SCENARIOS, Scenario, WAVES};
 use everynode_sim::world::{InjectedFault, World};
-use serde_json::Value;
 
 /// Maximum number of writes of records for each wave, and for all other nodes.
 const RECORDS_MAX: u64 = 4;

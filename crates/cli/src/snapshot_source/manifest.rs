@@ -51,7 +51,8 @@ pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
 /// If the file can't be read, or contains something else.
 pub(crate) fn read_nodes(path: &Path) -> anyhow::Result<Vec<Value>> {
     let InputFile { name, text } = input::read(path)?;
-    nodes::parse(&text).with_context(|| name)
+    let nodes = nodes::parse(&text).with_context(|| name)?;
+    Ok(nodes.into_iter().map(Value::from).collect())
 }
 
 fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {

@@ -3,7 +3,7 @@
 use everynode_insight::forecast::{apply_patch, settable};
 use everynode_sandbox::kind::DAEMON_SET;
 use everynode_sandbox::patch::{self, PatchType};
-use everynode_sandbox::{defaults, validation};
+use everynode_sandbox::{defaults, json as sandbox, validation};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, DryRun, Error, Resource, parsed};
@@ -44,27 +44,31 @@ pub(crate) async fn dry_run_on_server(
 pub(crate) fn apply_locally(live: Option<&Value>, manifest: &Value) -> anyhow::Result<Value> {
     let name = super::key(manifest);
     let invalid = |what: String| anyhow::anyhow!("daemonset {name} is not valid: {what}");
-    validation::decode(&DAEMON_SET, manifest).map_err(|error| invalid(error.to_string()))?;
-    let unknown = validation::unknown_fields(&DAEMON_SET, manifest);
+    let of_sandbox = sandbox::Value::from;
+    let given = of_sandbox(manifest.clone());
+    validation::decode(&DAEMON_SET, &given).map_err(|error| invalid(error.to_string()))?;
+    let unknown = validation::unknown_fields(&DAEMON_SET, &given);
     anyhow::ensure!(unknown.is_empty(), invalid(unknown.join(", ")));
-    let mut object = match live {
-        None => settable(manifest),
-        Some(live) => {
-            let patch = apply_patch(live, manifest);
-            patch::apply(&DAEMON_SET, PatchType::StrategicMerge, live, &patch)
+    let stored = live.cloned().map(of_sandbox);
+    let mut object = match live.zip(stored.as_ref()) {
+        None => of_sandbox(settable(manifest)),
+        Some((live, stored)) => {
+            let patch = of_sandbox(apply_patch(live, manifest));
+            patch::apply(&DAEMON_SET, PatchType::StrategicMerge, stored, &patch)
                 .map_err(|status| invalid(status.message.clone()))?
         }
     };
     defaults::apply(&DAEMON_SET, &mut object);
-    let causes = match live {
+    let causes = match &stored {
         None => validation::on_create(&DAEMON_SET, &object),
-        Some(live) => validation::on_update(&DAEMON_SET, &object, live),
+        Some(stored) => validation::on_update(&DAEMON_SET, &object, stored),
     };
     if !causes.is_empty() {
         let messages: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         return Err(invalid(messages.join("; ")));
     }
+    let mut object = object.into();
     set_generations(live, &mut object);
     Ok(object)
 }

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use crate::json::{Map, Value};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
 
 use super::negotiate::Syntax;
 use super::protobuf;
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             self.path.truncate(length);
             match item? {
                 Some(item) => array.push(item),
-                None => return Ok(Value::Array(array)),
+                None => return Ok(array.into()),
             }
         }
     }
@@ -214,8 +214,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::json::json;
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Discovery documents, generated from the table of kinds (S3).
 
+use crate::json::{Value, json};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use serde_json::{Value, json};
 
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 

@@ -29,7 +29,7 @@ pub(crate) enum PointAction {
 }
 
 /// A watch's ERROR event with a `Status`.
-pub(crate) fn error_event(status: &serde_json::Value) -> Bytes {
+pub(crate) fn error_event(status: &crate::json::Value) -> Bytes {
     format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n").into()
 }
 

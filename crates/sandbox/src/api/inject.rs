@@ -146,7 +146,7 @@ async fn commit_late(
 }
 
 /// The `Status` document of an injected error. A 403 without a message gets that of RBAC.
-fn status_of(error: &InjectedError, request: &AuthorizedCall) -> serde_json::Value {
+fn status_of(error: &InjectedError, request: &AuthorizedCall) -> crate::json::Value {
     match (&error.message, &request.user) {
         (None, Some(user)) if error.code == 403 => {
             access::forbidden(user, &access::attributes_of(request), "").to_value()

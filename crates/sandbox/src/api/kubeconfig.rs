@@ -4,7 +4,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 /// The name of the cluster, the user and the context.
 const NAME: &str = "everynode-sandbox";

@@ -12,9 +12,9 @@ pub(crate) use schemas::definitions;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::json::{Map, Value, json};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Map, Value, json};
 
 use super::discovery::{self, GIT_VERSION, GroupVersion};
 use crate::kind::Kinds;
@@ -23,7 +23,7 @@ use crate::kind::Kinds;
 #[derive(Default)]
 pub(crate) struct OpenApi {
     /// The schemas of the built-in types.
-    definitions: OnceLock<Map<String, Value>>,
+    definitions: OnceLock<Map>,
     documents: Mutex<Documents>,
 }
 
@@ -68,7 +68,7 @@ impl OpenApi {
     /// The document at `/openapi/v3`: the URLs of the other documents, with a hash that changes
     /// with their content.
     pub(crate) fn v3_index(&self, kinds: &Kinds) -> Value {
-        let paths: Map<String, Value> = discovery::group_versions(kinds)
+        let paths: Map = discovery::group_versions(kinds)
             .iter()
             .map(|group_version| {
                 let path = v3_path(group_version);
@@ -99,7 +99,7 @@ impl OpenApi {
         Some(bytes)
     }
 
-    fn definitions(&self) -> &Map<String, Value> {
+    fn definitions(&self) -> &Map {
         self.definitions.get_or_init(schemas::definitions)
     }
 

@@ -4,8 +4,8 @@
 mod encode;
 mod wire;
 
+use crate::json::{Map, Value, json};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use serde_json::{Map, Value, json};
 
 use wire::{Field, Reader};
 
@@ -45,8 +45,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let message = StructId::find(&message_name(&api_version, &kind))
         .ok_or_else(|| format!("{kind} of {api_version} is not known in protobuf"))?;
     let mut object = read_message(message, raw, DEPTH_MAX)?;
-    object.insert("apiVersion".to_owned(), api_version.into());
-    object.insert("kind".to_owned(), kind.into());
+    object.insert("apiVersion", api_version.into());
+    object.insert("kind", kind.into());
     Ok(Value::Object(object))
 }
 
@@ -72,7 +72,7 @@ fn read_type_meta(bytes: &[u8]) -> Result<(String, String), String> {
     Ok(type_meta)
 }
 
-fn read_message(message: StructId, bytes: &[u8], depth: u32) -> Result<Map<String, Value>, String> {
+fn read_message(message: StructId, bytes: &[u8], depth: u32) -> Result<Map, String> {
     let depth = depth.checked_sub(1).ok_or("the body nests too deep")?;
     let message = message.get();
     let mut object = Map::new();
@@ -85,12 +85,7 @@ fn read_message(message: StructId, bytes: &[u8], depth: u32) -> Result<Map<Strin
     Ok(object)
 }
 
-fn add(
-    object: &mut Map<String, Value>,
-    known: &WireField,
-    field: Field<'_>,
-    depth: u32,
-) -> Result<(), String> {
+fn add(object: &mut Map, known: &WireField, field: Field<'_>, depth: u32) -> Result<(), String> {
     let Some(name) = known.name else {
         let Shape::Struct(embedded) = known.shape else { return Ok(()) };
         object.extend(read_message(embedded, field.bytes()?, depth)?);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::json::{Map, Value, json};
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
-use serde_json::{Map, Value, json};
 
 use super::negotiate::{Form, MetaVersion};
 use super::protobuf;
@@ -223,10 +223,10 @@ fn row(
 ) -> Value {
     let mut row = Map::new();
     let value = object.read();
-    row.insert("cells".to_owned(), printer::cells(kind, &value, now).into());
+    row.insert("cells", printer::cells(kind, &value, now).into());
     let conditions = printer::row_conditions(kind, &value);
     if !conditions.is_empty() {
-        row.insert("conditions".to_owned(), conditions.into());
+        row.insert("conditions", conditions.into());
     }
     let included = match include {
         IncludeObject::None => Value::Null,
@@ -234,7 +234,7 @@ fn row(
         IncludeObject::Metadata => partial(&value["metadata"], version),
         IncludeObject::Object => object.served().into_owned(),
     };
-    row.insert("object".to_owned(), included);
+    row.insert("object", included);
     Value::Object(row)
 }
 

@@ -1,7 +1,7 @@
 //! Self-subject reviews: the user's identity and rights. Nothing is stored.
 
+use crate::json::{Value, json};
 use http::{Method, Response, StatusCode};
-use serde_json::{Value, json};
 
 use super::call::Call;
 use super::decode;

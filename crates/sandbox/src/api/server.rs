@@ -124,7 +124,7 @@ impl Server {
             return Err(method_not_allowed());
         }
         let kinds = self.shared.read(|store| store.kinds().clone());
-        let json = |value: serde_json::Value| respond::json(StatusCode::OK, &value);
+        let json = |value: crate::json::Value| respond::json(StatusCode::OK, &value);
         let missing = || not_served(path);
         match route {
             Route::Root => Ok(json(root(&kinds))),
@@ -200,13 +200,13 @@ fn aggregated(call: &Call, kinds: &Kinds, is_core: bool) -> Option<Response<Body
     Some(respond::full(StatusCode::OK, &content_type, document.to_string()))
 }
 
-fn json_document(call: &Call, document: serde_json::Value) -> Result<Response<Body>, Status> {
+fn json_document(call: &Call, document: crate::json::Value) -> Result<Response<Body>, Status> {
     negotiate::require_json(&call.headers)?;
     Ok(respond::json(StatusCode::OK, &document))
 }
 
 /// `/`: the paths of the server.
-fn root(kinds: &Kinds) -> serde_json::Value {
+fn root(kinds: &Kinds) -> crate::json::Value {
     let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
     for group_version in discovery::group_versions(kinds) {
         if group_version.group.is_empty() {
@@ -223,5 +223,5 @@ fn root(kinds: &Kinds) -> serde_json::Value {
     }
     paths.sort();
     paths.dedup();
-    serde_json::json!({"paths": paths})
+    crate::json::json!({"paths": paths})
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use http::{Method, Response, StatusCode};
-use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use super::call::Call;

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::json::Value;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::api_server::ApiServer;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::rule::Coverage;
 use super::{Attributes, Decision, PolicyRule, RequestTarget, User, authorize, role_rules};

@@ -1,6 +1,6 @@
 //! A policy rule of a role.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::validation::go_quote;
 use crate::value::array;

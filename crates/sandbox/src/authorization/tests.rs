@@ -1,7 +1,7 @@
 //! A table of authorization decisions, for the default roles and a few more.
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::{
     AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::event::{EventSubject, EventText, EventWrite, Recorder, repeat};
 use super::key::PodKey;

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use crate::clock::{rfc3339, rfc3339_micro};
 use crate::object::Object;

@@ -9,8 +9,8 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use crate::kind::{DEFINITION, Kind, NAMESPACE, SECRET, SERVICE_ACCOUNT, Strategy};
 use crate::object::{Object, OwnerReference};
@@ -459,7 +459,7 @@ impl WriteBudget<'_> {
             .filter(|(owner, _)| !is_removed(owner))
             .map(|(_, reference)| reference.clone())
             .collect();
-        self.patch(kind, object, "ownerReferences", Value::Array(kept))
+        self.patch(kind, object, "ownerReferences", kept.into())
     }
 
     fn patch(

@@ -15,8 +15,8 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy, Runtime};
 use self::event::report_event;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};
@@ -190,7 +190,7 @@ fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: Nod
         Some(spec) if taints.is_empty() => {
             spec.remove("taints");
         }
-        _ => updated["spec"]["taints"] = Value::Array(taints),
+        _ => updated["spec"]["taints"] = taints.into(),
     }
     context.update_node(updated);
 }

@@ -1,10 +1,10 @@
 //! Converts nodes and pod specs of the store to the types of the placement rules.
 
+use crate::json::Value;
 use everynode_core::api::{
     Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
     Toleration, TolerationOperator,
 };
-use serde_json::Value;
 
 use crate::value::text;
 

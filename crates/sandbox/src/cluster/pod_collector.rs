@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::json::json;
 use everynode_core::api::Timestamp;
-use serde_json::json;
 
 use super::component_context::ComponentContext;
 use super::timer::Timer;

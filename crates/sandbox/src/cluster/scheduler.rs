@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::json;
+use crate::json::json;
 
 use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::Value;
 use everynode_core::api::{Taint, TaintEffect, Timestamp, Toleration};
-use serde_json::Value;
 
 use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};
@@ -146,7 +146,7 @@ fn evict(context: &mut ComponentContext<'_>, pod: &Arc<Object>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     /// S23: the shortest tolerationSeconds over all taints applies.
     #[test]

@@ -7,8 +7,8 @@ mod scheduling;
 
 use std::fmt::Write as _;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::lifecycle::Lifecycles;
 use super::{Cluster, Settings};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::json_path::JsonPath;
 

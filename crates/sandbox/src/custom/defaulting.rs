@@ -1,6 +1,6 @@
 //! Defaults of a schema, and nulls that mean that a field is absent (upstream's `defaulting`).
 
-use serde_json::Value;
+use crate::json::{SmolStr, Value};
 
 use super::schema::Schema;
 
@@ -15,7 +15,7 @@ pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
                 of.default.is_some()
                     && fields.get(name).is_none_or(|value| value.is_null() && !of.nullable)
             };
-            let is_incomplete = |(name, value): (&String, &Value)| {
+            let is_incomplete = |(name, value): (&SmolStr, &Value)| {
                 schema.field(name).is_some_and(|schema| is_incomplete(schema, value))
             };
             schema.properties.iter().any(|(name, of)| lacks(name, of))
@@ -59,12 +59,12 @@ pub(super) fn set(schema: &Schema, value: &mut Value) {
         Value::Object(fields) => {
             for (name, of_field) in &schema.properties {
                 let Some(default) = &of_field.default else { continue };
-                let found = fields.get(&**name);
+                let found = fields.get(name);
                 if found.is_none_or(|value| value.is_null() && !of_field.nullable) {
                     fields.insert((**name).to_owned(), default.clone());
                 }
             }
-            for (name, value) in fields {
+            for (name, value) in fields.iter_mut() {
                 if let Some(of_field) = schema.field(name) {
                     set_null(of_field, value);
                     set(of_field, value);
@@ -93,7 +93,7 @@ fn set_null(schema: &Schema, value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

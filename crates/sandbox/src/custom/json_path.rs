@@ -1,7 +1,7 @@
 //! The JSON paths of columns: fields, indexes, `[*]`, and filters such as
 //! `.status.conditions[?(@.type=="Ready")].status`.
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,7 +162,7 @@ fn unquoted(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Pruning: the removal of fields that a schema does not have (upstream's `pruning.Prune`).
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::schema::{Additional, Schema};
 
@@ -71,7 +71,7 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

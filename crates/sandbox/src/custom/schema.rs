@@ -4,7 +4,7 @@ pub(super) mod rule;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::pattern::Pattern;
 use crate::format;

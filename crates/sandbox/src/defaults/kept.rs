@@ -4,7 +4,7 @@
 //! In a path `[]` stands for each element of a list. Absent structs on the way are created, unless
 //! they are marked with `?`.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Fields, default, pod, struct_at, structs_in, text};
 use crate::kind::Kind;
@@ -365,7 +365,7 @@ fn service(fields: &mut Fields) {
         if let Some(number) = port.get("port").cloned()
             && port.get("targetPort").is_none_or(is_absent)
         {
-            port.insert("targetPort".to_owned(), number);
+            port.insert("targetPort", number);
         }
     }
 }
@@ -402,7 +402,7 @@ fn job(fields: &mut Fields) {
     }
     let spec = struct_at(fields, "spec");
     if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
-        spec.insert("completions".to_owned(), 1.into());
+        spec.insert("completions", 1.into());
     }
     default(spec, "parallelism", 1);
     let policy =

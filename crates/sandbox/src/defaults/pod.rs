@@ -2,18 +2,29 @@
 
 use std::sync::LazyLock;
 
+use crate::json::{Value, json};
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::{
-    Fields, condition_times, default, first_of_many, struct_at, struct_maybe, structs_in, text,
+    Fields, changed_struct, condition_times, default, first_of_many, struct_at, struct_maybe,
+    structs_in, text,
 };
 use everynode_k8s::quantity::Quantity;
 
 /// The defaults that a pod has and its template has not: host ports, service links, and requests
 /// that equal the limits.
-pub(super) fn pod(fields: &mut Fields) {
-    let pod_spec = struct_at(fields, "spec");
+pub(super) fn pod(fields: &mut Fields, stored: &Value) {
+    if let Some(pod_spec) = changed_struct(fields, stored, "spec") {
+        spec_of_pod(pod_spec);
+    }
+    if let Some(status) = changed_struct(fields, stored, "status") {
+        default(status, "phase", "Pending");
+        first_of_many(status, "podIP", "podIPs", |ip| json!({"ip": ip}), |first| &first["ip"]);
+        condition_times(status, &["lastProbeTime", "lastTransitionTime"]);
+    }
+}
+
+fn spec_of_pod(pod_spec: &mut Fields) {
     spec(pod_spec);
     default(pod_spec, "enableServiceLinks", true);
     let host_network = pod_spec.get("hostNetwork") == Some(&Value::Bool(true));
@@ -25,10 +36,6 @@ pub(super) fn pod(fields: &mut Fields) {
             }
         }
     }
-    let status = struct_at(fields, "status");
-    default(status, "phase", "Pending");
-    first_of_many(status, "podIP", "podIPs", |ip| json!({"ip": ip}), |first| &first["ip"]);
-    condition_times(status, &["lastProbeTime", "lastTransitionTime"]);
 }
 
 pub(super) fn spec(spec: &mut Fields) {
@@ -55,8 +62,8 @@ fn service_account(spec: &mut Fields) {
         ("", older) => older.to_owned(),
         (name, _) => name.to_owned(),
     };
-    spec.insert("serviceAccount".to_owned(), name.as_str().into());
-    spec.insert("serviceAccountName".to_owned(), name.into());
+    spec.insert("serviceAccount", name.as_str().into());
+    spec.insert("serviceAccountName", name.into());
 }
 
 fn container(container: &mut Fields) {

@@ -1,7 +1,8 @@
 //! Defaults of Namespaces, Secrets, Events and role bindings.
 
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
+use crate::json::Value;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use super::{Fields, default, struct_at, structs_in, text};
 
@@ -25,8 +26,8 @@ pub(super) fn secret(fields: &mut Fields) {
     let Some(Value::Object(plain)) = fields.remove("stringData") else { return };
     let data = struct_at(fields, "data");
     for (key, value) in plain {
-        let bytes = ByteString(value.as_str().unwrap_or("").as_bytes().to_vec());
-        data.insert(key, json!(bytes));
+        let bytes = STANDARD.encode(value.as_str().unwrap_or(""));
+        data.insert(key, bytes.into());
     }
 }
 
@@ -44,7 +45,7 @@ pub(super) fn binding(fields: &mut Fields) {
     const GROUP: &str = "rbac.authorization.k8s.io";
     let role = struct_at(fields, "roleRef");
     if text(role, "apiGroup").is_empty() {
-        role.insert("apiGroup".to_owned(), GROUP.into());
+        role.insert("apiGroup", GROUP.into());
     }
     for subject in structs_in(fields, "subjects") {
         if matches!(text(subject, "kind"), "User" | "Group") {

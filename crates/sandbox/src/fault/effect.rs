@@ -252,8 +252,8 @@ impl InjectedError {
     }
 
     /// The `Status` document with a message.
-    pub fn to_value(&self, message: &str) -> serde_json::Value {
-        let mut status = serde_json::json!({
+    pub fn to_value(&self, message: &str) -> crate::json::Value {
+        let mut status = crate::json::json!({
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
@@ -265,7 +265,7 @@ impl InjectedError {
             status["reason"] = self.reason().into();
         }
         if let Some(seconds) = self.retry_after_seconds {
-            status["details"] = serde_json::json!({"retryAfterSeconds": seconds});
+            status["details"] = crate::json::json!({"retryAfterSeconds": seconds});
         }
         status
     }

@@ -1,7 +1,7 @@
 //! Reads and checks rules from a file or from `/debug/faults`.
 
+use crate::json::Value;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<Vec<Rule>, Error> {
     }
     let document: Value =
         yaml::document(text).map_err(|error| Error(format!("faults: {}", first_line(&error))))?;
-    let file: File = serde_path_to_error::deserialize(document).map_err(|error| {
+    let file: File = serde_path_to_error::deserialize(&document).map_err(|error| {
         let path = error.path().to_string();
         match path.as_str() {
             "." => Error(format!("faults: {}", error.inner())),

@@ -1,9 +1,9 @@
 //! The rules in force: which one fires for a request, and how often each has fired.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::effect::{Fault, InjectedError, Restart};
 use super::matching::RequestInfo;
@@ -123,7 +123,7 @@ impl ActiveRule {
     }
 
     fn to_value(&self) -> Value {
-        let mut rule = serde_json::to_value(&self.rule).unwrap_or_default();
+        let mut rule = Value::from(serde_json::to_value(&self.rule).unwrap_or_default());
         rule["status"] = json!({"matched": self.matched, "fired": self.fired});
         rule
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::acted_on::PLAIN;
 use super::{FieldLabels, Kind, Subresource, Verb};

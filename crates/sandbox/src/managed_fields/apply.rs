@@ -1,6 +1,6 @@
 //! Server-side apply: the object and its managers after an apply, or the conflicts that prevent it.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::compare::compare;
 use super::conflict::Conflict;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::merge_schema::{
     ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId, add_custom,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::set::Set;
 use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
@@ -148,7 +148,7 @@ impl Walk<'_> {
     ) -> Visited {
         let old = before.and_then(Value::as_object);
         let new = after.and_then(Value::as_object);
-        let is_empty = |fields: Option<&Map<String, Value>>| fields.is_none_or(Map::is_empty);
+        let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
         // An empty map is a leaf, so that it differs from null and from an absent one.
         if map.atomic || (is_empty(old) && is_empty(new)) {
             return leaf(before, after);

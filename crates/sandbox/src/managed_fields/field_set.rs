@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::set::Set;
 use crate::merge_schema::PathElement;
@@ -39,7 +39,7 @@ fn collect(schema: &MergeSchema, of: TypeId, value: &Value, set: &mut Set) -> bo
 fn collect_field(schema: &MergeSchema, map: &MapType, name: &str, value: &Value, set: &mut Set) {
     let mut below = Set::default();
     let is_leaf = collect(schema, map.type_of(name), value, &mut below);
-    let is_empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+    let is_empty = value.is_null() || value.as_object().is_some_and(crate::json::Map::is_empty);
     let element = PathElement::field(name);
     if is_leaf || is_empty || !map.fields.contains_key(name) {
         set.insert_member(element.clone());

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use crate::json::Value;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 
 use super::set::Set;
 use crate::merge_schema::{ElementError, PathElement};

@@ -1,7 +1,7 @@
 //! Applies of kubectl that continue client-side applies: the annotation with the last applied
 //! object tells which fields kubectl owns already, and follows server-side applies.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::compare::compare;
 use super::field_set::field_set;
@@ -90,6 +90,6 @@ fn annotation(object: &Value) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-fn size(annotations: &Map<String, Value>) -> usize {
+fn size(annotations: &Map) -> usize {
     annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::fields_v1;
 use super::set::Set;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use crate::merge_schema::PathElement;
 use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
@@ -36,7 +36,7 @@ impl Walk<'_> {
     fn maps(&self, map: &MapType, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
         let old = live.and_then(Value::as_object);
         let new = applied.and_then(Value::as_object);
-        let is_empty = |fields: Option<&Map<String, Value>>| fields.is_none_or(Map::is_empty);
+        let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
         if map.atomic || (is_empty(old) && is_empty(new)) {
             return leaf(live, applied);
         }
@@ -69,7 +69,7 @@ impl Walk<'_> {
             return leaf(live, applied);
         }
         let merged = Items::new(self, list, &old, &new).merge();
-        (!merged.is_empty()).then_some(Value::Array(merged))
+        (!merged.is_empty()).then_some(merged.into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Removes fields from an object, and adds to a set the named fields that lead to its members.
 
-use serde_json::{Map, Value};
+use crate::json::{Array, Map, Value};
 
 use super::set::Set;
 use crate::merge_schema::PathElement;
@@ -50,7 +50,7 @@ impl Walk<'_> {
         }
     }
 
-    fn map(&self, map: &MapType, entries: &Map<String, Value>, fields: &Set) -> Option<Value> {
+    fn map(&self, map: &MapType, entries: &Map, fields: &Set) -> Option<Value> {
         if entries.is_empty() || map.atomic {
             return None;
         }
@@ -93,13 +93,13 @@ impl Walk<'_> {
                 None => item.clone(),
             });
         }
-        (changed || !rest.is_empty()).then_some(Value::Array(rest))
+        (changed || !rest.is_empty()).then_some(rest.into())
     }
 
     fn inner(&self, of: TypeId, value: &Value, fields: &Set) -> Value {
         let empty = || match value {
             Value::Object(_) => Value::Object(Map::new()),
-            Value::Array(_) => Value::Array(Vec::new()),
+            Value::Array(_) => Value::Array(Array::default()),
             _ => Value::Null,
         };
         self.value(of, value, fields).unwrap_or_else(empty)

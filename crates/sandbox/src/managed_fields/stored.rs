@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::fields_v1;
 use super::managers::{Manager, ManagerId, Managers, Operation};

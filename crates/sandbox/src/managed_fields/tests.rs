@@ -1,8 +1,8 @@
 //! Field sets, merges and ownership of generated objects of one type, and a table of schemas.
 
+use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
-use serde_json::{Map, Value, json};
 
 use super::compare::{Comparison, compare};
 use super::field_set::field_set;
@@ -274,7 +274,7 @@ fn an_object() -> impl Strategy<Value = Value> {
     let text = || prop::sample::select(vec!["a", "b", "c"]).prop_map(Value::from);
     let map = || prop::collection::btree_map("[abc]", text(), 0..3);
     let to_map = |map: std::collections::BTreeMap<String, Value>| -> Value {
-        Value::Object(map.into_iter().collect::<Map<_, _>>())
+        Value::Object(map.into_iter().collect::<Map>())
     };
     let names = prop::collection::btree_set("[abc]", 0..3);
     let items =
@@ -289,7 +289,7 @@ fn an_object() -> impl Strategy<Value = Value> {
             if turn {
                 items.reverse();
             }
-            Value::Array(items)
+            items.into()
         });
     let finalizers = prop::collection::btree_set("[abc]", 0..3).prop_map(|set| json!(set));
     let maybe = |strategy: prop::strategy::BoxedStrategy<Value>| {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::compare::compare;
 use super::managers::{Manager, ManagerId, Managers, Operation};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::merge_schema::PathElement;
 use crate::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::{Number, Value};
+use crate::json::{Number, Value};
 
 /// A step of a path. The order is that of upstream's `fieldpath.PathElement`: names, keys, values,
 /// indexes.
@@ -71,7 +71,10 @@ impl PathElement {
             b'v' => Ok(Self::Value(Scalar(json(rest)?))),
             b'k' => match json(rest)? {
                 Value::Object(fields) => Ok(Self::Key(
-                    fields.into_iter().map(|(name, value)| (name.into(), Scalar(value))).collect(),
+                    fields
+                        .into_iter()
+                        .map(|(name, value)| (name.as_str().into(), Scalar(value)))
+                        .collect(),
                 )),
                 other => Err(malformed(format!("expected a map of keys, got {other}"))),
             },
@@ -186,7 +189,7 @@ fn rank(value: &Value) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

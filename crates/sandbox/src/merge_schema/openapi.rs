@@ -3,24 +3,24 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::{ListRelation, ListType, MapType, MergeSchema, ScalarType, Type, TypeId};
 
 /// Converts definitions that refer to each other by `#/definitions/NAME`. Returns the types of the
 /// definitions by their names.
 #[cfg(test)]
-pub(crate) fn convert(definitions: &Map<String, Value>) -> (MergeSchema, BTreeMap<String, TypeId>) {
+pub(crate) fn convert(definitions: &Map) -> (MergeSchema, BTreeMap<String, TypeId>) {
     let mut schema = MergeSchema::default();
     let mut names = BTreeMap::new();
     for name in definitions.keys() {
-        names.insert(name.clone(), schema.add(Type::default()));
+        names.insert(name.to_string(), schema.add(Type::default()));
     }
     let overridden = HashMap::new();
     let mut converter = Converter { schema, names, definitions, overridden, metadata: None };
     for (name, definition) in definitions {
         let converted = converter.definition(name, definition);
-        let id = converter.names[name];
+        let id = converter.names[name.as_str()];
         converter.schema.types[id.0] = converted;
     }
     while let Some((id, name, atomic)) = converter.next_override() {
@@ -52,7 +52,7 @@ pub(crate) fn add_custom(
 struct Converter<'a> {
     schema: MergeSchema,
     names: BTreeMap<String, TypeId>,
-    definitions: &'a Map<String, Value>,
+    definitions: &'a Map,
     /// The definitions of which a field changes whether they are atomic.
     overridden: HashMap<(String, bool), TypeId>,
     /// The type of the metadata of embedded resources.

@@ -1,7 +1,7 @@
 //! JSON values in the format of Go's `%v`, in which upstream's messages about strategic merge
 //! patches quote them.
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// `map[a:1 b:[x y]]`, with sorted keys and unquoted strings.
 pub(crate) fn value(value: &Value) -> String {
@@ -9,7 +9,7 @@ pub(crate) fn value(value: &Value) -> String {
         Value::Null => "<nil>".to_string(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => list(items),
         Value::Object(fields) => {
             let fields: Vec<String> =

@@ -2,11 +2,12 @@
 
 use json_patch::jsonptr::Pointer;
 use json_patch::{PatchErrorKind, PatchOperation};
-use serde_json::Value;
+use serde_json::Value as Document;
 
 use super::failed;
+use crate::json::{Map, Value};
 use crate::status::{Reason, Status};
-use crate::value::{DEPTH_MAX, json_type, size};
+use crate::value::{DEPTH_MAX, json_type};
 
 /// Upstream's `maxJSONPatchOperations`.
 const OPERATIONS_MAX: usize = 10_000;
@@ -20,13 +21,13 @@ const VISITED_MAX: usize = 10_000_000;
 /// Applies all operations in order, or none (RFC 6902). As upstream, a negative index counts from
 /// the end of the list.
 pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status> {
-    let mut patched = current.clone();
+    let mut patched = Document::from(current);
     let mut copied_bytes = 0;
-    let mut depth_at_most = depth(current).0;
+    let mut depth_at_most = depth(&patched).0;
     let mut visited = 0;
     for operation in decode(patch)? {
         let operation = absolute(&patched, operation);
-        let operation = serde_json::from_value(operation).map_err(|_| failed())?;
+        let operation = serde_json::from_value(operation.into()).map_err(|_| failed())?;
         copied_bytes += copied(&patched, &operation);
         if copied_bytes > COPIED_BYTES_MAX {
             return Err(failed());
@@ -50,7 +51,7 @@ pub(super) fn json_patch(current: &Value, patch: &Value) -> Result<Value, Status
             }
         }
     }
-    Ok(patched)
+    Ok(patched.into())
 }
 
 /// Merges objects recursively: null deletes a field, any other value replaces it (RFC 7396).
@@ -66,8 +67,26 @@ pub(super) fn merge_patch(current: &Value, patch: &Value) -> Result<Value, Statu
         )));
     }
     let mut patched = current.clone();
-    json_patch::merge(&mut patched, patch);
+    merge(&mut patched, patch);
     Ok(patched)
+}
+
+fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = value else { return };
+    for (name, patch) in patch {
+        if patch.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name.clone()).or_insert(Value::Null), patch);
+        }
+    }
 }
 
 fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
@@ -97,28 +116,28 @@ fn decode(patch: &Value) -> Result<Vec<Value>, Status> {
             ),
         ));
     }
-    Ok(operations.clone())
+    Ok(operations.to_vec())
 }
 
 /// Converts indices from the end of a list to indices from its start. An `add` may refer to the
 /// position after the last element.
-fn absolute(document: &Value, mut operation: Value) -> Value {
+fn absolute(document: &Document, mut operation: Value) -> Value {
     let adds = operation["op"] == "add";
     for (member, places) in [("path", usize::from(adds)), ("from", 0)] {
         if let Some(Value::String(pointer)) = operation.get_mut(member)
             && pointer.contains("/-")
         {
-            *pointer = absolute_pointer(document, pointer, places);
+            *pointer = absolute_pointer(document, pointer, places).into();
         }
     }
     operation
 }
 
-fn absolute_pointer(document: &Value, pointer: &str, places_behind: usize) -> String {
+fn absolute_pointer(document: &Document, pointer: &str, places_behind: usize) -> String {
     let mut absolute = String::with_capacity(pointer.len());
     let mut tokens = pointer.split('/').skip(1).peekable();
     while let Some(token) = tokens.next() {
-        let parent = document.pointer(&absolute).and_then(Value::as_array);
+        let parent = document.pointer(&absolute).and_then(Document::as_array);
         let behind = if tokens.peek().is_none() { places_behind } else { 0 };
         let from_end = token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok());
         absolute.push('/');
@@ -147,11 +166,11 @@ fn tests_for_absence(operation: &PatchOperation, error: &PatchErrorKind) -> bool
 
 /// The number of bytes that the operation copies. Without a limit, copies of copies could double
 /// the object with each operation.
-fn copied(document: &Value, operation: &PatchOperation) -> usize {
+fn copied(document: &Document, operation: &PatchOperation) -> usize {
     match operation {
-        PatchOperation::Copy(copy) => {
-            document.pointer(copy.from.as_str()).map_or(0, |source| size(source).json)
-        }
+        PatchOperation::Copy(copy) => document
+            .pointer(copy.from.as_str())
+            .map_or(0, |source| Value::from(source.clone()).size().json),
         PatchOperation::Add(_)
         | PatchOperation::Remove(_)
         | PatchOperation::Replace(_)
@@ -161,10 +180,10 @@ fn copied(document: &Value, operation: &PatchOperation) -> usize {
 }
 
 /// The number of elements that the operation may move in lists.
-fn moved(document: &Value, operation: &PatchOperation) -> usize {
+fn moved(document: &Document, operation: &PatchOperation) -> usize {
     let elements = |pointer: &Pointer| {
         let parent = pointer.as_str().rsplit_once('/').and_then(|(list, _)| document.pointer(list));
-        parent.and_then(Value::as_array).map_or(0, Vec::len)
+        parent.and_then(Document::as_array).map_or(0, Vec::len)
     };
     match operation {
         PatchOperation::Add(add) => elements(&add.path),
@@ -199,22 +218,22 @@ fn depth_after(operation: &PatchOperation, depth_before: usize) -> usize {
 
 /// The nesting of a value, and the number of values in it. The recursion is bounded: parsed values
 /// nest at most `DEPTH_MAX` deep, and one operation can at most double that.
-fn depth(value: &Value) -> (usize, usize) {
-    let deepest = |(depth, values): (usize, usize), inner: &Value| {
+fn depth(value: &Document) -> (usize, usize) {
+    let deepest = |(depth, values): (usize, usize), inner: &Document| {
         let (inner_depth, inner_values) = self::depth(inner);
         (depth.max(inner_depth + 1), values + inner_values)
     };
     match value {
-        Value::Array(items) => items.iter().fold((1, 1), deepest),
-        Value::Object(fields) => fields.values().fold((1, 1), deepest),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (0, 1),
+        Document::Array(items) => items.iter().fold((1, 1), deepest),
+        Document::Object(fields) => fields.values().fold((1, 1), deepest),
+        Document::Null | Document::Bool(_) | Document::Number(_) | Document::String(_) => (0, 1),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::json::json;
     use proptest::prelude::{Strategy, prop, prop_assert, proptest};
-    use serde_json::json;
 
     use super::*;
 
@@ -291,8 +310,8 @@ mod tests {
         assert_eq!(refused, (400, message.to_string()));
         assert_eq!(refusal(json_patch(&json!({}), &json!([1]))).0, 400);
         let test = json!({"op": "test", "path": "/a", "value": null});
-        assert!(json_patch(&json!({}), &Value::Array(vec![test.clone(); 10_000])).is_ok());
-        assert_eq!(refusal(json_patch(&json!({}), &Value::Array(vec![test; 10_001]))).0, 413);
+        assert!(json_patch(&json!({}), &Value::from(vec![test.clone(); 10_000])).is_ok());
+        assert_eq!(refusal(json_patch(&json!({}), &Value::from(vec![test; 10_001]))).0, 413);
     }
 
     /// S5: copies of copies exhaust neither the memory nor the stack.
@@ -301,7 +320,7 @@ mod tests {
         let current = json!({"a": "x".repeat(1000), "b": {}});
         let swell: Vec<Value> =
             (0..40).map(|i| json!({"op": "copy", "from": "", "path": format!("/b/{i}")})).collect();
-        assert_eq!(refusal(json_patch(&current, &Value::Array(swell))).0, 422);
+        assert_eq!(refusal(json_patch(&current, &Value::from(swell))).0, 422);
         let mut path = String::new();
         let deepen: Vec<Value> = (0..1000)
             .map(|_| {
@@ -309,11 +328,11 @@ mod tests {
                 json!({"op": "add", "path": path, "value": {}})
             })
             .collect();
-        assert_eq!(refusal(json_patch(&json!({}), &Value::Array(deepen))).0, 422);
+        assert_eq!(refusal(json_patch(&json!({}), &Value::from(deepen))).0, 422);
         let nest: Vec<Value> = (0..14)
             .map(|i| json!({"op": "copy", "from": "", "path": "/a".repeat(1 << i) + "/a"}))
             .collect();
-        assert_eq!(refusal(json_patch(&json!({"a": {}}), &Value::Array(nest))).0, 422);
+        assert_eq!(refusal(json_patch(&json!({"a": {}}), &Value::from(nest))).0, 422);
         let to_and_fro: Vec<Value> = (0..5000)
             .flat_map(|_| {
                 [
@@ -324,7 +343,7 @@ mod tests {
             .collect();
         let large: Value = (0..20_000).map(|i| json!({"i": i})).collect();
         let current = json!({"a": large, "b": {"c": {}}});
-        assert_eq!(json_patch(&current, &Value::Array(to_and_fro)), Ok(current));
+        assert_eq!(json_patch(&current, &Value::from(to_and_fro)), Ok(current));
     }
 
     /// S5: objects merge, null deletes, lists are replaced.
@@ -365,7 +384,7 @@ mod tests {
             let current = json!({
                 "a": {"list": [1, {"a": 2}]}, "list": [[], "x"], "": {"/": 1, "~": 2},
             });
-            let done = json_patch(&current, &Value::Array(operations)).unwrap_or(current);
+            let done = json_patch(&current, &Value::from(operations)).unwrap_or(current);
             let add = json!([{"op": "add", "path": at, "value": 7}]);
             let test = json!([{"op": "test", "path": at, "value": null}]);
             let fits = json_patch(&done, &test).is_ok();

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, SmolStr, Value};
 
 use super::{failed, go_text};
 use crate::schema::{Field, MergeStrategy, Struct};
@@ -22,7 +22,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
-type Fields = Map<String, Value>;
+type Fields = Map;
 
 /// An error that prevents a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn merge_object(
             }
             None => {
                 let field = field_of(&key);
-                merge_field(&mut original, key, value, field)?;
+                merge_field(&mut original, &key, value, field)?;
             }
         }
     }
@@ -133,12 +133,12 @@ fn retain_keys(original: &mut Fields, patch: &mut Fields) -> Result<(), MergeErr
 /// Removes the `$setElementOrder/LIST` directives from the patch and returns the lists with their
 /// orders.
 fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, MergeError> {
-    let directives: Vec<String> =
+    let directives: Vec<SmolStr> =
         patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     let mut orders = Vec::with_capacity(directives.len());
     for directive in directives {
         let order = match patch.remove(&directive) {
-            Some(Value::Array(order)) => order,
+            Some(Value::Array(order)) => order.into_vec(),
             other => return Err(bad_type(LIST_TYPE, &other.unwrap_or_default())),
         };
         let list =
@@ -150,19 +150,19 @@ fn element_orders(patch: &mut Fields) -> Result<Vec<(String, Vec<Value>)>, Merge
 
 fn merge_field(
     original: &mut Fields,
-    key: String,
+    key: &str,
     value: Value,
     field: Option<&'static Field>,
 ) -> Result<(), MergeError> {
     let strategy = field.map_or(MergeStrategy::Plain, |field| field.merge);
-    let merged = match (original.remove(&key), value) {
+    let merged = match (original.remove(key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(new)) if strategy != MergeStrategy::Replace => {
             let schema = field.and_then(Field::element);
             Some(Value::Object(merge_object(old, new, schema)?))
         }
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
-            Some(Value::Array(list::merge(old, new, field)?))
+            Some(list::merge(old.into_vec(), new.into_vec(), field)?.into())
         }
         (Some(Value::Array(_)), new @ Value::Array(_)) => Some(stored_value(new)),
         (_, new) => without_directives(new).map(stored_value),
@@ -183,8 +183,8 @@ fn delete_from_list(
     match (original.remove(list), value) {
         (_, Value::Null) => (),
         (Some(Value::Array(old)), Value::Array(deleted)) => {
-            let left = list::delete(old, deleted, field)?;
-            original.insert(list.to_string(), Value::Array(left));
+            let left = list::delete(old.into_vec(), deleted.into_vec(), field)?;
+            original.insert(list.to_string(), left.into());
         }
         (_, value) if !value.is_array() => return Err(BAD_PRIMITIVE_LIST),
         (Some(other), _) => {

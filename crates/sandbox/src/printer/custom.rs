@@ -1,7 +1,7 @@
 //! Tables of custom kinds (S15), with the columns of their definitions.
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::{NAME, duration, name};
 use crate::custom::{Column, CustomType};

@@ -1,7 +1,7 @@
 //! Tables of DaemonSets and ControllerRevisions.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};
 use crate::value::{array, boolean, integer, string, string_map};

@@ -1,7 +1,7 @@
 //! Tables of Events, in the core form and in that of events.k8s.io.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::{Column, NAME, Printer, duration, name};
 use crate::value::{integer, is_set, string};

@@ -3,8 +3,8 @@
 mod several;
 mod tables;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::daemon_set::{labels, selector};
 use super::{Column, age, name, or_none};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};
 use crate::value::{array, boolean, string, string_map};

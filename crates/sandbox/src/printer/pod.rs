@@ -1,7 +1,7 @@
 //! Tables of Pods.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, duration, name, or_none};
 use crate::value::{array, boolean, integer, is_set, string};

@@ -1,7 +1,7 @@
 //! Tables of roles and role bindings.
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::{AGE, Column, NAME, Printer, age, name};
 use crate::value::{array, string};

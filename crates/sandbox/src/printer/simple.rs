@@ -1,7 +1,7 @@
 //! Tables with a name, one or two further columns, and an age.
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, Printer, age, name};
 use crate::value::{array, map, string};

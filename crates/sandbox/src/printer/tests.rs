@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::{cells, columns, row_conditions};
 use crate::kind::{BUILT_IN, Kind};
@@ -25,7 +25,7 @@ fn tables_match_the_output_of_kubectl() {
 #[test]
 fn finished_pods_have_a_condition_in_their_row() {
     let conditions = |phase: &str| {
-        row_conditions(&crate::kind::POD, &serde_json::json!({"status": {"phase": phase}}))
+        row_conditions(&crate::kind::POD, &crate::json::json!({"status": {"phase": phase}}))
     };
     assert_eq!(conditions("Running"), Vec::<Value>::new());
     assert_eq!(conditions("Succeeded")[0]["reason"], "Succeeded");
@@ -38,7 +38,7 @@ fn every_row_has_a_cell_for_each_column() {
     for kind in BUILT_IN.iter() {
         for object in [
             Value::Null,
-            serde_json::json!({"metadata": [], "status": 7, "spec": {"containers": 3}}),
+            crate::json::json!({"metadata": [], "status": 7, "spec": {"containers": 3}}),
         ] {
             assert_eq!(cells(kind, &object, NOW).len(), columns(kind).len(), "{}", kind.kind);
         }

@@ -3,7 +3,7 @@
 //! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority and
 //! DefaultTolerationSeconds.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::refusal::{name_so_far, refuse_pod as refuse};
 use super::{Registry, priority};

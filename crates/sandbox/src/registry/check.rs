@@ -1,17 +1,19 @@
 //! Decoding and validation, with their results as the `Status` that refuses a write (S8, S9).
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::kind::Kind;
 use crate::managed_fields::ManagedFields;
+use crate::schema;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::Store;
-use crate::validation::{self, Cause};
-use crate::value::is_json_within;
+use crate::validation::Cause;
 
-/// Refuses with 400 an object that can't be decoded as its kind.
-pub(super) fn decode(kind: &Kind, object: &Value) -> Result<(), Status> {
-    validation::decode(kind, object).map_err(|error| Status::bad_request(error.to_string()))
+/// Refuses with 400 an object that can't be decoded as its kind. `stored` is the object before the
+/// change, or null.
+pub(super) fn decode(kind: &Kind, object: &Value, stored: &Value) -> Result<(), Status> {
+    schema::decode_changed(kind, object, stored)
+        .map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Refuses with 422 an object in which validation found something invalid.
@@ -34,9 +36,13 @@ pub(super) fn refuse_invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Res
 /// than the Protobuf that a real server stores.
 const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
+fn fits(object: &Value, bytes_max: usize) -> bool {
+    object.size().json <= bytes_max
+}
+
 /// Refuses an object that is too large to be stored, with etcd's message.
 pub(super) fn refuse_too_large(object: &Value) -> Result<(), Status> {
-    if is_json_within(object, OBJECT_BYTES_MAX) {
+    if fits(object, OBJECT_BYTES_MAX) {
         return Ok(());
     }
     Err(Status::new(Reason::Unknown, "etcdserver: request is too large"))
@@ -48,7 +54,7 @@ pub(super) fn owners_that_fit(
     object: &Value,
     owners: ManagedFields,
 ) -> Result<ManagedFields, Status> {
-    if is_json_within(object, OBJECT_BYTES_MAX.saturating_sub(owners.bytes())) {
+    if fits(object, OBJECT_BYTES_MAX.saturating_sub(owners.bytes())) {
         return Ok(owners);
     }
     refuse_too_large(object)?;
@@ -57,7 +63,7 @@ pub(super) fn owners_that_fit(
 
 /// Refuses to store more bytes than the store has room for, with etcd's message.
 pub(super) fn refuse_without_room(store: &Store, object: &Value) -> Result<(), Status> {
-    if is_json_within(object, store.bytes_left()) {
+    if fits(object, store.bytes_left()) {
         return Ok(());
     }
     Err(Status::new(Reason::Unknown, "etcdserver: mvcc: database space exceeded"))

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::ownership::{self, Apply, Writer};
 use super::{Registry, admission, check, job, metadata, service, strategy};
@@ -48,7 +48,7 @@ impl Draft {
         set_defaults: fn(&Kind, &mut Value),
     ) -> Result<Self, Status> {
         metadata::check_shape(&object)?;
-        check::decode(kind, &object)?;
+        check::decode(kind, &object, &Value::Null)?;
         if kind.custom().is_some_and(|custom| custom.is_terminating) {
             let message = "create not allowed while custom resource definition is terminating";
             return Err(Status::new(Reason::MethodNotAllowed, message));
@@ -60,7 +60,7 @@ impl Draft {
                 "resourceVersion should not be set on objects to be created",
             ));
         }
-        let sent_managed_fields = object["metadata"]["managedFields"].take();
+        let sent_managed_fields = metadata::take_managed_fields(&mut object);
         metadata::prepare_create(&mut object, kind, namespace, now);
         let shares_labels = job::shares_labels(kind, &object);
         set_defaults(kind, &mut object);
@@ -88,7 +88,7 @@ impl Draft {
         }
         metadata::check_name(&object, name)?;
         let metadata = metadata::metadata_mut(&mut object);
-        metadata.insert("name".to_owned(), name.into());
+        metadata.insert("name", name.into());
         // As upstream, nobody looks at the version of an object that does not exist.
         metadata.remove("resourceVersion");
         let set_defaults = defaults::apply_to_applied;
@@ -167,7 +167,7 @@ impl Registry {
         if kind.strategy == Strategy::Service {
             service::allocate(&mut self.services.summary, &mut object, None)?;
         }
-        object["metadata"]["uid"] = Value::String(self.store.uid());
+        object["metadata"]["uid"] = self.store.uid().into();
         job::set_selector(kind, &mut object, shares_labels);
         if options.dry_run {
             if kind.strategy == Strategy::Definition {

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::Registry;
 use crate::clock::rfc3339;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use super::write::has_finalizers;
@@ -196,7 +196,7 @@ fn set_propagation(object: &mut Value, policy: Option<PropagationPolicy>) {
     if finalizers.is_empty() {
         metadata.remove("finalizers");
     } else {
-        metadata.insert("finalizers".to_string(), Value::Array(finalizers));
+        metadata.insert("finalizers", finalizers.into());
     }
 }
 

@@ -6,8 +6,8 @@ mod budgets;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Map, Value, json};
 
 use self::budgets::{Budget, PodCount};
 use super::Registry;
@@ -102,7 +102,7 @@ impl Registry {
                 if let Some(status) = status.as_object_mut() {
                     status.remove("disruptedPods");
                     if !disrupted.times.is_empty() {
-                        status.insert("disruptedPods".to_owned(), disrupted.times.into());
+                        status.insert("disruptedPods", disrupted.times.into());
                     }
                 }
                 set_condition(&mut object, now);
@@ -167,7 +167,7 @@ fn is_ready(pod: &Value) -> bool {
 
 /// The pods that were evicted and are not deleted yet.
 struct Disrupted {
-    times: Map<String, Value>,
+    times: Map,
     /// How many of them are counted as healthy.
     healthy: i64,
     /// The time at which the first one is forgotten.

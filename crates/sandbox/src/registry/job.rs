@@ -1,6 +1,6 @@
 //! The generated selector of a Job (S13): the labels that only its own pods have.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use crate::kind::Kind;
 use crate::value::{boolean, string};

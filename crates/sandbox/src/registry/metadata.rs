@@ -1,7 +1,7 @@
 //! Metadata: the fields that the server sets, and checks of the others (S8).
 
+use crate::json::{Map, Value};
 use everynode_core::api::Timestamp;
-use serde_json::{Map, Value};
 
 use crate::clock::rfc3339;
 use crate::kind::{Kind, Strategy};
@@ -59,7 +59,7 @@ pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, n
         metadata.remove(field);
     }
     set_namespace(metadata, kind, namespace);
-    metadata.insert("creationTimestamp".to_string(), Value::from(rfc3339(now)));
+    metadata.insert("creationTimestamp", Value::from(rfc3339(now)));
 }
 
 /// Optimistic locking: checks that the resourceVersion and UID in a replacement, if set, are those
@@ -105,12 +105,15 @@ fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
 /// Restores the server's metadata in a replacement.
 pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     set_type(object, kind);
+    if object["metadata"].is_shared_with(&current["metadata"]) {
+        return;
+    }
     let namespace = text(current, &["metadata", "namespace"]);
     let name = text(current, &["metadata", "name"]);
     let metadata = metadata_mut(object);
     metadata.remove("managedFields");
     metadata.remove("selfLink");
-    metadata.insert("name".to_string(), Value::from(name));
+    metadata.insert("name", Value::from(name));
     set_namespace(metadata, kind, namespace);
     for field in [
         "creationTimestamp",
@@ -128,6 +131,12 @@ pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
     }
 }
 
+/// Takes `metadata.managedFields`, which is stored apart; null if the object has none.
+pub(super) fn take_managed_fields(object: &mut Value) -> Value {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    metadata.and_then(|fields| fields.remove("managedFields")).unwrap_or_default()
+}
+
 /// Increments the generation.
 pub(super) fn bump_generation(object: &mut Value, current: &Value) {
     let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
@@ -135,7 +144,7 @@ pub(super) fn bump_generation(object: &mut Value, current: &Value) {
 }
 
 /// The metadata, created if it is absent.
-pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub(super) fn metadata_mut(object: &mut Value) -> &mut Map {
     if !object["metadata"].is_object() {
         object["metadata"] = Value::Object(Map::new());
     }
@@ -143,13 +152,16 @@ pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 fn set_type(object: &mut Value, kind: &Kind) {
-    object["apiVersion"] = Value::from(kind.api_version());
-    object["kind"] = Value::from(kind.kind);
+    let is_set = object["kind"] == kind.kind && kind.is_api_version(text(object, &["apiVersion"]));
+    if !is_set {
+        object["apiVersion"] = Value::from(kind.api_version());
+        object["kind"] = Value::from(kind.kind);
+    }
 }
 
-fn set_namespace(metadata: &mut Map<String, Value>, kind: &Kind, namespace: &str) {
+fn set_namespace(metadata: &mut Map, kind: &Kind, namespace: &str) {
     if kind.namespaced {
-        metadata.insert("namespace".to_string(), Value::from(namespace));
+        metadata.insert("namespace", Value::from(namespace));
     } else {
         metadata.remove("namespace");
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Registry, metadata};
 use crate::kind::NAMESPACE;
@@ -42,7 +42,7 @@ impl Registry {
         let mut object = current.value().clone();
         match namespace["spec"]["finalizers"].as_array() {
             Some(finalizers) if !finalizers.is_empty() => {
-                object["spec"]["finalizers"] = Value::Array(finalizers.clone());
+                object["spec"]["finalizers"] = finalizers.clone().into();
             }
             Some(_) | None => object["spec"] = json!({}),
         }

@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::strategy::{self, Endpoint};
 use crate::kind::{self, Kind};
@@ -163,7 +163,7 @@ fn check_applied(kind: &'static Kind, object: &Value) -> Result<(), Status> {
 
 /// Checks that the result of an apply can be converted to the type of the kind.
 fn check_converts(kind: &'static Kind, object: &Value) -> Result<(), Status> {
-    schema::convert(kind, object).map_err(|reason| {
+    schema::convert(kind, object, &Value::Null).map_err(|reason| {
         let (object, group_version) = (description(kind, object), with_group(&kind.api_version()));
         let name = kind.kind;
         Status::new(

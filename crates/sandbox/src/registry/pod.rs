@@ -1,6 +1,6 @@
 //! The subresources of pods: binding and eviction (S4, S10).
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::delete::check_preconditions;
 use super::{Registry, check};

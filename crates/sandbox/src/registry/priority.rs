@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::Registry;
 use super::index::Summary;

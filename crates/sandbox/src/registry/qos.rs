@@ -1,6 +1,6 @@
 //! The quality of service class of a pod (S10).
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// `Guaranteed` if every container's requests for CPU and memory equal its limits, `BestEffort` if
 /// no container has any, else `Burstable`.

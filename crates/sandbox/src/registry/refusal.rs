@@ -1,6 +1,6 @@
 //! The refusals of admission.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::kind::POD;
 use crate::status::Status;

@@ -6,8 +6,8 @@ mod taken;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::Registry;
 use crate::kind::SERVICE;

@@ -1,6 +1,6 @@
 //! The fields that the endpoints of each kind may change (S9).
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
 use super::qos::qos_class;
@@ -116,11 +116,12 @@ pub(super) fn prepare_status_update(kind: &Kind, object: &mut Value, current: &V
     }
     keep(object, current, "spec");
     match kind.strategy {
+        Strategy::Pod if object["metadata"].is_shared_with(&current["metadata"]) => {}
         Strategy::Pod => {
             let owners = current["metadata"].get("ownerReferences").cloned();
             let metadata = metadata_mut(object);
             match owners {
-                Some(owners) => metadata.insert("ownerReferences".to_string(), owners),
+                Some(owners) => metadata.insert("ownerReferences", owners),
                 None => metadata.remove("ownerReferences"),
             };
         }
@@ -217,7 +218,7 @@ fn add_stored_version(object: &mut Value) {
     }
 }
 
-fn fields_of(object: &mut Value) -> &mut serde_json::Map<String, Value> {
+fn fields_of(object: &mut Value) -> &mut crate::json::Map {
     object.as_object_mut().expect("its shape was checked")
 }
 

@@ -12,8 +12,8 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use super::{Endpoint, Patch, Registry};
 use crate::kind::Kind;

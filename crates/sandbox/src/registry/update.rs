@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::ownership::{self, Apply, Writer};
 use super::strategy::Endpoint;
@@ -87,7 +87,8 @@ impl Replacement {
         let (object, managed_fields) = ownership::apply(kind, Some(&served), apply, writer)?;
         let object = object.unwrap_or_else(|| served.value().clone());
         check_patched(&object, &served, kind)?;
-        let set_defaults = defaults::apply_to_applied;
+        let set_defaults =
+            |kind: &Kind, object: &mut Value, _: &Value| defaults::apply_to_applied(kind, object);
         let change = Self::prepared(kind, apply.endpoint, stored, served, object, set_defaults)?;
         Ok(Self { managed_fields, ..change })
     }
@@ -111,7 +112,7 @@ impl Replacement {
         current: Arc<Object>,
         object: Value,
     ) -> Result<Self, Status> {
-        Self::prepared(kind, endpoint, stored, current, object, defaults::apply)
+        Self::prepared(kind, endpoint, stored, current, object, defaults::apply_to_changed)
     }
 
     fn prepared(
@@ -120,12 +121,12 @@ impl Replacement {
         stored: &Arc<Object>,
         current: Arc<Object>,
         mut object: Value,
-        set_defaults: fn(&Kind, &mut Value),
+        set_defaults: fn(&Kind, &mut Value, &Value),
     ) -> Result<Self, Status> {
         metadata::check_locks(&object, kind, &current)?;
-        let sent_managed_fields = object["metadata"]["managedFields"].take();
+        let sent_managed_fields = metadata::take_managed_fields(&mut object);
         metadata::prepare_update(&mut object, kind, current.value());
-        set_defaults(kind, &mut object);
+        set_defaults(kind, &mut object, current.value());
         let (stored, managed_fields) = (Arc::clone(stored), stored.managed_fields().clone());
         Ok(Self { kind, endpoint, stored, current, object, sent_managed_fields, managed_fields })
     }
@@ -175,8 +176,9 @@ impl Registry {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        check_request(&object, kind, namespace, name)?;
-        match self.store.find_with_tree(kind, namespace, name) {
+        let stored = self.store.find_with_tree(kind, namespace, name);
+        check_request(&object, kind, namespace, name, stored.as_deref())?;
+        match stored {
             Some(stored) => {
                 let change = Replacement::of_update(kind, Endpoint::Main, &stored, object)?;
                 self.replace(change, options)
@@ -197,8 +199,9 @@ impl Registry {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        check_request(&object, kind, namespace, name)?;
-        let stored = existing(&self.store, kind, namespace, name)?;
+        let stored = self.store.find_with_tree(kind, namespace, name);
+        check_request(&object, kind, namespace, name, stored.as_deref())?;
+        let stored = stored.ok_or_else(|| Status::not_found(kind, name))?;
         let change = Replacement::of_update(kind, Endpoint::Status, &stored, object)?;
         self.replace(change, options)
     }
@@ -276,7 +279,7 @@ pub(crate) fn created_by_update(
     if !strategy::allows_create_on_update(kind) {
         return Err(Status::not_found(kind, name));
     }
-    metadata::metadata_mut(&mut object).insert("name".to_string(), Value::from(name));
+    metadata::metadata_mut(&mut object).insert("name", Value::from(name));
     Ok(object)
 }
 
@@ -295,9 +298,10 @@ pub(crate) fn check_request(
     kind: &Kind,
     namespace: &str,
     name: &str,
+    stored: Option<&Object>,
 ) -> Result<(), Status> {
     metadata::check_shape(object)?;
-    check::decode(kind, object)?;
+    check::decode(kind, object, stored.map_or(&Value::Null, Object::value))?;
     metadata::check_name(object, name)?;
     metadata::check_namespace(object, kind, namespace)
 }
@@ -356,9 +360,9 @@ fn decode_patched(
     kind: &Kind,
 ) -> Result<(), Status> {
     let decoded = match patch.patch_type {
-        PatchType::StrategicMerge => schema::convert(kind, object),
+        PatchType::StrategicMerge => schema::convert(kind, object, current.value()),
         PatchType::Json | PatchType::Merge => {
-            schema::decode(kind, object).map_err(|error| error.reason)
+            schema::decode_changed(kind, object, current.value()).map_err(|error| error.reason)
         }
     };
     decoded.map_err(|reason| invalid_patch(patch, object, &reason))?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::Registry;
 use crate::kind::{Kind, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, Strategy};

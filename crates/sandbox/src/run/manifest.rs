@@ -5,7 +5,7 @@ mod exported;
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::api::shared::SharedCluster;
 use crate::kind::Kind;

@@ -1,19 +1,28 @@
 //! Errors of Go's converter from untyped trees, which the server applies to the result of a
 //! strategic merge patch. Its messages differ from those of the JSON decoder.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::decode::{DecodePath, check, go_type};
 use super::{Shape, root_of};
 use crate::kind::Kind;
 
-/// Checks that every value has the type of its field.
-pub(crate) fn convert(kind: &Kind, object: &Value) -> Result<(), String> {
+/// Checks that every value has the type of its field. Skips what is shared with `stored`, the
+/// object before the patch.
+pub(crate) fn convert(kind: &Kind, object: &Value, stored: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&Shape::Struct(root), object, &mut DecodePath::default())
+    visit(&Shape::Struct(root), object, stored, &mut DecodePath::default())
 }
 
-fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Result<(), String> {
+fn visit<'a>(
+    shape: &Shape,
+    value: &'a Value,
+    stored: &Value,
+    path: &mut DecodePath<'a>,
+) -> Result<(), String> {
+    if value.is_shared_with(stored) {
+        return Ok(());
+    }
     match (shape, value) {
         (_, Value::Null) | (Shape::Any | Shape::Either(_), _) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
@@ -21,17 +30,18 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
             for (name, value) in fields {
                 let Some(field) = id.get().field(name) else { continue };
                 path.fields.push(name);
-                visit(&field.shape, value, path)?;
+                visit(&field.shape, value, &stored[name], path)?;
                 path.fields.pop();
             }
             path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| visit(inner, value, path))
+            entries.iter().try_for_each(|(key, value)| visit(inner, value, &stored[key], path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| visit(inner, value, path))
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(index, value)| visit(inner, value, &stored[index], path))
         }
         (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
         (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
@@ -39,15 +49,14 @@ fn visit<'a>(shape: &Shape, value: &'a Value, path: &mut DecodePath<'a>) -> Resu
         (Shape::Bytes, other) if !other.is_string() => {
             Err(format!("cannot restore slice from {}", go_kind(other)))
         }
-        (Shape::Bytes, _) => {
-            check(shape, value, path).map_err(|error| format!("error decoding from json: {error}"))
-        }
+        (Shape::Bytes, _) => check(shape, value, stored, path)
+            .map_err(|error| format!("error decoding from json: {error}")),
         // These types have decoders that the converter uses as well.
         (Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime, _) => {
-            check(shape, value, path)
+            check(shape, value, stored, path)
         }
         (Shape::Text(_) | Shape::Integer { .. } | Shape::Float | Shape::Boolean, _) => {
-            check(shape, value, path).map_err(|_| scalar(shape, value))
+            check(shape, value, stored, path).map_err(|_| scalar(shape, value))
         }
     }
 }
@@ -81,8 +90,8 @@ fn go_kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::json;
     use crate::kind::{DAEMON_SET, NODE};
-    use serde_json::json;
 
     /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
     /// converter.
@@ -106,9 +115,13 @@ mod tests {
             ),
         ] {
             let object = json!({"spec": spec});
-            assert_eq!(convert(&DAEMON_SET, &object), Err(expected.to_owned()), "{object}");
+            assert_eq!(
+                convert(&DAEMON_SET, &object, &Value::Null),
+                Err(expected.to_owned()),
+                "{object}"
+            );
         }
         let node = json!({"spec": {"taints": [{"key": "a", "effect": null, "more": 1}]}});
-        assert_eq!(convert(&NODE, &node), Ok(()));
+        assert_eq!(convert(&NODE, &node, &Value::Null), Ok(()));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use serde_json::{Number, Value};
+use crate::json::{Number, Value};
 
 use super::{Shape, StructId, object_meta, root_of};
 use crate::kind::Kind;
@@ -39,13 +39,24 @@ impl DecodeError {
 ///
 /// The first value with a wrong type.
 pub fn decode(kind: &Kind, object: &Value) -> Result<(), DecodeError> {
+    decode_changed(kind, object, &Value::Null)
+}
+
+/// The same for a changed object. Skips what it shares with `stored`, the object before, which was
+/// checked then.
+pub(crate) fn decode_changed(
+    kind: &Kind,
+    object: &Value,
+    stored: &Value,
+) -> Result<(), DecodeError> {
     // Of a custom resource only the metadata is decoded.
-    let (root, value) = match root_of(kind) {
-        Some(root) => (root, object),
-        None => (object_meta(), &object["metadata"]),
+    let (root, value, stored) = match root_of(kind) {
+        Some(root) => (root, object, stored),
+        None => (object_meta(), &object["metadata"], &stored["metadata"]),
     };
     let mut path = DecodePath::default();
-    check(&Shape::Struct(root), value, &mut path).map_err(|reason| DecodeError::new(kind, reason))
+    check(&Shape::Struct(root), value, stored, &mut path)
+        .map_err(|reason| DecodeError::new(kind, reason))
 }
 
 /// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
@@ -102,16 +113,17 @@ impl DecodePath<'_> {
 pub(super) fn check<'a>(
     shape: &Shape,
     value: &'a Value,
+    stored: &Value,
     path: &mut DecodePath<'a>,
 ) -> Result<(), String> {
-    if value.is_null() {
+    if value.is_null() || value.is_shared_with(stored) {
         return Ok(());
     }
     match (shape, value) {
         (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
             Ok(())
         }
-        (Shape::Either(id), Value::Object(_)) => check(&Shape::Struct(*id), value, path),
+        (Shape::Either(id), Value::Object(_)) => check(&Shape::Struct(*id), value, stored, path),
         (Shape::Either(_), _) => Ok(()),
         (Shape::Text(_), Value::String(_)) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
@@ -119,17 +131,18 @@ pub(super) fn check<'a>(
             for (name, value) in fields {
                 let Some(field) = id.get().field(name) else { continue };
                 path.fields.push(name);
-                check(&field.shape, value, path)?;
+                check(&field.shape, value, &stored[name], path)?;
                 path.fields.pop();
             }
             path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values().try_for_each(|value| check(inner, value, path))
+            entries.iter().try_for_each(|(key, value)| check(inner, value, &stored[key], path))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter().try_for_each(|value| check(inner, value, path))
+            let mut items = items.iter().enumerate();
+            items.try_for_each(|(index, value)| check(inner, value, &stored[index], path))
         }
         (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, path),
         (Shape::Quantity, _) => quantity(value),

@@ -1,7 +1,7 @@
 //! What OpenAPI documents say of fields beyond their types, from which clients compute patches and
 //! applies.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::{Field, MergeStrategy, Shape, Topology, of_definition};
 
@@ -14,7 +14,7 @@ pub(crate) fn annotate(definition: &str, schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
         return;
     };
-    for (name, schema) in properties {
+    for (name, schema) in properties.iter_mut() {
         let Some(schema) = schema.as_object_mut() else { continue };
         let items_of_list = name == "items" && definition.ends_with("List");
         if schema.get("type").is_some_and(|name| name == "array") && !items_of_list {
@@ -27,7 +27,7 @@ pub(crate) fn annotate(definition: &str, schema: &mut Value) {
 }
 
 impl Field {
-    fn annotate(&self, schema: &mut Map<String, Value>) {
+    fn annotate(&self, schema: &mut Map) {
         let mut set = |name: &str, value: Value| {
             schema.insert(format!("x-kubernetes-{name}"), value);
         };
@@ -58,7 +58,7 @@ impl Field {
             set("patch-merge-key", key.into());
         }
         if let Some(default) = self.default() {
-            schema.insert("default".to_owned(), default);
+            schema.insert("default", default);
         }
     }
 }

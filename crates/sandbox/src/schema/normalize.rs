@@ -1,21 +1,22 @@
 //! The form in which Go encodes an object: without nulls, empty lists and maps, and zero values of
 //! plain fields, and with canonical quantities. Unknown fields stay.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::{EncodeRule, Field, Shape, object_meta, root_of};
 use crate::kind::{DEFINITION, Kind};
 use everynode_k8s::quantity::Quantity;
 
-/// Converts `object` to the form in which the server returns it, without defaults.
-pub(crate) fn normalize(kind: &Kind, object: &mut Value) {
+/// Converts `object` to the form in which the server returns it, without defaults. Skips what it
+/// shares with `stored`, the object before a change, which has that form.
+pub(crate) fn normalize(kind: &Kind, object: &mut Value, stored: &Value) {
     if let Some(root) = root_of(kind) {
-        walk(&Shape::Struct(root), object);
+        walk(&Shape::Struct(root), object, stored);
     }
     if kind.custom.is_some()
         && let Some(metadata) = object.get_mut("metadata")
     {
-        walk(&Shape::Struct(object_meta()), metadata);
+        walk(&Shape::Struct(object_meta()), metadata, &stored["metadata"]);
         if let Some(fields) = metadata.as_object_mut() {
             fields.retain(|name, value| {
                 object_meta().get().field(name).is_some() && !value.is_null()
@@ -40,23 +41,27 @@ pub(crate) fn forget_empty(kind: &Kind, object: &mut Value) {
     }
 }
 
-fn walk(shape: &Shape, value: &mut Value) {
+fn walk(shape: &Shape, value: &mut Value, stored: &Value) {
+    if value.is_shared_with(stored) {
+        return;
+    }
     match (shape, value) {
         (Shape::Struct(id) | Shape::Either(id), Value::Object(fields)) => {
             let known = id.get();
             fields.retain(|name, value| match known.field(name) {
                 Some(field) => {
-                    walk(&field.shape, value);
+                    walk(&field.shape, value, &stored[name]);
                     !field.encoded.omits(&field.shape, value)
                 }
                 None => true,
             });
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.values_mut().for_each(|value| walk(inner, value))
+            entries.iter_mut().for_each(|(key, value)| walk(inner, value, &stored[key]))
         }
         (Shape::List(inner), Value::Array(items)) => {
-            items.iter_mut().for_each(|value| walk(inner, value))
+            let items = items.iter_mut().enumerate();
+            items.for_each(|(index, value)| walk(inner, value, &stored[index]))
         }
         (Shape::Quantity, value) => canonical_quantity(value),
         _ => {}
@@ -68,7 +73,7 @@ fn canonical_quantity(value: &mut Value) {
         return;
     }
     if let Ok(quantity) = Quantity::of_json(value) {
-        *value = Value::String(quantity.to_string());
+        *value = quantity.to_string().into();
     }
 }
 
@@ -137,10 +142,10 @@ fn add_absent(shape: &Shape, value: &mut Value) {
     match (shape, value) {
         (Shape::Struct(id), Value::Object(fields)) => {
             for (name, field) in &id.get().fields {
-                if field.encoded == EncodeRule::Always && !fields.contains_key(*name) {
+                if field.encoded == EncodeRule::Always && !fields.contains_key(name) {
                     fields.insert((*name).to_owned(), field.zero());
                 }
-                if let Some(value) = fields.get_mut(*name) {
+                if let Some(value) = fields.get_mut(name) {
                     add_absent(&field.shape, value);
                 }
             }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::*;
 use crate::api::openapi;

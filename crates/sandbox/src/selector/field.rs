@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::SelectorError;
 use crate::kind::{FieldLabels, Kind};
@@ -138,7 +138,7 @@ fn in_tree(value: &Value, name: &str) -> String {
         }
         "status.podIPs" => text(&value["status"]["podIPs"][0], &["ip"]).to_string(),
         _ => match at(value, name) {
-            Some(Value::String(text)) => text.clone(),
+            Some(Value::String(text)) => text.to_string(),
             Some(Value::Null) | None => String::new(),
             Some(other) => other.to_string(),
         },
@@ -216,9 +216,9 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
 
 #[cfg(test)]
 mod tests {
+    use crate::json::json;
     use crate::managed_fields::ManagedFields;
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::json::Value;
 use everynode_k8s::convert;
-use serde_json::Value;
 
 use super::SelectorError;
 
@@ -58,7 +58,8 @@ impl LabelSelector {
     /// Reads the selector in an object: `matchLabels` and `matchExpressions`. `None` if it is
     /// absent or malformed.
     pub(crate) fn of_object(selector: &Value) -> Option<Self> {
-        let selector = convert::label_selector(selector.is_object().then_some(selector)).ok()?;
+        let selector = selector.is_object().then(|| selector.into());
+        let selector = convert::label_selector(selector.as_ref()).ok()?;
         Self::parse(&convert::label_selector_text(&selector)).ok()
     }
 

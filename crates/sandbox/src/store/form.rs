@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::log::Change;
 use crate::kind::Kind;
@@ -103,19 +103,19 @@ fn rename(
     let Value::Object(mut fields) = event else {
         return event;
     };
-    let moved: Map<String, Value> = RENAMED_FIELDS
+    let moved: Map = RENAMED_FIELDS
         .into_iter()
         .map(direction)
         .filter_map(|(from, to)| Some((to.to_string(), fields.remove(from)?)))
         .collect();
     fields.extend(moved);
-    fields.insert("apiVersion".to_string(), Value::from(api_version));
+    fields.insert("apiVersion", Value::from(api_version));
     Value::Object(fields)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 
 use crate::kind::Kind;
 use crate::object::Object;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::log::{Action, Change};
 use crate::object::Object;
 use crate::selector::Selector;
@@ -40,8 +38,7 @@ fn deleted_state(change: &Change) -> Arc<Object> {
     match (change.action, &change.previous) {
         (Action::Modified, Some(previous)) => {
             let mut value = previous.read().into_owned();
-            value["metadata"]["resourceVersion"] =
-                Value::String(change.resource_version.to_string());
+            value["metadata"]["resourceVersion"] = change.resource_version.to_string().into();
             Arc::new(Object::new(value, previous.managed_fields().clone()))
         }
         (Action::Added | Action::Modified | Action::Deleted, _) => change.object.clone(),

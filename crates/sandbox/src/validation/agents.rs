@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::kind::Kinds;
 use crate::{defaults, validation};

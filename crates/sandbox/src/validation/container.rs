@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use crate::json::{SmolStr, Value};
 
 use super::field::{Causes, Field, go_json, go_quote};
 use super::volume::Volumes;
@@ -205,7 +205,7 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
 
 /// The field, with an empty string instead of an absent value.
 fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
-    static EMPTY: Value = Value::String(String::new());
+    static EMPTY: Value = Value::String(SmolStr::new_static(""));
     if field.is_set() { *field } else { field.with_value(&EMPTY) }
 }
 

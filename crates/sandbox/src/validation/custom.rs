@@ -4,7 +4,7 @@
 mod rules;
 mod types;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::cause::Reason;
 use super::field::{Causes, Field, go_json};
@@ -225,7 +225,7 @@ impl Walk<'_> {
             self.invalid(path, count.to_string(), &detail);
         }
         for name in &checks.required {
-            if !fields.contains_key(&**name) {
+            if !fields.contains_key(name) {
                 self.add(Reason::Required, &child(path, name), String::new());
             }
         }
@@ -426,7 +426,7 @@ fn lists(schema: &Schema, value: &Value, path: &str, causes: &mut Causes) {
                 let Some(of_field) = schema.field(name) else { continue };
                 let is_property = schema.properties.contains_key(name.as_str());
                 let path = match (path.is_empty(), is_property) {
-                    (true, _) => name.clone(),
+                    (true, _) => name.to_string(),
                     (false, true) => format!("{path}.{name}"),
                     (false, false) => format!("{path}[{name}]"),
                 };
@@ -437,7 +437,7 @@ fn lists(schema: &Schema, value: &Value, path: &str, causes: &mut Causes) {
             let is_entry = |item: &Value| item.is_object() || item.is_null();
             let keys: Option<Vec<Value>> = match schema.list_type {
                 ListType::Atomic => None,
-                ListType::Set => Some(items.clone()),
+                ListType::Set => Some(items.to_vec()),
                 ListType::Map => match items.iter().position(|item| !is_entry(item)) {
                     None => Some(items.iter().map(|item| key_of(schema, item)).collect()),
                     Some(index) => {

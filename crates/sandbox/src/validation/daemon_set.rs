@@ -1,6 +1,6 @@
 //! Validates DaemonSets and ControllerRevisions (upstream's `pkg/apis/apps/validation`).
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_value};
 use super::metadata::{self, NAMESPACED, immutable, nonnegative};

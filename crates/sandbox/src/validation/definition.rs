@@ -6,7 +6,7 @@ mod default;
 mod rule;
 mod schema;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_json};
 use super::format;

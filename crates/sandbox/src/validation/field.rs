@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::cause::{Cause, Reason};
 

@@ -6,7 +6,7 @@
 mod several;
 mod table;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_json};
 use super::metadata::{self, nonnegative};

@@ -62,6 +62,9 @@ pub(super) fn on_create_generic(object: &Field, causes: &mut Causes) {
 
 pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
     let (metadata, old) = (object.child("metadata"), old.child("metadata"));
+    if metadata.value().is_shared_with(old.value()) {
+        return;
+    }
     common(&metadata, causes);
     finalizers(&metadata.child("finalizers"), causes);
     if old.child("deletionTimestamp").is_set() {
@@ -130,7 +133,7 @@ pub(super) fn nonnegative(field: &Field, causes: &mut Causes) {
 pub(super) fn immutable(field: &Field, old: &Field, causes: &mut Causes) {
     if field.value() != old.value() && !(is_blank(field) && is_blank(old)) {
         let value = match field.value() {
-            serde_json::Value::Null if old.value().is_string() => go_quote(""),
+            crate::json::Value::Null if old.value().is_string() => go_quote(""),
             _ => super::field::go_value(field.value()),
         };
         causes.invalid_rendered(field, value, "field is immutable");

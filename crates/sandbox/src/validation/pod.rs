@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use crate::json::{SmolStr, Value};
 
 use super::field::{Causes, Field, go_quote};
 use super::metadata::{self, NAMESPACED};
@@ -224,7 +224,7 @@ fn without_updatable(new: &Value, old: &Value) -> Value {
             if let (Some(container), Some(image)) =
                 (container.as_object_mut(), old[name][index].get("image"))
             {
-                container.insert("image".to_owned(), image.clone());
+                container.insert("image", image.clone());
             }
         }
     }
@@ -251,13 +251,13 @@ fn without_updatable(new: &Value, old: &Value) -> Value {
 /// The fields that differ between two specs, with both values.
 fn difference(new: &Value, old: &Value) -> String {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return String::new() };
-    let mut names: Vec<&String> = new.keys().chain(old.keys()).collect();
+    let mut names: Vec<&SmolStr> = new.keys().chain(old.keys()).collect();
     names.sort_unstable();
     names.dedup();
     let shown = |value: Option<&Value>| value.map_or("null".to_owned(), super::field::go_json);
     names
         .into_iter()
-        .filter(|name| new.get(*name) != old.get(*name))
+        .filter(|name| new.get(name) != old.get(name))
         .map(|name| {
             format!("- {name}: {}\n+ {name}: {}", shown(old.get(name)), shown(new.get(name)))
         })

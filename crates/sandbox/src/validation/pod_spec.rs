@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_quote};
 use super::{affinity, container, format, metadata, resources, scheduling, security, volume};
@@ -80,7 +80,7 @@ fn other_fields(spec: &Field, causes: &mut Causes) {
     causes.optional_choice(&spec.child("preemptionPolicy"), &["PreemptLowerPriority", "Never"]);
     let overhead = spec.child("overhead");
     if overhead.is_set() {
-        let as_limits = serde_json::json!({"limits": overhead.value()});
+        let as_limits = crate::json::json!({"limits": overhead.value()});
         resources::requirements(
             &overhead.with_value(&as_limits),
             &spec.child("resourceClaims"),

@@ -1,6 +1,6 @@
 //! Validates probes and lifecycle hooks.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_quote};
 use super::format;

@@ -167,7 +167,7 @@ fn huge_page_multiple(resource: &str, field: &Field, causes: &mut Causes) {
 fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
     let mut known: Vec<&str> = pod_claims
         .items()
-        .map(|claim| claim.value().get("name").and_then(serde_json::Value::as_str).unwrap_or(""))
+        .map(|claim| claim.value().get("name").and_then(crate::json::Value::as_str).unwrap_or(""))
         .filter(|name| !name.is_empty())
         .collect();
     known.sort_unstable();
@@ -175,7 +175,7 @@ fn claim_names(claims: &Field, pod_claims: &Field, causes: &mut Causes) {
     let is_known: HashSet<&str> = known.iter().copied().collect();
     for claim in claims.items() {
         let name = claim.child("name").text().to_owned();
-        let named = serde_json::Value::from(name.as_str());
+        let named = crate::json::Value::from(name.as_str());
         let field = claim.with_value(&named);
         if name.is_empty() {
             causes.required(&claim, "");

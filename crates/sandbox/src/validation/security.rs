@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::field::{Causes, Field, go_json, go_quote};
 use super::format;

@@ -64,7 +64,7 @@ pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
     let is_other = given.is_set() && Some(given.value()) != before.value().get(0);
     if before.is_set() && (is_changed || is_other) {
         let value = if is_other {
-            go_json(&serde_json::json!([given.text()]))
+            go_json(&crate::json::json!([given.text()]))
         } else {
             go_json(address.value())
         };

@@ -1,8 +1,8 @@
 //! Validates Namespaces, ConfigMaps and Secrets.
 
+use crate::json::Value;
 use k8s_openapi::ByteString;
 use serde::Deserialize as _;
-use serde_json::Value;
 
 use super::field::{Causes, Field, go_quote};
 use super::format;
@@ -130,9 +130,7 @@ fn secret_type(object: &Field, data: &Field, causes: &mut Causes) {
 fn json_key(value: &Field, causes: &mut Causes) {
     if !value.is_set() {
         causes.required(value, "");
-    } else if let Err(error) =
-        serde_json::from_slice::<serde_json::Map<String, Value>>(&decoded(value))
-    {
+    } else if let Err(error) = serde_json::from_slice::<crate::json::Map>(&decoded(value)) {
         causes.invalid_rendered(value, go_quote("<secret contents redacted>"), &error.to_string());
     }
 }

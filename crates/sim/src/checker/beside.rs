@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use everynode_core::plan::Write;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
-use serde_json::{Value, json};
 
 use super::coverage::Coverage;
 use super::demands::Demands;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::Value;
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, NODE, POD};
 use everynode_sandbox::store::{Action, Store};
-use serde_json::Value;
 
 use crate::role::{Installation, Role};
 

@@ -34,9 +34,9 @@ fn creation_problem(created: &Revision, situation: &Situation) -> Option<String>
     let metadata = &created.metadata;
     let number = revisions.old.last().map_or(0, |old| old.number).max(0) + 1;
     let is_labelled = ds.template["metadata"]["labels"].as_object().is_none_or(|labels| {
-        labels
-            .iter()
-            .all(|(key, value)| metadata.labels.get(key).map(String::as_str) == value.as_str())
+        labels.iter().all(|(key, value)| {
+            metadata.labels.get(key.as_str()).map(String::as_str) == value.as_str()
+        })
     });
     match () {
         () if !revisions.current.is_empty() => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::history::History;
 use super::model::{Eligibility, Pod};

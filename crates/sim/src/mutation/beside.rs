@@ -1,7 +1,7 @@
 //! Deliberate bugs of a replica that guards rollouts beside the built-in controller.
 
 use everynode_core::daemon_set::Mode;
-use serde_json::{Value, json};
+use everynode_sandbox::json::{Value, json};
 
 use crate::checker::Property;
 

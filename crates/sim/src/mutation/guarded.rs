@@ -5,7 +5,7 @@ use everynode_core::api::{
     CheckAnswer, CheckVerdict, Position, RecordReason, RolloutPhase, RolloutRecord,
 };
 use everynode_core::plan::{Plan, Write};
-use serde_json::{Value, json};
+use everynode_sandbox::json::{Value, json};
 
 use crate::checker::Property;
 use crate::network::Request;

@@ -3,8 +3,8 @@
 use everynode_core::api::Timestamp;
 use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
-use serde_json::{Value, json};
 
 use crate::check_answers::FAILING;
 use crate::workload::{NAMESPACE, manifest};

@@ -142,7 +142,7 @@ impl OrphanRecorder {
 #[cfg(test)]
 mod tests {
     use everynode_k8s::convert::{self, Interner};
-    use serde_json::json;
+    use everynode_sandbox::json::json;
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! Changes of DaemonSets and their revisions by users.
 
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::pick;
 use crate::world::{NAMESPACE, World};

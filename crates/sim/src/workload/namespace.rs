@@ -1,10 +1,10 @@
 //! A second namespace with a DaemonSet. It is deleted with its content, and created again.
 
+use everynode_sandbox::json::json;
 use everynode_sandbox::kind::NAMESPACE as NAMESPACE_KIND;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::json;
 
 use super::{daemon_set, pick};
 use crate::world::World;

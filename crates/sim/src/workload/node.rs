@@ -1,12 +1,12 @@
 //! Changes of nodes: they are added, deleted, relabelled and tainted, and they fail.
 
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::NODE;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::pick;
 use crate::world::World;

@@ -1,9 +1,9 @@
 //! Changes of ownerReferences, finalizers and labels by people.
 
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::pick;
 use crate::world::{World, foreign_owner, name_and_namespace};

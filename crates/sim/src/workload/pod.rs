@@ -1,12 +1,12 @@
 //! Changes of pods: they fail, complete, and are deleted, evicted, relabelled and replaced.
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::pick;
 use crate::world::{World, name_and_namespace};

@@ -2,10 +2,10 @@
 //! become unready at once.
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde_json::{Value, json};
 
 use super::pick;
 use crate::role::Installation;

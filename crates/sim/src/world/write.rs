@@ -1,11 +1,11 @@
 //! Writes that users and other components make to the simulated cluster.
 
+use everynode_sandbox::json::Value;
 use everynode_sandbox::kind::Kind;
 use everynode_sandbox::status::Status;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use serde_json::Value;
 
 use super::World;
 

@@ -10,6 +10,7 @@ use everynode_insight::situation::Situation;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
+use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{
     CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE as NAMESPACE_KIND, NODE, POD,
 };
@@ -17,7 +18,6 @@ use everynode_sandbox::store::{Action, WriteOptions};
 use everynode_sim::workload::{NAMESPACE, manifest};
 use everynode_sim::world::{Setting, World};
 use rand::RngExt;
-use serde_json::{Value, json};
 
 use object::{NAME, base, foreign_pod, host_port, is_ready, name_of, node_of, replaced_at, text};
 
@@ -381,7 +381,7 @@ impl Case {
         let proposal = Proposal {
             object: convert::daemon_set(proposed.to_string().as_bytes(), None)
                 .expect("a DaemonSet"),
-            changes: live.as_ref().map(|live| changes(live, &proposed)),
+            changes: live.as_ref().map(|live| changes(&live.into(), &(&proposed).into())),
             knows_room: true,
             start_up: None,
         };

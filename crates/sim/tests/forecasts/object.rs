@@ -1,8 +1,8 @@
 //! Objects that the forecasts' clusters contain, and fields of such objects.
 
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::{Value, json};
 use everynode_sim::workload::{NAMESPACE, manifest};
-use serde_json::{Value, json};
 
 /// The name of the DaemonSet under test.
 pub(crate) const NAME: &str = "a";

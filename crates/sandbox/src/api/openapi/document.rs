@@ -1,13 +1,13 @@
 //! The paths and operations of the OpenAPI documents.
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 use super::schemas;
 use crate::api::discovery::{GIT_VERSION, GroupVersion};
 use crate::kind::{Kind, Kinds, Verb};
 
 /// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
-pub(super) fn v2(kinds: &Kinds, definitions: &Map<String, Value>) -> Value {
+pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
     let mut paths = Map::new();
     for kind in kinds.iter() {
         add_paths(&mut paths, kind, Version::V2);
@@ -26,7 +26,7 @@ pub(super) fn v2(kinds: &Kinds, definitions: &Map<String, Value>) -> Value {
 
 /// The OpenAPI v3 document of one group and version; `definitions` contains all built-in
 /// types.
-pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Value>) -> Value {
+pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map) -> Value {
     let (mut paths, mut custom) = (Map::new(), Map::new());
     for kind in kinds.iter().filter(|kind| of.is_of(kind)) {
         add_paths(&mut paths, kind, Version::V3);
@@ -36,7 +36,7 @@ pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map<String, Val
     custom.values().for_each(|schema| schemas::references(schema, &mut roots));
     let mut schemas = schemas::reachable(definitions, roots);
     schemas.extend(custom);
-    for (name, schema) in &mut schemas {
+    for (name, schema) in schemas.iter_mut() {
         to_v3(schema);
         multiple_types(name, schema);
     }
@@ -54,7 +54,7 @@ enum Version {
     V3,
 }
 
-fn add_paths(paths: &mut Map<String, Value>, kind: &Kind, version: Version) {
+fn add_paths(paths: &mut Map, kind: &Kind, version: Version) {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
     let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{root}/{}{scope}/{}", kind.api_version(), kind.plural);
@@ -102,7 +102,7 @@ fn operation(kind: &Kind, verb: Verb, version: Version) -> Value {
         match version {
             Version::V2 => operation["consumes"] = json!(patch_types),
             Version::V3 => {
-                let content: Map<String, Value> = patch_types
+                let content: Map = patch_types
                     .iter()
                     .map(|name| ((*name).to_owned(), json!({"schema": {"type": "object"}})))
                     .collect();
@@ -193,7 +193,7 @@ fn to_v3(schema: &mut Value) {
                     fields.insert("$ref".to_owned(), reference.into());
                 } else {
                     fields.remove("$ref");
-                    fields.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+                    fields.insert("allOf", json!([{"$ref": reference}]));
                 }
                 return;
             }
@@ -213,6 +213,6 @@ fn multiple_types(name: &str, schema: &mut Value) {
     };
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("type");
-        fields.insert("oneOf".to_owned(), json!([{"type": other}, {"type": "string"}]));
+        fields.insert("oneOf", json!([{"type": other}, {"type": "string"}]));
     }
 }

@@ -1,8 +1,8 @@
 //! OpenAPI v2 as protobuf, with the message types of gnostic's `OpenAPIv2.proto`, which is the only
 //! form that kubectl up to 1.26 reads. It defines only the fields that our document uses.
 
+use crate::json::{Map, Value};
 use prost::{Message, Oneof};
-use serde_json::{Map, Value};
 
 /// Encodes an OpenAPI v2 document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
@@ -293,7 +293,7 @@ fn extensions(value: &Value) -> Vec<NamedAny> {
     fields
         .filter(|(name, _)| name.starts_with("x-"))
         .map(|(name, value)| NamedAny {
-            name: name.clone(),
+            name: name.to_string(),
             value: Some(Any { yaml: value.to_string() }),
         })
         .collect()
@@ -302,7 +302,7 @@ fn extensions(value: &Value) -> Vec<NamedAny> {
 fn named<T>(values: &Value, item: impl Fn(String, &Value) -> T) -> Vec<T> {
     let empty = Map::new();
     let fields = values.as_object().unwrap_or(&empty);
-    fields.iter().map(|(name, value)| item(name.clone(), value)).collect()
+    fields.iter().map(|(name, value)| item(name.to_string(), value)).collect()
 }
 
 fn text(value: &Value, field: &str) -> String {

@@ -6,9 +6,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::json::{Map, Value};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use prost::encoding::{WireType, encode_key, encode_varint};
-use serde_json::{Map, Value};
 
 use super::{MAGIC, message_name};
 use crate::kind::Kind;
@@ -163,7 +163,7 @@ fn write_field(out: &mut Vec<u8>, number: u32, field: &WireField, value: &Value)
     }
 }
 
-fn sorted(map: Option<&Map<String, Value>>) -> BTreeMap<&str, &Value> {
+fn sorted(map: Option<&Map>) -> BTreeMap<&str, &Value> {
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect()
 }
 
@@ -212,7 +212,7 @@ fn text(value: &Value) -> &str {
 /// The text of a quantity, which JSON may have as a number.
 fn scalar(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Null => "0".to_owned(),
         other => other.to_string(),
     }
@@ -311,7 +311,7 @@ mod tests {
     /// S14, S16: a stored object has its managedFields in protobuf, as in JSON.
     #[test]
     fn a_stored_object_has_its_managed_fields() {
-        let owners = serde_json::json!([
+        let owners = crate::json::json!([
             {
                 "manager": "kubectl", "operation": "Apply", "apiVersion": "apps/v1",
                 "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}},
@@ -324,7 +324,7 @@ mod tests {
             },
         ]);
         let managers = crate::managed_fields::decode(&owners).expect("they make sense");
-        let value = serde_json::json!({
+        let value = crate::json::json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "web", "labels": {"a": "b"}}, "spec": {"replicas": 2},
         });

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
 
 use super::transaction::Changed;
 use super::write::{applied_object, body_of_scale, transaction};

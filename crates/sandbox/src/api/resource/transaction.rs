@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::json::Value;
 use everynode_core::api::Timestamp;
-use serde_json::Value;
 
 use super::ResourceTarget;
 use crate::api::access;
@@ -79,7 +79,7 @@ impl Transaction<'_> {
     /// Replaces an object, or creates it if its kind allows that.
     pub(super) fn update(&self, name: &str, object: &Value) -> Result<Changed, Status> {
         let kind = self.target.kind;
-        check_request(object, kind, self.target.namespace(), name)?;
+        check_request(object, kind, self.target.namespace(), name, None)?;
         let change =
             |stored: &_| Replacement::of_update(kind, Endpoint::Main, stored, object.clone());
         self.change(name, change, || {
@@ -92,7 +92,7 @@ impl Transaction<'_> {
     /// Replaces the status of an object.
     pub(super) fn update_status(&self, name: &str, object: &Value) -> Result<Changed, Status> {
         let kind = self.target.kind;
-        check_request(object, kind, self.target.namespace(), name)?;
+        check_request(object, kind, self.target.namespace(), name, None)?;
         let change =
             |stored: &_| Replacement::of_update(kind, Endpoint::Status, stored, object.clone());
         self.change(name, change, || Err(Status::not_found(kind, name)))

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Map, Value, json};
 use http::{Response, StatusCode};
-use serde_json::{Map, Value, json};
 
 use super::transaction::{Changed, Transaction};
 use super::{ResourceTarget, field_manager, read};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

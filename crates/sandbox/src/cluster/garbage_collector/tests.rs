@@ -1,6 +1,6 @@
 //! S11 as users see it: the objects that remain after a deletion.
 
-use serde_json::json;
+use crate::json::json;
 
 use super::*;
 use crate::kind::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD, SECRET, SERVICE_ACCOUNT};

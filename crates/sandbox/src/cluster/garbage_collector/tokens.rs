@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::kind::{SECRET, SERVICE_ACCOUNT};
 use crate::object::Object;

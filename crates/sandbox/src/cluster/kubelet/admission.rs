@@ -1,7 +1,7 @@
 //! Admission of pods by the kubelet (S22), with the messages of upstream's kubelet.
 
+use crate::json::Value;
 use everynode_core::api::TaintEffect;
-use serde_json::Value;
 
 use super::machine::Machine;
 use crate::cluster::placement::placement;

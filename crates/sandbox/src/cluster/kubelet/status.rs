@@ -1,7 +1,7 @@
 //! The `status` of a pod as its kubelet writes it (S22). Pure.
 
+use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::container::{Container, ContainerRole, ContainerState, Exit, VisibleState};
 use super::run::{PodPhase, PodRun};
@@ -25,15 +25,15 @@ pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Tim
             status.insert(field.to_owned(), value.clone());
         }
     }
-    status.insert("phase".into(), json!(phase.name()));
-    status.insert("startTime".into(), json!(rfc3339(run.started_at)));
-    status.insert("observedGeneration".into(), generation(pod));
-    status.insert("conditions".into(), Value::Array(conditions(run, phase, pod, now)));
-    status.insert("hostIP".into(), json!(host.host_ip));
-    status.insert("hostIPs".into(), json!([{"ip": host.host_ip}]));
+    status.insert("phase", json!(phase.name()));
+    status.insert("startTime", json!(rfc3339(run.started_at)));
+    status.insert("observedGeneration", generation(pod));
+    status.insert("conditions", conditions(run, phase, pod, now).into());
+    status.insert("hostIP", json!(host.host_ip));
+    status.insert("hostIPs", json!([{"ip": host.host_ip}]));
     if let Some(ip) = &run.pod_ip {
-        status.insert("podIP".into(), json!(**ip));
-        status.insert("podIPs".into(), json!([{"ip": **ip}]));
+        status.insert("podIP", json!(**ip));
+        status.insert("podIPs", json!([{"ip": **ip}]));
     }
     let list = |main: bool| -> Vec<Value> {
         run.containers
@@ -44,9 +44,9 @@ pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Tim
     };
     let initial = list(false);
     if !initial.is_empty() {
-        status.insert("initContainerStatuses".into(), Value::Array(initial));
+        status.insert("initContainerStatuses", initial.into());
     }
-    status.insert("containerStatuses".into(), Value::Array(list(true)));
+    status.insert("containerStatuses", list(true).into());
     Value::Object(status)
 }
 
@@ -197,16 +197,16 @@ fn condition(
     let unchanged = old.filter(|old| old["status"] == status);
     let since = unchanged.and_then(|old| old.get("lastTransitionTime")).cloned();
     let mut condition = Map::new();
-    condition.insert("type".into(), json!(kind));
-    condition.insert("status".into(), json!(status));
-    condition.insert("observedGeneration".into(), generation(pod));
-    condition.insert("lastProbeTime".into(), Value::Null);
-    condition.insert("lastTransitionTime".into(), since.unwrap_or_else(|| json!(rfc3339(now))));
+    condition.insert("type", json!(kind));
+    condition.insert("status", json!(status));
+    condition.insert("observedGeneration", generation(pod));
+    condition.insert("lastProbeTime", Value::Null);
+    condition.insert("lastTransitionTime", since.unwrap_or_else(|| json!(rfc3339(now))));
     if let Some(reason) = state.reason {
-        condition.insert("reason".into(), json!(reason));
+        condition.insert("reason", json!(reason));
     }
     if let Some(message) = &state.message {
-        condition.insert("message".into(), json!(message));
+        condition.insert("message", json!(message));
     }
     Value::Object(condition)
 }

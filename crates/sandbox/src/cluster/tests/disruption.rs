@@ -1,8 +1,8 @@
 //! PodDisruptionBudgets: their status, and the evictions that they allow.
 
+use crate::json::{Value, json};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use serde_json::{Value, json};
 
 use super::Sim;
 use crate::cluster::STEP_MAX;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::json::{Value, json};
 use expect_test::{Expect, expect};
-use serde_json::{Value, json};
 
 use super::{Sim, pinned, pod, pod_that};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Sim, pinned, pod};
 use crate::cluster::{DOWN_ANNOTATION, STEP_MAX};

@@ -1,6 +1,6 @@
 //! The decisions and messages of the scheduler.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Sim, pinned, pod};
 

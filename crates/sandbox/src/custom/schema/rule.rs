@@ -10,8 +10,8 @@ mod values;
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use crate::json::Value;
 use cel::{Context, Env, Program};
-use serde_json::Value;
 
 use super::Schema;
 pub(crate) use types::{REQUEST_BYTES_MAX, min_bytes};
@@ -265,7 +265,7 @@ fn located(text: &str, line: usize, column: usize, message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
@@ -72,7 +72,7 @@ pub(super) fn merge_in_order(
         (Some(_), Some(changes)) => changes.into_iter().map(stored_value).collect(),
     };
     let merged = in_order(merged, &positions(order, key)?, &live_positions, key)?;
-    original.insert(list.to_string(), Value::Array(merged));
+    original.insert(list.to_string(), merged.into());
     Ok(())
 }
 
@@ -242,7 +242,7 @@ fn take_list(fields: &mut Fields, list: &str) -> Result<Option<Vec<Value>>, Merg
     match fields.get(list) {
         None => Ok(None),
         Some(Value::Array(_)) => match fields.remove(list) {
-            Some(Value::Array(items)) => Ok(Some(items)),
+            Some(Value::Array(items)) => Ok(Some(items.into_vec())),
             _ => Ok(None),
         },
         Some(other) => Err(bad_type(LIST_TYPE, other)),

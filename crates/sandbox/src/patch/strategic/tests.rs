@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::{Map, Value, json};
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::kind::{self, Kind};
@@ -121,7 +121,7 @@ fn diff(original: &Fields, modified: &Fields, schema: Option<&'static Struct>) -
             }
         }
     }
-    for key in original.keys().filter(|key| !modified.contains_key(*key)) {
+    for key in original.keys().filter(|key| !modified.contains_key(key)) {
         patch.insert(key.clone(), Value::Null);
     }
     patch
@@ -165,7 +165,7 @@ fn diff_lists(
     for item in old.iter().filter(|item| find(new, &item[key]).is_none()) {
         changes.push(json!({PATCH: "delete", key: item[key]}));
     }
-    patch.insert(name.to_string(), Value::Array(changes));
+    patch.insert(name.to_string(), changes.into());
     let order = new.iter().map(|item| json!({key: item[key]})).collect();
     patch.insert(format!("{SET_ELEMENT_ORDER}/{name}"), order);
 }

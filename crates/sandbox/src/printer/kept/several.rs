@@ -1,6 +1,6 @@
 //! Cells that depend on several fields.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::joined;
 use crate::printer::{name, or_none};

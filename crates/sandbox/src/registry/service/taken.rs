@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::super::index::Summary;
 use crate::object::Object;

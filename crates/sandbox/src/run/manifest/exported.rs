@@ -1,7 +1,7 @@
 //! Objects as `kubectl get -o yaml` prints them: with fields that a server has set, and that no
 //! server takes from a manifest.
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// The fields of the metadata that a server sets.
 const METADATA: [&str; 8] = [
@@ -64,13 +64,13 @@ fn is_exported(object: &Value) -> bool {
 }
 
 fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+    value.is_null() || value.as_object().is_some_and(crate::json::Map::is_empty)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     #[test]
     fn fields_that_a_server_sets_are_left_out() {

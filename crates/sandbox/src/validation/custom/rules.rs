@@ -1,7 +1,7 @@
 //! Checks the rules of schemas (`x-kubernetes-validations`) about an object and the one that it
 //! replaces (S15).
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::custom::{Additional, Budget, Rule, Schema, TypeName, Values, Verdict};
 use crate::validation::cause::Reason;
@@ -94,7 +94,7 @@ impl Walk<'_> {
         &mut self,
         schema: &Schema,
         path: &str,
-        fields: &serde_json::Map<String, Value>,
+        fields: &crate::json::Map,
         old: Option<&Value>,
         is_unchanged: bool,
     ) {
@@ -103,7 +103,7 @@ impl Walk<'_> {
             let old = old.and_then(|old| old.get(name));
             let path = match (path, &schema.additional) {
                 (path, Additional::Of(_)) => format!("{path}[{name}]"),
-                ("", _) => name.clone(),
+                ("", _) => name.to_string(),
                 (path, _) => format!("{path}.{name}"),
             };
             self.value(of_field, false, &path, value, &Before { old, is_unchanged });

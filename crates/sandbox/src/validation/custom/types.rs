@@ -1,7 +1,7 @@
 //! Which types and ranges of numbers values have (S15), as upstream's validator of OpenAPI schemas
 //! determines them.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::custom::{Schema, TypeName};
 

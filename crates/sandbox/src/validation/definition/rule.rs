@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::custom::{
     Additional, CompileError, Compiled, ListType, REQUEST_BYTES_MAX, Rule, Schema, TypeName,

@@ -1,7 +1,7 @@
 //! Validates that the schema of a definition is structural: it has a type for each value, and what
 //! is in `allOf`, `anyOf`, `oneOf` and `not` only restricts values.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{default, rule};
 use crate::custom::{Schema, compile_pattern};

@@ -43,7 +43,7 @@ pub(super) fn stateful_set(object: &Field, old: &Field, causes: &mut Causes) {
     let fixed = |object: &Field| {
         let mut spec = object.child("spec").value().clone();
         if let Some(fields) = spec.as_object_mut() {
-            CHANGEABLE.iter().for_each(|name| drop(fields.remove(*name)));
+            CHANGEABLE.iter().for_each(|name| drop(fields.remove(name)));
         }
         spec
     };

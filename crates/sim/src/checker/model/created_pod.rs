@@ -1,6 +1,6 @@
 //! The pod that a DaemonSet creates (C14, C30, C31).
 
-use serde_json::{Value, json};
+use everynode_sandbox::json::{Value, json};
 
 use super::daemon_set::DaemonSet;
 use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 /// The label with the hash of a pod's revision, or of the revision itself (C30, C40).
 pub(in crate::checker) const HASH_LABEL: &str = "controller-revision-hash";
@@ -77,7 +77,7 @@ pub(super) fn text(value: &Value) -> String {
 /// The members of a JSON object that are strings.
 pub(super) fn texts(value: &Value) -> BTreeMap<String, String> {
     let members = value.as_object().into_iter().flatten();
-    members.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    members.filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_owned()))).collect()
 }
 
 /// Parses a time such as `2026-01-01T00:00:00Z`.

@@ -1,7 +1,7 @@
 //! Nodes.
 
 use everynode_core::api::Timestamp;
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::{Metadata, text, time};
 

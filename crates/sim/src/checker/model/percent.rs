@@ -1,6 +1,6 @@
 //! Numbers and percentages of nodes.
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 /// A number, or a percentage of `total`, rounded up (C51).
 pub(super) fn of(number: &Value, total: usize) -> usize {

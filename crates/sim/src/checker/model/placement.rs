@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::{text, texts};
 use super::node::{Node, Taint};
@@ -96,7 +96,7 @@ impl Placement {
 pub(super) fn default_tolerations(uses_host_network: bool) -> impl Iterator<Item = Value> {
     let count = if uses_host_network { 7 } else { 6 };
     TOLERATED.into_iter().take(count).map(
-        |(key, effect)| serde_json::json!({"key": key, "operator": "Exists", "effect": effect}),
+        |(key, effect)| everynode_sandbox::json::json!({"key": key, "operator": "Exists", "effect": effect}),
     )
 }
 
@@ -154,7 +154,7 @@ fn is_met(term: &Value, node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use everynode_sandbox::json::json;
 
     fn eligibility(spec: Value, labels: Value, taints: Value) -> Eligibility {
         let node = json!({"metadata": {"name": "n", "labels": labels}, "spec": {"taints": taints}});

@@ -1,7 +1,7 @@
 //! Pods.
 
 use everynode_core::api::Timestamp;
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::{GENERATION_LABEL, Metadata, text, time};
 
@@ -100,7 +100,7 @@ impl Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use everynode_sandbox::json::json;
 
     /// C20: a pod's node is the one that it runs on, else the one that it is pinned to.
     #[test]

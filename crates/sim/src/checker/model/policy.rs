@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::percent::of;
 use super::selector::Selector;
@@ -112,7 +112,7 @@ impl Policy {
     fn parse(policy: &Value) -> Self {
         let steps = policy["steps"].as_array().into_iter().flatten();
         let failure = &policy["failure"];
-        let held = serde_json::json!({
+        let held = everynode_sandbox::json::json!({
             "matchExpressions": [{"key": "everynode.dev/hold", "operator": "Exists"}],
         });
         let hold = if policy["hold"].is_null() { &held } else { &policy["hold"] };

@@ -1,7 +1,7 @@
 //! The record of a rollout, on the ControllerRevision of its template (G8), and orders (G10).
 
 use everynode_core::api::Timestamp;
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::time;
 use super::policy::{Group, Position};

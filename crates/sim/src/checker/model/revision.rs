@@ -1,6 +1,6 @@
 //! ControllerRevisions.
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::Metadata;
 use super::placement::Placement;

@@ -1,6 +1,6 @@
 //! The update strategy and its budgets (C50, C51).
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::percent::of;
 use super::policy::Policy;
@@ -72,7 +72,7 @@ impl Strategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use everynode_sandbox::json::json;
 
     fn budget(unavailable: Value, surge: Value, desired: usize) -> Option<Budget> {
         let rolling = json!({"maxUnavailable": unavailable, "maxSurge": surge});

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use everynode_sandbox::json::Value;
 
 use super::metadata::{text, texts};
 

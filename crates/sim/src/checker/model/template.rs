@@ -1,6 +1,6 @@
 //! Pod templates: when two of them mean the same (C41).
 
-use serde_json::{Map, Value};
+use everynode_sandbox::json::{Map, SmolStr, Value};
 
 /// Empty objects with these names are those of unset fields. Any other empty object has a meaning,
 /// such as `emptyDir: {}`.
@@ -27,7 +27,7 @@ pub(in crate::checker) fn reduced(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.iter().map(|(key, member)| (key.clone(), reduced(member)));
-            let is_set = |(key, member): &(String, Value)| {
+            let is_set = |(key, member): &(SmolStr, Value)| {
                 let is_empty = member.as_object().is_some_and(Map::is_empty);
                 !(member.is_null() || is_empty && UNSET_IF_EMPTY.contains(&key.as_str()))
             };
@@ -62,7 +62,7 @@ pub(in crate::checker) fn is_same(written: &Value, stored: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use everynode_sandbox::json::json;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 //! first shows `from` or a later time of that day, and closes when it first shows `to`.
 
 use everynode_core::api::Timestamp;
+use everynode_sandbox::json::Value;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Span};
-use serde_json::Value;
 
 /// More than UTC differs from any zone, before or after a clock is set.
 const AROUND_HOURS: i64 = 15;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::json::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use cel::common::types::{
     CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelOptional,
@@ -10,7 +11,6 @@ use cel::common::types::{
 };
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use serde_json::Value;
 
 use super::functions::{Moment, Span};
 use crate::custom::schema::{Additional, Schema, TypeName};
@@ -136,7 +136,7 @@ fn converted(schema: Option<&Schema>, value: &Value) -> Box<dyn Val> {
                 let of_field = schema.and_then(|schema| schema.field(name));
                 let value = converted(of_field, value);
                 if is_map || KEYWORDS.contains(&name.as_str()) {
-                    entries.insert(CelMapKey::from(name.clone()), value.clone());
+                    entries.insert(CelMapKey::from(name.to_string()), value.clone());
                 }
                 if !is_map {
                     entries.insert(CelMapKey::from(escaped(name)), value);
