@@ -285,7 +285,7 @@ async fn run_components(shared: Arc<SharedCluster>) {
     /// Maximum sleep without due work, in case the system clock is changed.
     const IDLE: Duration = Duration::from_secs(60);
     while !shared.stop.is_cancelled() {
-        let wait = match shared.step() {
+        let wait = match shared.step().await {
             Some(next) => next.since(now()),
             None => IDLE,
         };
@@ -326,6 +326,13 @@ impl Sandbox {
                 tracing::error!(%error, "a task of the sandbox panicked");
             }
         }
+    }
+
+    /// The same for a program that ends then: the operating system takes the memory of the objects
+    /// back in less time than freeing them one by one takes.
+    pub async fn shutdown_before_exit(self) {
+        std::mem::forget(Arc::clone(&self.shared));
+        self.shutdown().await;
     }
 }
 

@@ -6,6 +6,7 @@ mod controller;
 mod import;
 mod inputs;
 mod progress;
+mod row;
 mod settle;
 mod summary;
 
@@ -79,7 +80,7 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     if let Some(controller) = controller {
         controller.stop().await;
     }
-    sandbox.shutdown().await;
+    sandbox.shutdown_before_exit().await;
     result
 }
 
@@ -114,9 +115,9 @@ async fn apply_and_report(
     started: Instant,
 ) -> anyhow::Result<()> {
     let client = SandboxClient::connect(sandbox.kubeconfig_path(), arguments.timeout)?;
-    let nodes = client.nodes().await?;
+    let count = client.node_count().await?;
     let seconds = started.elapsed().as_secs_f64();
-    let (count, url) = (nodes.len(), sandbox.server_url());
+    let url = sandbox.server_url();
     output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
     if let Some(copy) = copy {
         let refused = copy.apply(sandbox)?;

@@ -1,6 +1,5 @@
 //! A client of the sandbox, which uses HTTPS and the sandbox's kubeconfig as its users do.
 
-use std::fmt::Debug;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,13 @@ use everynode_insight::explain::why_no_node;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_sandbox::OWN_USER_AGENT;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
-use serde::de::DeserializeOwned;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::{Api, ListParams, Request};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
 
-use super::settle::{NodeRow, PodRow};
+use super::row::{NodeRow, PodRow};
 use crate::clock;
 use crate::cluster::PAGE_LIMIT;
 
@@ -24,6 +25,15 @@ pub(crate) struct SandboxClient {
     /// The maximum time that the server may be unreachable, which rules of --faults can cause.
     outage_max: Duration,
 }
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct Page<T> {
+    metadata: ListMeta,
+    items: Vec<T>,
+}
+
+const NODES: &str = "/api/v1/nodes";
 
 /// The time between two attempts to reach the server.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,12 +61,20 @@ impl SandboxClient {
         Ok(list.context("list daemonsets")?.items)
     }
 
+    /// The number of nodes.
+    pub(crate) async fn node_count(&self) -> anyhow::Result<usize> {
+        let one = ListParams::default().limit(1);
+        let list: Page<IgnoredAny> = self.page(NODES, &one).await.context("count nodes")?;
+        let rest = list.metadata.remaining_item_count.unwrap_or(0);
+        Ok(list.items.len() + usize::try_from(rest).unwrap_or(0))
+    }
+
     pub(crate) async fn nodes(&self) -> anyhow::Result<Vec<NodeRow>> {
-        self.rows(|node: &Node| NodeRow::of(node)).await.context("list nodes")
+        self.list(NODES).await.context("list nodes")
     }
 
     pub(crate) async fn pods(&self) -> anyhow::Result<Vec<PodRow>> {
-        self.rows(|pod: &Pod| PodRow::of(pod)).await.context("list pods")
+        self.list("/api/v1/pods").await.context("list pods")
     }
 
     /// A sentence for each DaemonSet that no node should run, with the reasons.
@@ -68,8 +86,9 @@ impl SandboxClient {
             return Ok(Vec::new());
         }
         let mut snapshot = Snapshot::default();
-        for node in self.rows(|node: &Node| serde_json::to_vec(node)).await.context("list nodes")? {
-            snapshot.add(ObjectKind::Node, &node?);
+        let nodes: Vec<Box<RawValue>> = self.list(NODES).await.context("list nodes")?;
+        for node in nodes {
+            snapshot.add(ObjectKind::Node, node.get().as_bytes());
         }
         for daemon_set in &daemon_sets {
             snapshot.add(ObjectKind::DaemonSet, &serde_json::to_vec(daemon_set)?);
@@ -95,22 +114,26 @@ impl SandboxClient {
         }
     }
 
-    /// Lists all objects, and keeps a row of each: tens of thousands of complete objects would use
-    /// more memory than the sandbox itself.
-    async fn rows<T, Row>(&self, row: impl Fn(&T) -> Row) -> anyhow::Result<Vec<Row>>
-    where
-        T: kube::Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
-    {
-        let api: Api<T> = Api::all(self.client.clone());
-        let mut rows = Vec::new();
-        let mut page = ListParams::default().limit(PAGE_LIMIT);
+    /// All objects at a path, read page by page.
+    async fn list<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<Vec<T>> {
+        let mut objects = Vec::new();
+        let mut parameters = ListParams::default().limit(PAGE_LIMIT);
         loop {
-            let list = self.with_retries(async || api.list(&page).await).await?;
-            rows.extend(list.items.iter().map(&row));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(rows),
+            let page: Page<T> = self.page(path, &parameters).await?;
+            objects.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters = parameters.continue_token(&token),
+                None => return Ok(objects),
             }
         }
+    }
+
+    async fn page<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: &ListParams,
+    ) -> anyhow::Result<Page<T>> {
+        let request = Request::new(path).list(parameters)?;
+        Ok(self.with_retries(async || self.client.request(request.clone()).await).await?)
     }
 }

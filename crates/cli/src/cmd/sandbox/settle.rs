@@ -3,54 +3,9 @@
 
 use everynode_core::api::Status;
 use everynode_insight::rollout::Completion;
-use everynode_insight::snapshot::ZONE_LABEL;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
-use k8s_openapi::api::core::v1::{Node, Pod};
 
-/// The fields of a node that are printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeRow {
-    pub name: String,
-    /// The zone's name; `-` if there is none.
-    pub zone: String,
-    pub ready: bool,
-}
-
-/// The fields of a pod that are printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PodRow {
-    /// `NAMESPACE/NAME`
-    pub key: String,
-    /// The node's name; empty until the pod is bound.
-    pub node: String,
-    pub state: String,
-    pub ready: bool,
-}
-
-impl NodeRow {
-    /// The row of a node.
-    pub(crate) fn of(node: &Node) -> NodeRow {
-        let zone = node.metadata.labels.as_ref().and_then(|labels| labels.get(ZONE_LABEL));
-        NodeRow {
-            name: node.metadata.name.clone().unwrap_or_default(),
-            zone: zone.map_or("-", String::as_str).to_owned(),
-            ready: is_ready(node),
-        }
-    }
-}
-
-impl PodRow {
-    /// The row of a pod.
-    pub(crate) fn of(pod: &Pod) -> PodRow {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        PodRow {
-            key: key(&pod.metadata),
-            node: node.unwrap_or_default(),
-            state: pod_state(pod),
-            ready: has_condition(pod, "Ready"),
-        }
-    }
-}
+use super::row::{NodeRow, PodRow};
 
 /// The numbers of available and desired pods of all DaemonSets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,33 +49,8 @@ pub(crate) fn summary(missing: &[String], pod: Option<&String>) -> String {
     shown.map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
-/// The state that kubectl would show, in one phrase.
-fn pod_state(pod: &Pod) -> String {
-    let status = pod.status.as_ref();
-    if pod.metadata.deletion_timestamp.is_some() {
-        return "Terminating".into();
-    }
-    if let Some(reason) = status.and_then(waiting_reason) {
-        return reason;
-    }
-    let phase = status.and_then(|status| status.phase.clone()).unwrap_or_else(|| "Pending".into());
-    let unscheduled = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut unscheduled =
-        unscheduled.filter(|found| found.type_ == "PodScheduled" && found.status == "False");
-    match unscheduled.next().and_then(|found| found.message.clone()) {
-        Some(message) => format!("{phase}, {message}"),
-        None => phase,
-    }
-}
-
 fn key(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> String {
     format!("{}/{}", name(&metadata.namespace), name(&metadata.name))
-}
-
-fn waiting_reason(status: &k8s_openapi::api::core::v1::PodStatus) -> Option<String> {
-    let containers = status.container_statuses.iter().flatten();
-    let waiting = containers.filter_map(|container| container.state.as_ref()?.waiting.as_ref());
-    waiting.filter_map(|waiting| waiting.reason.clone()).next()
 }
 
 fn unsettled(ds: &DaemonSet) -> Option<String> {
@@ -156,16 +86,6 @@ fn core_status(status: &DaemonSetStatus) -> Status {
         updated_number_scheduled: number(status.updated_number_scheduled.unwrap_or(0)),
         ..Status::default()
     }
-}
-
-fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|found| found.type_ == "Ready").any(|found| found.status == "True")
-}
-
-fn has_condition(pod: &Pod, kind: &str) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.filter(|found| found.type_ == kind).any(|found| found.status == "True")
 }
 
 fn name(name: &Option<String>) -> &str {
@@ -227,58 +147,5 @@ mod tests {
             summary(&missing, Some(&"pod a/b: Pending".to_owned())),
             "node 1; node 2; node 3; node 4; node 5; and 2 more; pod a/b: Pending"
         );
-    }
-
-    #[test]
-    fn a_row_has_an_objects_location_and_readiness() {
-        let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-        let node = |metadata: Value, status: &Value| {
-            let node = json!({"metadata": metadata, "status": status});
-            NodeRow::of(&serde_json::from_value(node).unwrap())
-        };
-        let labels = json!({"topology.kubernetes.io/zone": "a"});
-        let row = |name: &str, zone: &str, ready| NodeRow {
-            name: name.to_owned(),
-            zone: zone.to_owned(),
-            ready,
-        };
-        assert_eq!(node(json!({"name": "n", "labels": labels}), &ready), row("n", "a", true));
-        assert_eq!(node(json!({"name": "n"}), &json!({})), row("n", "-", false));
-        let pod = json!({
-            "metadata": {"name": "p", "namespace": "ns"},
-            "spec": {"nodeName": "n", "containers": []},
-            "status": {"phase": "Running", "conditions": ready["conditions"]},
-        });
-        let expected = PodRow {
-            key: "ns/p".to_owned(),
-            node: "n".to_owned(),
-            state: "Running".to_owned(),
-            ready: true,
-        };
-        assert_eq!(PodRow::of(&serde_json::from_value(pod).unwrap()), expected);
-    }
-
-    #[test]
-    fn a_pods_state_names_what_it_waits_for() {
-        let pod = |status: Value| {
-            serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status})).unwrap()
-        };
-        for (status, expected) in [
-            (json!({}), "Pending"),
-            (json!({"phase": "Running"}), "Running"),
-            (
-                json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "",
-                "imageID": "", "ready": false, "restartCount": 1,
-                "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
-                "CrashLoopBackOff",
-            ),
-            (
-                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled",
-                "status": "False", "message": "0/1 nodes are available"}]}),
-                "Pending, 0/1 nodes are available",
-            ),
-        ] {
-            assert_eq!(pod_state(&pod(status)), expected);
-        }
     }
 }

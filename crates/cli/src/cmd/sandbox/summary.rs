@@ -6,7 +6,7 @@ use std::path::Path;
 
 use everynode_core::api::DaemonSetKey;
 
-use super::settle::{NodeRow, PodRow};
+use super::row::{NodeRow, PodRow};
 use crate::output::escape;
 
 /// The maximum number of nodes in the table. With more, it has one row for each zone.
