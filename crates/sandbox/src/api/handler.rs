@@ -61,6 +61,11 @@ async fn authorize_and_serve(
     let place = reserve(if is_watch { Resource::Watches } else { Resource::Requests }, 1)?;
     {
         let _turn = server.turns.take(&client.name, client.connection).await;
+        // The rights of masters are not looked up.
+        let _entered = match user.is_master() {
+            true => None,
+            false => Some(server.shared.turn_of_requests().await),
+        };
         access::check(&server.shared, user, &access::attributes_of(&request))?;
     }
     let mut body_bytes = reserve(Resource::BodyBytes, 0)?;
@@ -95,6 +100,7 @@ async fn serve_in_turn(
 ) -> Result<Response<Body>, Status> {
     if !server.takes_long(&request) {
         let _turn = server.turns.take(&client.name, client.connection).await;
+        let _entered = server.shared.turn_of_requests().await;
         return server.serve(&request);
     }
     let turn = server.long_turns.take(&client.name, client.connection).await;

@@ -1,25 +1,34 @@
 //! The cluster behind a lock, and the notification of watchers after a change.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use everynode_core::api::Timestamp;
-use parking_lot::{FairMutex, FairMutexGuard};
-use tokio::sync::{Notify, watch};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Cluster, STEP_MAX};
+use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::registry::Registry;
 use crate::store::Store;
 
+/// The duration for which the components work before requests have their turn.
+const COMPONENTS_TURN: Duration = Duration::from_millis(1);
+/// Maximum number of items of each sort in one step of the components: a turn is not much longer
+/// than it should be.
+const STEP_ITEMS: usize = 8;
+
 /// The cluster behind one lock. A request has the lock for one call of the store or registry, the
-/// components for one bounded step; nothing waits or serialises while it has the lock. The lock is
-/// fair, because components with much work would otherwise take it again and again.
+/// components for one bounded step; nothing waits or serialises while it has the lock.
+///
+/// Requests and components take turns: those that wait for the other side are tasks, and their
+/// threads do other work meanwhile. With the lock alone, the threads would wait for each other at
+/// every step and every call.
 pub(crate) struct SharedCluster {
-    state: FairMutex<State>,
-    /// Whether a request has requested the lock since the last step.
-    requested: AtomicBool,
+    state: Mutex<State>,
+    /// Requests share a turn; the components have theirs alone. It is fair to both.
+    turns: RwLock<()>,
     /// Wakes the components after a write of a request.
     pub written: Notify,
     /// Ends watches when the server stops.
@@ -43,22 +52,22 @@ impl SharedCluster {
     pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
         let notified = watch::Sender::new(cluster.store().resource_version());
         let state = State { cluster, notifiers: BTreeMap::new(), notified };
-        Self {
-            state: FairMutex::new(state),
-            requested: AtomicBool::new(false),
-            written: Notify::new(),
-            stop,
-        }
+        Self { state: Mutex::new(state), turns: RwLock::new(()), written: Notify::new(), stop }
+    }
+
+    /// Waits until the components pause. They do until the result is dropped, which should be soon.
+    pub(crate) async fn turn_of_requests(&self) -> RwLockReadGuard<'_, ()> {
+        self.turns.read().await
     }
 
     /// Reads the store.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
-        read(self.lock().cluster.store())
+        read(self.state.lock().cluster.store())
     }
 
     /// Writes to the registry, and notifies watchers and components if the store changed.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let result = write(state.cluster.registry_mut(), now());
         if state.notify_watchers() {
             self.written.notify_one();
@@ -66,17 +75,18 @@ impl SharedCluster {
         result
     }
 
-    /// Lets the components do a part of the due work, a small one if requests want the lock;
-    /// returns the time of the next step.
-    pub(crate) fn step(&self) -> Option<Timestamp> {
-        /// Each request waits for one step at most, so steps are short while there are requests.
-        const ITEMS_BESIDE_REQUESTS: usize = 8;
-        let is_requested = self.requested.swap(false, Ordering::Relaxed);
-        let items_max = if is_requested { ITEMS_BESIDE_REQUESTS } else { STEP_MAX };
-        let mut state = self.state.lock();
-        let next = state.cluster.step(now(), items_max);
-        state.notify_watchers();
-        next
+    /// Lets the components do a part of the due work; returns the time of the next step.
+    pub(crate) async fn step(&self) -> Option<Timestamp> {
+        let _turn = self.turns.write().await;
+        let end = Instant::now() + COMPONENTS_TURN;
+        loop {
+            let mut state = self.state.lock();
+            let next = state.cluster.step(now(), STEP_ITEMS);
+            if next.is_none_or(|next| next > now()) || Instant::now() >= end {
+                state.notify_watchers();
+                return next;
+            }
+        }
     }
 
     /// Drops the changes up to and including a resourceVersion; returns the newest one.
@@ -91,7 +101,7 @@ impl SharedCluster {
     /// A receiver that is notified of each write to `kind`.
     pub(crate) fn subscribe(&self, kind: &'static Kind) -> watch::Receiver<u64> {
         let kind = kind.storage();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let notified = *state.notified.borrow();
         let notifier = state
             .notifiers
@@ -102,12 +112,7 @@ impl SharedCluster {
 
     /// A receiver of the store's resourceVersion after each write.
     pub(crate) fn newest(&self) -> watch::Receiver<u64> {
-        self.lock().notified.subscribe()
-    }
-
-    fn lock(&self) -> FairMutexGuard<'_, State> {
-        self.requested.store(true, Ordering::Relaxed);
-        self.state.lock()
+        self.state.lock().notified.subscribe()
     }
 }
 

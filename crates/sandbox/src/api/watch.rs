@@ -28,7 +28,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::status::{Details, Reason, Status, StatusCause};
-use crate::store::{Action, ListOptions, Store, watch_event};
+use crate::store::{Action, Change, Expired, ListOptions, Store, watch_event};
 
 /// The parameters of a watch.
 pub(crate) struct WatchRequest {
@@ -169,6 +169,15 @@ pub(crate) struct Watcher {
     finished: bool,
 }
 
+/// Changes that a watch has not read yet.
+struct NewChanges {
+    changes: Vec<Arc<Change>>,
+    /// The resourceVersion up to which these are all.
+    reached: u64,
+    /// Whether the kind is still served.
+    is_served: bool,
+}
+
 /// What the bookmark that ends the initial events waits for.
 struct InitialBookmark {
     /// The time before which it is not sent, until that has passed.
@@ -238,7 +247,7 @@ impl Watcher {
                 return None;
             }
             self.updates.borrow_and_update();
-            if self.fill(&mut chunk) || !chunk.is_empty() {
+            if self.fill(&mut chunk).await || !chunk.is_empty() {
                 return Some(chunk.freeze());
             }
             if self.finished {
@@ -262,7 +271,7 @@ impl Watcher {
     }
 
     /// Appends pending events to the chunk; returns true if the chunk should be sent at once.
-    fn fill(&mut self, chunk: &mut BytesMut) -> bool {
+    async fn fill(&mut self, chunk: &mut BytesMut) -> bool {
         while let Some(object) = self.initial.pop_front() {
             self.event(chunk, Action::Added, &object);
             if chunk.len() >= CHUNK_BYTES {
@@ -271,15 +280,7 @@ impl Watcher {
         }
         self.end_initial_events(chunk);
         loop {
-            let WatchRequest { kind, api_server, .. } = &self.request;
-            let changes = self.shared.read(|store| {
-                let cache = api_server.cache(store);
-                cache.changes_since(store, kind, self.position, CHANGES_PER_READ).map(|changes| {
-                    let is_served = store.kinds().serves(kind);
-                    (changes, cache.reached(store, kind), is_served)
-                })
-            });
-            let (changes, reached, is_served) = match changes {
+            let NewChanges { changes, reached, is_served } = match self.new_changes().await {
                 Ok(found) => found,
                 Err(expired) => {
                     self.finished = true;
@@ -305,6 +306,18 @@ impl Watcher {
                 }
             }
         }
+    }
+
+    /// The changes after those that were read.
+    async fn new_changes(&self) -> Result<NewChanges, Expired> {
+        let WatchRequest { kind, api_server, .. } = &self.request;
+        let _entered = self.shared.turn_of_requests().await;
+        self.shared.read(|store| {
+            let cache = api_server.cache(store);
+            let changes = cache.changes_since(store, kind, self.position, CHANGES_PER_READ)?;
+            let (reached, is_served) = (cache.reached(store, kind), store.kinds().serves(kind));
+            Ok(NewChanges { changes, reached, is_served })
+        })
     }
 
     /// Appends the bookmark that ends the initial events if it is due.
