@@ -13,6 +13,9 @@ use bytes::Bytes;
 use crate::managed_fields::ManagedFields;
 use crate::value::text;
 
+/// Maximum size of a tree that is kept as long as its object: it needs hardly more memory than the
+/// text. Leases have such trees, and are read whenever they are renewed.
+const KEPT_TREE_BYTES_MAX: usize = 2_048;
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
 const PARSED_DEPTH_MAX: usize = 127;
 
@@ -184,9 +187,11 @@ impl Object {
         self.value.get().is_some()
     }
 
-    /// The same object without its tree; `None` if parsing might yield another tree.
+    /// The same object without its tree; `None` if the tree is small, or if parsing might yield
+    /// another one.
     pub(crate) fn without_tree(&self) -> Option<Self> {
-        if self.metadata.size.depth > PARSED_DEPTH_MAX {
+        let size = self.metadata.size;
+        if size.tree <= KEPT_TREE_BYTES_MAX || size.depth > PARSED_DEPTH_MAX {
             return None;
         }
         Some(Self {
@@ -380,8 +385,10 @@ mod tests {
             "time": "2026-01-01T00:00:00Z",
         }]);
         let managers = managed_fields::decode(&entries).expect("they are valid");
+        // A smaller object keeps its tree.
+        let items = vec!["item"; KEPT_TREE_BYTES_MAX / size_of::<Value>()];
         for metadata in [json!({}), json!({"name": "a"})] {
-            let value = json!({"data": {"metadata": {"b": 1}}, "metadata": metadata, "z": []});
+            let value = json!({"data": {"metadata": {"b": 1}}, "metadata": metadata, "z": items});
             let bare = Object::new(value.clone(), ManagedFields::default());
             assert_eq!(bare.json(), value.to_string());
             let object = Object::new(value.clone(), ManagedFields::encode(&managers));

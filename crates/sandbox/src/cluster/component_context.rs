@@ -41,6 +41,11 @@ impl ComponentContext<'_> {
         self.registry.store().find_with_tree(&NODE, "", name)
     }
 
+    /// Whether there is a node with this name and UID.
+    pub(super) fn has_node(&self, name: &str, uid: &str) -> bool {
+        self.registry.store().find(&NODE, "", name).is_some_and(|node| node.uid() == uid)
+    }
+
     /// The resourceVersion of a node; `None` if there is no such node.
     pub(super) fn node_version(&self, name: &str) -> Option<u64> {
         self.registry.store().find(&NODE, "", name).map(|node| node.resource_version())

@@ -95,16 +95,18 @@ impl NodeLifecycle {
         name: &Arc<str>,
     ) {
         let Some(known) = self.nodes.get(name) else { return };
-        let Some(node) = context.node(name).filter(|node| node.uid() == &*known.uid) else {
+        if !context.has_node(name, &known.uid) {
             return;
-        };
+        }
         let grace = context.settings.node_monitor_grace_ms;
         let renewed = context.lease_renewed_at(name);
         let alive_until = renewed.map_or(i64::MIN, |renewed| renewed.0 + grace);
         let next = if alive_until > at.0 {
             alive_until
         } else {
-            if known.ready == NodeReadiness::True {
+            if known.ready == NodeReadiness::True
+                && let Some(node) = context.node(name)
+            {
                 mark_unknown(context, &node);
             }
             // The kubelet reports the recovery; if the lease expires again, it is noticed within

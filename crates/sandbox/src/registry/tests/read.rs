@@ -239,7 +239,7 @@ fn slow_watchers_expire() {
 fn an_object_kept_as_bytes_reads_the_same() {
     let mut registry = registry();
     let fresh = create(&mut registry, &POD, pod("a"));
-    for index in 0..1500 {
+    for index in 0..TREE_CHANGES + 500 {
         let patch = merge(json!({"metadata": {"labels": {"index": index.to_string()}}}));
         if index == 0 {
             create(&mut registry, &POD, pod("b"));
