@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::json::{Map, Value};
+use crate::json::{Map, Unambiguous, Value};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::negotiate::Syntax;
@@ -79,7 +79,16 @@ impl Found {
 /// its text, and an object of 1.5 MiB that has so many would consist of almost nothing else.
 const VALUES_MAX: usize = 200_000;
 
+/// Maximum size of a body that can't have too many values.
+const SMALL_BYTES: usize = 64 * 1024;
+
 fn json(bytes: &[u8], found: &mut Found) -> Result<Value, String> {
+    // Hardly any body has duplicate fields or errors, and finding none needs no paths.
+    if bytes.len() <= SMALL_BYTES
+        && let Ok(Unambiguous(value)) = serde_json::from_slice(bytes)
+    {
+        return Ok(value);
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let seed = Seed { path: &mut String::new(), found };
     let value = seed.deserialize(&mut deserializer).map_err(|error| go_message(bytes, &error))?;

@@ -10,8 +10,9 @@ use super::{Size, Value};
 
 /// The number of fields up to which they are one array.
 const FEW_MAX: usize = 64;
-/// The number of fields up to which comparing all names is faster than a binary search.
-const SCANNED_MAX: usize = 8;
+/// The number of fields up to which comparing all names is faster than a binary search: most differ
+/// in their length or their first byte.
+const SCANNED_MAX: usize = 32;
 
 /// The fields of an object, ordered by name. They are copied when they are changed while another
 /// value has them.
@@ -195,7 +196,11 @@ impl Map {
 /// The position of a name.
 fn position(fields: &[(SmolStr, Value)], name: &str) -> Option<usize> {
     if fields.len() <= SCANNED_MAX {
-        return fields.iter().position(|(other, _)| other.as_str() == name);
+        let name = name.as_bytes();
+        return fields.iter().position(|(other, _)| {
+            let other = other.as_bytes();
+            other.len() == name.len() && other.first() == name.first() && other == name
+        });
     }
     fields.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok()
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use super::{Map, Number, Value};
@@ -57,19 +58,44 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
+        deserializer.deserialize_any(ValueVisitor::<false>)
     }
 }
 
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MapVisitor)
+        deserializer.deserialize_map(MapVisitor::<false>)
     }
 }
 
-struct MapVisitor;
+/// A value without equal names among the fields of an object.
+pub(crate) struct Unambiguous(pub Value);
 
-impl<'de> Visitor<'de> for MapVisitor {
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor::<true>).map(Self)
+    }
+}
+
+/// Reads a value. Equal names are errors if `UNAMBIGUOUS`.
+#[derive(Clone, Copy)]
+struct ValueVisitor<const UNAMBIGUOUS: bool>;
+
+#[derive(Clone, Copy)]
+struct MapVisitor<const UNAMBIGUOUS: bool>;
+
+/// Objects and arrays up to this size are read without intermediate allocations.
+const FEW: usize = 16;
+
+impl<'de, const UNAMBIGUOUS: bool> DeserializeSeed<'de> for ValueVisitor<UNAMBIGUOUS> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for MapVisitor<UNAMBIGUOUS> {
     type Value = Map;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,17 +103,20 @@ impl<'de> Visitor<'de> for MapVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Map, A::Error> {
-        let mut fields: Vec<(SmolStr, Value)> = Vec::new();
-        while let Some(field) = access.next_entry()? {
-            fields.push(field);
+        let mut fields: SmallVec<[(SmolStr, Value); FEW]> = SmallVec::new();
+        while let Some(name) = access.next_key()? {
+            fields.push((name, access.next_value_seed(ValueVisitor::<UNAMBIGUOUS>)?));
         }
-        Ok(fields.into_iter().collect())
+        let read = fields.len();
+        let map = Map::from_iter(fields);
+        if UNAMBIGUOUS && map.len() < read {
+            return Err(serde::de::Error::custom("two fields of an object have the same name"));
+        }
+        Ok(map)
     }
 }
 
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
+impl<'de, const UNAMBIGUOUS: bool> Visitor<'de> for ValueVisitor<UNAMBIGUOUS> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +148,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        deserializer.deserialize_any(self)
     }
 
     fn visit_unit<E>(self) -> Result<Value, E> {
@@ -127,16 +156,15 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut items: Vec<Value> = Vec::new();
-        while let Some(item) = access.next_element()? {
+        let mut items: SmallVec<[Value; FEW]> = SmallVec::new();
+        while let Some(item) = access.next_element_seed(self)? {
             items.push(item);
         }
-        items.shrink_to_fit();
-        Ok(items.into())
+        Ok(Value::Array(items.into_iter().collect()))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<Value, A::Error> {
-        MapVisitor.visit_map(access).map(Value::Object)
+        MapVisitor::<UNAMBIGUOUS>.visit_map(access).map(Value::Object)
     }
 }
 
