@@ -72,8 +72,10 @@ pub(crate) struct Struct {
     fields: BTreeMap<&'static str, Field>,
     /// The same for lookups, which all fields of all written objects need.
     by_name: FxHashMap<&'static str, Field>,
-    /// The fields in protobuf, by number.
-    wire: BTreeMap<u32, WireField>,
+    /// The fields in protobuf, ordered by number.
+    wire: Vec<(u32, WireField)>,
+    /// The indices of the fields in protobuf by their names in JSON.
+    wire_by_name: FxHashMap<&'static str, usize>,
 }
 
 /// A field in JSON.
@@ -198,7 +200,13 @@ impl Struct {
     }
 
     pub(crate) fn wire_field(&self, number: u32) -> Option<&WireField> {
-        self.wire.get(&number)
+        let index = self.wire.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&self.wire[index].1)
+    }
+
+    /// The position of a field with a name in JSON among the fields in protobuf.
+    pub(crate) fn wire_index(&self, name: &str) -> Option<usize> {
+        self.wire_by_name.get(name).copied()
     }
 
     /// The fields in protobuf with their numbers, in this order.
@@ -218,7 +226,8 @@ impl Struct {
             is_atomic,
             fields: BTreeMap::new(),
             by_name: FxHashMap::default(),
-            wire: BTreeMap::new(),
+            wire: Vec::new(),
+            wire_by_name: FxHashMap::default(),
         };
         for text in fields.split(", ").filter(|text| !text.is_empty()) {
             let row = FieldRow::parse(text);
@@ -231,9 +240,13 @@ impl Struct {
                 compiled.fields.insert(row.name, row.field());
             }
             if row.number > 0 {
-                compiled.wire.insert(row.number, row.wire());
+                compiled.wire.push((row.number, row.wire()));
             }
         }
+        compiled.wire.sort_by_key(|(number, _)| *number);
+        let named = compiled.wire.iter().enumerate();
+        compiled.wire_by_name =
+            named.filter_map(|(index, (_, field))| Some((field.name?, index))).collect();
         compiled.by_name.extend(compiled.fields.iter().map(|(name, field)| (*name, field.clone())));
         compiled
     }

@@ -4,17 +4,17 @@
 //! keys, and a field that is not a pointer even if it is empty.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use crate::json::{Map, Value};
+use crate::json::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use smallvec::SmallVec;
 
 use super::{MAGIC, message_name};
 use crate::kind::Kind;
 use crate::managed_fields::{ManagedFields, ManagedFieldsEntry};
 use crate::object::Object;
-use crate::schema::{Shape, StructId, WireField};
+use crate::schema::{Shape, Struct, StructId, WireField};
 
 /// Whether objects of the kind can be encoded.
 pub(crate) fn is_known(kind: &Kind) -> bool {
@@ -29,7 +29,8 @@ fn message_of(api_version: &str, kind: &str) -> Option<StructId> {
 /// no message.
 pub(crate) fn encode(object: &Value) -> Option<Vec<u8>> {
     let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
-    Some(envelope(api_version, kind, &message(message_of(api_version, kind)?, object)))
+    let of = message_of(api_version, kind)?;
+    Some(envelope(api_version, kind, |out| message(out, of, object)))
 }
 
 /// Encodes a stored object with its managedFields. `None` if its kind has no message.
@@ -37,7 +38,7 @@ pub(crate) fn encode_object(object: &Object) -> Option<Vec<u8>> {
     let value = object.read();
     let (api_version, kind) = (value["apiVersion"].as_str()?, value["kind"].as_str()?);
     let of = message_of(api_version, kind)?;
-    Some(envelope(api_version, kind, &stored(of, &value, object.managed_fields())))
+    Some(envelope(api_version, kind, |out| stored(out, of, &value, object.managed_fields())))
 }
 
 /// Encodes a list of objects of a kind. `metadata` is that of the list.
@@ -47,97 +48,108 @@ pub(crate) fn encode_list<'a>(
     items: impl Iterator<Item = (Cow<'a, Value>, &'a ManagedFields)>,
 ) -> Vec<u8> {
     let of = message_of(&kind.api_version(), kind.kind);
-    let mut list = Vec::new();
-    if let Some(of_metadata) = StructId::find("meta.ListMeta") {
-        bytes(&mut list, 1, &message(of_metadata, metadata));
-    }
-    for (item, owners) in items {
-        bytes(&mut list, 2, &of.map_or_else(Vec::new, |of| stored(of, &item, owners)));
-    }
-    envelope(&kind.api_version(), &kind.list_kind(), &list)
+    envelope(&kind.api_version(), &kind.list_kind(), |out| {
+        if let Some(of_metadata) = StructId::find("meta.ListMeta") {
+            nested(out, 1, |out| message(out, of_metadata, metadata));
+        }
+        for (item, owners) in items {
+            nested(out, 2, |out| {
+                if let Some(of) = of {
+                    stored(out, of, &item, owners);
+                }
+            });
+        }
+    })
 }
 
 /// An event of a watch after its length. `object` is encoded with its prefix.
 pub(crate) fn watch_event(event: &str, object: &[u8]) -> Vec<u8> {
-    let mut raw = Vec::with_capacity(object.len() + 8);
-    bytes(&mut raw, 1, object);
-    let mut frame = vec![0; 4];
+    let mut frame = Vec::with_capacity(object.len() + 32);
+    frame.extend_from_slice(&[0; 4]);
     bytes(&mut frame, 1, event.as_bytes());
-    bytes(&mut frame, 2, &raw);
+    nested(&mut frame, 2, |out| bytes(out, 1, object));
     let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
     frame[..4].copy_from_slice(&length.to_be_bytes());
     frame
 }
 
 /// A `runtime.Unknown`.
-fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
-    let mut type_meta = Vec::new();
-    bytes(&mut type_meta, 1, api_version.as_bytes());
-    bytes(&mut type_meta, 2, kind.as_bytes());
-    let mut out = Vec::with_capacity(raw.len() + type_meta.len() + 20);
+fn envelope(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    /// Most objects are not larger.
+    const USUAL_BYTES: usize = 4096;
+    let mut out = Vec::with_capacity(USUAL_BYTES);
     out.extend_from_slice(MAGIC);
-    bytes(&mut out, 1, &type_meta);
-    bytes(&mut out, 2, raw);
+    nested(&mut out, 1, |out| {
+        bytes(out, 1, api_version.as_bytes());
+        bytes(out, 2, kind.as_bytes());
+    });
+    nested(&mut out, 2, raw);
     // The content encoding and the content type.
     bytes(&mut out, 3, b"");
     bytes(&mut out, 4, b"");
     out
 }
 
-fn message(of: StructId, object: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    for (number, field) in of.get().wire_fields() {
-        write_field(&mut out, number, field, value_of(field, object));
+/// The fields of a message with their values.
+type FieldValues<'a> = SmallVec<[(u32, &'static WireField, &'a Value); 32]>;
+
+/// The values of a message's fields, in the order of their numbers. An absent one is null.
+fn values_of<'a>(of: &'static Struct, object: &'a Value) -> FieldValues<'a> {
+    static NULL: Value = Value::Null;
+    let value = |field: &WireField| match field.name {
+        // The fields of an embedded struct are those of the object.
+        None => object,
+        Some(_) => &NULL,
+    };
+    let mut values: FieldValues<'_> =
+        of.wire_fields().map(|(number, field)| (number, field, value(field))).collect();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        if let Some(index) = of.wire_index(name) {
+            values[index].2 = value;
+        }
     }
-    out
+    values
+}
+
+fn message(out: &mut Vec<u8>, of: StructId, object: &Value) {
+    for (number, field, value) in values_of(of.get(), object) {
+        write_field(out, number, field, value);
+    }
 }
 
 /// A message with managedFields, which are the last fields of the metadata.
-fn stored(of: StructId, object: &Value, owners: &ManagedFields) -> Vec<u8> {
+fn stored(out: &mut Vec<u8>, of: StructId, object: &Value, owners: &ManagedFields) {
     /// The number of `managedFields` in `ObjectMeta`.
     const MANAGED_FIELDS: u32 = 17;
-    let mut out = Vec::new();
-    for (number, field) in of.get().wire_fields() {
-        let value = value_of(field, object);
+    for (number, field, value) in values_of(of.get(), object) {
         match field.shape {
             Shape::Struct(metadata) if field.name == Some("metadata") => {
-                let mut encoded = message(metadata, value);
-                for entry in owners.iter() {
-                    bytes(&mut encoded, MANAGED_FIELDS, &owner(&entry));
-                }
-                bytes(&mut out, number, &encoded);
+                nested(out, number, |out| {
+                    message(out, metadata, value);
+                    for entry in owners.iter() {
+                        nested(out, MANAGED_FIELDS, |out| owner(out, &entry));
+                    }
+                });
             }
-            _ => write_field(&mut out, number, field, value),
+            _ => write_field(out, number, field, value),
         }
     }
-    out
 }
 
 /// An entry of managedFields. Its fields are stored as the text that it contains here.
-fn owner(entry: &ManagedFieldsEntry<'_>) -> Vec<u8> {
-    let (mut out, mut fields) = (Vec::with_capacity(entry.fields.len() + 100), Vec::new());
-    bytes(&mut fields, 1, entry.fields.as_bytes());
-    bytes(&mut out, 1, entry.manager.as_bytes());
-    bytes(&mut out, 2, entry.operation.as_bytes());
-    bytes(&mut out, 3, entry.api_version.as_bytes());
+fn owner(out: &mut Vec<u8>, entry: &ManagedFieldsEntry<'_>) {
+    bytes(out, 1, entry.manager.as_bytes());
+    bytes(out, 2, entry.operation.as_bytes());
+    bytes(out, 3, entry.api_version.as_bytes());
     if let Some(time) = entry.time {
-        let mut encoded = Vec::new();
-        varint(&mut encoded, 1, time.0.div_euclid(1000).cast_unsigned());
-        varint(&mut encoded, 2, 0);
-        bytes(&mut out, 4, &encoded);
+        nested(out, 4, |out| {
+            varint(out, 1, time.0.div_euclid(1000).cast_unsigned());
+            varint(out, 2, 0);
+        });
     }
-    bytes(&mut out, 6, b"FieldsV1");
-    bytes(&mut out, 7, &fields);
-    bytes(&mut out, 8, entry.subresource.as_bytes());
-    out
-}
-
-fn value_of<'a>(field: &WireField, object: &'a Value) -> &'a Value {
-    match field.name {
-        // The fields of an embedded struct are those of the object.
-        None => object,
-        Some(name) => object.get(name).unwrap_or(&Value::Null),
-    }
+    bytes(out, 6, b"FieldsV1");
+    nested(out, 7, |out| bytes(out, 1, entry.fields.as_bytes()));
+    bytes(out, 8, entry.subresource.as_bytes());
 }
 
 fn write_field(out: &mut Vec<u8>, number: u32, field: &WireField, value: &Value) {
@@ -148,11 +160,12 @@ fn write_field(out: &mut Vec<u8>, number: u32, field: &WireField, value: &Value)
             }
         }
         Shape::Map(item) => {
-            for (key, value) in sorted(value.as_object()) {
-                let mut entry = Vec::new();
-                bytes(&mut entry, 1, key.as_bytes());
-                write(&mut entry, 2, item, value);
-                bytes(out, number, &entry);
+            // They have the order of their keys.
+            for (key, value) in value.as_object().into_iter().flatten() {
+                nested(out, number, |out| {
+                    bytes(out, 1, key.as_bytes());
+                    write(out, 2, item, value);
+                });
             }
         }
         shape => {
@@ -161,10 +174,6 @@ fn write_field(out: &mut Vec<u8>, number: u32, field: &WireField, value: &Value)
             }
         }
     }
-}
-
-fn sorted(map: Option<&Map>) -> BTreeMap<&str, &Value> {
-    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect()
 }
 
 /// Writes a value, or the empty value of the shape for null.
@@ -180,29 +189,38 @@ fn write(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
             encode_key(number, WireType::SixtyFourBit, out);
             out.extend_from_slice(&value.as_f64().unwrap_or(0.0).to_le_bytes());
         }
-        Shape::Time | Shape::MicroTime => bytes(out, number, &time(value)),
-        Shape::Quantity => {
-            let mut quantity = Vec::new();
-            bytes(&mut quantity, 1, scalar(value).as_bytes());
-            bytes(out, number, &quantity);
-        }
-        Shape::IntOrString => bytes(out, number, &int_or_string(value)),
-        Shape::Struct(of) if of.is_extra_value() => {
-            let mut items = Vec::new();
+        Shape::Time | Shape::MicroTime => nested(out, number, |out| time(out, value)),
+        Shape::Quantity => nested(out, number, |out| bytes(out, 1, scalar(value).as_bytes())),
+        Shape::IntOrString => nested(out, number, |out| int_or_string(out, value)),
+        Shape::Struct(of) if of.is_extra_value() => nested(out, number, |out| {
             for item in value.as_array().into_iter().flatten() {
-                bytes(&mut items, 1, text(item).as_bytes());
+                bytes(out, 1, text(item).as_bytes());
             }
-            bytes(out, number, &items);
-        }
-        Shape::Struct(of) => bytes(out, number, &message(*of, value)),
+        }),
+        Shape::Struct(of) => nested(out, number, |out| message(out, *of, value)),
         Shape::Either(_) | Shape::Any => {
-            let mut raw = Vec::new();
-            bytes(&mut raw, 1, value.to_string().as_bytes());
-            bytes(out, number, &raw);
+            nested(out, number, |out| bytes(out, 1, value.to_string().as_bytes()));
         }
         // No type of the API has a list or map directly within one.
         Shape::List(_) | Shape::Map(_) => {}
     }
+}
+
+/// Writes a field whose content `write` appends. Its length, which is before it, has one byte more
+/// for each seven bits, so a longer content is moved.
+fn nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    encode_key(number, WireType::LengthDelimited, out);
+    let at = out.len();
+    out.push(0);
+    write(out);
+    let length = (out.len() - at - 1) as u64;
+    let more = encoded_len_varint(length) - 1;
+    if more > 0 {
+        let end = out.len();
+        out.resize(end + more, 0);
+        out.copy_within(at + 1..end, at + 1 + more);
+    }
+    encode_varint(length, &mut &mut out[at..=at + more]);
 }
 
 fn text(value: &Value) -> &str {
@@ -210,11 +228,11 @@ fn text(value: &Value) -> &str {
 }
 
 /// The text of a quantity, which JSON may have as a number.
-fn scalar(value: &Value) -> String {
+fn scalar(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::String(text) => text.to_string(),
-        Value::Null => "0".to_owned(),
-        other => other.to_string(),
+        Value::String(text) => text.as_str().into(),
+        Value::Null => "0".into(),
+        other => other.to_string().into(),
     }
 }
 
@@ -224,21 +242,17 @@ fn integer(value: &Value) -> u64 {
 }
 
 /// Go's zero time, which is null in JSON, has no fields.
-fn time(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
+fn time(out: &mut Vec<u8>, value: &Value) {
     if let Ok(time) = text(value).parse::<jiff::Timestamp>() {
-        varint(&mut out, 1, time.as_second().cast_unsigned());
-        varint(&mut out, 2, i64::from(time.subsec_nanosecond()).cast_unsigned());
+        varint(out, 1, time.as_second().cast_unsigned());
+        varint(out, 2, i64::from(time.subsec_nanosecond()).cast_unsigned());
     }
-    out
 }
 
-fn int_or_string(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    varint(&mut out, 1, value.is_string().into());
-    varint(&mut out, 2, integer(value));
-    bytes(&mut out, 3, text(value).as_bytes());
-    out
+fn int_or_string(out: &mut Vec<u8>, value: &Value) {
+    varint(out, 1, value.is_string().into());
+    varint(out, 2, integer(value));
+    bytes(out, 3, text(value).as_bytes());
 }
 
 fn varint(out: &mut Vec<u8>, number: u32, value: u64) {
