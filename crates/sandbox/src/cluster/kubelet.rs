@@ -33,6 +33,9 @@ use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Usage;
 
+/// The time until a kubelet continues with a pod for which it keeps the pod's last version.
+const WRITTEN_KEPT_MS: i64 = 10_000;
+
 /// All kubelets.
 #[derive(Debug)]
 pub(super) struct Kubelets {
@@ -50,6 +53,9 @@ struct PodRecord {
     /// The annotation that selected the lifecycle.
     annotation: Option<Box<str>>,
     stage: PodStage,
+    /// The version that the kubelet wrote or read last, if it continues with the pod soon. So it
+    /// need not be parsed again.
+    written: Option<Arc<Object>>,
     /// The time of the only valid timer.
     timer: Option<Timestamp>,
 }
@@ -128,6 +134,7 @@ impl Kubelets {
             usage: Usage::of(pod.value()),
             annotation: annotation.map(Into::into),
             stage: PodStage::Bound,
+            written: None,
             timer: None,
         };
         self.pods.insert(pod.uid().into(), known);
@@ -178,9 +185,9 @@ impl Kubelets {
         let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
             return;
         };
-        let Some(object) = context.pod(&pod.key).filter(|object| object.uid() == uid) else {
-            return;
-        };
+        let written = pod.written.take().filter(|written| context.is_current(written));
+        let object = written.or_else(|| context.pod(&pod.key));
+        let Some(object) = object.filter(|object| object.uid() == uid) else { return };
         let mut kubelet = Kubelet { machine, context, lifecycles: &mut self.lifecycles };
         kubelet.sync_pod(pod, &object, report);
         let deadline = match &pod.stage {
@@ -188,6 +195,8 @@ impl Kubelets {
             PodStage::Running(run) => run.deadline(),
             PodStage::Stopping { until, .. } => Some(*until),
         };
+        let continues_soon = deadline.is_some_and(|at| at.0 - context.now.0 <= WRITTEN_KEPT_MS);
+        pod.written = continues_soon.then(|| pod.written.take().unwrap_or(object));
         if let Some(deadline) = deadline
             && pod.timer.is_none_or(|timer| deadline < timer)
         {
@@ -401,7 +410,7 @@ impl Kubelet<'_, '_> {
         if report || run.visible_states() != before {
             let address = HostAddress { host_ip: &self.machine.host_ip };
             let status = status::of_run(run, object.value(), &address, self.context.now);
-            self.context.set_pod_status(object, status);
+            pod.written = self.context.set_pod_status(object, status);
         }
         if run.phase().is_terminal() {
             release(self.machine, pod);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::object::Object;
 
 /// Number of latest changes whose objects keep their trees, for the readers of the log.
-pub(crate) const TREE_CHANGES: usize = 3_000;
+pub(crate) const TREE_CHANGES: usize = 1_000;
 /// Maximum size of these trees: fewer changes keep them if they are larger. A tree can need a
 /// hundred times the memory of its text.
 const TREE_BYTES_MAX: usize = 64 * 1024 * 1024;
