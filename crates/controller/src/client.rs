@@ -1,6 +1,7 @@
 //! Finds the API server and connects to it: kubeconfigs, credentials, proxies, TLS and HTTP/2.
 
 mod auth_error;
+mod buffered;
 mod connection;
 mod credentials;
 mod kubeconfig;

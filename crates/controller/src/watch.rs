@@ -3,6 +3,7 @@
 
 mod absence;
 mod backoff;
+mod chunks;
 mod encoding;
 mod error;
 pub mod machine;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use everynode_core::api::ResourceVersion;
 use everynode_k8s::{convert, protobuf};
-use futures::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, TryStreamExt};
+use futures::{Stream, TryStreamExt};
 use http::{Request as HttpRequest, Response, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -29,6 +30,7 @@ use crate::metrics::{Metrics, ReasonLabels, ResourceLabels};
 use crate::outage_log::{FailureKind, OutageLog};
 use absence::{Absence, AbsenceReason};
 use backoff::Backoff;
+use chunks::Chunks;
 pub use encoding::Encoded;
 use encoding::Encoding;
 use error::Error;
@@ -50,12 +52,6 @@ const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
 const WATCH_SUCCEEDS_AFTER: Duration = Duration::from_secs(30);
 /// Maximum pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
-/// Maximum length of a line of a watch, which is one object. Etcd stores at most 1.5 MiB of it by
-/// default; JSON has up to six bytes for one.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-/// Maximum size of the buffer that is kept between lines.
-const LINE_BUFFER_BYTES_MAX: usize = 1 << 20;
-
 /// The resource to watch.
 #[derive(Clone, Debug)]
 pub struct Resource {
@@ -327,8 +323,8 @@ impl<D: Decode, E> Watch<D, E> {
             self.report_connection(progress).await?;
         }
         let until = opened + timeout_after + WATCH_GRACE;
-        let events = Events { body: body.into_async_read(), encoding, until };
-        let end = self.read_events(events, progress, &mut has_events).await;
+        let chunks = Chunks::new(body, until);
+        let end = self.read_events(chunks, encoding, progress, &mut has_events).await;
         if !progress.machine.is_listing() && opened.elapsed() >= WATCH_SUCCEEDS_AFTER {
             progress.backoff.watch_succeeded();
         }
@@ -342,21 +338,20 @@ impl<D: Decode, E> Watch<D, E> {
 
     async fn read_events(
         &mut self,
-        events: Events<impl AsyncBufRead>,
+        mut chunks: Chunks<impl Stream<Item = std::io::Result<Bytes>> + Unpin>,
+        encoding: Encoding,
         progress: &mut Progress<D::Item>,
         has_events: &mut bool,
     ) -> Result<(), Error> {
-        let Events { body, encoding, until } = events;
-        let mut body = Box::pin(body);
-        let (mut bytes, mut problems) = (Vec::new(), Vec::new());
+        let mut problems = Vec::new();
         loop {
             let line = match encoding {
                 Encoding::Json => {
-                    read_line(&mut body, &mut bytes, until).await?;
-                    read::line(&mut self.decoder, &bytes, &mut problems)
+                    let line = chunks.line().await?;
+                    read::line(&mut self.decoder, &line, &mut problems)
                 }
                 Encoding::Protobuf => {
-                    let frame = read_frame(&mut body, until).await?;
+                    let frame = chunks.frame().await?;
                     read::frame(&mut self.decoder, &frame, &mut problems)
                 }
             };
@@ -487,61 +482,6 @@ fn since_query(since: &str) -> String {
 
 async fn read_body(body: Body) -> Result<Bytes, kube::Error> {
     Ok(body.collect().await?.to_bytes())
-}
-
-/// The events of a watch that has been opened.
-struct Events<B> {
-    body: B,
-    encoding: Encoding,
-    /// When the server counts as dead.
-    until: Instant,
-}
-
-/// Reads an event in protobuf, without its length.
-async fn read_frame(
-    body: &mut (impl AsyncBufRead + Unpin),
-    until: Instant,
-) -> Result<Bytes, Error> {
-    let mut length = [0; protobuf::FRAME_HEADER_BYTES];
-    read_exact(body, &mut length, until).await?;
-    let length = u32::from_be_bytes(length);
-    if u64::from(length) > LINE_BYTES_MAX {
-        return Err(Error::FrameTooLong(length));
-    }
-    // The buffer grows with what arrives: the length may be a lie.
-    let mut frame = Vec::with_capacity((length as usize).min(LINE_BUFFER_BYTES_MAX));
-    let mut rest = body.take(length.into());
-    timeout_at(until, rest.read_to_end(&mut frame)).await??;
-    // A frame without its end was cut off.
-    if frame.len() == length as usize { Ok(frame.into()) } else { Err(Error::Closed) }
-}
-
-async fn read_exact(
-    body: &mut (impl AsyncBufRead + Unpin),
-    bytes: &mut [u8],
-    until: Instant,
-) -> Result<(), Error> {
-    match timeout_at(until, body.read_exact(bytes)).await? {
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Err(Error::Closed),
-        read => Ok(read?),
-    }
-}
-
-/// Reads a line into a buffer that keeps its memory between lines.
-async fn read_line(
-    lines: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
-    until: Instant,
-) -> Result<(), Error> {
-    line.clear();
-    line.shrink_to(LINE_BUFFER_BYTES_MAX);
-    let read = timeout_at(until, lines.take(LINE_BYTES_MAX).read_until(b'\n', line)).await??;
-    match (line.ends_with(b"\n"), read as u64 >= LINE_BYTES_MAX) {
-        (true, _) => Ok(()),
-        (false, true) => Err(Error::LineTooLong),
-        // A line without its end was cut off.
-        (false, false) => Err(Error::Closed),
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use tower::timeout::error::Elapsed;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
+use super::buffered::Buffered;
 use super::proxy::{Protocol, Proxy, with_port};
 use super::{Config, REQUEST_TIMEOUT, auth_error, one_line};
 
@@ -70,7 +71,7 @@ impl Pings {
 pub(super) type Http = BoxCloneSyncService<Request<Body>, Response<Incoming>, BoxError>;
 
 /// A stream to the server, or to the proxy before it.
-type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Stream = MaybeHttpsStream<Buffered<TokioIo<TcpStream>>>;
 type Transport = BoxCloneSyncService<Uri, Stream, BoxError>;
 
 const TCP_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -138,7 +139,7 @@ fn connector(
 }
 
 fn transport(proxy: Option<&Proxy>, tls: &ClientConfig, pings: Pings) -> Transport {
-    let tcp = tcp(pings);
+    let tcp = tcp(pings).map_response(Buffered::new);
     let Some(proxy) = proxy else {
         let direct = tcp.map_response(MaybeHttpsStream::Http).map_err(BoxError::from);
         return BoxCloneSyncService::new(direct);

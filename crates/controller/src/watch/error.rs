@@ -27,11 +27,11 @@ pub(super) enum Error {
     Unreadable(#[from] read::Error),
     #[error("the list does not end: its pages lead back to themselves, or there are too many")]
     EndlessList,
-    #[error("a line of the watch is longer than {} MiB", super::LINE_BYTES_MAX >> 20)]
+    #[error("a line of the watch is longer than {} MiB", super::chunks::EVENT_BYTES_MAX >> 20)]
     LineTooLong,
     #[error(
         "an event of the watch has {0} bytes, more than {max} MiB",
-        max = super::LINE_BYTES_MAX >> 20
+        max = super::chunks::EVENT_BYTES_MAX >> 20
     )]
     FrameTooLong(u32),
     #[error("the receiver was dropped")]

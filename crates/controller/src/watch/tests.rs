@@ -418,7 +418,7 @@ async fn a_list_that_leads_back_to_itself_starts_over() {
 /// C1: a line without end is read up to its limit. Then a list follows.
 #[tokio::test]
 async fn a_line_without_end_is_given_up() {
-    let endless = Answer::open(vec![b' '; usize::try_from(LINE_BYTES_MAX).unwrap() + 1]);
+    let endless = Answer::open(vec![b' '; chunks::EVENT_BYTES_MAX + 1]);
     let pages = Answer::new(page(&[revision("a", 3)], 7, ""));
     let mut watch = TestWatch::start([endless, pages]).await;
     assert_eq!(watch.list().await, (vec!["a".to_owned()], 7));
