@@ -15,7 +15,7 @@ use crate::value::text;
 
 /// Maximum size of a tree that is kept as long as its object: it needs hardly more memory than the
 /// text. Leases have such trees, and are read whenever they are renewed.
-const KEPT_TREE_BYTES_MAX: usize = 2_048;
+const KEPT_TREE_BYTES_MAX: usize = 1_536;
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
 const PARSED_DEPTH_MAX: usize = 127;
 
