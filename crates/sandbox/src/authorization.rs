@@ -9,9 +9,9 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
+use crate::json::Value;
 use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
 use crate::object::Object;
 use crate::registry::Registry;

@@ -25,10 +25,11 @@ mod timer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+
+use crate::json::Value;
 
 pub use self::kubelet::DOWN_ANNOTATION;
 pub use self::settings::Settings;

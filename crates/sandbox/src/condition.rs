@@ -1,9 +1,9 @@
 //! Conditions in the status of objects.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
+use crate::json::{Value, json};
 use crate::object::Object;
 
 /// Replaces the condition of the same type, or adds it.

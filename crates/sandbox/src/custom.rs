@@ -14,8 +14,9 @@ mod schema;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::json::Value;
 use parking_lot::RwLock;
+
+use crate::json::Value;
 
 pub(crate) use column::Column;
 pub(crate) use pattern::compile as compile_pattern;

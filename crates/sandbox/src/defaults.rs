@@ -72,8 +72,8 @@ pub(crate) fn apply_to_changed(kind: &Kind, object: &mut Value, stored: &Value) 
 
 type Fields = Map;
 
-/// The struct at `name`, created if it is absent; `None` if it is shared with `stored`, which has its
-/// defaults.
+/// The struct at `name`, created if it is absent; `None` if it is shared with `stored`, which has
+/// its defaults.
 fn changed_struct<'a>(
     fields: &'a mut Fields,
     stored: &Value,

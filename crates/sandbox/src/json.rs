@@ -186,8 +186,8 @@ impl Value {
         }
     }
 
-    /// Whether this is an array or object that a copy has left unchanged: then both are equal, which
-    /// takes no comparison to find.
+    /// Whether this is an array or object that a copy has left unchanged. Then both are equal,
+    /// which takes no comparison to find.
     pub fn is_shared_with(&self, other: &Value) -> bool {
         match (self, other) {
             (Self::Array(one), Self::Array(other)) => one.0.is_same(&other.0),

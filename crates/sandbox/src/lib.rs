@@ -19,10 +19,10 @@
 //! * [`cluster`] is the simulation: the components read the log and write through the registry, as
 //!   clients do.
 //!
-//! [`kind`] is the table of served kinds; [`json`], [`object`] and [`status`] have the types that all
-//! layers use, and [`printer`] makes the tables of `kubectl get`. Everything except for [`start`]
-//! and the API server is sans-IO: time and randomness are arguments, so that a run can be repeated
-//! exactly.
+//! [`kind`] is the table of served kinds; [`json`], [`object`] and [`status`] have the types that
+//! all layers use, and [`printer`] makes the tables of `kubectl get`. Everything except for
+//! [`start`] and the API server is sans-IO: time and randomness are arguments, so that a run can be
+//! repeated exactly.
 //!
 //! # Example
 //!

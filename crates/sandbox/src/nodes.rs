@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
+use crate::json::{Map, Value, json};
 use everynode_k8s::quantity::Quantity;
 
 /// The Kubernetes version of kubelets.

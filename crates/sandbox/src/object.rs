@@ -7,9 +7,9 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-use crate::json::{Map, Size, SmolStr, Value};
 use bytes::Bytes;
 
+use crate::json::{Map, Size, SmolStr, Value};
 use crate::managed_fields::ManagedFields;
 use crate::value::text;
 

@@ -15,9 +15,9 @@ mod simple;
 #[cfg(test)]
 mod tests;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::value::string;
 

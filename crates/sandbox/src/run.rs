@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::Value;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +22,7 @@ use crate::api::shared::{SharedCluster, now};
 use crate::api::{kubeconfig, tls};
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
+use crate::json::Value;
 use crate::nodes;
 use crate::registry::Registry;
 use crate::status::Status;

@@ -17,10 +17,10 @@ mod watch_cache;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::json::Value;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
+use crate::json::Value;
 use crate::kind::{Kind, Kinds, TooManyKinds};
 use crate::managed_fields::{ManagedFields, SharedTexts};
 use crate::object::Object;

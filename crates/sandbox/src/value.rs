@@ -1,5 +1,5 @@
-//! Reads a `crate::json::Value` as Kubernetes' Go code reads its structs: absent and null values and
-//! values of another type are the zero value. Paths are JSON pointers without escapes.
+//! Reads values as Kubernetes' Go code reads its structs: absent and null values and values of
+//! another type are the zero value. Paths are JSON pointers without escapes.
 
 use crate::json::{Map, Value};
 

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use crate::json::{Map, Unambiguous, Value};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::negotiate::Syntax;
 use super::protobuf;
+use crate::json::{Map, Unambiguous, Value};
 use crate::value::DEPTH_MAX;
 
 /// A decoded body and the findings of strict decoding.
@@ -223,10 +223,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::json::json;
 
     /// S4: a duplicate field is found at any depth; the last value counts.
     #[test]

@@ -1,8 +1,8 @@
 //! Discovery documents, generated from the table of kinds (S3).
 
-use crate::json::{Value, json};
 use base64::prelude::{BASE64_STANDARD, Engine};
 
+use crate::json::{Value, json};
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 
 /// The version of the server: a Kubernetes version that clients can parse, with a suffix of our

@@ -12,11 +12,11 @@ pub(crate) use schemas::definitions;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::json::{Map, Value, json};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::discovery::{self, GIT_VERSION, GroupVersion};
+use crate::json::{Map, Value, json};
 use crate::kind::Kinds;
 
 /// All documents, each generated on first use, and again after a change of custom kinds.

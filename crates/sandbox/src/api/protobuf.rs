@@ -4,8 +4,9 @@
 mod encode;
 mod wire;
 
-use crate::json::{Map, Value, json};
 use base64::prelude::{BASE64_STANDARD, Engine};
+
+use crate::json::{Map, Value, json};
 
 use wire::{Field, Reader};
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Map, Value, json};
 use bytes::{BufMut, Bytes, BytesMut};
 use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
@@ -12,6 +11,7 @@ use super::protobuf;
 use super::query::IncludeObject;
 use super::respond::{self, Body};
 use super::shared::now;
+use crate::json::{Map, Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::printer;

@@ -1,6 +1,5 @@
 //! Self-subject reviews: the user's identity and rights. Nothing is stored.
 
-use crate::json::{Value, json};
 use http::{Method, Response, StatusCode};
 
 use super::call::Call;
@@ -11,6 +10,7 @@ use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget, User};
+use crate::json::{Value, json};
 use crate::status::Status;
 use crate::value::{is_set, string};
 

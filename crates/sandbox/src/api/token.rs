@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use http::{Method, Response, StatusCode};
 use subtle::ConstantTimeEq;
@@ -17,6 +16,7 @@ use super::route::ResourcePath;
 use super::shared::{SharedCluster, now};
 use super::tls;
 use crate::clock::rfc3339;
+use crate::json::{Value, json};
 use crate::kind::SERVICE_ACCOUNT;
 use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};

@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::Value;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::{Response, StatusCode};
@@ -24,6 +23,7 @@ use super::render::{self, ColumnHeaders};
 use super::respond::{self, Body};
 use super::shared::SharedCluster;
 use super::stale_read;
+use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::Selector;

@@ -1,11 +1,11 @@
 //! A table of authorization decisions, for the default roles and a few more.
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::{
     AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
 };
+use crate::json::Value;
 use crate::kind::Kinds;
 use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};

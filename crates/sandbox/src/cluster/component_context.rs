@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
@@ -14,6 +13,7 @@ use super::key::PodKey;
 use super::settings::Settings;
 use super::timer::Timers;
 use crate::clock::{self, rfc3339_micro};
+use crate::json::{Value, json};
 use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::object::Object;
 use crate::registry::Registry;

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use crate::clock::{rfc3339, rfc3339_micro};
+use crate::json::{Value, json};
 use crate::object::Object;
 
 /// Number of recent events whose repetitions are counted in the same Event.

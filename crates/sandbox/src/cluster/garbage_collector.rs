@@ -9,9 +9,9 @@ mod tokens;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
+use crate::json::{Value, json};
 use crate::kind::{DEFINITION, Kind, NAMESPACE, SECRET, SERVICE_ACCOUNT, Strategy};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;

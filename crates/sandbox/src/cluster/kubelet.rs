@@ -15,7 +15,6 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy, Runtime};
@@ -29,6 +28,7 @@ use super::event::EventSubject;
 use super::key::PodKey;
 use super::lifecycle::{Admission, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
+use crate::json::Value;
 use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Usage;

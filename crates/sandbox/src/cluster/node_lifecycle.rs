@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::component_context::ComponentContext;
@@ -12,6 +11,7 @@ use super::event::{EventSubject, EventText};
 use super::timer::Timer;
 use crate::clock::rfc3339;
 use crate::condition;
+use crate::json::{Value, json};
 use crate::nodes::is_condition_taint;
 use crate::object::Object;
 use crate::value::text;

@@ -1,11 +1,11 @@
 //! Converts nodes and pod specs of the store to the types of the placement rules.
 
-use crate::json::Value;
 use everynode_core::api::{
     Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
     Toleration, TolerationOperator,
 };
 
+use crate::json::Value;
 use crate::value::text;
 
 /// Converts a node; taints with an unknown effect are left out.

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::json::json;
 use everynode_core::api::Timestamp;
 
 use super::component_context::ComponentContext;
 use super::timer::Timer;
 use crate::condition;
+use crate::json::json;
 use crate::object::Object;
 
 #[derive(Debug, Default)]

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
+use crate::json::{Value, json};
 use crate::kind::CLUSTER_ROLE;
 use crate::object::Object;
 use crate::patch::PatchType;

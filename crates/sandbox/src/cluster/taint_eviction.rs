@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::{Taint, TaintEffect, Timestamp, Toleration};
 
 use super::component_context::ComponentContext;
@@ -13,6 +12,7 @@ use super::key::PodKey;
 use super::placement;
 use super::timer::Timer;
 use crate::condition;
+use crate::json::Value;
 use crate::object::Object;
 
 #[derive(Debug, Default)]

@@ -7,11 +7,11 @@ mod scheduling;
 
 use std::fmt::Write as _;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::lifecycle::Lifecycles;
 use super::{Cluster, Settings};
+use crate::json::{Value, json};
 use crate::kind::{EVENT, NODE, POD};
 use crate::nodes;
 use crate::registry::Registry;

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use crate::json::{Value, json};
 use regex::Regex;
 
 use super::{
     Fields, changed_struct, condition_times, default, first_of_many, struct_at, struct_maybe,
     structs_in, text,
 };
+use crate::json::{Value, json};
 use everynode_k8s::quantity::Quantity;
 
 /// The defaults that a pod has and its template has not: host ports, service links, and requests

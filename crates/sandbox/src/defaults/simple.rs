@@ -1,10 +1,10 @@
 //! Defaults of Namespaces, Secrets, Events and role bindings.
 
-use crate::json::Value;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Fields, default, struct_at, structs_in, text};
+use crate::json::Value;
 
 /// The label with a namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

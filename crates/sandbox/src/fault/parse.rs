@@ -1,12 +1,12 @@
 //! Reads and checks rules from a file or from `/debug/faults`.
 
-use crate::json::Value;
 use serde::Deserialize;
 
 use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
 use super::rule::{RULES_MAX, Rule, Schedule};
 use crate::duration::Duration;
+use crate::json::Value;
 use crate::yaml;
 
 /// Maximum length of a file of rules in bytes; a hundred rules are far shorter.

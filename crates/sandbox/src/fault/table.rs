@@ -1,6 +1,5 @@
 //! The rules in force: which one fires for a request, and how often each has fired.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -8,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use super::effect::{Fault, InjectedError, Restart};
 use super::matching::RequestInfo;
 use super::rule::{RULES_MAX, Rule};
+use crate::json::{Value, json};
 
 /// A rule in force.
 #[derive(Clone, Debug, PartialEq)]

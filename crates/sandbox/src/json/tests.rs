@@ -1,3 +1,5 @@
+//! Tests of values, maps and sizes against `serde_json` and a sorted map.
+
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 
 use super::*;

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::json::Value;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::set::Set;
+use crate::json::Value;
 use crate::merge_schema::{ElementError, PathElement};
 
 /// The JSON text of a set, in upstream's order.

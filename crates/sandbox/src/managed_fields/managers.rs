@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::fields_v1;
 use super::set::Set;
 use crate::clock;
+use crate::json::Value;
 
 /// The entries of `metadata.managedFields`, for changes. [`ManagedFields`](super::ManagedFields) is
 /// their stored form.

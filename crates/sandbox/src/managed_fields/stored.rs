@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::fields_v1;
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use crate::clock::rfc3339;
+use crate::json::Value;
 
 /// The stored entries, in the order in which they are served.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,5 @@
 //! Field sets, merges and ownership of generated objects of one type, and a table of schemas.
 
-use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -11,6 +10,7 @@ use super::merge::merge;
 use super::update::UNOWNED;
 use super::*;
 use crate::api::openapi;
+use crate::json::{Map, Value, json};
 use crate::merge_schema::{MergeSchema, PathElement, Scalar, TypeId, convert};
 use crate::schema;
 

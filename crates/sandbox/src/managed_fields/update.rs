@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::compare::compare;
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::set::Set;
+use crate::json::Value;
 use crate::merge_schema::{MergeSchema, TypeId};
 
 /// What ownership depends on, apart from the objects.

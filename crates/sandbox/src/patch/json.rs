@@ -232,10 +232,10 @@ fn depth(value: &Document) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
     use proptest::prelude::{Strategy, prop, prop_assert, proptest};
 
     use super::*;
+    use crate::json::json;
 
     fn refusal(result: Result<Value, Status>) -> (u16, String) {
         let status = result.expect_err("a refusal");

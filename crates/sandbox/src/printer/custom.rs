@@ -1,10 +1,10 @@
 //! Tables of custom kinds (S15), with the columns of their definitions.
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::{NAME, duration, name};
 use crate::custom::{Column, CustomType};
+use crate::json::Value;
 
 pub(super) fn headers(custom: &CustomType) -> Vec<Value> {
     let more = custom.columns.iter().map(|column| column.header.clone());

@@ -1,9 +1,9 @@
 //! Tables of DaemonSets and ControllerRevisions.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};
+use crate::json::{Value, json};
 use crate::value::{array, boolean, integer, string, string_map};
 
 pub(super) const PRINTER: Printer = Printer {

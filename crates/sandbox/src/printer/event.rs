@@ -1,9 +1,9 @@
 //! Tables of Events, in the core form and in that of events.k8s.io.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::{Column, NAME, Printer, duration, name};
+use crate::json::{Value, json};
 use crate::value::{integer, is_set, string};
 
 pub(super) const PRINTER: Printer = Printer {

@@ -3,11 +3,11 @@
 mod several;
 mod tables;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::daemon_set::{labels, selector};
 use super::{Column, age, name, or_none};
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::value::{array, boolean, integer, string};
 use tables::TABLES;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::{AGE, Column, NAME, Printer, age, name, or_none};
+use crate::json::Value;
 use crate::value::{array, boolean, string, string_map};
 
 pub(super) const PRINTER: Printer = Printer {

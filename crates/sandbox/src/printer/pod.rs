@@ -1,9 +1,9 @@
 //! Tables of Pods.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::{AGE, Column, NAME, Printer, age, duration, name, or_none};
+use crate::json::{Value, json};
 use crate::value::{array, boolean, integer, is_set, string};
 
 pub(super) const PRINTER: Printer = Printer {

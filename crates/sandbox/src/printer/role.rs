@@ -1,9 +1,9 @@
 //! Tables of roles and role bindings.
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::{AGE, Column, NAME, Printer, age, name};
+use crate::json::Value;
 use crate::value::{array, string};
 
 pub(super) const PRINTER: Printer = Printer {

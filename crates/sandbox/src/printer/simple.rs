@@ -1,9 +1,9 @@
 //! Tables with a name, one or two further columns, and an age.
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::{AGE, Column, NAME, Printer, age, name};
+use crate::json::{Value, json};
 use crate::value::{array, map, string};
 
 pub(super) const NAMESPACE_PRINTER: Printer = Printer {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::{cells, columns, row_conditions};
+use crate::json::Value;
 use crate::kind::{BUILT_IN, Kind};
 
 /// The time at which the tables are printed: 2026-01-01T12:00:00Z.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::ownership::{self, Apply, Writer};
 use super::{Registry, admission, check, job, metadata, service, strategy};
+use crate::json::{Value, json};
 use crate::kind::{Kind, SERVICE_ACCOUNT, Strategy};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;

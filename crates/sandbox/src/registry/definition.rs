@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::Registry;
 use crate::clock::rfc3339;
+use crate::json::{Value, json};
 use crate::kind::DEFINITION;
 use crate::object::Object;
 use crate::store::Action;

@@ -6,12 +6,12 @@ mod budgets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
 
 use self::budgets::{Budget, PodCount};
 use super::Registry;
 use crate::clock::{self, rfc3339};
+use crate::json::{Map, Value, json};
 use crate::kind::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
 use crate::status::{Details, Reason, Status, StatusCause};

@@ -1,9 +1,9 @@
 //! Metadata: the fields that the server sets, and checks of the others (S8).
 
-use crate::json::{Map, Value};
 use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
+use crate::json::{Map, Value};
 use crate::kind::{Kind, Strategy};
 use crate::object::Object;
 use crate::status::Status;

@@ -5,10 +5,10 @@
 
 use std::sync::LazyLock;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::strategy::{self, Endpoint};
+use crate::json::Value;
 use crate::kind::{self, Kind};
 use crate::managed_fields::{self, Applied, Conflict, Live, ManagedFields, Managers, Set, Writing};
 use crate::merge_schema::{MergeSchema, TypeId};

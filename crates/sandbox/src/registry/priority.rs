@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::Registry;
 use super::index::Summary;
 use super::refusal::refuse_pod as refuse;
+use crate::json::{Value, json};
 use crate::kind::PRIORITY_CLASS;
 use crate::object::Object;
 use crate::status::Status;

@@ -6,10 +6,10 @@ mod taken;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::Registry;
+use crate::json::{Value, json};
 use crate::kind::SERVICE;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::WriteOptions;

@@ -12,10 +12,10 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
 use super::{Endpoint, Patch, Registry};
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::kind::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE, NODE, POD};
 use crate::object::Object;

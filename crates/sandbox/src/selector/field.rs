@@ -216,11 +216,11 @@ fn unescape(text: &str) -> Result<String, SelectorError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::json;
     use crate::managed_fields::ManagedFields;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::json::json;
 
     /// S6: fields are compared as text, absent ones as empty text; values are escaped with a
     /// backslash.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::json::Value;
 use everynode_k8s::convert;
 
 use super::SelectorError;
+use crate::json::Value;
 
 /// A label selector: a list of requirements, all of which must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

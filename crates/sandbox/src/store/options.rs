@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::status::{Details, Reason, Status};

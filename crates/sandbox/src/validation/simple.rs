@@ -1,12 +1,12 @@
 //! Validates Namespaces, ConfigMaps and Secrets.
 
-use crate::json::Value;
 use k8s_openapi::ByteString;
 use serde::Deserialize as _;
 
 use super::field::{Causes, Field, go_quote};
 use super::format;
 use super::metadata::{self, NAMESPACE, NAMESPACED, finalizer_name, immutable};
+use crate::json::Value;
 
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 

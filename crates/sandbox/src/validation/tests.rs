@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::json::{Value, json};
 use crate::kind::{BUILT_IN, Kind};
 use crate::{defaults, printer, validation};
 

@@ -1,8 +1,9 @@
 //! OpenAPI v2 as protobuf, with the message types of gnostic's `OpenAPIv2.proto`, which is the only
 //! form that kubectl up to 1.26 reads. It defines only the fields that our document uses.
 
-use crate::json::{Map, Value};
 use prost::{Message, Oneof};
+
+use crate::json::{Map, Value};
 
 /// Encodes an OpenAPI v2 document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {

@@ -5,12 +5,12 @@
 
 use std::borrow::Cow;
 
-use crate::json::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
 use smallvec::SmallVec;
 
 use super::{MAGIC, message_name};
+use crate::json::Value;
 use crate::kind::Kind;
 use crate::managed_fields::{ManagedFields, ManagedFieldsEntry};
 use crate::object::Object;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use http::{Response, StatusCode};
 
 use super::transaction::Changed;
@@ -14,6 +13,7 @@ use crate::api::negotiate::{self, Syntax};
 use crate::api::respond::{self, Body};
 use crate::api::shared::SharedCluster;
 use crate::authorization::User;
+use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::{self, PatchType};

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use super::ResourceTarget;
 use crate::api::access;
 use crate::api::shared::{SharedCluster, now};
 use crate::authorization::{Attributes, RequestTarget, User, escalation};
+use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::registry::{

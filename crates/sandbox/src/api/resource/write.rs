@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Map, Value, json};
 use http::{Response, StatusCode};
 
 use super::transaction::{Changed, Transaction};
@@ -15,6 +14,7 @@ use crate::api::render;
 use crate::api::respond::{self, Body};
 use crate::api::shared::SharedCluster;
 use crate::authorization::User;
+use crate::json::{Map, Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::patch::{self, PatchType};

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{Value, json};
 use everynode_core::api::Timestamp;
 use tokio_util::sync::CancellationToken;
 
@@ -11,6 +10,7 @@ use super::*;
 use crate::api::negotiate::MetaVersion;
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
+use crate::json::{Value, json};
 use crate::kind::CONFIG_MAP;
 use crate::registry::Registry;
 use crate::selector::LabelSelector;

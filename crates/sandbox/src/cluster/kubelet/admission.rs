@@ -1,10 +1,10 @@
 //! Admission of pods by the kubelet (S22), with the messages of upstream's kubelet.
 
-use crate::json::Value;
 use everynode_core::api::TaintEffect;
 
 use super::machine::Machine;
 use crate::cluster::placement::placement;
+use crate::json::Value;
 use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
 
 /// The reason and the message of a rejected pod.

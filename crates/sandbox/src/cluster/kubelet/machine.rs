@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::Value;
 use everynode_core::api::Timestamp;
 
 use crate::cluster::component_context::ComponentContext;
 use crate::cluster::placement;
 use crate::cluster::timer::Timer;
+use crate::json::Value;
 use crate::nodes;
 use crate::object::Object;
 use crate::value::text;

@@ -1,11 +1,11 @@
 //! The `status` of a pod as its kubelet writes it (S22). Pure.
 
-use crate::json::{Map, Value, json};
 use everynode_core::api::Timestamp;
 
 use super::container::{Container, ContainerRole, ContainerState, Exit, VisibleState};
 use super::run::{PodPhase, PodRun};
 use crate::clock::rfc3339;
+use crate::json::{Map, Value, json};
 use crate::value::text;
 
 /// The node's addresses in the status.

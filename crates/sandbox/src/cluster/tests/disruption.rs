@@ -1,11 +1,11 @@
 //! PodDisruptionBudgets: their status, and the evictions that they allow.
 
-use crate::json::{Value, json};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::Sim;
 use crate::cluster::STEP_MAX;
+use crate::json::{Value, json};
 use crate::kind::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::reads;
 use crate::registry::DueBudget;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::json::{Value, json};
 use expect_test::{Expect, expect};
 
 use super::{Sim, pinned, pod, pod_that};
+use crate::json::{Value, json};
 
 fn check(pod: Value, ms: i64, expected: &Expect) -> Sim {
     let mut sim = Sim::new(1);

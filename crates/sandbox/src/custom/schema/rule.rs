@@ -10,10 +10,10 @@ mod values;
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use crate::json::Value;
 use cel::{Context, Env, Program};
 
 use super::Schema;
+use crate::json::Value;
 pub(crate) use types::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use values::{Budget, Values};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Map, Value, json};
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy;
 use serde::Deserialize;
 
 use super::*;
+use crate::json::{Map, Value, json};
 use crate::kind::{self, Kind};
 use crate::patch::{PatchType, apply};
 use crate::schema;

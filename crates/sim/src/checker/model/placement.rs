@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_sandbox::json::Value;
+use everynode_sandbox::json::{Value, json};
 
 use super::metadata::{text, texts};
 use super::node::{Node, Taint};
@@ -95,9 +95,8 @@ impl Placement {
 /// The default tolerations as JSON (C14).
 pub(super) fn default_tolerations(uses_host_network: bool) -> impl Iterator<Item = Value> {
     let count = if uses_host_network { 7 } else { 6 };
-    TOLERATED.into_iter().take(count).map(
-        |(key, effect)| everynode_sandbox::json::json!({"key": key, "operator": "Exists", "effect": effect}),
-    )
+    let toleration = |(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect});
+    TOLERATED.into_iter().take(count).map(toleration)
 }
 
 /// Whether a toleration tolerates a taint (C13).

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::json::Value;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use cel::common::types::{
     CelBool, CelBytes, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelOptional,
@@ -14,6 +13,7 @@ use cel::context::VariableResolver;
 
 use super::functions::{Moment, Span};
 use crate::custom::schema::{Additional, Schema, TypeName};
+use crate::json::Value;
 
 /// What all rules about an object may cost. A unit is a value that an expression can reach by one
 /// use of a variable.
