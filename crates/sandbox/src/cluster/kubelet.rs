@@ -36,12 +36,17 @@ use everynode_k8s::fit::Usage;
 /// The time until a kubelet continues with a pod for which it keeps the pod's last version.
 const WRITTEN_KEPT_MS: i64 = 10_000;
 
+/// Maximum number of pods of which kubelets keep the last version.
+const WRITTEN_MAX: usize = 4_000;
+
 /// All kubelets.
 #[derive(Debug)]
 pub(super) struct Kubelets {
     machines: Machines,
     /// The pods that are bound to any node, by UID.
     pods: BTreeMap<Arc<str>, PodRecord>,
+    /// The number of pods of which the last version is kept.
+    written: usize,
     lifecycles: Lifecycles,
 }
 
@@ -76,7 +81,7 @@ enum PodStage {
 
 impl Kubelets {
     pub(super) fn new(lifecycles: Lifecycles) -> Self {
-        Self { machines: Machines::default(), pods: BTreeMap::new(), lifecycles }
+        Self { machines: Machines::default(), pods: BTreeMap::new(), written: 0, lifecycles }
     }
 
     /// Processes a node that was added or changed.
@@ -143,9 +148,9 @@ impl Kubelets {
 
     /// Processes a pod that was removed from the API server.
     pub(super) fn delete_pod(&mut self, uid: &str) {
-        if let Some(pod) = self.pods.remove(uid)
-            && let Some(machine) = self.machines.on(&pod.node)
-        {
+        let Some(pod) = self.pods.remove(uid) else { return };
+        self.written -= usize::from(pod.written.is_some());
+        if let Some(machine) = self.machines.on(&pod.node) {
             release(machine, &pod);
         }
     }
@@ -185,8 +190,10 @@ impl Kubelets {
         let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
             return;
         };
-        let written = pod.written.take().filter(|written| context.is_current(written));
-        let object = written.or_else(|| context.pod(&pod.key));
+        let written = pod.written.take();
+        self.written -= usize::from(written.is_some());
+        let object =
+            written.filter(|written| context.is_current(written)).or_else(|| context.pod(&pod.key));
         let Some(object) = object.filter(|object| object.uid() == uid) else { return };
         let mut kubelet = Kubelet { machine, context, lifecycles: &mut self.lifecycles };
         kubelet.sync_pod(pod, &object, report);
@@ -196,7 +203,9 @@ impl Kubelets {
             PodStage::Stopping { until, .. } => Some(*until),
         };
         let continues_soon = deadline.is_some_and(|at| at.0 - context.now.0 <= WRITTEN_KEPT_MS);
-        pod.written = continues_soon.then(|| pod.written.take().unwrap_or(object));
+        let newest = pod.written.take().unwrap_or(object);
+        pod.written = (continues_soon && self.written < WRITTEN_MAX).then_some(newest);
+        self.written += usize::from(pod.written.is_some());
         if let Some(deadline) = deadline
             && pod.timer.is_none_or(|timer| deadline < timer)
         {
