@@ -52,6 +52,7 @@ const WATCH_DURATION_MIN: Duration = Duration::from_secs(1);
 const WATCH_SUCCEEDS_AFTER: Duration = Duration::from_secs(30);
 /// Maximum pause that a server may ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
+
 /// The resource to watch.
 #[derive(Clone, Debug)]
 pub struct Resource {

@@ -46,12 +46,12 @@ use self::role_aggregation::RoleAggregation;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use crate::kind::{Kind, NODE, POD};
+use crate::kind::{NODE, POD};
 use crate::nodes;
 use crate::object::Object;
 use crate::registry::Registry;
 use crate::status::Status;
-use crate::store::{Action, Change, Store, WriteOptions};
+use crate::store::{Action, Store, WriteOptions};
 
 /// Maximum number of items of each sort in one step, if nothing else waits for the store.
 pub const STEP_MAX: usize = 32;
@@ -200,7 +200,8 @@ impl Cluster {
         };
         for change in &changes {
             self.nodes_seen = change.resource_version;
-            let is_last = is_last(self.store(), &NODE, change);
+            // Components act on states, so they skip changes that others have followed.
+            let is_last = self.store().is_newest(&NODE, &change.object);
             let (components, mut context) = self.split(now);
             match change.action {
                 Action::Deleted => components.delete_node(&mut context, change.object.name()),
@@ -220,7 +221,7 @@ impl Cluster {
         };
         for change in &changes {
             self.pods_seen = change.resource_version;
-            let is_last = is_last(self.store(), &POD, change);
+            let is_last = self.store().is_newest(&POD, &change.object);
             let (components, mut context) = self.split(now);
             match change.action {
                 Action::Deleted => components.delete_pod(&change.object),
@@ -287,15 +288,6 @@ impl Cluster {
 
 /// Interval at which old events are deleted.
 const EXPIRE_EVENTS_MS: i64 = 60_000;
-
-/// Whether the change is the latest one of its object. Components act on states, so they skip all
-/// others.
-fn is_last(store: &Store, kind: &'static Kind, change: &Change) -> bool {
-    let object = &change.object;
-    store
-        .find(kind, object.namespace(), object.name())
-        .is_some_and(|current| current.resource_version() == change.resource_version)
-}
 
 impl Components {
     fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {

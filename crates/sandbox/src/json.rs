@@ -25,7 +25,6 @@ pub use index::Index;
 pub use map::{Entry, IntoIter, Iter, Map, VacantEntry};
 pub(crate) use size::Size;
 pub(crate) use text::Unambiguous;
-pub use text::{from_slice, from_str};
 
 use shared::Shared;
 

@@ -13,8 +13,8 @@ use crate::json::{Map, Size, SmolStr, Value};
 use crate::managed_fields::ManagedFields;
 use crate::value::text;
 
-/// Maximum size of a tree that is kept as long as its object: it needs hardly more memory than the
-/// text. Leases have such trees, and are read whenever they are renewed.
+/// Maximum size of a tree that is kept as long as its object. Leases have such trees, and are read
+/// whenever they are renewed; those of Events are larger.
 const KEPT_TREE_BYTES_MAX: usize = 1_536;
 /// Maximum nesting of a tree that may be dropped: the parser's limit. Objects nest less.
 const PARSED_DEPTH_MAX: usize = 127;

@@ -13,10 +13,10 @@ mod normalize;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::json::Value;
 
@@ -61,6 +61,9 @@ pub(crate) enum Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StructId(usize);
 
+/// Fields by name. All fields of all written objects are looked up.
+pub(crate) type Fields = IndexMap<&'static str, Field, FxBuildHasher>;
+
 /// A struct of the API.
 #[derive(Debug)]
 pub(crate) struct Struct {
@@ -68,10 +71,8 @@ pub(crate) struct Struct {
     name: &'static str,
     /// Whether server-side apply takes the struct for one field.
     pub is_atomic: bool,
-    /// The fields in JSON by name, those of embedded structs included.
-    fields: BTreeMap<&'static str, Field>,
-    /// The same for lookups, which all fields of all written objects need.
-    by_name: FxHashMap<&'static str, Field>,
+    /// The fields in JSON, ordered by name, those of embedded structs included.
+    fields: Fields,
     /// The fields in protobuf, ordered by number.
     wire: Vec<(u32, WireField)>,
     /// The indices of the fields in protobuf by their names in JSON.
@@ -196,7 +197,7 @@ impl Struct {
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.by_name.get(name)
+        self.fields.get(name)
     }
 
     pub(crate) fn wire_field(&self, number: u32) -> Option<&WireField> {
@@ -215,7 +216,7 @@ impl Struct {
     }
 
     /// The fields in JSON by name.
-    pub(crate) fn fields(&self) -> &BTreeMap<&'static str, Field> {
+    pub(crate) fn fields(&self) -> &Fields {
         &self.fields
     }
 
@@ -224,8 +225,7 @@ impl Struct {
         let mut compiled = Self {
             name,
             is_atomic,
-            fields: BTreeMap::new(),
-            by_name: FxHashMap::default(),
+            fields: Fields::default(),
             wire: Vec::new(),
             wire_by_name: FxHashMap::default(),
         };
@@ -247,7 +247,7 @@ impl Struct {
         let named = compiled.wire.iter().enumerate();
         compiled.wire_by_name =
             named.filter_map(|(index, (_, field))| Some((field.name?, index))).collect();
-        compiled.by_name.extend(compiled.fields.iter().map(|(name, field)| (*name, field.clone())));
+        compiled.fields.sort_unstable_keys();
         compiled
     }
 }

@@ -139,6 +139,12 @@ impl Store {
         self.table(kind).find(&table::key(namespace, name))
     }
 
+    /// Whether this is the newest version of a stored object.
+    pub(crate) fn is_newest(&self, kind: &'static Kind, object: &Object) -> bool {
+        let found = self.find(kind, object.namespace(), object.name());
+        found.is_some_and(|found| found.resource_version() == object.resource_version())
+    }
+
     /// An object in its stored form with its tree, for repeated reads.
     pub fn find_with_tree(
         &self,

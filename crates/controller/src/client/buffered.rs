@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Size of the buffer, of which only as much is used as arrives at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// So much within `RECENT` is part of a large answer: more follows.
+/// Minimum number of bytes within `RECENT` that are part of a large answer: more follows.
 const LARGE_BYTES: usize = 32 * 1024;
 const RECENT: Duration = Duration::from_millis(4);
 /// The time in which more arrives before it is read.

@@ -55,7 +55,8 @@ impl SharedCluster {
         Self { state: Mutex::new(state), turns: RwLock::new(()), written: Notify::new(), stop }
     }
 
-    /// Waits until the components pause. They do until the result is dropped, which should be soon.
+    /// Waits until the components pause. They go on when the result is dropped, which should be
+    /// soon.
     pub(crate) async fn turn_of_requests(&self) -> RwLockReadGuard<'_, ()> {
         self.turns.read().await
     }

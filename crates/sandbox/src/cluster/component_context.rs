@@ -41,12 +41,6 @@ impl ComponentContext<'_> {
         self.registry.store().find_with_tree(&NODE, "", name)
     }
 
-    /// Whether this is the newest version of a pod.
-    pub(super) fn is_current(&self, pod: &Object) -> bool {
-        let found = self.registry.store().find(&POD, pod.namespace(), pod.name());
-        found.is_some_and(|found| found.resource_version() == pod.resource_version())
-    }
-
     /// Whether there is a node with this name and UID.
     pub(super) fn has_node(&self, name: &str, uid: &str) -> bool {
         self.registry.store().find(&NODE, "", name).is_some_and(|node| node.uid() == uid)

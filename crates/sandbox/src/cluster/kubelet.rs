@@ -29,6 +29,7 @@ use super::key::PodKey;
 use super::lifecycle::{Admission, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::timer::Timer;
 use crate::json::Value;
+use crate::kind::POD;
 use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Usage;
@@ -192,8 +193,9 @@ impl Kubelets {
         };
         let written = pod.written.take();
         self.written -= usize::from(written.is_some());
-        let object =
-            written.filter(|written| context.is_current(written)).or_else(|| context.pod(&pod.key));
+        let object = written
+            .filter(|written| context.registry.store().is_newest(&POD, written))
+            .or_else(|| context.pod(&pod.key));
         let Some(object) = object.filter(|object| object.uid() == uid) else { return };
         let mut kubelet = Kubelet { machine, context, lifecycles: &mut self.lifecycles };
         kubelet.sync_pod(pod, &object, report);

@@ -39,33 +39,25 @@ impl Index for str {
     }
 }
 
-impl Index for String {
-    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        self.as_str().of(value)
-    }
+macro_rules! index_by_text {
+    ($($text:ty),*) => {$(
+        impl Index for $text {
+            fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+                self.as_str().of(value)
+            }
 
-    fn of_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
-        self.as_str().of_mut(value)
-    }
+            fn of_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
+                self.as_str().of_mut(value)
+            }
 
-    fn of_or_insert<'a>(&self, value: &'a mut Value) -> &'a mut Value {
-        self.as_str().of_or_insert(value)
-    }
+            fn of_or_insert<'a>(&self, value: &'a mut Value) -> &'a mut Value {
+                self.as_str().of_or_insert(value)
+            }
+        }
+    )*};
 }
 
-impl Index for SmolStr {
-    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        self.as_str().of(value)
-    }
-
-    fn of_mut<'a>(&self, value: &'a mut Value) -> Option<&'a mut Value> {
-        self.as_str().of_mut(value)
-    }
-
-    fn of_or_insert<'a>(&self, value: &'a mut Value) -> &'a mut Value {
-        self.as_str().of_or_insert(value)
-    }
-}
+index_by_text!(String, SmolStr);
 
 impl Index for usize {
     fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {

@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn values_are_those_of_serde_json(theirs in value(), other in value()) {
         let text = theirs.to_string();
-        let ours = from_str(&text).expect("it is JSON");
+        let ours: Value = serde_json::from_str(&text).expect("it is JSON");
         prop_assert_eq!(ours.to_string(), &*text);
         prop_assert_eq!(ours.size().json, text.len());
         prop_assert_eq!(format!("{ours:#}"), format!("{theirs:#}"));
@@ -110,7 +110,8 @@ proptest! {
 /// S4: the last of several fields of one name counts.
 #[test]
 fn the_last_of_equal_names_counts() {
-    let value = from_str(r#"{"b": 1, "a": 2, "b": 3, "b": 4}"#).expect("it is JSON");
+    let value: Value =
+        serde_json::from_str(r#"{"b": 1, "a": 2, "b": 3, "b": 4}"#).expect("it is JSON");
     assert_eq!(value, json!({"a": 2, "b": 4}));
 }
 

@@ -10,22 +10,6 @@ use smol_str::SmolStr;
 
 use super::{Map, Number, Value};
 
-/// Parses JSON text.
-///
-/// # Errors
-/// The text is not JSON, or nests deeper than 127 levels.
-pub fn from_slice(text: &[u8]) -> Result<Value, serde_json::Error> {
-    serde_json::from_slice(text)
-}
-
-/// Parses JSON text.
-///
-/// # Errors
-/// The text is not JSON, or nests deeper than 127 levels.
-pub fn from_str(text: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(text)
-}
-
 /// JSON text, indented for `{:#}`.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

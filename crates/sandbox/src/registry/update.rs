@@ -261,9 +261,7 @@ impl Registry {
 
     /// Whether the object is still the one that the change was made for.
     pub(crate) fn is_current(&self, change: &Replacement) -> bool {
-        let stored = &change.stored;
-        let found = self.store.find(change.kind, stored.namespace(), stored.name());
-        found.is_some_and(|found| found.resource_version() == stored.resource_version())
+        self.store.is_newest(change.kind, &change.stored)
     }
 }
 
