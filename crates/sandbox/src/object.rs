@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use crate::json::{Map, Size, SmolStr, Value};
 use crate::managed_fields::ManagedFields;
@@ -48,14 +49,25 @@ pub struct Object {
     /// At least one of `value` and `json` is set. Both are without `metadata.managedFields`.
     value: OnceLock<Value>,
     json: OnceLock<Json>,
+    spec: Arc<EncodedSpec>,
 }
 
-/// The JSON text of an object.
+/// The JSON text of an object without its spec.
 #[derive(Clone, Debug)]
 struct Json {
     text: Bytes,
     /// The position of the first field in `metadata`.
     metadata_at: usize,
+    /// The position of the spec; the end of the text without a spec.
+    spec_at: usize,
+}
+
+/// The spec in the encodings that were asked for. The versions of an object share it as long as the
+/// spec does not change: most writes change the status.
+#[derive(Debug, Default)]
+struct EncodedSpec {
+    json: OnceLock<Bytes>,
+    protobuf: OnceLock<Bytes>,
 }
 
 /// The fields that are read often.
@@ -103,11 +115,26 @@ pub struct OwnerReference<'a> {
 impl Object {
     /// An object with this JSON tree, whose `metadata.managedFields` are separate.
     pub fn new(value: Value, managed_fields: ManagedFields) -> Self {
+        Self::with_spec(value, managed_fields, Arc::default())
+    }
+
+    /// An object that replaces another version of it.
+    pub(crate) fn replacing(replaced: &Self, value: Value, managed_fields: ManagedFields) -> Self {
+        let is_same = |replaced: &Value| replaced["spec"].is_shared_with(&value["spec"]);
+        let spec = match replaced.value.get() {
+            Some(replaced_value) if is_same(replaced_value) => Arc::clone(&replaced.spec),
+            Some(_) | None => Arc::default(),
+        };
+        Self::with_spec(value, managed_fields, spec)
+    }
+
+    fn with_spec(value: Value, managed_fields: ManagedFields, spec: Arc<EncodedSpec>) -> Self {
         Self {
             metadata: Arc::new(Metadata::of(&value)),
             managed_fields,
             value: OnceLock::from(value),
             json: OnceLock::new(),
+            spec,
         }
     }
 
@@ -118,7 +145,7 @@ impl Object {
         reads::note();
         self.value.get_or_init(|| {
             let json = self.json.get().expect("an object without a tree has its bytes");
-            parse(&json.text)
+            self.parse(json)
         })
     }
 
@@ -127,7 +154,7 @@ impl Object {
         #[cfg(test)]
         reads::note();
         match (self.value.get(), self.json.get()) {
-            (None, Some(json)) => Cow::Owned(parse(&json.text)),
+            (None, Some(json)) => Cow::Owned(self.parse(json)),
             (Some(_), _) | (None, None) => Cow::Borrowed(self.value()),
         }
     }
@@ -142,6 +169,7 @@ impl Object {
                 managed_fields: self.managed_fields.clone(),
                 value: OnceLock::from(value),
                 json: self.json.clone(),
+                spec: Arc::clone(&self.spec),
             }),
         }
     }
@@ -169,17 +197,49 @@ impl Object {
         metadata
     }
 
-    /// The JSON text as clients see it. Its parts are serialised once and shared.
+    /// The JSON text as clients see it. Its parts are serialized once and shared.
     pub fn json(&self) -> Bytes {
-        let Json { text, metadata_at } = self.bare_json();
-        let Some(entries) = self.managed_fields.json() else { return text.clone() };
-        let (head, tail) = text.split_at(*metadata_at);
-        let separator: &[u8] = if tail.starts_with(b"}") { b"" } else { b"," };
-        Bytes::from([head, b"\"managedFields\":", entries.as_bytes(), separator, tail].concat())
+        let Json { text, metadata_at, spec_at } = self.bare_json();
+        let spec = self.spec_in_json();
+        let Some(entries) = self.managed_fields.json() else {
+            if spec.is_empty() {
+                return text.clone();
+            }
+            return Bytes::from([&text[..*spec_at], spec, &text[*spec_at..]].concat());
+        };
+        let (head, metadata) = text[..*spec_at].split_at(*metadata_at);
+        let name: &[u8] = b"\"managedFields\":";
+        let separator: &[u8] = if text[*metadata_at..].starts_with(b"}") { b"" } else { b"," };
+        let parts = [head, name, entries.as_bytes(), separator, metadata, spec, &text[*spec_at..]];
+        Bytes::from(parts.concat())
     }
 
     fn bare_json(&self) -> &Json {
-        self.json.get_or_init(|| Json::of(self.value(), self.metadata.size.json))
+        self.json.get_or_init(|| {
+            let value = self.value();
+            self.spec.json.get_or_init(|| value.get("spec").map_or_else(Bytes::new, to_json));
+            Json::of(value)
+        })
+    }
+
+    /// The JSON text of the spec; empty without a spec.
+    fn spec_in_json(&self) -> &Bytes {
+        self.bare_json();
+        self.spec.json.get().expect("it is made with the text of the object")
+    }
+
+    /// The spec in protobuf. What `encode` makes is kept as long as the tree.
+    pub(crate) fn spec_in_protobuf(&self, encode: impl FnOnce() -> Vec<u8>) -> Bytes {
+        if self.has_tree() {
+            return self.spec.protobuf.get_or_init(|| encode().into()).clone();
+        }
+        self.spec.protobuf.get().cloned().unwrap_or_else(|| encode().into())
+    }
+
+    fn parse(&self, json: &Json) -> Value {
+        let Json { text, spec_at, .. } = json;
+        let text = [&text[..*spec_at], self.spec_in_json(), &text[*spec_at..]].concat();
+        serde_json::from_slice(&text).expect("it was serialized from a valid tree")
     }
 
     /// Whether the tree is in memory.
@@ -199,6 +259,7 @@ impl Object {
             managed_fields: self.managed_fields.clone(),
             value: OnceLock::new(),
             json: OnceLock::from(self.bare_json().clone()),
+            spec: Arc::new(EncodedSpec { json: self.spec.json.clone(), protobuf: OnceLock::new() }),
         })
     }
 
@@ -293,26 +354,43 @@ impl Object {
 }
 
 impl Json {
-    /// The text of a value, which has at most `bytes` bytes.
-    fn of(value: &Value, bytes: usize) -> Self {
-        let mut text = Vec::with_capacity(bytes);
+    fn of(value: &Value) -> Self {
+        let spec_bytes = value.get("spec").map_or(0, |spec| spec.size().json);
+        let mut text = Vec::with_capacity(value.size().json - spec_bytes);
         text.push(b'{');
         let mut metadata_at = 0;
+        let mut spec_at = None;
         let fields = value.as_object().into_iter().flatten();
         for (index, (name, field)) in fields.enumerate() {
             if index > 0 {
                 text.push(b',');
             }
-            serde_json::to_writer(&mut text, name.as_str()).expect("a Vec takes all writes");
+            write_json(&mut text, name.as_str());
             text.push(b':');
-            if name == "metadata" {
-                metadata_at = text.len() + 1;
+            match name.as_str() {
+                "metadata" => metadata_at = text.len() + 1,
+                "spec" => {
+                    spec_at = Some(text.len());
+                    continue;
+                }
+                _ => {}
             }
-            serde_json::to_writer(&mut text, field).expect("a Vec takes all writes");
+            write_json(&mut text, field);
         }
         text.push(b'}');
-        Self { text: Bytes::from(text.into_boxed_slice()), metadata_at }
+        let spec_at = spec_at.unwrap_or(text.len());
+        Self { text: Bytes::from(text.into_boxed_slice()), metadata_at, spec_at }
     }
+}
+
+fn to_json(value: &Value) -> Bytes {
+    let mut text = Vec::with_capacity(value.size().json);
+    write_json(&mut text, value);
+    text.into()
+}
+
+fn write_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    serde_json::to_writer(text, value).expect("a Vec takes all writes");
 }
 
 impl Metadata {
@@ -364,10 +442,6 @@ fn string(value: &Value) -> SmolStr {
     string_maybe(value).unwrap_or_default()
 }
 
-fn parse(json: &Bytes) -> Value {
-    serde_json::from_slice(json).expect("it was serialized from a valid tree")
-}
-
 #[cfg(test)]
 mod tests {
     use crate::json::json;
@@ -400,5 +474,38 @@ mod tests {
             let cold = object.without_tree().expect("it survives parsing");
             assert_eq!((cold.json(), cold.served().into_owned()), (object.json(), expected));
         }
+    }
+
+    /// S25: the versions of an object have their spec encoded once, until it changes, and each has
+    /// its own text.
+    #[test]
+    fn versions_share_their_encoded_spec() {
+        let text_is_whole = |object: &Object| {
+            let text: Value = serde_json::from_slice(&object.json()).expect("JSON");
+            assert_eq!(text, *object.value());
+        };
+        let items = vec!["item"; KEPT_TREE_BYTES_MAX / size_of::<Value>()];
+        let value = json!({"metadata": {"name": "a"}, "spec": {"items": items}, "status": {}});
+        let first = Object::new(value, ManagedFields::default());
+        assert_eq!(first.spec_in_protobuf(|| vec![1]), [1][..]);
+        text_is_whole(&first);
+
+        let mut value = first.value().clone();
+        value["status"] = json!({"phase": "Running"});
+        let second = Object::replacing(&first, value, ManagedFields::default());
+        assert_eq!(second.spec_in_protobuf(|| panic!("it is encoded")), [1][..]);
+        assert_eq!(second.spec_in_json().as_ptr(), first.spec_in_json().as_ptr());
+        text_is_whole(&second);
+
+        let bare = second.without_tree().expect("it survives parsing");
+        assert_eq!(bare.spec_in_json().as_ptr(), first.spec_in_json().as_ptr());
+        assert_eq!(bare.spec_in_protobuf(|| vec![2]), [2][..], "it is kept as long as the tree");
+
+        let mut value = second.value().clone();
+        value["spec"]["items"] = json!([]);
+        let third = Object::replacing(&second, value, ManagedFields::default());
+        assert_eq!(third.spec_in_protobuf(|| vec![3]), [3][..]);
+        text_is_whole(&third);
+        text_is_whole(&second);
     }
 }

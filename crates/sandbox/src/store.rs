@@ -265,24 +265,29 @@ impl Store {
         index.expect("a row of this store's kinds has a table")
     }
 
-    /// Stores an object under the next resourceVersion.
+    /// Stores an object under the next resourceVersion. `replaced` is the version that it replaces,
+    /// from which it was made.
     pub(crate) fn commit(
         &mut self,
         kind: &'static Kind,
         action: Action,
+        replaced: Option<&Object>,
         mut value: Value,
         managed_fields: ManagedFields,
     ) -> Arc<Object> {
         self.resource_version += 1;
         value["metadata"]["resourceVersion"] = self.resource_version.to_string().into();
         let managed_fields = self.shared_texts.share(managed_fields);
-        let object = Arc::new(Object::new(value, managed_fields));
+        let object = Arc::new(match replaced {
+            Some(replaced) => Object::replacing(replaced, value, managed_fields),
+            None => Object::new(value, managed_fields),
+        });
         let kind = kind.storage();
         let key = table::key(object.namespace(), object.name());
         let previous = self.table(kind).find(&key).cloned();
         self.index(kind, action, &object, previous.as_deref());
         let index = self.table_index(kind);
-        self.tables[index].record(key, action, object.clone());
+        self.tables[index].record(&key, action, object.clone());
         self.limit_log();
         object
     }
@@ -309,6 +314,13 @@ impl Store {
         object: &Object,
         previous: Option<&Object>,
     ) {
+        fn owners(object: &Object) -> impl Iterator<Item = &str> {
+            object.owner_references().map(|owner| owner.uid)
+        }
+        let has_same_owners = |previous: &Object| owners(previous).eq(owners(object));
+        if action == Action::Modified && previous.is_some_and(has_same_owners) {
+            return;
+        }
         let reference = ObjectReference {
             kind,
             namespace: object.namespace().into(),

@@ -46,7 +46,7 @@ pub(crate) fn list(kind: &Kind, list: &List, form: Form, include: IncludeObject)
             respond::full(StatusCode::OK, respond::JSON, bytes)
         }
         Form::Protobuf => {
-            let items = list.items.iter().map(|item| (item.read(), item.managed_fields()));
+            let items = list.items.iter().map(|item| &**item);
             let bytes = protobuf::encode_list(kind, &metadata, items);
             respond::full(StatusCode::OK, protobuf::MEDIA_TYPE, bytes)
         }

@@ -179,7 +179,7 @@ impl Registry {
         check::refuse_without_room(&self.store, &object)?;
         schema::forget_empty(kind, &mut object);
         let object = stored_form(kind, object);
-        let stored = self.commit(kind, Action::Added, object, managed_fields);
+        let stored = self.commit(kind, Action::Added, None, object, managed_fields);
         if kind.strategy == Strategy::Namespace {
             self.create_default_service_account(&name, options);
         }

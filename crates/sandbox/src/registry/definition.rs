@@ -80,7 +80,8 @@ impl Registry {
         self.serve(&group, &plural, is_served.then_some(&definition));
         if &definition != stored.value() {
             let managed_fields = stored.managed_fields().clone();
-            self.store.commit(&DEFINITION, Action::Modified, definition, managed_fields);
+            let modified = Action::Modified;
+            self.store.commit(&DEFINITION, modified, Some(stored), definition, managed_fields);
         }
     }
 

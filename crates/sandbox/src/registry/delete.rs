@@ -113,7 +113,7 @@ impl Registry {
         if options.dry_run {
             return served_form(kind, &Arc::new(Object::new(object, managed_fields)));
         }
-        served_form(kind, &self.commit(kind, action, object, managed_fields))
+        served_form(kind, &self.commit(kind, action, Some(current), object, managed_fields))
     }
 }
 

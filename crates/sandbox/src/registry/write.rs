@@ -34,19 +34,21 @@ impl Registry {
         }
         let is_complete = is_deletion_complete(kind, &object);
         let action = if is_complete { Action::Deleted } else { Action::Modified };
-        let written = self.commit(kind, action, object, managed_fields);
+        let written = self.commit(kind, action, Some(stored), object, managed_fields);
         Ok(served_form(kind, &written))
     }
 
-    /// Stores an object, and brings up to date what is derived from the objects of its kind.
+    /// Stores an object in place of `replaced`, from which it was made, and brings up to date what
+    /// is derived from the objects of its kind.
     pub(super) fn commit(
         &mut self,
         kind: &'static Kind,
         action: Action,
+        replaced: Option<&Object>,
         object: Value,
         managed_fields: ManagedFields,
     ) -> Arc<Object> {
-        let committed = self.store.commit(kind, action, object, managed_fields);
+        let committed = self.store.commit(kind, action, replaced, object, managed_fields);
         if kind == &SERVICE {
             self.services.follow(&self.store);
         } else if kind == &PRIORITY_CLASS {

@@ -150,9 +150,9 @@ fn merge<'a>(
         {
             return Box::new(table.on_node(node).map(|object| ("", object)));
         }
-        return Box::new(table.range(namespace, after).map(|(key, object)| (key.as_str(), object)));
+        return Box::new(table.range(namespace, after));
     }
-    let present = table.range(namespace, after).map(|(key, object)| (key.as_str(), object));
+    let present = table.range(namespace, after);
     let start = after.map_or(Bound::Unbounded, Bound::Excluded);
     let past = past_states.range::<str, _>((start, Bound::Unbounded));
     Box::new(overlay(present, past.map(|(key, state)| (key.as_str(), state.as_ref()))))

@@ -1,8 +1,10 @@
 //! The objects of one kind, ordered by key, with indexes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
+
+use slab::Slab;
 
 use super::log::{Action, Change, ChangeLog};
 use crate::kind::{Kind, Strategy};
@@ -11,14 +13,18 @@ use crate::object::Object;
 #[derive(Debug)]
 pub(super) struct Table {
     kind: &'static Kind,
-    objects: BTreeMap<String, Arc<Object>>,
+    objects: Slab<Arc<Object>>,
+    /// The index of the object with each key; never iterated.
+    by_key: HashMap<Arc<str>, usize>,
+    /// The same in the order of lists.
+    in_order: BTreeMap<Arc<str>, usize>,
     /// The size of the objects, as JSON text.
     bytes: usize,
     /// Keys of pods by their node; empty for other kinds.
     by_node: BTreeMap<String, BTreeSet<String>>,
     pub log: ChangeLog,
-    /// The position of the sweep for trees that readers have parsed again.
-    sweep: String,
+    /// The index of the next object in the sweep for trees that readers have parsed again.
+    sweep: usize,
 }
 
 /// `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object: the order of lists, as in etcd.
@@ -30,11 +36,13 @@ impl Table {
     pub(super) fn new(kind: &'static Kind, capacity: usize) -> Self {
         Self {
             kind,
-            objects: BTreeMap::new(),
+            objects: Slab::new(),
+            by_key: HashMap::new(),
+            in_order: BTreeMap::new(),
             bytes: 0,
             by_node: BTreeMap::new(),
             log: ChangeLog::new(capacity),
-            sweep: String::new(),
+            sweep: 0,
         }
     }
 
@@ -58,7 +66,7 @@ impl Table {
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&Arc<Object>> {
-        self.objects.get(key)
+        Some(&self.objects[*self.by_key.get(key)?])
     }
 
     /// The objects of a namespace, or of all for `None`, after the key `after`.
@@ -66,34 +74,37 @@ impl Table {
         &'a self,
         namespace: Option<&str>,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&'a String, &'a Arc<Object>)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a str, &'a Arc<Object>)> + use<'a> {
         let prefix = namespace.map(|namespace| format!("{namespace}/"));
-        let start = match (after, &prefix) {
-            (Some(after), _) => Bound::Excluded(after.to_string()),
-            (None, Some(prefix)) => Bound::Included(prefix.clone()),
+        let start = match (after, prefix.as_deref()) {
+            (Some(after), _) => Bound::Excluded(after),
+            (None, Some(prefix)) => Bound::Included(prefix),
             (None, None) => Bound::Unbounded,
         };
-        self.objects.range((start, Bound::Unbounded)).take_while(move |(key, _)| {
-            prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix))
-        })
+        let following = self.in_order.range::<str, _>((start, Bound::Unbounded));
+        following
+            .take_while(move |(key, _)| {
+                prefix.as_deref().is_none_or(|prefix| key.starts_with(prefix))
+            })
+            .map(|(key, index)| (&**key, &self.objects[*index]))
     }
 
     /// The pods that are bound to a node, ordered by key.
     pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
-        self.by_node.get(node).into_iter().flatten().filter_map(|key| self.objects.get(key))
+        self.by_node.get(node).into_iter().flatten().filter_map(|key| self.find(key))
     }
 
     /// Stores a change in the objects, the indexes and the log.
-    pub(super) fn record(&mut self, key: String, action: Action, object: Arc<Object>) {
+    pub(super) fn record(&mut self, key: &str, action: Action, object: Arc<Object>) {
         let previous = match action {
-            Action::Added | Action::Modified => self.objects.insert(key.clone(), object.clone()),
-            Action::Deleted => self.objects.remove(&key),
+            Action::Added | Action::Modified => self.insert(key, object.clone()),
+            Action::Deleted => self.remove(key),
         };
         self.bytes -= previous.as_ref().map_or(0, |previous| previous.bytes());
         if action != Action::Deleted {
             self.bytes += object.bytes();
         }
-        self.reindex(&key, action, &object, previous.as_deref());
+        self.reindex(key, action, &object, previous.as_deref());
         self.log.push(Arc::new(Change {
             resource_version: object.resource_version(),
             action,
@@ -103,21 +114,37 @@ impl Table {
         self.drop_trees();
     }
 
+    fn insert(&mut self, key: &str, object: Arc<Object>) -> Option<Arc<Object>> {
+        if let Some(index) = self.by_key.get(key) {
+            return Some(std::mem::replace(&mut self.objects[*index], object));
+        }
+        let key: Arc<str> = key.into();
+        let index = self.objects.insert(object);
+        self.by_key.insert(Arc::clone(&key), index);
+        self.in_order.insert(key, index);
+        None
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<Object>> {
+        let index = self.by_key.remove(key)?;
+        self.in_order.remove(key);
+        Some(self.objects.remove(index))
+    }
+
     /// Drops the trees of objects that were not written for a while, and of one that was read since
     /// then.
     fn drop_trees(&mut self) {
         while let Some(bare) = self.log.drop_tree() {
             self.share(bare);
         }
-        let newest = self.log.bare_until();
-        let start = (Bound::Excluded(self.sweep.as_str()), Bound::Unbounded);
-        let Some((key, object)) = self.objects.range_mut::<str, _>(start).next() else {
-            self.sweep.clear();
-            return;
-        };
-        self.sweep.clone_from(key);
-        if object.has_tree()
-            && object.resource_version() < newest
+        if self.sweep >= self.objects.capacity() {
+            self.sweep = 0;
+        }
+        let swept = self.objects.get_mut(self.sweep);
+        self.sweep += 1;
+        if let Some(object) = swept
+            && object.has_tree()
+            && object.resource_version() < self.log.bare_until()
             && let Some(bare) = object.without_tree()
         {
             *object = Arc::new(bare);
@@ -126,8 +153,8 @@ impl Table {
 
     /// Stores an object without its tree instead of the same one with it.
     fn share(&mut self, bare: Arc<Object>) {
-        let key = key(bare.namespace(), bare.name());
-        if let Some(object) = self.objects.get_mut(&key)
+        let index = self.by_key.get(key(bare.namespace(), bare.name()).as_str());
+        if let Some(object) = index.and_then(|index| self.objects.get_mut(*index))
             && object.resource_version() == bare.resource_version()
         {
             *object = bare;

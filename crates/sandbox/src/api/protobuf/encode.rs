@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{MAGIC, message_name};
 use crate::json::Value;
 use crate::kind::Kind;
-use crate::managed_fields::{ManagedFields, ManagedFieldsEntry};
+use crate::managed_fields::ManagedFieldsEntry;
 use crate::object::Object;
 use crate::schema::{Shape, Struct, StructId, WireField};
 
@@ -38,24 +38,24 @@ pub(crate) fn encode_object(object: &Object) -> Option<Vec<u8>> {
     let value = object.read();
     let (api_version, kind) = (value["apiVersion"].as_str()?, value["kind"].as_str()?);
     let of = message_of(api_version, kind)?;
-    Some(envelope(api_version, kind, |out| stored(out, of, &value, object.managed_fields())))
+    Some(envelope(api_version, kind, |out| stored(out, of, object, &value)))
 }
 
 /// Encodes a list of objects of a kind. `metadata` is that of the list.
 pub(crate) fn encode_list<'a>(
     kind: &Kind,
     metadata: &Value,
-    items: impl Iterator<Item = (Cow<'a, Value>, &'a ManagedFields)>,
+    items: impl Iterator<Item = &'a Object>,
 ) -> Vec<u8> {
     let of = message_of(&kind.api_version(), kind.kind);
     envelope(&kind.api_version(), &kind.list_kind(), |out| {
         if let Some(of_metadata) = StructId::find("meta.ListMeta") {
             nested(out, 1, |out| message(out, of_metadata, metadata));
         }
-        for (item, owners) in items {
+        for item in items {
             nested(out, 2, |out| {
                 if let Some(of) = of {
-                    stored(out, of, &item, owners);
+                    stored(out, of, item, &item.read());
                 }
             });
         }
@@ -117,19 +117,26 @@ fn message(out: &mut Vec<u8>, of: StructId, object: &Value) {
     }
 }
 
-/// A message with managedFields, which are the last fields of the metadata.
-fn stored(out: &mut Vec<u8>, of: StructId, object: &Value, owners: &ManagedFields) {
+/// A stored object with this tree. Its managedFields are the last fields of the metadata, and its
+/// spec may be encoded already.
+fn stored(out: &mut Vec<u8>, of: StructId, object: &Object, tree: &Value) {
     /// The number of `managedFields` in `ObjectMeta`.
     const MANAGED_FIELDS: u32 = 17;
-    for (number, field, value) in values_of(of.get(), object) {
-        match field.shape {
-            Shape::Struct(metadata) if field.name == Some("metadata") => {
-                nested(out, number, |out| {
-                    message(out, metadata, value);
-                    for entry in owners.iter() {
-                        nested(out, MANAGED_FIELDS, |out| owner(out, &entry));
-                    }
+    for (number, field, value) in values_of(of.get(), tree) {
+        match (field.name, &field.shape) {
+            (Some("metadata"), Shape::Struct(metadata)) => nested(out, number, |out| {
+                message(out, *metadata, value);
+                for entry in object.managed_fields().iter() {
+                    nested(out, MANAGED_FIELDS, |out| owner(out, &entry));
+                }
+            }),
+            (Some("spec"), Shape::Struct(spec)) if value.is_object() => {
+                let encoded = object.spec_in_protobuf(|| {
+                    let mut encoded = Vec::new();
+                    message(&mut encoded, *spec, value);
+                    encoded
                 });
+                bytes(out, number, &encoded);
             }
             _ => write_field(out, number, field, value),
         }
@@ -271,6 +278,7 @@ mod tests {
     use super::super::decode;
     use super::*;
     use crate::kind::{NAMESPACE, NODE, POD};
+    use crate::managed_fields::ManagedFields;
 
     /// What a real API server (1.36) answered to the same requests in both encodings.
     macro_rules! recorded {
@@ -285,17 +293,16 @@ mod tests {
     /// S16: a list has the bytes that a real server sends.
     #[test]
     fn a_list_has_the_bytes_of_a_real_server() {
-        let owners = ManagedFields::default();
         for (kind, (json, protobuf)) in [
             (&POD, recorded!("pods")),
             (&NODE, recorded!("nodes")),
             (&NAMESPACE, recorded!("namespaces")),
         ] {
             let list: Value = serde_json::from_slice(json).unwrap();
-            let items = list["items"].as_array().unwrap();
-            let none = std::iter::repeat(&owners);
-            let encoded =
-                encode_list(kind, &list["metadata"], items.iter().map(Cow::Borrowed).zip(none));
+            let items = list["items"].as_array().unwrap().iter().cloned();
+            let items: Vec<Object> =
+                items.map(|item| Object::new(item, ManagedFields::default())).collect();
+            let encoded = encode_list(kind, &list["metadata"], items.iter());
             if encoded != protobuf {
                 let at = encoded.iter().zip(protobuf).position(|(a, b)| a != b).unwrap_or(0);
                 let around = |bytes: &[u8]| {
