@@ -16,7 +16,7 @@ use crate::clock::{self, rfc3339_micro};
 use crate::json::{Value, json};
 use crate::kind::{EVENT, LEASE, NODE, POD};
 use crate::object::Object;
-use crate::registry::Registry;
+use crate::registry::{Endpoint, Registry};
 use crate::status::{Reason, Status};
 use crate::store::{DeleteOptions, WriteOptions};
 use crate::value::text;
@@ -57,12 +57,15 @@ impl ComponentContext<'_> {
     }
 
     /// Replaces the status of a pod; `None` if the pod has changed or is gone.
-    pub(super) fn set_pod_status(&mut self, pod: &Object, status: Value) -> Option<Arc<Object>> {
+    pub(super) fn set_pod_status(
+        &mut self,
+        pod: &Arc<Object>,
+        status: Value,
+    ) -> Option<Arc<Object>> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
-        let (namespace, name) = (pod.namespace(), pod.name());
-        let written = self.registry.update_status(&POD, namespace, name, updated, &self.at());
-        self.settle("pod status", name, written)
+        let written = self.registry.update_known(&POD, Endpoint::Status, pod, updated, &self.at());
+        self.settle("pod status", pod.name(), written)
     }
 
     /// Binds a pod to a node; returns whether it succeeded.
@@ -94,16 +97,25 @@ impl ComponentContext<'_> {
         self.settle("deletion of pod", name, deleted);
     }
 
-    pub(super) fn update_node(&mut self, node: Value) -> Option<Arc<Object>> {
-        let name = name_of(&node);
-        let written = self.registry.update(&NODE, "", &name, node, &self.at());
-        self.settle("node", &name, written)
+    /// Replaces a node; `None` if it has changed or is gone.
+    pub(super) fn update_node(
+        &mut self,
+        node: &Arc<Object>,
+        updated: Value,
+    ) -> Option<Arc<Object>> {
+        let written = self.registry.update_known(&NODE, Endpoint::Main, node, updated, &self.at());
+        self.settle("node", node.name(), written)
     }
 
-    pub(super) fn update_node_status(&mut self, node: Value) -> Option<Arc<Object>> {
-        let name = name_of(&node);
-        let written = self.registry.update_status(&NODE, "", &name, node, &self.at());
-        self.settle("node status", &name, written)
+    /// Replaces the status of a node; `None` if the node has changed or is gone.
+    pub(super) fn update_node_status(
+        &mut self,
+        node: &Arc<Object>,
+        updated: Value,
+    ) -> Option<Arc<Object>> {
+        let written =
+            self.registry.update_known(&NODE, Endpoint::Status, node, updated, &self.at());
+        self.settle("node status", node.name(), written)
     }
 
     /// Renews a node's lease, or creates it.

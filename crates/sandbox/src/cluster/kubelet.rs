@@ -12,7 +12,7 @@ mod machine;
 pub(super) mod run;
 mod status;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -45,7 +45,7 @@ const WRITTEN_MAX: usize = 4_000;
 pub(super) struct Kubelets {
     machines: Machines,
     /// The pods that are bound to any node, by UID.
-    pods: BTreeMap<Arc<str>, PodRecord>,
+    pods: HashMap<Arc<str>, PodRecord>,
     /// The number of pods of which the last version is kept.
     written: usize,
     lifecycles: Lifecycles,
@@ -82,7 +82,7 @@ enum PodStage {
 
 impl Kubelets {
     pub(super) fn new(lifecycles: Lifecycles) -> Self {
-        Self { machines: Machines::default(), pods: BTreeMap::new(), written: 0, lifecycles }
+        Self { machines: Machines::default(), pods: HashMap::new(), written: 0, lifecycles }
     }
 
     /// Processes a node that was added or changed.
@@ -158,8 +158,9 @@ impl Kubelets {
 
     /// Forgets all pods except these.
     pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
-        let gone: Vec<Arc<str>> =
+        let mut gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
+        gone.sort_unstable();
         for uid in gone {
             self.delete_pod(&uid);
         }

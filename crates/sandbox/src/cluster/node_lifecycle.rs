@@ -1,7 +1,7 @@
 //! The node lifecycle controller (S23): detects expired leases, marks the nodes and their pods as
 //! not ready, and manages the taints that represent conditions and cordoning.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -18,8 +18,8 @@ use crate::value::text;
 
 #[derive(Debug, Default)]
 pub(super) struct NodeLifecycle {
-    /// The known nodes by name.
-    nodes: BTreeMap<Arc<str>, KnownNode>,
+    /// The known nodes by name; never iterated.
+    nodes: HashMap<Arc<str>, KnownNode>,
 }
 
 #[derive(Debug)]
@@ -141,7 +141,7 @@ fn mark_unknown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         });
         condition::set(&mut updated["status"], condition);
     }
-    context.update_node_status(updated);
+    context.update_node_status(node, updated);
 }
 
 /// Sets the pods of a node that is not ready to not ready.
@@ -194,7 +194,7 @@ fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: Nod
         }
         _ => updated["spec"]["taints"] = taints.into(),
     }
-    context.update_node(updated);
+    context.update_node(node, updated);
 }
 
 fn wanted_taints(node: &Value, ready: NodeReadiness) -> Vec<(&'static str, &'static str)> {

@@ -8,7 +8,7 @@
 mod preemption;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::json::json;
@@ -29,7 +29,7 @@ pub(super) struct Scheduler {
     nodes: BTreeMap<Arc<str>, NodeState>,
     /// Number of the nodes that exist.
     nodes_known: usize,
-    pods: BTreeMap<Arc<str>, PodState>,
+    pods: HashMap<Arc<str>, PodState>,
     queue: BTreeSet<QueueKey>,
     /// Unschedulable pods that are not pinned to a node.
     waiting: BTreeSet<Arc<str>>,
@@ -161,8 +161,9 @@ impl Scheduler {
 
     /// Forgets all pods except these.
     pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
-        let gone: Vec<Arc<str>> =
+        let mut gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
+        gone.sort_unstable();
         for uid in gone {
             self.delete_pod(&uid);
         }

@@ -4,6 +4,7 @@ mod crowd;
 mod derived;
 mod hostile;
 mod kept;
+mod known;
 mod model;
 mod read;
 mod watch_cache;

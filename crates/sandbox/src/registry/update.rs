@@ -206,6 +206,27 @@ impl Registry {
         self.replace(change, options)
     }
 
+    /// Replaces `known`, or its status, with an object that was made from it. What both share is
+    /// not checked again, even if the store has dropped the tree of `known`.
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update); 409 if `known` is not the newest version.
+    pub(crate) fn update_known(
+        &mut self,
+        kind: &'static Kind,
+        endpoint: Endpoint,
+        known: &Arc<Object>,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        if !self.store.is_newest(kind, known) {
+            return Err(Status::modified(kind, known.name()));
+        }
+        check_request(&object, kind, known.namespace(), known.name(), Some(known))?;
+        let change = Replacement::of_update(kind, endpoint, known, object)?;
+        self.replace(change, options)
+    }
+
     /// Applies a patch to an object or to its status, and returns the object as it is served (S5).
     ///
     /// # Errors

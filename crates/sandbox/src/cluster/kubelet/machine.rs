@@ -1,6 +1,6 @@
 //! The machines of the simulated nodes: registration, heartbeats and addresses (S23).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
@@ -68,7 +68,8 @@ impl Machine {
 /// All machines, by node name.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
-    machines: BTreeMap<Arc<str>, Machine>,
+    /// Never iterated.
+    machines: HashMap<Arc<str>, Machine>,
     slots: BTreeMap<u32, BTreeSet<Arc<str>>>,
     registered: u32,
 }
@@ -195,7 +196,7 @@ fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) 
     {
         let mut main = complete.clone();
         main["status"] = node.value()["status"].clone();
-        match context.update_node(main) {
+        match context.update_node(node, main) {
             Some(updated) => current = updated,
             None => return,
         }
@@ -204,7 +205,7 @@ fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) 
     if complete["status"] != current.value()["status"] {
         let mut updated = current.value().clone();
         updated["status"] = complete["status"].take();
-        context.update_node_status(updated);
+        context.update_node_status(&current, updated);
     }
 }
 
@@ -213,7 +214,7 @@ fn report(context: &mut ComponentContext<'_>, node: &str) {
     let Some(node) = context.node(node) else { return };
     let mut updated = node.value().clone();
     nodes::set_heartbeat(&mut updated, context.now);
-    context.update_node_status(updated);
+    context.update_node_status(&node, updated);
 }
 
 fn host_ip(node: &Value, index: u32) -> String {
