@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use crate::store::Store;
 
 /// The duration for which the components work before requests have their turn.
-const COMPONENTS_TURN: Duration = Duration::from_millis(1);
+const COMPONENTS_TURN: Duration = Duration::from_millis(3);
 /// Maximum number of items of each sort in one step of the components: a turn is not much longer
 /// than it should be.
 const STEP_ITEMS: usize = 8;
