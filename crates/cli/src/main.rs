@@ -29,6 +29,7 @@ mod snapshot_source;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::FromArgMatches;
 use tokio::runtime::Builder;
@@ -68,7 +69,7 @@ fn parse(invocation: Invocation, words: Vec<OsString>) -> Result<Command, clap::
 
 fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
-        Command::Run(arguments) => return run_single_threaded(cmd::run::execute(*arguments)),
+        Command::Run(arguments) => return run_with_pauses(cmd::run::execute(*arguments)),
         Command::Sandbox(arguments) => {
             block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
         }
@@ -94,10 +95,23 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs `future` on a runtime with one thread. Operators' commands do one thing after the other.
-/// The controller handles thousands of pods per second on one thread; a second one would have to be
-/// woken for every event, and would use more memory.
 fn run_single_threaded<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     block_on(Builder::new_current_thread(), future)
+}
+
+/// The pause after each round of work: what arrives meanwhile is handled in one round. A round of
+/// its own for each answer, event, or packet of a list would cost up to twice the CPU time, because
+/// each starts with cold caches. A pod takes much longer to start.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// Runs the controller on a runtime with one thread, which pauses whenever nothing is left to do.
+/// One thread handles thousands of pods per second; a second one would have to be woken for every
+/// event, and would use more memory.
+fn run_with_pauses<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut runtime = Builder::new_current_thread();
+    // The thread sleeps, because the runtime would be woken for each packet.
+    runtime.on_thread_park(|| std::thread::sleep(PAUSE));
+    block_on(runtime, future)
 }
 
 /// Runs `future` on this thread until it completes.

@@ -1,62 +1,34 @@
-//! A TCP stream that is read in large pieces.
-//!
-//! TLS reads 4 KiB at a time, and a large list arrives object by object: a system call for each
-//! 4 KiB and a wake-up for each object cost more than decrypting and decoding them. So while much
-//! arrives, it is read once in a millisecond.
+//! A TCP stream that is read in large pieces: TLS reads 4 KiB at a time, and a large list needs a
+//! system call for each.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Size of the buffer, of which only as much is used as arrives at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Minimum number of bytes within `RECENT` that are part of a large answer: more follows.
-const LARGE_BYTES: usize = 32 * 1024;
-const RECENT: Duration = Duration::from_millis(4);
-/// The time in which more arrives before it is read.
-const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) struct Buffered<T> {
     stream: T,
     buffer: Box<[u8]>,
     /// The part of the buffer that was not read yet.
     unread: std::ops::Range<usize>,
-    /// The number of bytes that were read recently, and when that began.
-    recent: (usize, Instant),
-    /// No read of the stream before this time.
-    pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Buffered<T> {
     pub(super) fn new(stream: T) -> Self {
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { stream, buffer, unread: 0..0, recent: (0, Instant::now()), pause: None }
+        Self { stream, buffer: vec![0; BUFFER_BYTES].into_boxed_slice(), unread: 0..0 }
     }
 }
 
 impl<T: Read + Unpin> Buffered<T> {
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
-            self.pause = None;
-        }
         let mut buffer = ReadBuf::new(&mut self.buffer);
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer.unfilled()))?;
-        let read = buffer.filled().len();
-        self.unread = 0..read;
-        let now = Instant::now();
-        if now > self.recent.1 + RECENT {
-            self.recent = (0, now);
-        }
-        self.recent.0 += read;
-        if self.recent.0 >= LARGE_BYTES && read < BUFFER_BYTES {
-            self.pause = Some(Box::pin(sleep_until(now + PAUSE)));
-        }
+        self.unread = 0..buffer.filled().len();
         Poll::Ready(Ok(()))
     }
 }
@@ -124,7 +96,7 @@ mod tests {
     /// What is written in pieces of these sizes is read unchanged, to the end.
     #[tokio::test]
     async fn bytes_are_read_as_they_were_written() {
-        for sizes in [&[1, 7, 4096][..], &[LARGE_BYTES], &[BUFFER_BYTES, 5], &[3 * BUFFER_BYTES]] {
+        for sizes in [&[1, 7, 4096][..], &[BUFFER_BYTES, 5], &[3 * BUFFER_BYTES]] {
             let (mut writer, reader) = duplex(2 * BUFFER_BYTES);
             let written: Vec<u8> =
                 (0..sizes.iter().sum::<usize>()).map(|n| u8::try_from(n % 251).unwrap()).collect();
@@ -142,18 +114,6 @@ mod tests {
             stream.read_to_end(&mut read).await.unwrap();
             writing.await.unwrap();
             assert!(read == written, "{} bytes of {}", read.len(), written.len());
-        }
-    }
-
-    /// Only much data delays the next read, so an event of a watch is never late.
-    #[tokio::test]
-    async fn only_much_data_is_followed_by_a_pause() {
-        for (size, pauses) in [(100, false), (LARGE_BYTES, true), (2 * LARGE_BYTES, true)] {
-            let (mut writer, reader) = duplex(2 * BUFFER_BYTES);
-            writer.write_all(&vec![0; size]).await.unwrap();
-            let mut stream = TokioIo::new(Buffered::new(TokioIo::new(reader)));
-            stream.read_exact(&mut vec![0; size]).await.unwrap();
-            assert_eq!(stream.inner().pause.is_some(), pauses, "{size}");
         }
     }
 }
