@@ -13,8 +13,13 @@ use crate::kind::Kind;
 use crate::registry::Registry;
 use crate::store::Store;
 
-/// The duration for which the components work before requests have their turn.
-const COMPONENTS_TURN: Duration = Duration::from_millis(3);
+/// The duration for which the components work before requests have their turn. It is longer the
+/// longer they are behind: what requests do outside their turn fills the other cores meanwhile, and
+/// nothing would fill them if the components went on alone in the end.
+const TURN_MIN: Duration = Duration::from_millis(3);
+const TURN_MAX: Duration = Duration::from_millis(20);
+/// How much longer a turn is than the one before, in which the components did not finish.
+const TURN_GROWTH: Duration = Duration::from_micros(250);
 /// Maximum number of items of each sort in one step of the components: a turn is not much longer
 /// than it should be.
 const STEP_ITEMS: usize = 8;
@@ -37,6 +42,8 @@ pub(crate) struct SharedCluster {
 
 struct State {
     cluster: Cluster,
+    /// The duration of the components' next turn.
+    turn: Duration,
     /// By the group and kind of the stored form.
     notifiers: BTreeMap<(&'static str, &'static str), KindNotifier>,
     /// The resourceVersion up to which watchers have been notified.
@@ -51,7 +58,7 @@ struct KindNotifier {
 impl SharedCluster {
     pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
         let notified = watch::Sender::new(cluster.store().resource_version());
-        let state = State { cluster, notifiers: BTreeMap::new(), notified };
+        let state = State { cluster, turn: TURN_MIN, notifiers: BTreeMap::new(), notified };
         Self { state: Mutex::new(state), turns: RwLock::new(()), written: Notify::new(), stop }
     }
 
@@ -79,11 +86,13 @@ impl SharedCluster {
     /// Lets the components do a part of the due work; returns the time of the next step.
     pub(crate) async fn step(&self) -> Option<Timestamp> {
         let _turn = self.turns.write().await;
-        let end = Instant::now() + COMPONENTS_TURN;
+        let start = Instant::now();
         loop {
             let mut state = self.state.lock();
             let next = state.cluster.step(now(), STEP_ITEMS);
-            if next.is_none_or(|next| next > now()) || Instant::now() >= end {
+            let is_done = next.is_none_or(|next| next > now());
+            if is_done || start.elapsed() >= state.turn {
+                state.turn = turn_after(state.turn, is_done);
                 state.notify_watchers();
                 return next;
             }
@@ -139,7 +148,27 @@ impl State {
     }
 }
 
+/// The duration of the turn after this one.
+fn turn_after(turn: Duration, is_done: bool) -> Duration {
+    if is_done { TURN_MIN } else { (turn + TURN_GROWTH).min(TURN_MAX) }
+}
+
 /// The current time: the sandbox's only clock.
 pub(crate) fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S12: the turns of components that are behind grow to a bound, so that requests wait for a
+    /// bounded time, and are short again afterwards.
+    #[test]
+    fn turns_grow_while_the_components_are_behind() {
+        assert_eq!(turn_after(TURN_MIN, false), TURN_MIN + TURN_GROWTH);
+        let behind = (0..1_000).fold(TURN_MIN, |turn, _| turn_after(turn, false));
+        assert_eq!(behind, TURN_MAX);
+        assert_eq!(turn_after(behind, true), TURN_MIN);
+    }
 }
