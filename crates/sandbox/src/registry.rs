@@ -44,7 +44,7 @@ pub(crate) use disruption::DueBudget;
 pub(crate) use ownership::{Apply, Writer};
 pub use strategy::Endpoint;
 pub use update::Patch;
-pub(crate) use update::{Replacement, check_request, created_by_update};
+pub(crate) use update::{Replacement, check_target, created_by_update};
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];

@@ -2,12 +2,19 @@
 
 use crate::json::Value;
 
+use super::metadata;
 use crate::kind::Kind;
 use crate::managed_fields::ManagedFields;
 use crate::schema;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::Store;
 use crate::validation::Cause;
+
+/// Refuses with 400 an object that is not one, or can't be decoded as its kind.
+pub(super) fn decode_whole(kind: &Kind, object: &Value) -> Result<(), Status> {
+    metadata::check_shape(object)?;
+    decode(kind, object, &Value::Null)
+}
 
 /// Refuses with 400 an object that can't be decoded as its kind. `stored` is the object before the
 /// change, or null.

@@ -37,6 +37,17 @@ impl Draft {
         object: Value,
         now: Timestamp,
     ) -> Result<Self, Status> {
+        check::decode_whole(kind, &object)?;
+        Self::of_decoded(kind, namespace, object, now)
+    }
+
+    /// The same for an object that was decoded before.
+    pub(crate) fn of_decoded(
+        kind: &'static Kind,
+        namespace: &str,
+        object: Value,
+        now: Timestamp,
+    ) -> Result<Self, Status> {
         Self::prepared(kind, namespace, object, now, defaults::apply)
     }
 
@@ -47,8 +58,6 @@ impl Draft {
         now: Timestamp,
         set_defaults: fn(&Kind, &mut Value),
     ) -> Result<Self, Status> {
-        metadata::check_shape(&object)?;
-        check::decode(kind, &object, &Value::Null)?;
         if kind.custom().is_some_and(|custom| custom.is_terminating) {
             let message = "create not allowed while custom resource definition is terminating";
             return Err(Status::new(Reason::MethodNotAllowed, message));
@@ -91,6 +100,7 @@ impl Draft {
         metadata.insert("name", name.into());
         // As upstream, nobody looks at the version of an object that does not exist.
         metadata.remove("resourceVersion");
+        check::decode_whole(kind, &object)?;
         let set_defaults = defaults::apply_to_applied;
         let draft = Self::prepared(kind, namespace, object, writer.now, set_defaults)?;
         Ok(Self { managed_fields, ..draft })

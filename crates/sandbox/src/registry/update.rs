@@ -45,7 +45,7 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Replaces `stored` with `object`, which was checked with [`check_request`].
+    /// Replaces `stored` with `object`, which was checked with [`check_target`].
     pub(crate) fn of_update(
         kind: &'static Kind,
         endpoint: Endpoint,
@@ -311,8 +311,8 @@ fn existing(
     store.find_with_tree(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
-/// Checks the object of an update against the path of the request.
-pub(crate) fn check_request(
+/// Decodes the object of an update, and checks it against the path of the request.
+fn check_request(
     object: &Value,
     kind: &Kind,
     namespace: &str,
@@ -321,6 +321,16 @@ pub(crate) fn check_request(
 ) -> Result<(), Status> {
     metadata::check_shape(object)?;
     check::decode(kind, object, stored.map_or(&Value::Null, Object::value))?;
+    check_target(object, kind, namespace, name)
+}
+
+/// Checks the decoded object of an update against the path of the request.
+pub(crate) fn check_target(
+    object: &Value,
+    kind: &Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Status> {
     metadata::check_name(object, name)?;
     metadata::check_namespace(object, kind, namespace)
 }

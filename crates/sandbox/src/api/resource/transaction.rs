@@ -13,7 +13,7 @@ use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::registry::{
-    Apply, Draft, Endpoint, Patch, Registry, Replacement, Writer, check_request, created_by_update,
+    Apply, Draft, Endpoint, Patch, Registry, Replacement, Writer, check_target, created_by_update,
 };
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
@@ -51,10 +51,10 @@ impl Changed {
 }
 
 impl Transaction<'_> {
-    /// Creates an object.
+    /// Creates an object, which was decoded.
     pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {
         let now = now();
-        let mut draft = Draft::new(self.target.kind, self.target.namespace(), object, now)?;
+        let mut draft = Draft::of_decoded(self.target.kind, self.target.namespace(), object, now)?;
         draft.track(self.writer(now));
         self.create_draft(draft)
     }
@@ -76,10 +76,10 @@ impl Transaction<'_> {
         self.write(|registry, options| registry.commit_draft(draft, options))
     }
 
-    /// Replaces an object, or creates it if its kind allows that.
+    /// Replaces an object with a decoded one, or creates it if its kind allows that.
     pub(super) fn update(&self, name: &str, object: &Value) -> Result<Changed, Status> {
         let kind = self.target.kind;
-        check_request(object, kind, self.target.namespace(), name, None)?;
+        check_target(object, kind, self.target.namespace(), name)?;
         let change =
             |stored: &_| Replacement::of_update(kind, Endpoint::Main, stored, object.clone());
         self.change(name, change, || {
@@ -89,10 +89,10 @@ impl Transaction<'_> {
         })
     }
 
-    /// Replaces the status of an object.
+    /// Replaces the status of an object with that of a decoded one.
     pub(super) fn update_status(&self, name: &str, object: &Value) -> Result<Changed, Status> {
         let kind = self.target.kind;
-        check_request(object, kind, self.target.namespace(), name, None)?;
+        check_target(object, kind, self.target.namespace(), name)?;
         let change =
             |stored: &_| Replacement::of_update(kind, Endpoint::Status, stored, object.clone());
         self.change(name, change, || Err(Status::not_found(kind, name)))
