@@ -130,7 +130,7 @@ async fn apply_and_report(
     }
     inputs::apply(manifests, sandbox)?;
     settle(&client, arguments).await?;
-    let (nodes, pods) = (client.nodes().await?, client.pods().await?);
+    let (nodes, pods) = tokio::try_join!(client.nodes(), client.pods())?;
     let without_nodes = client.daemon_sets_without_nodes().await?;
     for daemon_set in &without_nodes {
         output::note(daemon_set);
