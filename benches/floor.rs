@@ -1,8 +1,10 @@
-//! The minimal cost of one pod without any decision: the requests of a rollout with maxUnavailable
-//! 1 and its watch events, sequentially, through the controller's HTTP client, without storing
-//! objects. The controller's additional cost is for parsing, deciding and building requests.
+//! The minimal cost of one pod without any decision: the requests of a placement and of a rollout
+//! with maxUnavailable 1 and their watch events, through the controller's HTTP client and with its
+//! pauses, without storing objects. The controller's additional cost is for parsing, deciding and
+//! building requests.
 //!
-//! `cargo bench -p everynode-cli --bench floor [-- NODES…]`
+//! `cargo bench -p everynode-cli --bench floor [-- NODES…]` measures it with sandboxes, and
+//! `… -- --kubeconfig=FILE` with a cluster whose nodes start pods.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
@@ -10,20 +12,27 @@
 mod agent;
 mod sandbox;
 
+use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use bytes::Bytes;
 use everynode_controller::api::{Api, Content, Server};
 use everynode_controller::client::{self, Location, Pings};
 use everynode_controller::lease::Fence;
 use everynode_core::api::Uid;
 use everynode_core::plan::{NewPod, ScheduleBy};
 use everynode_k8s::patch::{self, Owner};
-use everynode_k8s::{convert, pod_template};
-use futures::{AsyncBufRead, AsyncBufReadExt, StreamExt, TryStreamExt, stream};
-use http::Method;
+use everynode_k8s::{convert, pod_template, protobuf};
+use futures::future::try_join;
+use futures::{AsyncBufRead, AsyncReadExt, StreamExt, TryStreamExt, stream};
+use http::{Method, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use memchr::memmem;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
@@ -31,52 +40,71 @@ use serde_json::{Value, json};
 const NODES: &[u32] = &[1_000, 10_000];
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const REQUESTS_AT_ONCE: usize = 32;
+/// The part of an event of a started pod: its phase.
+const RUNNING: &str = "Running";
+/// The pause of `everynode run` after each round of work.
+const PAUSE: Duration = Duration::from_millis(4);
 /// The placeholder for the node's name.
 const NODE: &str = "the-name-of-the-node";
 
-// One thread, as in the controller.
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
-    let asked = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+fn main() -> anyhow::Result<()> {
+    // As in `everynode run`.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.on_thread_park(|| std::thread::sleep(PAUSE));
+    runtime.enable_all().build()?.block_on(measure_all())
+}
+
+async fn measure_all() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    println!("| nodes | CPU ms to place a pod | to replace it, one at a time |\n|--:|--:|--:|");
+    let kubeconfig = arguments.iter().find_map(|argument| argument.strip_prefix("--kubeconfig="));
+    if let Some(kubeconfig) = kubeconfig {
+        return measure(Path::new(kubeconfig)).await;
+    }
+    let asked = arguments.iter().filter(|argument| !argument.starts_with("--"));
     let asked: Vec<u32> = asked.map(|nodes| nodes.parse()).collect::<Result<_, _>>()?;
-    println!("| nodes | CPU ms per pod that is replaced |\n|--:|--:|");
     for nodes in if asked.is_empty() { NODES.to_vec() } else { asked } {
-        println!("| {nodes} | {:.3} |", measure(nodes).await?);
+        let sandbox = Sandbox::start(&["--no-controller", "--nodes", &nodes.to_string()])?;
+        measure(sandbox.kubeconfig()).await?;
     }
     Ok(())
 }
 
-async fn measure(nodes: u32) -> anyhow::Result<f64> {
-    let sandbox = Sandbox::start(&["--no-controller", "--nodes", &nodes.to_string()])?;
-    let location =
-        Location { kubeconfig: Some(sandbox.kubeconfig().to_owned()), ..Location::default() };
+/// Prints a row of the table.
+async fn measure(kubeconfig: &Path) -> anyhow::Result<()> {
+    let location = Location { kubeconfig: Some(kubeconfig.to_owned()), ..Location::default() };
     let client = client::client(&client::config(&location)?, Pings::default())?;
     let api = Api::new(client.clone(), Fence::open(), None);
     let list: Value = serde_json::from_slice(&api.get("/api/v1/nodes").await?)?;
     let names = list["items"].as_array().context("no list of nodes")?.iter();
     let names: Vec<&str> = names.filter_map(|node| node["metadata"]["name"].as_str()).collect();
-    ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
+    ensure!(!names.is_empty(), "no nodes");
     let mut watch = Watch::begin(&client).await?;
     let pod = pod();
-    let pods: Vec<convert::Meta> = stream::iter(&names)
-        .map(|node| create(&api, body(&pod, node)))
-        .buffered(REQUESTS_AT_ONCE)
-        .try_collect()
-        .await?;
-    for _ in &names {
-        watch.wait_for("\"phase\":\"Running\"").await?;
+    let start = run_time()?;
+    let creations = stream::iter(&names).map(|node| create(&api, body(&pod, node)));
+    let created = creations.buffered(REQUESTS_AT_ONCE).try_collect::<Vec<_>>();
+    let (mut pods, ()) = try_join(created, watch.wait_for_starts(names.len())).await?;
+    let placed = run_time()?;
+    for (node, pod_of_node) in names.iter().zip(&mut pods) {
+        delete(&api, pod_of_node).await?;
+        watch.wait_for(&["DELETED", &pod_of_node.name]).await?;
+        *pod_of_node = create(&api, body(&pod, node)).await?;
+        watch.wait_for(&[RUNNING, &pod_of_node.name]).await?;
     }
-    let before = run_time()?;
-    for (node, old) in names.iter().zip(&pods) {
-        let options = patch::delete_options(&old.uid).to_string();
-        let path = format!("{PODS}/{}", old.name);
-        api.write(Method::DELETE, &path, Content::Json, options.into()).await?;
-        watch.wait_for("\"type\":\"DELETED\"").await?;
-        create(&api, body(&pod, node)).await?;
-        watch.wait_for("\"phase\":\"Running\"").await?;
-    }
-    let cpu = run_time()?.saturating_sub(before);
-    Ok(cpu.as_secs_f64() * 1000.0 / f64::from(nodes))
+    let replaced = run_time()?;
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0 / names.len() as f64;
+    let [place, replace] = [placed - start, replaced - placed].map(milliseconds);
+    println!("| {} | {place:.3} | {replace:.3} |", names.len());
+    let deletions = stream::iter(&pods).map(|pod| delete(&api, pod));
+    deletions.buffered(REQUESTS_AT_ONCE).try_for_each(|()| async { Ok(()) }).await
+}
+
+async fn delete(api: &Api, pod: &convert::Meta) -> anyhow::Result<()> {
+    let options = patch::delete_options(&pod.uid).to_string();
+    let path = format!("{PODS}/{}", pod.name);
+    api.write(Method::DELETE, &path, Content::Json, options.into()).await?;
+    Ok(())
 }
 
 async fn create(api: &Api, pod: String) -> anyhow::Result<convert::Meta> {
@@ -106,26 +134,41 @@ fn body(pod: &str, node: &str) -> String {
     pod.replace(NODE, node)
 }
 
-/// A watch of all pods, whose lines are searched for a text and discarded.
+/// A watch of all pods in protobuf, whose events are searched for texts and discarded.
 struct Watch {
-    lines: Pin<Box<dyn AsyncBufRead>>,
-    line: Vec<u8>,
+    stream: Pin<Box<dyn AsyncBufRead>>,
+    event: Vec<u8>,
 }
 
 impl Watch {
     async fn begin(client: &kube::Client) -> anyhow::Result<Self> {
-        let request = http::Request::get("/api/v1/pods?watch=true&allowWatchBookmarks=true");
-        let lines = client.request_stream(request.body(Vec::new())?).await?;
-        Ok(Self { lines: Box::pin(lines), line: Vec::new() })
+        let path = format!("{PODS}?watch=true&allowWatchBookmarks=true");
+        let request = http::Request::get(path).header(header::ACCEPT, protobuf::MEDIA_TYPE);
+        let (parts, body) = client.send(request.body(Body::empty())?).await?.into_parts();
+        ensure!(parts.status.is_success(), "the watch was refused: {}", parts.status);
+        let body = body.into_data_stream().map_err(std::io::Error::other).into_async_read();
+        Ok(Self { stream: Box::pin(body), event: Vec::new() })
     }
 
-    async fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
+    /// Waits until this many pods run.
+    async fn wait_for_starts(&mut self, pods: usize) -> anyhow::Result<()> {
+        let mut started = HashSet::new();
+        while started.len() < pods {
+            started.insert(self.wait_for(&[RUNNING]).await?.name);
+        }
+        Ok(())
+    }
+
+    /// The metadata of the pod of the next event that contains all of these texts.
+    async fn wait_for(&mut self, texts: &[&str]) -> anyhow::Result<convert::Meta> {
         loop {
-            self.line.clear();
-            let read = self.lines.read_until(b'\n', &mut self.line).await?;
-            ensure!(read > 0, "the watch has ended");
-            if std::str::from_utf8(&self.line)?.contains(text) {
-                return Ok(());
+            let mut length = [0; protobuf::FRAME_HEADER_BYTES];
+            self.stream.read_exact(&mut length).await.context("the watch has ended")?;
+            self.event.resize(u32::from_be_bytes(length) as usize, 0);
+            self.stream.read_exact(&mut self.event).await?;
+            if texts.iter().all(|text| memmem::find(&self.event, text.as_bytes()).is_some()) {
+                let event = protobuf::watch_event(&Bytes::copy_from_slice(&self.event))?;
+                return Ok(convert::meta_of_protobuf(&event.object)?);
             }
         }
     }
