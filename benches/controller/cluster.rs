@@ -13,6 +13,8 @@ use crate::agent;
 use crate::case::Case;
 
 const NAMESPACE: &str = "bench";
+/// The owner of the pods that belong to no DaemonSet.
+const REPLICA_SET: &str = "web-5d8f6c9b7c";
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time to wait; only a hanging process takes longer.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -35,9 +37,8 @@ impl Cluster {
             .await
     }
 
-    /// Creates pods of an owner that is not a DaemonSet. They stay pending on their nodes, which
-    /// saves the sandbox work and makes no difference to the controller: it drops them while
-    /// decoding (C3).
+    /// Creates pods of a ReplicaSet. They stay pending on their nodes, which saves the sandbox work
+    /// and makes no difference to the controller: it drops them while decoding (C3).
     pub(crate) async fn create_foreign_pods(
         &self,
         nodes: u32,
@@ -46,13 +47,25 @@ impl Cluster {
         let path = &format!("/api/v1/namespaces/{NAMESPACE}/pods");
         let names = self.node_names().await?;
         ensure!(names.len() == nodes as usize, "{} nodes, not {nodes}", names.len());
-        let pods = names.iter().flat_map(|node| (0..per_node).map(move |_| foreign_pod(node)));
+        // Pods without their owner would be garbage-collected.
+        let replica_sets = format!("/apis/apps/v1/namespaces/{NAMESPACE}/replicasets");
+        self.send(Method::POST, &replica_sets, &replica_set()).await?;
+        let owner = &self.get(&format!("{replica_sets}/{REPLICA_SET}")).await?["metadata"]["uid"];
+        let pod = |node| foreign_pod(node, owner);
+        let pods = names.iter().flat_map(|node| (0..per_node).map(move |_| pod(node)));
         stream::iter(pods)
             .map(|pod| async move { self.send(Method::POST, path, &pod).await })
             .buffer_unordered(REQUESTS_AT_ONCE)
             .try_for_each(|()| std::future::ready(Ok(())))
             .await?;
         Ok(nodes * per_node)
+    }
+
+    /// The number of all pods.
+    pub(crate) async fn pod_count(&self) -> anyhow::Result<u64> {
+        let page = self.get("/api/v1/pods?limit=1").await?;
+        let items = page["items"].as_array().context("no list of pods")?.len() as u64;
+        Ok(items + page["metadata"]["remainingItemCount"].as_u64().unwrap_or(0))
     }
 
     pub(crate) async fn create_daemon_sets(&self, count: u32) -> anyhow::Result<()> {
@@ -142,15 +155,29 @@ fn daemon_set(number: u32) -> Value {
     })
 }
 
-fn foreign_pod(node: &str) -> Value {
+fn replica_set() -> Value {
+    json!({
+        "metadata": {"name": REPLICA_SET},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx:1.29"}]},
+            },
+        },
+    })
+}
+
+fn foreign_pod(node: &str, owner: &Value) -> Value {
     json!({
         "metadata": {
             "generateName": "web-",
             "labels": {"app": "web", "pod-template-hash": "5d8f6c9b7c"},
             "annotations": {"sandbox.everynode.dev/lifecycle": "[{stage: pull, delay: 10h}]"},
             "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f6c9b7c",
-                "uid": "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f", "controller": true,
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": REPLICA_SET,
+                "uid": owner, "controller": true,
             }],
         },
         "spec": {

@@ -20,7 +20,7 @@ mod table;
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use case::Case;
 use cluster::Cluster;
 use process::Controller;
@@ -85,6 +85,9 @@ async fn measure(case: &Case) -> anyhow::Result<()> {
         cpu: usage.cpu,
         usage,
     });
+    let pods = case.pods() + case.nodes * case.foreign_per_node;
+    let found = cluster.pod_count().await?;
+    ensure!(found == u64::from(pods), "{found} pods are there at the end, not {pods}");
     Ok(())
 }
 
