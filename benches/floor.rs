@@ -1,7 +1,7 @@
 //! The minimal cost of one pod without any decision: the requests of a placement and of rollouts
 //! with maxUnavailable 10% and 1 and their watch events, through the controller's HTTP client and
-//! with its pauses, without storing objects. The controller's additional cost is for parsing, deciding and
-//! building requests.
+//! with its pauses, without storing objects. The controller's additional cost is for parsing,
+//! deciding and building requests.
 //!
 //! `cargo bench -p everynode-cli --bench floor [-- NODES…]` measures it with sandboxes, and
 //! `… -- --kubeconfig=FILE` with a cluster whose nodes start pods.
