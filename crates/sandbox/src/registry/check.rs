@@ -10,7 +10,7 @@ use crate::status::{Reason, Status, StatusCause};
 use crate::store::Store;
 use crate::validation::Cause;
 
-/// Refuses with 400 an object that is not one, or can't be decoded as its kind.
+/// Refuses with 400 a value that is no object, or can't be decoded as its kind.
 pub(super) fn decode_whole(kind: &Kind, object: &Value) -> Result<(), Status> {
     metadata::check_shape(object)?;
     decode(kind, object, &Value::Null)
