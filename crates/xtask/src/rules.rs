@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use anyhow::Context;
 use regex::Regex;
@@ -35,6 +36,15 @@ pub(crate) fn check(root: &Path, print: bool) -> anyhow::Result<Vec<String>> {
 pub(crate) fn codes(page: &str) -> BTreeSet<String> {
     rules(page).keys().map(Rule::to_string).collect()
 }
+
+static FUNCTION: LazyLock<Regex> = LazyLock::new(|| regex(r"^\s*(?:async )?fn (\w+)"));
+static ATTRIBUTE: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^\s*#\[(?:tokio::)?test\b|^\s*#\[test_case\b"));
+/// The codes before a colon.
+static LIST: LazyLock<Regex> =
+    LazyLock::new(|| regex(r"^((?:[CGS]\d+)(?:\s*(?:,|-|–|and)\s*[CGS]\d+)*)\s*[:.]"));
+/// One of them, with the dash of a range before it.
+static ITEM: LazyLock<Regex> = LazyLock::new(|| regex(r"(-|–)?\s*([CGS])(\d+)"));
 
 /// `C26` as (`C`, 26), so that rules sort by number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,16 +86,14 @@ fn data_header(source: &Source) -> Vec<(Vec<Rule>, String)> {
 
 /// Functions under `#[test]` whose doc comment opens with rule numbers.
 fn rust_tests(source: &Source) -> Vec<(Vec<Rule>, String)> {
-    let function = regex(r"^\s*(?:async )?fn (\w+)");
-    let attribute = regex(r"^\s*#\[(?:tokio::)?test\b|^\s*#\[test_case\b");
     let mut found = Vec::new();
     let (mut doc, mut is_test) = (None, false);
     for line in source.text.lines() {
         if let Some(text) = line.trim_start().strip_prefix("///") {
             doc = doc.or_else(|| Some(text.trim().to_owned()));
-        } else if attribute.is_match(line) {
+        } else if ATTRIBUTE.is_match(line) {
             is_test = true;
-        } else if let Some(name) = function.captures(line) {
+        } else if let Some(name) = FUNCTION.captures(line) {
             let rules = doc.take().filter(|_| is_test).and_then(|text| named_rules(&text));
             found.extend(rules.map(|rules| (rules, format!("{} {}", source.path, &name[1]))));
             is_test = false;
@@ -98,10 +106,8 @@ fn rust_tests(source: &Source) -> Vec<(Vec<Rule>, String)> {
 
 /// `C26, C52: …` and `C10–C14: …`: the rules before the colon, ranges spelled out.
 fn named_rules(text: &str) -> Option<Vec<Rule>> {
-    let list = regex(r"^((?:[CGS]\d+)(?:\s*(?:,|-|–|and)\s*[CGS]\d+)*)\s*[:.]");
-    let item = regex(r"(-|–)?\s*([CGS])(\d+)");
     let mut rules: Vec<Rule> = Vec::new();
-    for found in item.captures_iter(&list.captures(text)?[1]) {
+    for found in ITEM.captures_iter(&LIST.captures(text)?[1]) {
         let end = rule(&found[2], &found[3])?;
         if let (Some(_), Some(start)) = (found.get(1), rules.last()) {
             rules.extend((start.1 + 1..end.1).map(|number| Rule(end.0, number)));

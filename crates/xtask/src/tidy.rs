@@ -53,14 +53,3 @@ fn data_files(root: &Path) -> anyhow::Result<Vec<String>> {
 fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tree_is_tidy() {
-        let problems = check(&source::root()).unwrap();
-        assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
-    }
-}

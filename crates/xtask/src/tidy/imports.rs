@@ -1,9 +1,15 @@
 //! Which crate may import which: the table "crate | may import" of ARCHITECTURE.md.
 
+use std::sync::LazyLock;
+
 use anyhow::ensure;
 use regex::Regex;
 
 use crate::source::Source;
+
+/// A crate of the workspace.
+static CRATE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\beverynode_([a-z0-9]+)\b").expect("a constant pattern"));
 
 /// One row of the table: a crate and the crates of the workspace that it may import.
 struct Row {
@@ -40,7 +46,6 @@ fn rows(architecture: &str) -> anyhow::Result<Vec<Row>> {
 }
 
 fn forbidden_imports(source: &Source, table: &[Row]) -> Vec<String> {
-    let word = Regex::new(r"\beverynode_([a-z0-9]+)\b").expect("a constant pattern");
     let krate = source.path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
     let Some(krate) = krate else { return Vec::new() };
     let Some(row) = table.iter().find(|row| row.krate == krate) else {
@@ -48,7 +53,7 @@ fn forbidden_imports(source: &Source, table: &[Row]) -> Vec<String> {
     };
     let mut problems = Vec::new();
     for (number, line) in source.product() {
-        for found in word.captures_iter(line) {
+        for found in CRATE.captures_iter(line) {
             let is_crate = table.iter().any(|row| row.krate == found[1]);
             let is_allowed = row.may_import.iter().any(|krate| *krate == found[1]);
             if is_crate && !is_allowed && &found[1] != krate {

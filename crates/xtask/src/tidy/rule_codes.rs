@@ -2,12 +2,20 @@
 //! page defines, and no doc comment consists of codes alone, which would mean nothing in rustdoc.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use regex::Regex;
 
 use super::is_comment;
 use crate::rules;
 use crate::source::Source;
+
+static CODE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b[CGS]\d{1,3}[a-z]?\b").expect("a constant pattern"));
+static CODES_ALONE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^[CGS]\d+[a-z]?(\s*(,|-|–|and)\s*[CGS]\d+[a-z]?)*[.:]?$")
+        .expect("a constant pattern")
+});
 
 pub(super) fn check(rules_page: &str, sources: &[Source], pages: &[Source]) -> Vec<String> {
     let known = rules::codes(rules_page);
@@ -50,10 +58,9 @@ fn unknown<'a>(
     lines: impl Iterator<Item = (usize, &'a str)>,
     known: &BTreeSet<String>,
 ) -> Vec<String> {
-    let form = Regex::new(r"\b[CGS]\d{1,3}[a-z]?\b").expect("a constant pattern");
     let mut problems = Vec::new();
     for (number, line) in lines {
-        for code in codes(&form, line).filter(|code| !known.contains(*code)) {
+        for code in codes(line).filter(|code| !known.contains(*code)) {
             let path = &source.path;
             problems.push(format!("{path}:{number}: docs/rules.md defines no rule {code}"));
         }
@@ -63,19 +70,17 @@ fn unknown<'a>(
 
 /// The words of a line that have the form of a code. Parts of other words, of URLs, of percent
 /// escapes and of commit hashes are none.
-fn codes<'a>(form: &'a Regex, line: &'a str) -> impl Iterator<Item = &'a str> {
+fn codes(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| matches!(c, '%' | '/' | '-' | '.' | '#' | '_' | '\'' | '"');
-    let found = form.find_iter(line).filter(move |found| !line[..found.start()].ends_with(is_part));
+    let found = CODE.find_iter(line).filter(move |found| !line[..found.start()].ends_with(is_part));
     found.map(|found| found.as_str())
 }
 
 /// Doc comments that consist of rule codes alone.
 fn bare_doc_comments(source: &Source) -> Vec<String> {
-    let list = r"^[CGS]\d+[a-z]?(\s*(,|-|–|and)\s*[CGS]\d+[a-z]?)*[.:]?$";
-    let list = Regex::new(list).expect("a constant pattern");
     doc_comments(source)
         .into_iter()
-        .filter(|(_, text)| list.is_match(text.trim()))
+        .filter(|(_, text)| CODES_ALONE.is_match(text.trim()))
         .map(|(number, text)| {
             let text = text.trim();
             format!("{}:{number}: a doc comment that is only a rule code ({text})", source.path)
