@@ -3,5 +3,6 @@
 //! The guard has exactly the rights of deploy/beside.
 
 mod failure;
+mod night;
 mod strategy;
 mod waves;

@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use crate::world::command::Output;
 use crate::world::manifest::{daemon_set, with};
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{World, eventually};
 
 const FINALIZER: &str = "example.com/hold";
@@ -72,7 +72,7 @@ pub(crate) async fn shows(world: &World, text: &str, in_top: bool) -> Result<()>
 }
 
 async fn run(world: &World, arguments: &[&str]) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(arguments).args(["--namespace", &world.namespace]);
     world.finish(command, "").await
 }

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use crate::observe::uids;
 use crate::world::command::Output;
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, never_ready_patch, with};
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{World, deadline, eventually};
 
 /// C50, C52, C70: `plan`, `status`, `history`, `diff`, `undo`, `watch` and `restart` agree with the
@@ -126,7 +126,7 @@ async fn a_plan_without_nodes_names_the_reasons() -> Result<()> {
 }
 
 async fn run(world: &World, arguments: &[&str], input: &str) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(arguments).args(["--namespace", &world.namespace]);
     world.finish(command, input).await
 }

@@ -42,7 +42,7 @@ async fn odd_manifests_are_applied_as_on_a_real_cluster() -> Result<()> {
 }
 
 async fn hold(transcript: &str) -> Result<()> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/cluster");
     let world = World::cluster(2).await?;
     let file = Path::new(folder).join(transcript);
     conversation::hold_in(&world, &file, Some(&world.namespace)).await

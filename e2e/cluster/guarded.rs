@@ -1,7 +1,7 @@
 //! Guarded rollouts by a policy in an annotation: waves, bake time, approval, abort, and what
 //! happens without a valid policy.
 
-mod failure;
+mod night;
 mod windows;
 mod zones;
 

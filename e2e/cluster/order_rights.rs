@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set};
 use crate::world::{World, eventually};
 
-const COMPONENT: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/components/order-rights");
+const COMPONENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/components/order-rights");
 const ORDER: &str = "everynode.dev/order=";
 
 fn documents(file: &str) -> Result<Vec<Value>> {

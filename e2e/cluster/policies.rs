@@ -9,7 +9,7 @@ use crate::observe::uids;
 use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/policies");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/policies");
 const ANNOTATION: &str = "everynode.dev/rollout-policy";
 
 /// A gate before everything.

@@ -13,14 +13,14 @@ use crate::world::World;
 async fn the_python_clients_examples_run_unchanged() -> Result<()> {
     let world = World::cluster(3).await?;
     let python = std::env::var_os("EVERYNODE_PYTHON").unwrap_or_else(|| {
-        OsString::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/venv/bin/python"))
+        OsString::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/venv/bin/python"))
     });
     ensure!(
         Path::new(&python).exists(),
         "{} is missing: `make tools` sets it up",
         Path::new(&python).display()
     );
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/python");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let mut names: Vec<_> = std::fs::read_dir(&scripts)?.collect::<Result<_, _>>()?;
     names.retain(|entry| entry.path().extension().is_some_and(|extension| extension == "py"));
     names.sort_by_key(std::fs::DirEntry::file_name);

@@ -15,7 +15,7 @@ use crate::world::World;
 /// field, apply over a client-side apply, the status, dry run and diff
 #[tokio::test]
 async fn server_side_apply_is_that_of_a_real_cluster() -> Result<()> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/cluster/server_side_apply.txt");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/cluster/server_side_apply.txt");
     let world = World::cluster(2).await?;
     conversation::hold_in(&world, Path::new(file), Some(&world.namespace)).await
 }

@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use kube::api::{Api, ListParams};
 
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{Setup, World, command, eventually};
 
-const AGENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/agents");
+const AGENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/agents");
 
 /// S3, S9, S13, S22: kubectl applies whole manifests, with a warning for each kind on which nothing
 /// acts, and all agents become available
@@ -47,7 +47,7 @@ async fn popular_node_agents_are_applied_and_settle() -> Result<()> {
 #[tokio::test]
 async fn a_sandbox_that_applies_the_agents_itself_settles() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let mut command = tokio::process::Command::new(EVERYNODE);
+    let mut command = tokio::process::Command::new(everynode_program());
     command.args(["sandbox", "--nodes", "2", "--exit-when-settled", "--timeout", "50s"]);
     let mut files: Vec<_> = std::fs::read_dir(Path::new(AGENTS))?
         .map(|entry| entry.map(|entry| entry.path()))

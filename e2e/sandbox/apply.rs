@@ -5,7 +5,7 @@ use tokio::process::Command;
 
 use crate::world::command::{Output, finish};
 use crate::world::manifest::daemon_set;
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{Setup, World};
 
 /// S20: what `kubectl get` prints of one cluster is applied to another one, without the fields that
@@ -59,7 +59,7 @@ async fn exported_objects_are_applied_from_a_directory() -> Result<()> {
 
 async fn sandbox(path: &str, input: &str) -> Result<Output> {
     let home = tempfile::tempdir()?;
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(["sandbox", "--nodes", "1", "--apply", path, "--exit-when-settled"]);
     finish(command, home.path(), input).await
 }

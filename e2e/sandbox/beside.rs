@@ -1,6 +1,8 @@
 //! `everynode run --beside` while controllers are killed, while another installation guards the
 //! rollouts, and with rights missing.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use super::separate_process::run;
 use crate::observe::uids;
 use crate::world::beside::{ACCOUNT, Beside, RollBack, apply, built_in, guard, on_delete, rights};
 use crate::world::manifest::{NEXT_IMAGE, image_patch};
-use crate::world::{World, eventually};
+use crate::world::{World, eventually, within};
 
 const POLICY: &str = "{steps: [{name: canary, upTo: [1], approval: true}], maxUnavailable: 1}";
 
@@ -123,17 +125,16 @@ async fn each_missing_right_is_named() -> Result<()> {
             world.reaches(&name, "Complete").await?;
         }
         let missing = format!("cannot {verb} resource \"{resource}\"");
-        let rolls_out = async || -> Result<()> {
-            // Whatever is refused, the next step is tried.
-            world.patch_daemon_set(&name, image_patch(NEXT_IMAGE)).await?;
-            let _ = world.everynode(&["rollout", "abort", &format!("ds/{name}")]).await?;
-            Ok(())
-        };
-        eventually(&format!("the log says: {missing}"), async || {
-            rolls_out().await?;
+        let is_named = async || {
             let log = process.output();
             ensure!(log.contains(&missing), "{log}");
             Ok(())
+        };
+        eventually(&format!("the log says: {missing}"), async || {
+            // Whatever is refused, the next step is tried.
+            world.patch_daemon_set(&name, image_patch(NEXT_IMAGE)).await?;
+            let _ = world.everynode(&["rollout", "abort", &format!("ds/{name}")]).await?;
+            within(Duration::from_secs(1), "it does", is_named).await
         })
         .await?;
         process.check_running()?;

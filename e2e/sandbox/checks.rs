@@ -14,7 +14,7 @@ use crate::world::prometheus::Prometheus;
 use crate::world::{World, eventually};
 
 const CHECK_JOBS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/components/check-jobs/rbac.yaml");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/components/check-jobs/rbac.yaml");
 const THIRD_IMAGE: &str = "registry.k8s.io/pause:3.8";
 
 fn policy(prometheus: &Prometheus) -> String {

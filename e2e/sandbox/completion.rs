@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::world::manifest::daemon_set;
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::terminal::Terminal;
 use crate::world::{Setup, World};
 
@@ -61,7 +61,8 @@ async fn every_shell_completes_names_of_the_cluster_on_tab() -> Result<()> {
 
 async fn completes(world: &World, shell: &Shell) -> Result<()> {
     let mut terminal = Terminal::with(world, shell.program, shell.arguments, SIZE)?;
-    let directory = Path::new(EVERYNODE).parent().context("a program is in a directory")?;
+    let directory =
+        Path::new(everynode_program()).parent().context("a program is in a directory")?;
     let path = format!("export PATH={}:$PATH", directory.display());
     // The quotes distinguish the typed text from the expected output.
     terminal.press(&format!("{path}; {}; echo 're'ady\r", shell.settings))?;

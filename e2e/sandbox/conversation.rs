@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{Setup, World};
 use script::{Entry, Script};
 
@@ -98,7 +98,7 @@ async fn invalid_requests_are_rejected_with_upstreams_messages() -> Result<()> {
 async fn hold(name: &str) -> Result<()> {
     let setup = Setup { nodes: 3, ..Setup::default() };
     let world = World::sandbox(setup).await?;
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/conversation");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/sandbox/conversation");
     hold_in(&world, &Path::new(root).join(format!("{name}.txt")), None).await
 }
 
@@ -159,7 +159,7 @@ impl Shell {
             }
         }
         for name in ["everynode", "kubectl-everynode", "kubectl_complete-everynode"] {
-            symlink(EVERYNODE, binaries.join(name))?;
+            symlink(everynode_program(), binaries.join(name))?;
         }
         let rest = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{rest}", binaries.display());

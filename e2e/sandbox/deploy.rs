@@ -33,7 +33,7 @@ const COMPONENTS: [&str; 6] = [
     "check-jobs",
     "order-rights",
 ];
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 
 fn documents(text: &str) -> Result<Vec<Value>> {
     text.split("\n---\n").map(|text| Ok(serde_saphyr::from_str(text)?)).collect()
@@ -187,7 +187,7 @@ async fn the_single_file_is_the_rendered_base() -> Result<()> {
 
 fn starts_with_known_options(container: &Container) -> Result<()> {
     let arguments = arguments(container);
-    let help = std::process::Command::new(crate::world::process::EVERYNODE)
+    let help = std::process::Command::new(crate::world::process::everynode_program())
         .args(&arguments)
         .arg("--help")
         .output()?;

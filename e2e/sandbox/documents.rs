@@ -87,7 +87,7 @@ struct Schema(jsonschema::Validator);
 impl Schema {
     /// The schema of the docs, in which no field may be added: a field that the docs lack fails.
     fn read() -> Result<Self> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/v1.json");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/schema/v1.json");
         let mut schema: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
         let definitions = schema["$defs"].as_object_mut().context("it has definitions")?;
         for definition in definitions.values_mut().filter(|it| it.get("properties").is_some()) {

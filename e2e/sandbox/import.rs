@@ -7,7 +7,7 @@ use tokio::process::Command;
 use crate::world::account::LOG_REQUESTS;
 use crate::world::command::finish;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
-use crate::world::process::{EVERYNODE, Process};
+use crate::world::process::{Process, everynode_program};
 use crate::world::{Setup, World, eventually};
 
 /// The context in the kubeconfig of every sandbox.
@@ -111,7 +111,7 @@ async fn a_cluster_is_copied_into_a_sandbox() -> Result<()> {
     }
     let secrets = copy(&["get", "secrets"]).await?;
     ensure!(secrets["items"] == json!([]), "{secrets:#}");
-    let mut history = Command::new(EVERYNODE);
+    let mut history = Command::new(everynode_program());
     history.args(["history", "a", "-n", namespace, "--kubeconfig", &out, "-o", "json"]);
     let history: Value = serde_json::from_str(&finish(history, directory, "").await?.ok()?)?;
     ensure!(history.to_string().contains(NEXT_IMAGE), "{history:#}");
@@ -140,7 +140,7 @@ async fn a_copy_needs_few_permissions() -> Result<()> {
     world.kubectl(&["create", "clusterrolebinding", "reader", role, &subject]).await?;
     let kubeconfig = world.kubeconfig_of(namespace, "reader").await?;
     let run = async |kubeconfig: &std::path::Path| {
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command.args(["sandbox", "--from-context", CONTEXT, "--exit-when-settled", "--kubeconfig"]);
         finish(
             {

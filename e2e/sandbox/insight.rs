@@ -13,11 +13,11 @@ use tokio::process::Command;
 use super::conversation::normalize::answer;
 use crate::world::command::{Output, finish};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{Setup, World, eventually};
 
 async fn everynode(world: &World, arguments: &[&str], input: &str) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(arguments).args(["--namespace", &world.namespace]);
     world.finish(command, input).await
 }
@@ -139,7 +139,7 @@ async fn without_some_permissions_the_rest_is_answered() -> Result<()> {
     )
     .await?;
     let run = async |arguments: &[&str], input: &str| {
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command
             .args(arguments)
             .args(["--namespace", &world.namespace])
@@ -173,7 +173,7 @@ async fn without_nodes_the_pods_are_explained() -> Result<()> {
     )
     .await?;
     let run = async |arguments: &[&str], input: &str| {
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command
             .args(arguments)
             .args(["--namespace", &world.namespace])
@@ -283,7 +283,7 @@ async fn files_are_explained_and_planned_without_a_cluster() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn daemon_sets_find_what_their_file_defines() -> Result<()> {
     let world = World::sandbox(Setup { nodes: 2, ..Setup::default() }).await?;
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/insight/whole.yaml");
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/sandbox/insight/whole.yaml");
     let text = std::fs::read_to_string(manifest)?;
     let mut transcript = String::new();
     let run = async |arguments: &[&str]| -> Result<String> {
@@ -312,7 +312,7 @@ async fn daemon_sets_find_what_their_file_defines() -> Result<()> {
 }
 
 async fn offline(home: &Path, verb: &str, manifest: &str, nodes: &str) -> Result<String> {
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args([verb, "-f", manifest, "--nodes-from", nodes]).env_remove("KUBECONFIG");
     let output = finish(command, home, "").await?;
     Ok(format!("{}{}exit code {}\n", output.stdout, output.stderr, output.code))

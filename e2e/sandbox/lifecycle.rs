@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
 use crate::world::command::finish;
-use crate::world::process::{EVERYNODE, Process};
+use crate::world::process::{Process, everynode_program};
 use crate::world::{Setup, World, eventually};
 
 /// S1: the path of the kubeconfig is printed, only its owner may read it, and Ctrl-C ends the
@@ -39,7 +39,7 @@ async fn the_kubeconfig_is_printed_and_removed_at_the_end() -> Result<()> {
 #[tokio::test]
 async fn nodes_are_read_from_standard_input() -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(["sandbox", "--nodes-from", "-", "--exit-when-settled"]);
     let listed = "\
 apiVersion: v1
@@ -110,7 +110,7 @@ async fn a_sandbox_settles_in_spite_of_an_outage() -> Result<()> {
                 fault: {restart: {down: 1s, forbidden: 500ms}}}";
     std::fs::write(&file, format!("faults: [{rule}]"))?;
     let manifest = crate::world::manifest::daemon_set("a").to_string();
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(["sandbox", "--faults", &file, "--apply", "-", "--exit-when-settled"]);
     let output = finish(command, directory.path(), &manifest).await?;
     ensure!(output.code == 0 && output.stdout.contains("settled: 3 pods"), "{output:?}");

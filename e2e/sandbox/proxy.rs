@@ -16,7 +16,7 @@ use super::separate_process::bare;
 use crate::world::World;
 use crate::world::command::{Output, finish};
 use crate::world::manifest::daemon_set;
-use crate::world::process::{EVERYNODE, Process};
+use crate::world::process::{Process, everynode_program};
 
 /// A name that no resolver knows.
 const NAME: &str = "cluster.invalid";
@@ -99,7 +99,7 @@ async fn everynode(
     kubeconfig: &Path,
     variables: &[(&str, &str)],
 ) -> Result<Output> {
-    let mut command = Command::new(EVERYNODE);
+    let mut command = Command::new(everynode_program());
     command.args(arguments).env("KUBECONFIG", kubeconfig).envs(variables.iter().copied());
     finish(command, world.directory.path(), "").await
 }

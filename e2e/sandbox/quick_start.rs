@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::{Setup, World};
 
 const PAGE: &str = include_str!("../../docs/quick-start.md");
@@ -13,7 +13,7 @@ const END: &str = "## Your own nodes";
 
 #[tokio::test]
 async fn the_commands_of_the_quick_start_work() -> Result<()> {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fluentd-elasticsearch.yaml");
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/fluentd-elasticsearch.yaml");
     let arguments = ["--zones", "3", "--apply", example];
     let setup = Setup { nodes: 20, arguments: &arguments, ..Setup::default() };
     ensure!(PAGE.contains(
@@ -45,10 +45,10 @@ pub(super) fn shell(line: &str) -> Command {
     let kubectl = std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned());
     let mut command = Command::new("sh");
     let line = match line.strip_prefix("everynode ") {
-        Some(arguments) => format!("{EVERYNODE} {arguments}"),
+        Some(arguments) => format!("{} {arguments}", everynode_program()),
         None => line.replacen("kubectl", &kubectl, 1),
     };
-    let line = line.replace("| everynode ", &format!("| {EVERYNODE} "));
-    command.args(["-c", &line]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let line = line.replace("| everynode ", &format!("| {} ", everynode_program()));
+    command.args(["-c", &line]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     command
 }

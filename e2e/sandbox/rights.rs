@@ -19,8 +19,7 @@ use crate::world::manifest::{IMAGE, NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::process::Process;
 use crate::world::{Setup, World, client, eventually};
 
-pub(crate) const MANIFEST: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/everynode.yaml");
+pub(crate) const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/everynode.yaml");
 pub(crate) const NAMESPACE: &str = "kube-system";
 pub(crate) const ACCOUNT: &str = "everynode";
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cluster::kubectl;
-use crate::world::process::{EVERYNODE, Process};
+use crate::world::process::{Process, everynode_program};
 use crate::world::{Setup, World};
 
 /// A cluster without a DaemonSet controller.
@@ -38,7 +38,7 @@ async fn a_separate_controller_does_the_same() -> Result<()> {
 #[test]
 fn the_error_that_ends_a_controller_is_a_line_of_its_log() -> Result<()> {
     let run = |format: &str| -> Result<String> {
-        let output = Command::new(EVERYNODE)
+        let output = Command::new(everynode_program())
             .args(["run", "--kubeconfig=/nowhere", format])
             .stdin(Stdio::null())
             .output()?;

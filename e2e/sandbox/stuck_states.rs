@@ -37,7 +37,7 @@ use crate::world::{Setup, World};
 use head::Head;
 use session::Session;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../e2e/sandbox/stuck_states");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sandbox/stuck_states");
 
 /// How much later the commands see the cluster.
 const LATER: SignedDuration = SignedDuration::from_mins(20);

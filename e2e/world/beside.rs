@@ -13,7 +13,7 @@ use super::manifest::with;
 use super::process::Process;
 use super::{Setup, World};
 
-const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy");
+const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");
 /// The ServiceAccount of deploy/beside.
 pub(crate) const ACCOUNT: &str = "everynode-beside";
 

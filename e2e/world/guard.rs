@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::command::Output;
 use super::manifest::{daemon_set, with};
 use super::pod::is_available;
-use super::process::EVERYNODE;
+use super::process::everynode_program;
 use super::{World, eventually};
 
 /// The annotation of a DaemonSet that holds a policy.
@@ -35,7 +35,7 @@ impl World {
         arguments: &[&str],
         input: &str,
     ) -> Result<Output> {
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command.args(arguments).args(["--namespace", &self.namespace]);
         self.finish(command, input).await
     }

@@ -5,19 +5,43 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Maximum number of concurrent sandboxes; more would only slow each other down.
-const SANDBOXES_MAX: usize = 3;
+const SANDBOXES_MAX: usize = 6;
 
-/// The program under test.
-pub(crate) const EVERYNODE: &str = env!("CARGO_BIN_EXE_everynode");
+/// Names the program under test. Without it the tests build the program themselves.
+const PROGRAM: &str = "EVERYNODE_PROGRAM";
 
 /// Options of `everynode run` that soon replace a connection that transfers nothing any more.
 pub(crate) const SHORT_PINGS: [&str; 2] = ["--http2-ping-interval=1s", "--http2-ping-timeout=1s"];
+
+/// The path of the program under test.
+pub(crate) fn everynode_program() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| match std::env::var(PROGRAM) {
+        Ok(path) => path,
+        Err(_) => build().expect("cargo builds the program under test"),
+    });
+    &PATH
+}
+
+/// Builds the program in the profile of this test, whose path is `PROFILE/deps/e2e-…`.
+fn build() -> Result<String> {
+    let test = std::env::current_exe()?;
+    let folder = test.ancestors().nth(2).context("a test is in a folder of its profile")?;
+    let profile = match folder.file_name().and_then(OsStr::to_str) {
+        Some("debug") | None => "dev",
+        Some(profile) => profile,
+    };
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--quiet", "--package", "everynode-cli", "--profile", profile]);
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status()?;
+    ensure!(status.success(), "{cargo:?}: {status}");
+    Ok(folder.join("everynode").to_string_lossy().into_owned())
+}
 
 pub(crate) struct Process {
     child: Child,
@@ -50,7 +74,7 @@ impl Process {
     ) -> Result<Process> {
         let output = directory.join(format!("{}.log", unique(name)));
         let file = File::create(&output)?;
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command.args(arguments).env_remove("KUBECONFIG").envs(variables.iter().copied());
         let child = command
             .env("HOME", directory)
@@ -71,7 +95,7 @@ impl Process {
         stderr: Stdio,
     ) -> Result<Process> {
         let output = directory.join(format!("{}.log", unique("run")));
-        let mut command = Command::new(EVERYNODE);
+        let mut command = Command::new(everynode_program());
         command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", directory);
         command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(stderr);
         Ok(Process { child: command.spawn().context("start everynode")?, output })

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use super::process::EVERYNODE;
+use super::process::everynode_program;
 use super::{World, eventually};
 
 pub(crate) struct Terminal {
@@ -29,7 +29,7 @@ impl Terminal {
     /// (columns, rows).
     pub(crate) fn start(world: &World, arguments: &[&str], size: (u16, u16)) -> Result<Terminal> {
         let arguments = [arguments, &["--namespace", &world.namespace]].concat();
-        Self::with(world, EVERYNODE, &arguments, size)
+        Self::with(world, everynode_program(), &arguments, size)
     }
 
     /// Starts any program with the test's kubeconfig and a separate home directory.

@@ -1,11 +1,13 @@
 //! The memory allocator of every program that links this crate: jemalloc, where it is supported.
+//! Without the feature `jemalloc`, as tests are built, it is the C library's: to build jemalloc
+//! takes minutes.
 //!
 //! The C library's allocator keeps freed pages for as long as a page after them is in use, so that
 //! a process stays as large as its busiest moment.
 
 #![forbid(unsafe_code)]
 
-#[cfg(not(target_env = "msvc"))]
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -15,7 +17,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// # Errors
 ///
 /// jemalloc refuses the setting; the process works as before.
-#[cfg(not(target_env = "msvc"))]
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
 pub fn return_freed_pages() -> Result<(), String> {
     tikv_jemalloc_ctl::background_thread::write(true).map_err(|error| error.to_string())
 }
@@ -25,7 +27,7 @@ pub fn return_freed_pages() -> Result<(), String> {
 /// # Errors
 ///
 /// None.
-#[cfg(target_env = "msvc")]
+#[cfg(not(all(feature = "jemalloc", not(target_env = "msvc"))))]
 pub fn return_freed_pages() -> Result<(), String> {
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Memory per DaemonSet and node, counted by the allocator: tens of bytes (C80).
 
+#[path = "it/support/mod.rs"]
+#[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 
 use everynode_core::api::{HASH_LABEL, Pod, PodPhase, Readiness, Timestamp, Uid};

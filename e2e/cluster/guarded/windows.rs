@@ -1,21 +1,15 @@
-//! Windows: outside of them a rollout replaces nothing and says when it goes on; it goes on when
-//! one opens.
-
-use std::time::Duration;
+//! Windows: outside of them a rollout replaces nothing and says when it goes on.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use crate::observe::uids;
+use crate::world::World;
 use crate::world::guard::guarded;
 use crate::world::manifest::{NEXT_IMAGE, image_patch, with};
-use crate::world::{World, within};
-
-/// Longer than a minute, after which the next window of a minute opens.
-const OPENS_WITHIN: Duration = Duration::from_secs(150);
 
 /// A policy with a window of these minutes from now on, on each day, in UTC.
-fn policy(minutes: std::ops::Range<i64>) -> String {
+pub(super) fn policy(minutes: std::ops::Range<i64>) -> String {
     let time = |minutes| {
         let at = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(minutes);
         at.strftime("%H:%M").to_string()
@@ -67,22 +61,4 @@ async fn a_rollout_waits_for_its_window() -> Result<()> {
     world.set_policy("agent", policy(-60..60).into()).await?;
     world.settled("agent").await?;
     world.reaches("agent", "Complete").await
-}
-
-/// G5, G11: a rollout begins when a window opens, although nothing else happens then
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_begins_when_its_window_opens() -> Result<()> {
-    let world = World::cluster(2).await?;
-    // In the next minute but one, so that there is time to see that nothing happens before.
-    world.roll_out(&guarded("agent", &policy(2..60))).await?;
-    world.reaches("agent", "Complete").await?;
-    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
-    world.reaches("agent", "OutsideWindow").await?;
-    let all = world.pods_of("agent").await?.len();
-    within(OPENS_WITHIN, "the window opens", async || {
-        let images = world.images("agent").await?;
-        ensure!(images == [(NEXT_IMAGE.to_owned(), all)].into(), "{images:?}");
-        world.stated("agent", "Complete").await
-    })
-    .await
 }

@@ -306,7 +306,7 @@ async fn picture(browser: &mut Browser, name: &str) -> Result<()> {
     let picture = browser.picture().await?;
     ensure!(picture.starts_with(b"\x89PNG"), "it is no picture");
     if std::env::var_os(UPDATE).is_some() {
-        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dashboard"));
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dashboard"));
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join(format!("{name}.png")), picture)?;
     }

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::head::Head;
 use super::states;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stuck.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/stuck.md");
 
 /// The line after which the page is written from the heads.
 const MARK: &str = "<!-- From here on written from e2e/sandbox/stuck_states -->\n";

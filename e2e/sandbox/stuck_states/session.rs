@@ -17,10 +17,13 @@ use crate::sandbox::conversation::script::{Entry, Script};
 use crate::world::World;
 use crate::world::command::finish;
 use crate::world::older::OlderCluster;
-use crate::world::process::EVERYNODE;
+use crate::world::process::everynode_program;
 use crate::world::terminal::Terminal;
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(300);
+/// How often an answer must come in a row until it is taken for the last one: longer than the
+/// controller waits between two statuses.
+const LOOKS_MIN: u32 = 5;
 /// The size of the terminal of `watch`: no line is cut.
 const SIZE: (u16, u16) = (200, 40);
 
@@ -60,8 +63,8 @@ impl<'a> Session<'a> {
         let found = Command::new("sh").args(["-c", "command -v \"$0\"", &kubectl]).output().await?;
         let kubectl = String::from_utf8(found.stdout)?.trim().to_owned();
         session.wrap("kubectl", &kubectl, "now")?;
-        session.wrap("everynode", EVERYNODE, "later")?;
-        session.wrap("everynode-now", EVERYNODE, "now")?;
+        session.wrap("everynode", everynode_program(), "later")?;
+        session.wrap("everynode-now", everynode_program(), "now")?;
         world.try_kubectl(&["create", "namespace", &session.namespace]).await?.ok()?;
         Ok(session)
     }
@@ -110,7 +113,7 @@ impl<'a> Session<'a> {
     /// names the cause and no longer changes.
     async fn look(&self, entry: &Entry, update: bool) -> Result<String> {
         let started = Instant::now();
-        let mut last = String::new();
+        let (mut last, mut times) = (String::new(), 0);
         let mut looks = interval(LOOK_INTERVAL);
         loop {
             looks.tick().await;
@@ -118,8 +121,10 @@ impl<'a> Session<'a> {
                 command if command.starts_with("everynode watch") => self.screen().await?,
                 command => self.run(command, &entry.input).await?,
             };
-            let is_new = update && answer == last && self.agrees(&entry.command, &answer).is_ok();
-            if entry.expects(&answer) || is_new || started.elapsed() > DEADLINE {
+            times = if answer == last { times + 1 } else { 1 };
+            let is_last = times >= LOOKS_MIN && self.agrees(&entry.command, &answer).is_ok();
+            let is_found = if update { is_last } else { entry.expects(&answer) };
+            if is_found || started.elapsed() > DEADLINE {
                 return Ok(answer);
             }
             last = answer;

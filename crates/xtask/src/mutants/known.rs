@@ -65,7 +65,15 @@ impl Mutant {
         let arguments = match self.noticed_by {
             Tests::Package => vec!["--package", &package, "--tests"],
             Tests::Schedules => {
-                vec!["--profile", "sim", "--package", "everynode-sim", "--test", "schedules"]
+                vec![
+                    "--profile",
+                    "sim",
+                    "--package",
+                    "everynode-sim",
+                    "--test",
+                    "it",
+                    "schedules::",
+                ]
             }
         };
         Ok(arguments.into_iter().map(str::to_owned).collect())

@@ -1,0 +1,16 @@
+//! The tests of the crate's interface, in one program. `tests/memory.rs` is one of its own, because
+//! it counts what the allocator gives.
+
+mod beside;
+mod cost;
+mod guarded;
+mod oracle;
+mod placement;
+mod properties;
+mod replacement;
+mod shared_nodes;
+mod support;
+mod transcript;
+mod transcripts;
+mod upstream;
+mod waiting;

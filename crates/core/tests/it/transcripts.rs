@@ -1,0 +1,108 @@
+//! Rollouts as transcripts: each file in `transcripts/` lists commands and what the core plans
+//! after them. `UPDATE_EXPECT=1 cargo test -p everynode-core transcripts::` rewrites the files.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+}
+
+fn check(name: &str) {
+    let path = folder().join(name).with_extension("txt");
+    let expected = std::fs::read_to_string(&path).expect("a readable transcript");
+    expect_test::expect_file![&path].assert_eq(&crate::transcript::run(&expected));
+}
+
+macro_rules! transcripts {
+    ($($test:ident: $name:literal,)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+        $(#[test]
+        fn $test() {
+            check($name);
+        })*
+    };
+}
+
+transcripts! {
+    beside: "beside",
+    beside_not_guarded: "beside-not-guarded",
+    beside_failure: "beside-failure",
+    beside_roll_back: "beside-roll-back",
+    beside_without_base: "beside-without-base",
+    budget: "budget",
+    burst: "burst",
+    changed_pods: "changed-pods",
+    collision: "collision",
+    lost_pods: "lost-pods",
+    create: "create",
+    evict: "evict",
+    failed_pods: "failed-pods",
+    guarded: "guarded",
+    guarded_bake_joined: "guarded-bake-joined",
+    guarded_checks: "guarded-checks",
+    guarded_closed: "guarded-closed",
+    guarded_down_nodes: "guarded-down-nodes",
+    guarded_groups: "guarded-groups",
+    guarded_held: "guarded-held",
+    guarded_failure: "guarded-failure",
+    guarded_stuck: "guarded-stuck",
+    guarded_jobs: "guarded-jobs",
+    guarded_pace: "guarded-pace",
+    guarded_pace_restart: "guarded-pace-restart",
+    guarded_pace_stuck: "guarded-pace-stuck",
+    guarded_pace_surge: "guarded-pace-surge",
+    guarded_pace_young: "guarded-pace-young",
+    guarded_windows: "guarded-windows",
+    guarded_windows_complete: "guarded-windows-complete",
+    guarded_windows_stuck: "guarded-windows-stuck",
+    guarded_windows_surge: "guarded-windows-surge",
+    guarded_windows_tainted: "guarded-windows-tainted",
+    guarded_no_room: "guarded-no-room",
+    guarded_outage: "guarded-outage",
+    guarded_orphans: "guarded-orphans",
+    guarded_restart: "guarded-restart",
+    guarded_rollback: "guarded-rollback",
+    guarded_unlabelled: "guarded-unlabelled",
+    handover: "handover",
+    highest_revision_number: "highest-revision-number",
+    history: "history",
+    malformed_template: "malformed-template",
+    min_ready: "min-ready",
+    namespace_node_selector: "namespace-node-selector",
+    node_selector: "node-selector",
+    nothing_desired: "nothing-desired",
+    ownership: "ownership",
+    refusals: "refusals",
+    paused: "paused",
+    paused_surge: "paused-surge",
+    restart: "restart",
+    rollback: "rollback",
+    rolling_update: "rolling-update",
+    schedule_by_controller: "schedule-by-controller",
+    selecting_all: "selecting-all",
+    starvation: "starvation",
+    stuck_node: "stuck-node",
+    surge: "surge",
+    surge_excess: "surge-excess",
+    surge_delete_old_if_spare: "surge-delete-old-if-spare",
+    template_generation: "template-generation",
+    terminating_pods: "terminating-pods",
+    unknown_creations: "unknown-creations",
+    unknown_deletion_available: "unknown-deletion-available",
+    unknown_deletions: "unknown-deletions",
+    unknown_deletions_budget: "unknown-deletions-budget",
+    unknown_deletions_strategy: "unknown-deletions-strategy",
+    unknown_surge: "unknown-surge",
+    waiting: "waiting",
+}
+
+#[test]
+fn every_transcript_has_a_test() {
+    let files = std::fs::read_dir(folder()).expect("the folder of transcripts");
+    let files: BTreeSet<String> = files
+        .map(|file| file.expect("a readable folder").path())
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(files, NAMES.iter().map(|name| (*name).to_owned()).collect());
+}

@@ -1,0 +1,9 @@
+//! The tests of the crate's interface, in one program.
+
+mod causes;
+mod course;
+mod explain;
+mod forecast;
+mod overview;
+mod schema;
+mod support;

@@ -1,0 +1,5 @@
+//! Tests of large clusters, and those that wait for a minute and longer (`make night`).
+
+mod guarded;
+mod many;
+mod takeover;
