@@ -4,41 +4,43 @@ CARGO ?= cargo
 KUBECTL ?= kubectl
 PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
-# Tests at a time: those that need a sandbox mostly wait.
+# Tests of one program at a time, with `cargo test`: those that need a sandbox mostly wait. nextest: .config/nextest.toml.
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
 # The end-to-end tests of e2e-real: cluster, or beside.
 SUITE ?= cluster
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
 PROPTEST_RNG_SEED ?= 1
 
+# GOGC=off: a kubectl lives for a tenth of a second, of which its garbage collector took a quarter.
+TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python RUST_TEST_THREADS=$(TEST_THREADS) PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED)
+
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test e2e-real lint bench instructions manifest tools clean
+.PHONY: demo test quick night e2e-real lint bench instructions manifest tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
-	$(CARGO) run --quiet --package everynode-cli -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
+	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
 
-test: tools ## every test, through real clients too, and the list of rules with their tests
-	$(CARGO) test --workspace --exclude everynode-sim --no-run
-	@# The simulation is built meanwhile, with the lowest priority: the end-to-end tests mostly wait.
-	@nice -n 19 $(CARGO) test --quiet --package everynode-sim --profile sim --no-run & build=$$!; \
-		trap 'kill $$build' INT TERM; \
-		KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/python RUST_TEST_THREADS=$(TEST_THREADS) \
-		PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --workspace --exclude everynode-sim --no-fail-fast; \
-		status=$$?; wait $$build; exit $$status
-	PROPTEST_RNG_SEED=$(PROPTEST_RNG_SEED) $(CARGO) test --package everynode-sim --profile sim --no-fail-fast
-	$(CARGO) xtask rules
+test: tools ## every test but those that take minutes, through real clients too, and the list of rules with their tests
+	$(TEST_ENVIRONMENT) $(CARGO) xtask test
+	$(CARGO) xtask rules --quiet
+
+quick: ## the tests without the end-to-end tests and the simulation
+	$(TEST_ENVIRONMENT) $(CARGO) xtask test quick
+
+night: tools ## what takes too long for `make test`: hours. STEP="simulation" runs the steps that begin so
+	$(TEST_ENVIRONMENT) $(CARGO) xtask night "$(STEP)"
 
 e2e-real: tools ## the end-to-end tests against the cluster of EVERYNODE_E2E_KUBECONFIG, where everynode is the DaemonSet controller; with SUITE=beside the built-in one must be
 	@test -n "$$EVERYNODE_E2E_KUBECONFIG" || { echo "error: set EVERYNODE_E2E_KUBECONFIG to the kubeconfig of a cluster that may be tested on" >&2; exit 1; }
 	@echo "left out, by file, because each needs a sandbox of its own or no cluster:"
 	@for file in e2e/sandbox/*.rs; do echo "  $$file: $$(sed -n '1s,^//! ,,p' $$file)"; done
-	EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --package everynode-cli --test e2e -- --skip sandbox:: $(SUITE)::
+	EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --package everynode-e2e -- --skip sandbox:: $(SUITE)::
 
 lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.md
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --no-default-features --all-targets -- -D warnings
 	$(CARGO) xtask tidy
 
 bench: ## the sizes that the sandbox and the controller must reach, measured

@@ -6,6 +6,7 @@
 //! - `cargo xtask instructions` compares the instructions of the core's hot paths with those
 //!   recorded.
 //! - `cargo xtask mutants` makes source mutants and checks that the tests notice them.
+//! - `cargo xtask test` and `test quick` run the tests; `night` runs what takes longer.
 //! - `cargo xtask krew` prints the plugin manifest of a release.
 //!
 //! Only `instructions --keep` changes a file; `mutants` changes a copy of the workspace.
@@ -18,11 +19,15 @@ mod instructions;
 mod krew;
 mod links;
 mod mutants;
+mod nightly;
 mod rules;
 mod source;
+mod suite;
 mod tidy;
 
 use std::process::ExitCode;
+
+use suite::Suite;
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = source::root();
@@ -38,11 +43,16 @@ fn main() -> anyhow::Result<ExitCode> {
         ["instructions", "--keep"] => instructions::keep(&root)?,
         ["mutants", "--known"] => mutants::check_known(&root)?,
         ["mutants", arguments @ ..] => mutants::check(&root, arguments)?,
+        ["test"] => suite::run(&root, Suite::Whole)?,
+        ["test", "quick"] => suite::run(&root, Suite::Quick)?,
+        ["night"] => nightly::run(&root, "")?,
+        ["night", step] => nightly::run(&root, step)?,
         ["krew", version, homepage, archives @ ..] => {
             krew::print(&root, version, homepage, archives)?
         }
         _ => anyhow::bail!(
-            "usage: cargo xtask tidy | rules [--quiet] | instructions [--keep] \
+            "usage: cargo xtask test [quick] | night [BEGINNING OF A STEP] | tidy \
+             | rules [--quiet] | instructions [--keep] \
              | mutants [--known | ARGUMENT OF CARGO-MUTANTS...] \
              | krew VERSION HOMEPAGE ARCHIVE..."
         ),
