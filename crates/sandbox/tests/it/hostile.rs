@@ -8,7 +8,7 @@
 //!
 //! ```sh
 //! HOSTILE_REQUESTS=1000000 HOSTILE_SEED=1 \
-//!   cargo test --release -p everynode-sandbox hostile:: -- --nocapture
+//!   cargo test --release -p everynode-sandbox -p everynode-allocator hostile:: -- --nocapture
 //! ```
 
 mod body;

@@ -88,7 +88,7 @@ impl Case {
             case.create(&DAEMON_SET, made);
             case.run();
             case.stop_nodes();
-            // Some DaemonSets are changed again, so that they have hinode and old pods.
+            // Some DaemonSets are changed again, so that they have new and old pods.
             if case.world.rng.random_ratio(1, 3) {
                 let changed = case.random_change(case.live().expect("it was created"));
                 case.apply(changed);
