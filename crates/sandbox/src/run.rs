@@ -318,6 +318,15 @@ impl Sandbox {
         manifest::apply(&self.shared, text)
     }
 
+    /// Creates the definition of a custom resource that is part of the program. Validating its
+    /// rules takes most of the time in which a sandbox starts, so the program's tests do that.
+    ///
+    /// # Errors
+    /// If the text is no definition, or the kind is already defined.
+    pub fn install_definition(&self, text: &str) -> Result<(), ApplyError> {
+        manifest::install_definition(&self.shared, text)
+    }
+
     /// Stops the sandbox and waits until it has stopped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();

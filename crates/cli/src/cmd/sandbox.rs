@@ -97,10 +97,8 @@ async fn read_cluster(arguments: &SandboxArguments) -> anyhow::Result<Option<Clu
 
 /// Installs the definitions of policies, as deploy/ does in a cluster.
 fn define_policies(sandbox: &Sandbox) -> anyhow::Result<()> {
-    for applied in DEFINITIONS.iter().flat_map(|text| sandbox.apply_manifest(text)) {
-        if let Err(error) = applied.result {
-            bail!("{}: {error}", applied.object);
-        }
+    for definition in DEFINITIONS {
+        sandbox.install_definition(definition).context("define the policies")?;
     }
     Ok(())
 }

@@ -129,12 +129,17 @@ impl Draft {
 
     /// Refuses an invalid object.
     pub(crate) fn validate(&mut self) -> Result<(), Status> {
-        strategy::prepare_create(self.kind, &mut self.object);
+        self.prepare();
         let causes = validation::on_create(self.kind, &self.object);
         check::refuse_invalid(self.kind, self.name(), causes)?;
         let owners = std::mem::take(&mut self.managed_fields);
         self.managed_fields = check::owners_that_fit(&self.object, owners)?;
         Ok(())
+    }
+
+    /// Sets what no client sets.
+    fn prepare(&mut self) {
+        strategy::prepare_create(self.kind, &mut self.object);
     }
 
     fn name(&self) -> &str {
@@ -159,6 +164,22 @@ impl Registry {
         draft.admit(self)?;
         draft.validate()?;
         self.commit_draft(draft, options)
+    }
+
+    /// Creates an object that is known to be valid, such as one that is part of the program.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), but for an invalid object.
+    pub(crate) fn install(
+        &mut self,
+        kind: &'static Kind,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<(), Status> {
+        let mut draft = Draft::of_decoded(kind, "", object, options.now)?;
+        draft.admit(self)?;
+        draft.prepare();
+        self.commit_draft(draft, options).map(drop)
     }
 
     /// Stores a draft that was admitted and validated, and returns it as it is served.

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::json::{Value, json};
 
 use crate::api::shared::SharedCluster;
-use crate::kind::Kind;
+use crate::kind::{DEFINITION, Kind};
 use crate::patch::PatchType;
 use crate::registry::{Endpoint, Patch, Registry};
 use crate::schema::{self, DecodeError};
@@ -126,6 +126,16 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
         applied.push(AppliedObject { document, object, result, warning, left_out });
     }
     applied
+}
+
+/// Creates a definition without validating it.
+pub(super) fn install_definition(shared: &SharedCluster, text: &str) -> Result<(), ApplyError> {
+    let object = crate::yaml::document::<Value>(text)
+        .map_err(|error| ApplyError::Syntax(error.to_string()))?;
+    let object = with_last_applied(object);
+    shared
+        .write(|registry, now| registry.install(&DEFINITION, object, &WriteOptions::at(now)))
+        .map_err(|status| ApplyError::Refused(status.message.clone()))
 }
 
 /// The order in which Helm installs kinds: what others need comes first. Other kinds come last,

@@ -152,11 +152,11 @@ impl Client {
 
 /// S7: a thousand watchers, of which every third is far too slow, with compaction in between. Each
 /// ends with the true state, and the slow ones are cut off instead of waited for.
-/// `EVERYNODE_WATCH_EVENTS` sets another number of writes than 20,000.
+/// `EVERYNODE_WATCH_EVENTS` sets another number of writes than 5,000.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watchers_reach_the_current_state() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
-    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(20_000);
+    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(5_000);
     let shared = shared();
     let (progress, _) = tokio::sync::watch::channel(0usize);
     let mut clients = Vec::new();
