@@ -25,7 +25,7 @@ use object::{NAME, base, foreign_pod, host_port, is_ready, name_of, node_of, rep
 mod object;
 
 /// Number of cases by day. `EVERYNODE_CASES` is another one.
-const CASES: u64 = 4;
+const CASES: u64 = 2;
 /// Longer than a rollout over all nodes takes.
 const ROLLOUT_MS: i64 = 15 * 60_000;
 /// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.

@@ -5,4 +5,5 @@ mod bytes;
 mod crash;
 mod guarded;
 mod mutations;
+mod regressions;
 mod watch_faults;

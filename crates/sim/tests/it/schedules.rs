@@ -9,7 +9,7 @@ use everynode_sim::schedule::Policies;
 
 /// Number of schedules, always the same ones, so that no change fails by chance. `make night` plays
 /// others.
-const SCHEDULES: u64 = 60;
+const SCHEDULES: u64 = 20;
 const UNPOISONED: &str = "no thread panics while it has the lock";
 const FAILURES_MAX: usize = 3;
 /// This number of schedules is enough for some object with invalid bytes.
