@@ -23,7 +23,33 @@ pub(crate) enum Suite {
 
 /// The tests are built without jemalloc, which takes minutes to build.
 const WORKSPACE: [&str; 2] = ["--workspace", "--no-default-features"];
-const NOT_QUICK: [&str; 4] = ["--exclude", "everynode-e2e", "--exclude", "everynode-sim"];
+
+impl Suite {
+    /// The targets that are built. All packages take part, so that cargo chooses the same features
+    /// for both suites, and builds no dependency twice.
+    const fn targets(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &["--lib", "--bins", "--test", "it", "--test", "memory"],
+            Self::Whole => &["--lib", "--bins", "--tests"],
+        }
+    }
+
+    /// The tests that run, for nextest. A filter replaces the one of its configuration.
+    const fn filter(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &["-E", "not package(everynode-sim) and not test(/(^|::)night::/)"],
+            Self::Whole => &[],
+        }
+    }
+
+    /// The packages whose tests `cargo test` leaves out.
+    const fn excluded(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &["--exclude", "everynode-sim"],
+            Self::Whole => &[],
+        }
+    }
+}
 
 /// Runs the suite. Returns a line for each kind of tests of which one failed, and prints what ran
 /// and what did not in three lines.
@@ -31,16 +57,19 @@ const NOT_QUICK: [&str; 4] = ["--exclude", "everynode-e2e", "--exclude", "everyn
 /// # Errors
 /// If the tests do not build.
 pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
-    let mut packages = WORKSPACE.to_vec();
-    if suite == Suite::Quick {
-        packages.extend(NOT_QUICK);
-    }
     // By itself, so that cargo shows its progress.
-    let built = cargo(root).args(["test", "--no-run", "--quiet"]).args(&packages).status()?;
-    ensure!(built.success(), "the tests do not build");
+    let mut build = cargo(root);
+    build.args(["test", "--no-run", "--quiet"]).args(WORKSPACE).args(suite.targets());
+    ensure!(build.status()?.success(), "the tests do not build");
     let runner = Runner::find();
-    let (succeeded, totals) = runner.run(root, &packages)?;
-    let examples = cargo(root).args(["test", "--quiet", "--doc"]).args(&packages).status()?;
+    let (succeeded, totals) = runner.run(root, suite)?;
+    let examples = match suite {
+        Suite::Quick => true,
+        Suite::Whole => {
+            let mut examples = cargo(root);
+            examples.args(["test", "--quiet", "--doc"]).args(WORKSPACE).status()?.success()
+        }
+    };
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
     for line in summary(suite, runner, &totals) {
         println!("{line}");
@@ -49,7 +78,7 @@ pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
     if !succeeded {
         problems.push("error: a test failed".to_owned());
     }
-    if !examples.success() {
+    if !examples {
         problems.push("error: an example in the documentation failed".to_owned());
     }
     Ok(problems)
@@ -85,16 +114,22 @@ impl Runner {
     }
 
     /// Whether all tests passed, and how many did.
-    fn run(self, root: &Path, packages: &[&str]) -> anyhow::Result<(bool, Totals)> {
+    fn run(self, root: &Path, suite: Suite) -> anyhow::Result<(bool, Totals)> {
         let target = cargo_metadata::read(root, &["--no-deps"])?.target_directory;
         let mut command = cargo(root);
         // The tests of the program's package build it.
         command.env("EVERYNODE_PROGRAM", Path::new(&target).join("debug/everynode"));
         match self {
-            Self::Nextest => command.args(["nextest", "run"]).args(packages),
+            Self::Nextest => command
+                .args(["nextest", "run"])
+                .args(WORKSPACE)
+                .args(suite.targets())
+                .args(suite.filter()),
             Self::CargoTest => command
-                .args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"])
-                .args(packages)
+                .args(["test", "--no-fail-fast"])
+                .args(WORKSPACE)
+                .args(suite.excluded())
+                .args(suite.targets())
                 .args(["--", "--skip", "night::"]),
         };
         watch(self, command)
@@ -157,15 +192,21 @@ fn summary(suite: Suite, runner: Runner, totals: &Totals) -> [String; 3] {
     let ran = passed + failed;
     let left_out = match suite {
         Suite::Quick => {
-            "the end-to-end tests and the simulation, which `make test` runs".to_owned()
+            "the end-to-end tests, the simulation and the examples in the documentation, which \
+             `make test` runs"
+                .to_owned()
         }
         Suite::Whole => format!(
             "{skipped} tests that take minutes, fresh schedules, mutants and benches, which `make \
              night` runs"
         ),
     };
+    let examples = match suite {
+        Suite::Quick => "",
+        Suite::Whole => ", and the examples in the documentation",
+    };
     [
-        format!("ran: {ran} tests with {}, and the examples in the documentation", runner.name()),
+        format!("ran: {ran} tests with {}{examples}", runner.name()),
         format!("left out: {left_out}"),
         format!("not tried, because this machine lacks it: {}", missing()),
     ]

@@ -32,7 +32,7 @@ use ordinary::Latency;
 /// Number of hostile connections at a time.
 const CONNECTIONS: usize = 24;
 /// Number of requests of the short run, which measures no time.
-const REQUESTS: u64 = 2_500;
+const REQUESTS: u64 = 1_000;
 /// Maximum time that a request of the ordinary client may take.
 const LATENCY_MAX: Duration = Duration::from_secs(1);
 /// How much more memory than before the sandbox may use at the end of a long run, in percent.
