@@ -8,6 +8,7 @@ mod custom_resources;
 mod delete;
 mod guarded;
 pub(crate) mod kubectl;
+mod night;
 pub(crate) mod nodes;
 mod order_rights;
 mod ownership;

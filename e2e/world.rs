@@ -39,6 +39,7 @@ const EXTERNAL_DEADLINE: Duration = Duration::from_secs(300);
 
 /// The time between two checks of a condition that no watch reports.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(300);
 
 const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";
 
@@ -135,7 +136,7 @@ impl World {
         .await
     }
 
-    async fn create_namespace(&self, name: &str) -> Result<()> {
+    pub(crate) async fn create_namespace(&self, name: &str) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         // The example mounts host directories, which a cluster may forbid by default.
         let labels = json!({"pod-security.kubernetes.io/enforce": "privileged"});
@@ -268,7 +269,6 @@ pub(crate) async fn within<T>(
 ) -> Result<T> {
     let started = std::time::Instant::now();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         match check().await {
@@ -278,6 +278,8 @@ pub(crate) async fn within<T>(
             }
             Err(_) => {}
         }
+        // What takes long is asked for less often.
+        ticks.reset_after((started.elapsed() / 10).clamp(POLL_INTERVAL, POLL_INTERVAL_MAX));
     }
 }
 

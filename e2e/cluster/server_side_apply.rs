@@ -1,6 +1,4 @@
-//! Server-side apply: a transcript of kubectl that is the same on every cluster, and kube-rs.
-
-use std::path::Path;
+//! Server-side apply with kube-rs. [night](super::night) holds a transcript of kubectl.
 
 use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,17 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::sandbox::conversation;
 use crate::world::World;
-
-/// S14: apply, conflict, force, several managers, lists by key, sets, atomic fields, giving up a
-/// field, apply over a client-side apply, the status, dry run and diff
-#[tokio::test]
-async fn server_side_apply_is_that_of_a_real_cluster() -> Result<()> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/cluster/server_side_apply.txt");
-    let world = World::cluster(2).await?;
-    conversation::hold_in(&world, Path::new(file), Some(&world.namespace)).await
-}
 
 /// S14: kube-rs applies, sees a conflict with its causes, forces, and gives up a field
 #[tokio::test]

@@ -25,8 +25,8 @@ const LINE_BYTES_MAX: usize = 100_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_is_shown_as_text_by_every_command() -> Result<()> {
     let lifecycles = tempfile::NamedTempFile::new()?;
-    let megabyte = format!("{HOSTILE}{}", "x".repeat(1 << 20));
-    let both = json!({"lifecycles": [fails("hostile", &megabyte), fails("plain", PLAIN)]});
+    let long = format!("{HOSTILE}{}", "x".repeat(2 * LINE_BYTES_MAX));
+    let both = json!({"lifecycles": [fails("hostile", &long), fails("plain", PLAIN)]});
     std::fs::write(&lifecycles, ascii(&both))?;
     let arguments = ["--lifecycles", &lifecycles.path().to_string_lossy()];
     let world =
@@ -36,7 +36,7 @@ async fn hostile_text_is_shown_as_text_by_every_command() -> Result<()> {
     let whole = world.everynode(&["explain", "ds/hostile", "-o", "json"]).await?.ok()?;
     let whole: Value = serde_json::from_str(&whole)?;
     let detail = whole["groups"][0]["detail"].as_str().unwrap_or_default();
-    ensure!(detail.contains(&megabyte), "JSON has the whole message: {} bytes", detail.len());
+    ensure!(detail.contains(&long), "JSON has the whole message: {} bytes", detail.len());
     has_the_lines_of_plain_text(&world, &hostile, &plain).await?;
     let shows = async |arguments: &[&str]| {
         let shown = text(&world, arguments, "hostile", &hostile).await?;

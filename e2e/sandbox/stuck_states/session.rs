@@ -20,10 +20,11 @@ use crate::world::older::OlderCluster;
 use crate::world::process::everynode_program;
 use crate::world::terminal::Terminal;
 
-const LOOK_INTERVAL: Duration = Duration::from_millis(300);
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const SCREEN_INTERVAL: Duration = Duration::from_millis(300);
 /// How often an answer must come in a row until it is taken for the last one: longer than the
 /// controller waits between two statuses.
-const LOOKS_MIN: u32 = 5;
+const LOOKS_MIN: u32 = 3;
 /// The size of the terminal of `watch`: no line is cut.
 const SIZE: (u16, u16) = (200, 40);
 
@@ -65,7 +66,7 @@ impl<'a> Session<'a> {
         session.wrap("kubectl", &kubectl, "now")?;
         session.wrap("everynode", everynode_program(), "later")?;
         session.wrap("everynode-now", everynode_program(), "now")?;
-        world.try_kubectl(&["create", "namespace", &session.namespace]).await?.ok()?;
+        world.create_namespace(&session.namespace).await?;
         Ok(session)
     }
 
@@ -151,7 +152,7 @@ impl<'a> Session<'a> {
         let mut terminal = Terminal::with(self.world, program, &["watch", "agent"], SIZE)?;
         let started = Instant::now();
         let mut shown = String::new();
-        let mut looks = interval(LOOK_INTERVAL);
+        let mut looks = interval(SCREEN_INTERVAL);
         while started.elapsed() < DEADLINE {
             looks.tick().await;
             let text = terminal.text();
