@@ -1,6 +1,5 @@
 //! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
-mod check;
 mod daemon_set;
 mod int_or_percent;
 mod labels;
@@ -8,21 +7,14 @@ mod names;
 mod namespace;
 mod node;
 mod pod;
-mod policy;
 mod problem;
-mod record;
 mod revision;
+mod rollout;
 mod scheduling;
 mod time;
-mod window;
 
-pub use check::{
-    CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
-    StatedAnswer, StatedCheck, stated_checks, with_statements,
-};
 pub use daemon_set::{
-    Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutReason,
-    Status, Template, UpdateStrategy,
+    Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, Status, Template, UpdateStrategy,
 };
 pub use int_or_percent::IntOrPercent;
 pub use labels::{
@@ -36,19 +28,18 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, Readiness};
-pub use policy::{
-    FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
-    RolloutStep,
-};
 pub use problem::{AdmissionChange, Problem};
-pub use record::{
-    GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
-    RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
-};
 pub use revision::Revision;
+pub use rollout::{
+    CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Days, Decimal, FailureRule, GroupLimit,
+    GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
+    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, RecordReason, RecordState,
+    RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
+    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition, Window, WindowState,
+    Windows, stated_checks, with_statements,
+};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,
 };
 pub use time::{Now, Timestamp};
-pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows};

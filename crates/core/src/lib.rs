@@ -12,6 +12,8 @@
 //! - [`admission`]: whether a created pod counts for its node, as the API server stored it.
 //! - [`node_table`]: the nodes of the cluster, which all DaemonSets share.
 //! - [`revisions`]: the hash of a template. The revision history is internal.
+//! - `rollout`: guarded rollouts: where a rollout is, which record comes next, which nodes get a
+//!   template. Internal.
 //! - [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one
 //!   DaemonSet. It applies observations and plans writes.
 //! - [`plan`]: the output. A caller executes each [`Write`](plan::Write) and returns its
@@ -71,10 +73,13 @@
 pub mod admission;
 pub mod api;
 mod backoff;
+mod config;
 pub mod daemon_set;
 mod expectations;
+mod node;
 pub mod node_table;
 pub mod ownership;
 pub mod placement;
 pub mod plan;
 pub mod revisions;
+mod rollout;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::daemon_set::Template;
 use super::labels::{HASH_LABEL, Labels};
 use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
-use super::record::RecordState;
+use super::rollout::RecordState;
 
 /// A ControllerRevision, which stores one template of a DaemonSet (C40).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,13 +29,11 @@ use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::Watermarks;
 use crate::revisions::{RevisionHistory, RevisionLabels};
+use crate::rollout::{Gate, Pace, Waves};
 
-use super::config::Config;
-use super::gate::Gate;
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
-use super::node::{PodView, RolloutParameters, Slot, Wave};
-use super::pace::Pace;
-use super::waves::Waves;
+use crate::config::Config;
+use crate::node::{PodView, RolloutParameters, Slot, Wave};
 
 use guarding::{Guarding, UnknownRecord};
 use refresh::CurrentAsOf;

@@ -17,12 +17,11 @@ use crate::backoff::Backoff;
 use crate::node_table::NodeId;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
+use crate::rollout::{Gate, Pace};
 
-use super::config::Config;
-use super::gate::Gate;
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
-use super::node::{Assessor, Guidance, PodView, Slot};
-use super::pace::Pace;
+use crate::config::Config;
+use crate::node::{Assessor, Guidance, PodView, Slot};
 
 pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;

@@ -1,6 +1,6 @@
 //! Counts over all nodes.
 
-use crate::daemon_set::node::NodeAssessment;
+use crate::node::NodeAssessment;
 
 /// The counts that the status reports and that budgets are compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

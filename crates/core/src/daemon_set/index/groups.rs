@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{Budget, GroupLimit, GroupValue, Labels, NodeName, Timestamp};
-use crate::daemon_set::node::NodeAssessment;
+use crate::node::NodeAssessment;
 use crate::node_table::NodeId;
 
 use super::counts::NodeCounts;

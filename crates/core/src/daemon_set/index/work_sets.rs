@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::NodeName;
-use crate::daemon_set::node::{NodeAssessment, Step};
+use crate::node::{NodeAssessment, Step};
 use crate::node_table::NodeId;
 
 /// Nodes in the order of their names.

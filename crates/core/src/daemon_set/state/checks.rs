@@ -7,8 +7,8 @@ use crate::api::{
     CheckAnswer, CheckStatement, CheckVerdict, JobPresence, Now, Position, RevisionHash,
     RolloutCheck, RolloutPhase, StatedAnswer, Timestamp, WaveName,
 };
-use crate::daemon_set::guard::ChecksVerdict;
 use crate::plan::{CheckQuestion, Notice, Plan};
+use crate::rollout::ChecksVerdict;
 
 use super::DaemonSetState;
 

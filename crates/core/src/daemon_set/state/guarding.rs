@@ -10,16 +10,15 @@ use crate::api::{
     Now, Opening, PolicySource, Position, RevisionHash, RolloutPhase, RolloutReason, RolloutRecord,
     Timestamp, UpdateStrategy,
 };
-use crate::daemon_set::condition::{self, Situation};
-use crate::daemon_set::gate::Gate;
-use crate::daemon_set::guard::{self, ChecksVerdict, GuardInput, Stage};
-use crate::daemon_set::node::{PodView, Wanted};
 use crate::daemon_set::sync::{Draft, whole_seconds};
-use crate::daemon_set::waves::{NodeStatus, Rank, Waves};
+use crate::node::{PodView, Wanted};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement;
 use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::RevisionSet;
+use crate::rollout::{
+    self, ChecksVerdict, Gate, NodeStatus, Rank, Situation, Stage, TransitionInput, Waves,
+};
 
 use super::DaemonSetState;
 use super::checks::Checks;
@@ -423,7 +422,7 @@ impl DaemonSetState {
         let stage = self.stage(&revisions, now);
         let waits = match (&stage, self.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
-                Some(guard::waits(waves, record, is_baked, have_checks_passed))
+                Some(rollout::waits(waves, record, is_baked, have_checks_passed))
             }
             _ => None,
         };
@@ -432,7 +431,7 @@ impl DaemonSetState {
         let checks = &checks.unwrap_or_default()[..];
         let (waves, opening) = (self.waves.as_deref(), self.guarding.opening.as_ref());
         let situation = Situation { waves, waits, checks, way_back, opening, leaked };
-        self.guarding.condition = condition::condition(&self.daemon_set, &stage, &situation);
+        self.guarding.condition = rollout::condition(&self.daemon_set, &stage, &situation);
         self.guarding.condition_as_of = as_of;
     }
 
@@ -510,8 +509,8 @@ impl DaemonSetState {
             && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
     }
 
-    fn guard_input<'a>(&'a self, revisions: &'a RevisionSet<'a>, now: Now) -> GuardInput<'a> {
-        GuardInput {
+    fn guard_input<'a>(&'a self, revisions: &'a RevisionSet<'a>, now: Now) -> TransitionInput<'a> {
+        TransitionInput {
             daemon_set: &self.daemon_set,
             revisions,
             waves: self.waves.as_deref(),

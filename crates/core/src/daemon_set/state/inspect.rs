@@ -7,7 +7,7 @@ use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 
 use super::DaemonSetState;
-use crate::daemon_set::node::{NodeAssessment, Step, Wanted};
+use crate::node::{NodeAssessment, Step, Wanted};
 
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use crate::api::{Now, Opening, RevisionHash, RolloutPhase, Timestamp};
-use crate::daemon_set::guard::Stage;
-use crate::daemon_set::node::PodView;
-use crate::daemon_set::pace::{MINUTE, Pace};
+use crate::node::PodView;
 use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{Outcome, Write};
 use crate::revisions::RevisionSet;
+use crate::rollout::{MINUTE, Pace, Stage};
 
 use super::DaemonSetState;
 

@@ -2,8 +2,8 @@
 
 use crate::api::{FailureRule, NodeName, Now, PodName, Problem, RolloutReason, Timestamp};
 use crate::daemon_set::index::PodPresence;
-use crate::daemon_set::node::{Assessor, Guidance, Slot};
 use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
+use crate::node::{Assessor, Guidance, Slot};
 use crate::node_table::NodeTable;
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
 

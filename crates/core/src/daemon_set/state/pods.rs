@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Pod, Problem, Uid};
-use crate::daemon_set::node::PodView;
+use crate::node::PodView;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::Ownership;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{Position, RolloutPhase, RolloutRecord, Timestamp};
-use crate::daemon_set::pace::MINUTE;
 use crate::revisions::RevisionSet;
+use crate::rollout::MINUTE;
 
 use super::DaemonSetState;
 

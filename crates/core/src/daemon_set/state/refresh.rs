@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Problem, Timestamp};
-use crate::daemon_set::gate::Governing;
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
-use crate::daemon_set::node::{Assessor, NodeAssessment, NodeDelays, PodView, Slot, Wanted, Wave};
+use crate::node::{Assessor, NodeAssessment, NodeDelays, PodView, Slot, Wanted, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
+use crate::rollout::Governing;
 
 use super::DaemonSetState;
 

@@ -6,8 +6,8 @@ use crate::api::{
     AdmissionChange, Now, Problem, ResourceVersion, Revision, Timestamp, Uid, UpdateStrategy,
 };
 use crate::backoff::{Cause, Delay};
-use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
 use crate::daemon_set::sync::{self, Draft, SyncInput};
+use crate::node::{PodView, ended_pods, surplus_pods};
 use crate::node_table::NodeTable;
 use crate::plan::{NewPod, Outcome, Plan, PodReference, Write, WriteResult, WriteTarget};
 

@@ -2,12 +2,11 @@
 //! built-in one the template is changed back (G15, G20).
 
 use crate::api::{Now, Revision, RevisionHash, RolloutPhase, RolloutRecord};
-use crate::daemon_set::condition::WayBack;
-use crate::daemon_set::config::Mode;
-use crate::daemon_set::guard::Stage;
+use crate::config::Mode;
 use crate::daemon_set::sync::Draft;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
+use crate::rollout::{Stage, WayBack};
 
 use super::DaemonSetState;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Timestamp};
-use crate::daemon_set::node::PodView;
-use crate::daemon_set::pace::Pace;
+use crate::node::PodView;
 use crate::node_table::NodeId;
 use crate::plan::{NewPod, Plan, Write};
+use crate::rollout::Pace;
 
 /// A plan under construction. Creations, deletions and patches each have the limit
 /// `burst_replicas`.

@@ -1,7 +1,7 @@
 //! One pod on each eligible node and none elsewhere (C22–C27). Upstream: `manage`.
 
 use crate::api::{NodeName, PodPhase, RevisionHash};
-use crate::daemon_set::node::{PodView, ended_pods, surplus_pods};
+use crate::node::{PodView, ended_pods, surplus_pods};
 use crate::plan::Notice;
 
 use super::SyncInput;

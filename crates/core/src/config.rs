@@ -33,7 +33,7 @@ impl Mode {
     }
 
     /// The DaemonSet without what has no effect in this mode.
-    pub(super) fn visible_daemon_set(self, daemon_set: DaemonSet) -> DaemonSet {
+    pub(crate) fn visible_daemon_set(self, daemon_set: DaemonSet) -> DaemonSet {
         if self != Self::Unguarded {
             return daemon_set;
         }
@@ -52,7 +52,7 @@ impl Mode {
     }
 
     /// The revision without what has no effect in this mode.
-    pub(super) fn visible_revision(self, revision: Revision) -> Revision {
+    pub(crate) fn visible_revision(self, revision: Revision) -> Revision {
         match self {
             Self::Unguarded => Revision { record: RecordState::None, ..revision },
             Self::Controller | Self::Beside { .. } => revision,

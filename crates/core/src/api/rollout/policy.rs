@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::{IntOrPercent, LabelSelector, Problem};
+
 use super::check::RolloutCheck;
-use super::int_or_percent::IntOrPercent;
-use super::labels::LabelSelector;
-use super::problem::Problem;
 use super::record::{Position, WaveName};
 use super::window::Windows;
 

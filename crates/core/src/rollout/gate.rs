@@ -10,14 +10,13 @@
 use std::collections::BTreeMap;
 
 use crate::api::{Labels, Node, Revision, RevisionHash, RolloutPhase, Template};
+use crate::node::{PodView, Wanted, Wave};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
-use super::node::{PodView, Wanted, Wave};
-
 /// Which nodes the target governs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(crate) enum Gate {
     /// All of them.
     #[default]
     Open,
@@ -27,7 +26,7 @@ pub(super) enum Gate {
 
 /// How a guarded or paused rollout governs nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Guarded {
+pub(crate) struct Guarded {
     /// The stored revisions of other templates than the target's.
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
@@ -40,7 +39,7 @@ pub(super) struct Guarded {
 
 /// Which pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Movement {
+pub(crate) struct Movement {
     pub direction: Direction,
     /// Whether any pod is replaced: the rollout is neither paused nor without a valid policy.
     pub replaces: bool,
@@ -49,7 +48,7 @@ pub(super) struct Movement {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     /// Open nodes get the target.
     Forward,
     /// Nodes with the target get the base.
@@ -58,7 +57,7 @@ pub(super) enum Direction {
 
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Governing<'a> {
+pub(crate) struct Governing<'a> {
     /// Hash and template of an older revision. `None` if the target governs.
     pub old: Option<(&'a RevisionHash, &'a Template)>,
     /// Which of the node's pods the rollout wants there.
@@ -66,10 +65,10 @@ pub(super) struct Governing<'a> {
 }
 
 impl<'a> Governing<'a> {
-    pub(super) const TARGET: Self = Self { old: None, wanted: Wanted::Target };
+    pub(crate) const TARGET: Self = Self { old: None, wanted: Wanted::Target };
 
     /// The template of the revision; `target` is the DaemonSet's.
-    pub(super) fn template(self, target: &'a Template) -> &'a Template {
+    pub(crate) fn template(self, target: &'a Template) -> &'a Template {
         self.old.map_or(target, |(_, template)| template)
     }
 }
@@ -80,7 +79,7 @@ impl Gate {
     /// rollout has not failed. If no pod has one, the target is rolled out already, unless it has
     /// no pods either: then the base remains what it was, or what was the target. `labels` may be
     /// those of the previous target.
-    pub(super) fn guarded(
+    pub(crate) fn guarded(
         &self,
         revisions: &RevisionSet<'_>,
         labels: &RevisionLabels,
@@ -108,7 +107,7 @@ impl Gate {
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
-    pub(super) const fn base(&self) -> Option<&RevisionHash> {
+    pub(crate) const fn base(&self) -> Option<&RevisionHash> {
         match self {
             Self::Open => None,
             Self::Guarded(guarded) => guarded.base.as_ref(),
@@ -116,7 +115,7 @@ impl Gate {
     }
 
     /// Whether the target governs all nodes.
-    pub(super) const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         match self {
             Self::Open => true,
             Self::Guarded(_) => false,
@@ -124,7 +123,7 @@ impl Gate {
     }
 
     /// Whether nodes that went down before the rollout reached them are left alone.
-    pub(super) const fn spares_down_nodes(&self) -> bool {
+    pub(crate) const fn spares_down_nodes(&self) -> bool {
         match self {
             Self::Open => false,
             Self::Guarded(guarded) => guarded.movement.spares_down_nodes,
@@ -132,7 +131,7 @@ impl Gate {
     }
 
     /// Whether any pod is replaced for its revision.
-    pub(super) const fn replaces(&self) -> bool {
+    pub(crate) const fn replaces(&self) -> bool {
         match self {
             Self::Open => true,
             Self::Guarded(guarded) => guarded.movement.replaces,
@@ -140,7 +139,7 @@ impl Gate {
     }
 
     /// The revision that governs a node with these pods, whose wave is open or not.
-    pub(super) fn governing(
+    pub(crate) fn governing(
         &self,
         pods: &[PodView],
         wave: Wave,
@@ -153,7 +152,7 @@ impl Gate {
     }
 
     /// Whether a node with these pods is eligible by the revision that governs it.
-    pub(super) fn eligibility(
+    pub(crate) fn eligibility(
         &self,
         governing: Governing<'_>,
         target: &Template,

@@ -6,7 +6,7 @@ use crate::revisions::RevisionLabelsId;
 
 /// The pods of a node, oldest first. Nearly every node has exactly one.
 #[derive(Debug, Default)]
-pub(in crate::daemon_set) enum NodePods {
+pub(crate) enum NodePods {
     #[default]
     None,
     One(Box<PodView>),
@@ -16,7 +16,7 @@ pub(in crate::daemon_set) enum NodePods {
 
 /// A pod, reduced to what decisions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::daemon_set) struct PodView {
+pub(crate) struct PodView {
     pub name: PodName,
     pub uid: Uid,
     pub creation_timestamp: Timestamp,

@@ -15,15 +15,14 @@ use crate::api::{
     GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, Timestamp, WaveName,
     WavePosition,
 };
+use crate::node::Wave;
 use crate::node_table::NodeId;
 
-use super::node::Wave;
-
-pub(super) use count::WaveCount;
+pub(crate) use count::WaveCount;
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
-pub(super) struct Waves {
+pub(crate) struct Waves {
     policy: Arc<RolloutPolicy>,
     /// The canonical text of the target.
     template: Arc<str>,
@@ -56,7 +55,7 @@ struct NodeWaves {
 
 /// What waves read of a node's assessment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeStatus {
+pub(crate) struct NodeStatus {
     /// Whether the node has a pod, or should run one: of the target, or of the revision that
     /// governs it.
     pub is_member: bool,
@@ -71,7 +70,7 @@ pub(super) struct NodeStatus {
 
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
+pub(crate) enum Rank {
     /// It has a failed or superseded revision, which a fix replaces first.
     BadRevision,
     /// It is ready, and has an available pod. A pod may stay ready on a node that is down, where a
@@ -82,7 +81,7 @@ pub(super) enum Rank {
 
 /// Counts of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
+pub(crate) struct Group {
     pub members: usize,
     /// Members that are open.
     pub open: usize,
@@ -102,7 +101,7 @@ pub(super) struct Group {
 
 impl Waves {
     /// Waves without nodes, none of which is open.
-    pub(super) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
+    pub(crate) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
         Self {
             policy,
             template,
@@ -117,26 +116,26 @@ impl Waves {
     }
 
     /// Whether they are those of this policy and this template.
-    pub(super) fn is_of(&self, policy: &RolloutPolicy, template: &str) -> bool {
+    pub(crate) fn is_of(&self, policy: &RolloutPolicy, template: &str) -> bool {
         *self.policy == *policy && *self.template == *template
     }
 
-    pub(super) const fn policy(&self) -> &Arc<RolloutPolicy> {
+    pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {
         &self.policy
     }
 
-    pub(super) const fn position(&self) -> Option<&Position> {
+    pub(crate) const fn position(&self) -> Option<&Position> {
         self.position.as_ref()
     }
 
     /// Moves on to a position that lies behind the current one.
-    pub(super) fn advance(&mut self, position: Position) {
+    pub(crate) fn advance(&mut self, position: Position) {
         self.must_fill = true;
         self.position = Some(position);
     }
 
     /// Applies the labels of a node; `None` if it was deleted.
-    pub(super) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
+    pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
         let mut node = std::mem::take(self.node_mut(id));
         self.count(&node, false);
         self.must_fill = true;
@@ -155,7 +154,7 @@ impl Waves {
     }
 
     /// Whether the node's wave is open.
-    pub(super) fn wave(&self, id: NodeId) -> Wave {
+    pub(crate) fn wave(&self, id: NodeId) -> Wave {
         self.nodes.get(id.index()).map_or(Wave::Closed, |node| match (node.is_held, node.is_open) {
             (true, _) => Wave::Held,
             (false, true) => Wave::Open,
@@ -164,12 +163,12 @@ impl Waves {
     }
 
     /// Whether [`fill`](Self::fill) may open nodes.
-    pub(super) const fn must_fill(&self) -> bool {
+    pub(crate) const fn must_fill(&self) -> bool {
         self.must_fill && self.position.is_some()
     }
 
     /// Records whether a node is without an available pod now; returns since when it has been.
-    pub(super) fn starting_since(
+    pub(crate) fn starting_since(
         &mut self,
         id: NodeId,
         is_starting: bool,
@@ -181,7 +180,7 @@ impl Waves {
     }
 
     /// Measures anew how long nodes are without an available pod, and forgets which have failed.
-    pub(super) fn restart_clocks(&mut self, now: Timestamp) {
+    pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
             node.starting_since = node.starting_since.map(|_| now);
@@ -191,12 +190,12 @@ impl Waves {
     }
 
     /// Whether the node's pod ended as failed, and no pod has been available there since.
-    pub(super) fn has_failed(&self, id: NodeId) -> bool {
+    pub(crate) fn has_failed(&self, id: NodeId) -> bool {
         self.nodes.get(id.index()).is_some_and(|node| node.status.has_failed)
     }
 
     /// Applies what a node's assessment says.
-    pub(super) fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
+    pub(crate) fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
         let node = self.node_mut(id);
         if node.status == status {
             return;
@@ -213,7 +212,7 @@ impl Waves {
 
     /// Opens nodes until each group up to the position has its size, and returns them. `rank`
     /// orders the candidates, which come in the order of their names within a rank.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         names: impl Fn(NodeId) -> NodeName,
         rank: impl Fn(NodeId) -> Rank,
@@ -254,7 +253,7 @@ impl Waves {
 
     /// Whether nothing is left to do in the wave at this position. A wave does not wait for failed
     /// nodes, which the policy tolerates; a rollout with one is not complete.
-    pub(super) fn is_complete(&self, position: &Position) -> bool {
+    pub(crate) fn is_complete(&self, position: &Position) -> bool {
         let group = self.group(position);
         match position {
             Position::AllNodes => group.done == group.members,
@@ -266,18 +265,18 @@ impl Waves {
     }
 
     /// Whether more nodes have failed than the policy tolerates (G15).
-    pub(super) fn has_failed_nodes(&self) -> bool {
+    pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();
         rule.is_some_and(|rule| self.all.failed > rule.max_nodes.floor_of(self.all.touched))
     }
 
     /// Whether the target is everywhere already.
-    pub(super) const fn is_rolled_out(&self) -> bool {
+    pub(crate) const fn is_rolled_out(&self) -> bool {
         self.all.members > 0 && self.all.updated == self.all.members
     }
 
     /// The counts of the group at a position.
-    pub(super) fn group(&self, position: &Position) -> Group {
+    pub(crate) fn group(&self, position: &Position) -> Group {
         match position {
             Position::AllNodes => self.all,
             Position::Wave(wave) => {
@@ -288,7 +287,7 @@ impl Waves {
     }
 
     /// The open nodes of the group at a position.
-    pub(super) fn open_nodes(&self, position: &Position) -> impl Iterator<Item = NodeId> {
+    pub(crate) fn open_nodes(&self, position: &Position) -> impl Iterator<Item = NodeId> {
         let number = match position {
             Position::AllNodes => None,
             Position::Wave(wave) => {
@@ -305,12 +304,12 @@ impl Waves {
     }
 
     /// The first wave.
-    pub(super) fn first(&self) -> Position {
+    pub(crate) fn first(&self) -> Position {
         self.first_of_step(0)
     }
 
     /// The wave after this one.
-    pub(super) fn after(&self, position: &Position) -> Position {
+    pub(crate) fn after(&self, position: &Position) -> Position {
         let Position::Wave(wave) = position else { return Position::AllNodes };
         let Some(step) = self.policy.steps.get(wave.step) else { return Position::AllNodes };
         if wave.size + 1 < step.up_to.len() {
@@ -326,12 +325,12 @@ impl Waves {
     }
 
     /// The step of a position.
-    pub(super) fn step(&self, position: &Position) -> Option<&RolloutStep> {
+    pub(crate) fn step(&self, position: &Position) -> Option<&RolloutStep> {
         self.policy.step(position)
     }
 
     /// The name of the wave at a position.
-    pub(super) fn name(&self, position: &Position) -> Option<WaveName> {
+    pub(crate) fn name(&self, position: &Position) -> Option<WaveName> {
         self.policy.wave_name(position)
     }
 

@@ -7,7 +7,7 @@ use super::pods::NodePods;
 
 /// The state of one node for one DaemonSet.
 #[derive(Debug, Default)]
-pub(in crate::daemon_set) struct Slot {
+pub(crate) struct Slot {
     pub pods: NodePods,
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
@@ -27,7 +27,7 @@ pub(in crate::daemon_set) struct Slot {
 
 /// Which pods a rollout wants on a node. All others are older, and are replaced if it replaces any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::daemon_set) enum Wanted {
+pub(crate) enum Wanted {
     /// Those of the target.
     #[default]
     Target,
@@ -39,7 +39,7 @@ pub(in crate::daemon_set) enum Wanted {
 
 /// Whether a policy lets a node have the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::daemon_set) enum Wave {
+pub(crate) enum Wave {
     /// It does not yet.
     #[default]
     Closed,
@@ -66,7 +66,7 @@ impl Slot {
 
 /// What a node contributes to counts and sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::daemon_set) struct NodeAssessment {
+pub(crate) struct NodeAssessment {
     pub desired: bool,
     pub current: bool,
     pub misscheduled: bool,
@@ -122,7 +122,7 @@ pub enum Step {
 
 impl Step {
     /// Whether the step creates a pod.
-    pub(super) const fn creates(self) -> bool {
+    pub(crate) const fn creates(self) -> bool {
         match self {
             Self::SurgeNow | Self::Surge => true,
             Self::None
@@ -137,7 +137,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon_set::node::PodView;
+    use crate::node::PodView;
 
     /// C80: a node needs one slot, and each of its pods one view and a name. The allocator of the
     /// program has blocks of 80, 96 and 112 bytes.

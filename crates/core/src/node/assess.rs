@@ -10,7 +10,7 @@ use super::slot::{NodeAssessment, Slot, Step, Wanted};
 
 /// Until when what a node needs is delayed.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::daemon_set) struct NodeDelays {
+pub(crate) struct NodeDelays {
     /// When its failed pods may be deleted (C24).
     pub deletion_until: Option<Timestamp>,
     /// When a pod may be created, because others have deleted the last ones (C23).
@@ -18,7 +18,7 @@ pub(in crate::daemon_set) struct NodeDelays {
 }
 
 /// An assessment, and how long it is valid.
-pub(in crate::daemon_set) struct TimedAssessment {
+pub(crate) struct TimedAssessment {
     pub assessment: NodeAssessment,
     /// When the assessment may change without an observation.
     pub expires_at: Option<Timestamp>,
@@ -27,14 +27,14 @@ pub(in crate::daemon_set) struct TimedAssessment {
 /// The fields of a DaemonSet that an assessment reads beside the slot. When they change, all slots
 /// are assessed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::daemon_set) struct RolloutParameters {
+pub(crate) struct RolloutParameters {
     pub strategy: UpdateStrategy,
     pub min_ready_seconds: u32,
 }
 
 /// What a gate says of all nodes.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::daemon_set) struct Guidance<'a> {
+pub(crate) struct Guidance<'a> {
     /// Whether a policy guards the rollout.
     pub is_guarded: bool,
     /// Whether any pod is replaced for its revision.
@@ -55,7 +55,7 @@ impl RolloutParameters {
 
 /// Assesses slots at one time.
 #[derive(Clone, Copy)]
-pub(in crate::daemon_set) struct Assessor<'a> {
+pub(crate) struct Assessor<'a> {
     parameters: RolloutParameters,
     guidance: Guidance<'a>,
     labels: &'a RevisionLabels,
@@ -332,7 +332,7 @@ fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
 }
 
 /// The pods that have failed or succeeded on a node where a pod may run (C24).
-pub(in crate::daemon_set) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
+pub(crate) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
     let may_run = slot.eligibility.should_continue_running();
     let pods = slot.pods.as_slice().iter().filter(move |_| may_run);
     pods.filter(|pod| is_ours_to_delete(pod) && pod.phase.is_terminal())
@@ -343,10 +343,7 @@ fn has_succeeded(slot: &Slot) -> bool {
 }
 
 /// The pods that must be deleted regardless of budgets (C23, C25–C27).
-pub(in crate::daemon_set) fn surplus_pods<'a>(
-    slot: &'a Slot,
-    assessor: &Assessor<'_>,
-) -> Vec<&'a PodView> {
+pub(crate) fn surplus_pods<'a>(slot: &'a Slot, assessor: &Assessor<'_>) -> Vec<&'a PodView> {
     let ours = slot.pods.as_slice().iter().filter(|pod| is_ours_to_delete(pod));
     match slot.eligibility {
         // The pod garbage collector deletes the scheduled ones (C27).

@@ -4,8 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::names::RevisionHash;
-use super::time::Timestamp;
+use crate::api::{RevisionHash, Timestamp};
 
 /// The annotation of a ControllerRevision that holds the [`RolloutRecord`] as JSON (G8).
 pub const RECORD_ANNOTATION: &str = "everynode.dev/rollout";

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::time::Timestamp;
+use crate::api::Timestamp;
 
 /// Maximum number of characters of an answer, which conditions, events and records state.
 const ANSWER_LENGTH_MAX: usize = 256;

@@ -1,64 +1,29 @@
-//! The guard of a rollout: what its record and policy allow, which record comes next, and what is
-//! told to people (G7–G11, G21). Pure functions. Without a policy, a pause and a record, none of
-//! them is called.
-//!
-//! "Which node is next, and why not this one" has its answer in three places: here, whether the
-//! rollout moves and to which [`Position`]; in [`waves`](super::waves), which nodes a position
-//! opens; in [`gate`](super::gate), which revision governs a node.
+//! Which record of the rollout comes next (G9–G11): one function for each change. Pure functions.
+//! Without a policy, a pause and a record, none of them is called.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Now, Order, OrderVerb, PolicySource, Position, RecordReason, Revision, RolloutPhase,
-    RolloutPolicy, RolloutRecord, Timestamp,
+    DaemonSet, Order, OrderVerb, Position, RecordReason, Revision, RolloutPhase, RolloutRecord,
+    Timestamp,
 };
 use crate::plan::Transition;
 use crate::revisions::RevisionSet;
 
-use super::config::Mode;
-use super::gate::{Direction, Movement};
-use super::waves::Waves;
-
-/// How far the clocks of two replicas may differ.
-const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
-
-/// What the records and the policy allow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage<'a> {
-    /// Nothing guards the rollout (G2).
-    Unguarded,
-    /// The built-in controller rolls out by itself, because the strategy is not `OnDelete`: nothing
-    /// is done beside it (G18).
-    NotGuarded,
-    /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
-    Paused,
-    /// The policy is invalid, or is gone in the middle of the rollout (G7).
-    WithoutPolicy { has_failed: bool },
-    /// The rollout has no record for this policy yet.
-    Pending,
-    /// The rollout is at the record's position, or complete.
-    Moving(&'a RolloutRecord),
-    /// The rollout has failed.
-    Failed {
-        record: &'a RolloutRecord,
-        /// When nodes go back to the base, by the wall clock; `None` if they do not.
-        back_at: Option<Timestamp>,
-        /// Whether they go back now.
-        goes_back: bool,
-    },
-}
+use super::stage::Stage;
+use super::wave::Waves;
 
 /// A change of a revision's record, and what it means to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RecordChange<'a> {
+pub(crate) struct RecordChange<'a> {
     pub revision: &'a Revision,
     pub record: RolloutRecord,
     pub transition: Transition,
 }
 
 /// What a change of the record is decided from.
-pub(super) struct GuardInput<'a> {
+pub(crate) struct TransitionInput<'a> {
     pub daemon_set: &'a DaemonSet,
     pub revisions: &'a RevisionSet<'a>,
     /// `None` without a valid policy.
@@ -79,7 +44,7 @@ pub(super) struct GuardInput<'a> {
 
 /// What a rollout waits for between two waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(crate) enum Waits {
     Nothing,
     /// Nodes of the wave: they have joined it since, or become unavailable.
     Nodes,
@@ -92,7 +57,7 @@ pub(super) enum Waits {
 
 /// What the checks of a wave that bakes say, taken together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ChecksVerdict {
+pub(crate) enum ChecksVerdict {
     /// All have passed, or there are none.
     Passed,
     /// One has not been answered, or with neither yes nor no.
@@ -101,146 +66,9 @@ pub(super) enum ChecksVerdict {
     Failed(Arc<str>),
 }
 
-impl<'a> Stage<'a> {
-    /// The stage of the rollout of the current template.
-    pub(super) fn of(
-        mode: Mode,
-        daemon_set: &DaemonSet,
-        revisions: &RevisionSet<'a>,
-        now: Now,
-    ) -> Self {
-        if mode.is_beside() && daemon_set.is_rolled_out_by_others() {
-            return Self::NotGuarded;
-        }
-        let record = revisions.current.and_then(|current| current.record.stored());
-        let record = record.map(|record| &**record);
-        let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
-        match &daemon_set.policy {
-            PolicySource::None => match record {
-                Some(record) if record.phase.is_under_way() => match record.position {
-                    Position::AllNodes => Self::without_guard(daemon_set),
-                    Position::Wave(_) => Self::WithoutPolicy { has_failed },
-                },
-                Some(_) if has_failed => Self::WithoutPolicy { has_failed },
-                Some(_) | None => Self::without_guard(daemon_set),
-            },
-            PolicySource::Invalid(_) => {
-                let under_way = record.filter(|record| record.phase.is_under_way());
-                match under_way.and_then(|record| record.reason.as_ref()) {
-                    Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
-                    Some(
-                        RecordReason::Aborted
-                        | RecordReason::NodesFailed
-                        | RecordReason::NoProgress
-                        | RecordReason::CheckFailed(_),
-                    )
-                    | None => Self::WithoutPolicy { has_failed },
-                }
-            }
-            PolicySource::Valid(policy) => match record {
-                Some(record) if has_failed => Self::failed(record, policy, now),
-                Some(record) if record.phase == RolloutPhase::Complete => {
-                    let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
-                    if is_base { Self::Moving(record) } else { Self::Pending }
-                }
-                Some(record)
-                    if record.phase.is_under_way() && record.steps_hash == policy.steps_hash =>
-                {
-                    Self::Moving(record)
-                }
-                Some(_) | None => Self::Pending,
-            },
-        }
-    }
-
-    /// An aborted rollout goes back at once, others as the policy says (G15). If the time of the
-    /// failure is far ahead, the clock was wrong when it was written, and nobody knows how long ago
-    /// that is: waiting for that time could take hours.
-    fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
-        let after = match record.reason {
-            Some(RecordReason::Aborted) => Some(Duration::ZERO),
-            Some(
-                RecordReason::PromotedInFull
-                | RecordReason::NodesFailed
-                | RecordReason::NoProgress
-                | RecordReason::CheckFailed(_),
-            )
-            | None => policy.failure.and_then(|rule| rule.rollback_after),
-        };
-        let back_at = after.map(|after| record.since + after);
-        let wall = now.to_wall(now.steady);
-        let is_clock_wrong = record.since > wall + CLOCK_ERROR_MAX;
-        let goes_back = back_at.is_some_and(|at| at <= wall || is_clock_wrong);
-        Self::Failed { record, back_at, goes_back }
-    }
-
-    const fn without_guard(daemon_set: &DaemonSet) -> Self {
-        if daemon_set.paused { Self::Paused } else { Self::Unguarded }
-    }
-
-    /// Which pods are replaced; `None` if the target governs all nodes. `awaits_window` holds a
-    /// rollout that goes forward. Beside the built-in controller nodes go back with the DaemonSet's
-    /// template only (G20).
-    pub(super) fn movement(
-        &self,
-        mode: Mode,
-        daemon_set: &DaemonSet,
-        awaits_window: bool,
-    ) -> Option<Movement> {
-        // Once all else is done, the pods of nodes that are down are replaced, too.
-        let is_complete =
-            matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
-        let movement = |direction, replaces| {
-            Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
-        };
-        let forward = |replaces| movement(Direction::Forward, replaces);
-        let back = |replaces| match mode {
-            Mode::Beside { .. } => forward(false),
-            Mode::Controller | Mode::Unguarded => movement(Direction::Back, replaces),
-        };
-        match self {
-            Self::Unguarded => None,
-            Self::NotGuarded | Self::Paused | Self::WithoutPolicy { has_failed: false } => {
-                forward(false)
-            }
-            Self::WithoutPolicy { has_failed: true } => back(false),
-            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
-            Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
-            Self::Failed { goes_back: false, .. } => forward(false),
-        }
-    }
-
-    /// When the rollout goes back to the base, by the wall clock, if it will.
-    pub(super) const fn back_at(&self) -> Option<Timestamp> {
-        match self {
-            Self::Failed { back_at, goes_back: false, .. } => *back_at,
-            Self::Failed { goes_back: true, .. }
-            | Self::Unguarded
-            | Self::NotGuarded
-            | Self::Paused
-            | Self::WithoutPolicy { .. }
-            | Self::Pending
-            | Self::Moving(_) => None,
-        }
-    }
-
-    /// Up to where waves are open; `None` if no wave is.
-    pub(super) fn position(&self) -> Option<&'a Position> {
-        match self {
-            Self::Moving(record) => Some(&record.position),
-            Self::Unguarded
-            | Self::NotGuarded
-            | Self::Paused
-            | Self::WithoutPolicy { .. }
-            | Self::Pending
-            | Self::Failed { .. } => None,
-        }
-    }
-}
-
-impl<'a> GuardInput<'a> {
+impl<'a> TransitionInput<'a> {
     /// The next change of a record, if one is due (G9, G11). It is the only write of its plan.
-    pub(super) fn change(&self, stage: &Stage<'a>) -> Option<RecordChange<'a>> {
+    pub(crate) fn change(&self, stage: &Stage<'a>) -> Option<RecordChange<'a>> {
         if *stage == Stage::NotGuarded {
             return None;
         }
@@ -254,13 +82,13 @@ impl<'a> GuardInput<'a> {
             Stage::NotGuarded | Stage::Paused => return None,
             Stage::WithoutPolicy { .. } => {
                 let record = target.record.stored()?;
-                self.obey(record)?
+                self.apply_operator_order(record)?
             }
             Stage::Pending => self.begin_or_wait(target, self.waves?)?,
-            Stage::Failed { record, .. } => self.obey(record)?,
-            Stage::Moving(record) => {
-                self.obey(record).or_else(|| self.proceed(target, record, self.waves?))?
-            }
+            Stage::Failed { record, .. } => self.apply_operator_order(record)?,
+            Stage::Moving(record) => self
+                .apply_operator_order(record)
+                .or_else(|| self.proceed(target, record, self.waves?))?,
         };
         Some(RecordChange { revision: target, record, transition })
     }
@@ -280,9 +108,11 @@ impl<'a> GuardInput<'a> {
     }
 
     /// Whether nothing but nodes and time can change the record of a rollout that moves.
-    pub(super) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
+    pub(crate) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
         match stage {
-            Stage::Moving(record) => self.supersede().is_none() && self.obey(record).is_none(),
+            Stage::Moving(record) => {
+                self.supersede().is_none() && self.apply_operator_order(record).is_none()
+            }
             Stage::Unguarded
             | Stage::NotGuarded
             | Stage::Paused
@@ -320,7 +150,7 @@ impl<'a> GuardInput<'a> {
             return Some((record, why));
         }
         match self.daemon_set.order.as_ref().filter(|_| self.foreign_order().is_none())?.verb {
-            OrderVerb::Abort | OrderVerb::PromoteFull => self.obey(&record),
+            OrderVerb::Abort | OrderVerb::PromoteFull => self.apply_operator_order(&record),
             OrderVerb::Approve(_) | OrderVerb::Promote(_) | OrderVerb::Retry => None,
         }
     }
@@ -364,7 +194,7 @@ impl<'a> GuardInput<'a> {
     }
 
     /// Carries out an order that has not been carried out (G10).
-    fn obey(&self, record: &RolloutRecord) -> Option<(RolloutRecord, Transition)> {
+    fn apply_operator_order(&self, record: &RolloutRecord) -> Option<(RolloutRecord, Transition)> {
         let order = self.daemon_set.order.as_ref()?;
         let was_given = |revision: &Revision| {
             revision
@@ -519,7 +349,7 @@ impl<'a> GuardInput<'a> {
 }
 
 /// What the wave of a record that bakes still waits for.
-pub(super) fn waits(
+pub(crate) fn waits(
     waves: &Waves,
     record: &RolloutRecord,
     is_baked: bool,
@@ -535,10 +365,4 @@ pub(super) fn waits(
         (true, true, true) => Waits::Approval,
         (true, true, false) => Waits::Nothing,
     }
-}
-
-/// Whether the rollout of this revision was completed after the one of this record.
-fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
-    let other = other.record.stored();
-    other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)
 }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use crate::api::{NodeName, Timestamp};
 
 /// The time to which the limit refers.
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The nodes on which the rollout has begun within the last minute.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     limit: NonZeroU32,
     begun: BTreeMap<NodeName, Beginning>,
     /// Until when pods tell of what another replica, or this one under another policy, has begun.
@@ -36,21 +36,21 @@ struct Beginning {
 
 impl Pace {
     /// The pace of a rollout of which nothing is known yet.
-    pub(super) fn new(limit: NonZeroU32, now: Timestamp) -> Self {
+    pub(crate) fn new(limit: NonZeroU32, now: Timestamp) -> Self {
         Self { limit, begun: BTreeMap::new(), recovers_until: now + MINUTE }
     }
 
-    pub(super) const fn set_limit(&mut self, limit: NonZeroU32) {
+    pub(crate) const fn set_limit(&mut self, limit: NonZeroU32) {
         self.limit = limit;
     }
 
     /// Whether what the pods of a node tell counts.
-    pub(super) fn is_recovering(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_recovering(&self, now: Timestamp) -> bool {
         now < self.recovers_until
     }
 
     /// Records that the rollout began on a node at this time, as its pods tell.
-    pub(super) fn recover(&mut self, node: &NodeName, at: Timestamp) {
+    pub(crate) fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
             let begun =
                 Beginning { at, is_in_flight: false, is_certain: true, is_told_by_pods: true };
@@ -60,21 +60,21 @@ impl Pace {
 
     /// Forgets what pods tell, while they can be read again: the wall clock was set, so they are
     /// older or younger than they seemed.
-    pub(super) fn forget_recovered(&mut self, now: Timestamp) {
+    pub(crate) fn forget_recovered(&mut self, now: Timestamp) {
         if self.is_recovering(now) {
             self.begun.retain(|_, begun| begun.is_in_flight || !begun.is_told_by_pods);
         }
     }
 
     /// Records that a write is sent by which the rollout begins on a node, perhaps not the first.
-    pub(super) fn begin(&mut self, node: &NodeName, now: Timestamp) {
+    pub(crate) fn begin(&mut self, node: &NodeName, now: Timestamp) {
         let new =
             Beginning { at: now, is_in_flight: true, is_certain: false, is_told_by_pods: false };
         self.begun.entry(node.clone()).or_insert(new).is_in_flight = true;
     }
 
     /// Records that the write by which it begins on the node has taken effect, or may still.
-    pub(super) fn finish(&mut self, node: &NodeName, now: Timestamp) {
+    pub(crate) fn finish(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node).filter(|begun| begun.is_in_flight) {
             *begun = Beginning {
                 at: now,
@@ -86,7 +86,7 @@ impl Pace {
     }
 
     /// Records that this write has not taken effect.
-    pub(super) fn cancel(&mut self, node: &NodeName) {
+    pub(crate) fn cancel(&mut self, node: &NodeName) {
         let Some(begun) = self.begun.get_mut(node) else { return };
         begun.is_in_flight = false;
         if !begun.is_certain {
@@ -95,7 +95,7 @@ impl Pace {
     }
 
     /// Records that a request without an answer may take effect now, if the rollout began by it.
-    pub(super) fn prolong(&mut self, node: &NodeName, now: Timestamp) {
+    pub(crate) fn prolong(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node) {
             begun.at = now;
             begun.is_certain = true;
@@ -103,25 +103,25 @@ impl Pace {
     }
 
     /// Forgets what was more than a minute ago.
-    pub(super) fn expire(&mut self, now: Timestamp) {
+    pub(crate) fn expire(&mut self, now: Timestamp) {
         self.begun.retain(|_, begun| begun.is_in_flight || begun.at + MINUTE > now);
     }
 
     /// Whether the rollout may begin on the node, beside `planned` others of which nothing is
     /// recorded yet. A node that counts already counts once.
-    pub(super) fn admits(&self, node: &NodeName, planned: usize) -> bool {
+    pub(crate) fn admits(&self, node: &NodeName, planned: usize) -> bool {
         let others = self.begun.len() - usize::from(self.counts(node));
         others + planned < self.limit()
     }
 
     /// Whether the node counts already.
-    pub(super) fn counts(&self, node: &NodeName) -> bool {
+    pub(crate) fn counts(&self, node: &NodeName) -> bool {
         self.begun.contains_key(node)
     }
 
     /// When the rollout may begin on the node, beside `planned` others; `None` if these decide
     /// that.
-    pub(super) fn next_at(&self, node: &NodeName, planned: usize) -> Option<Timestamp> {
+    pub(crate) fn next_at(&self, node: &NodeName, planned: usize) -> Option<Timestamp> {
         let others = self.begun.iter().filter(|(other, _)| *other != node);
         let mut times: Vec<Timestamp> = others.map(|(_, begun)| begun.at).collect();
         times.sort_unstable();

@@ -7,11 +7,12 @@ use crate::api::{
     RolloutPhase, RolloutReason, RolloutRecord, with_statements,
 };
 
-use super::guard::{Stage, Waits};
-use super::waves::Waves;
+use super::stage::Stage;
+use super::transition::Waits;
+use super::wave::Waves;
 
 /// What the condition states beside the stage.
-pub(super) struct Situation<'a> {
+pub(crate) struct Situation<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// What a wave that bakes still waits for.
@@ -27,7 +28,7 @@ pub(super) struct Situation<'a> {
 
 /// How far the nodes of a failed rollout have gone back to the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WayBack {
+pub(crate) enum WayBack {
     /// There is no base but the failed revision itself.
     None,
     /// Only somebody else can change the template back, for this reason (G20).
@@ -39,7 +40,7 @@ pub(super) enum WayBack {
 }
 
 /// What the condition states: its reason and its message.
-pub(super) fn condition(
+pub(crate) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
     situation: &Situation<'_>,

@@ -8,7 +8,7 @@ use std::fmt;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-use super::time::Timestamp;
+use crate::api::Timestamp;
 
 /// How many days ahead the next window is looked for. Each window opens once a week, unless the
 /// clock skips it.

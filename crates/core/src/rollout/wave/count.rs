@@ -1,12 +1,10 @@
 //! How many waves a rollout has, and how far it is. For people: nothing is decided by it.
 
-use crate::api::{Position, WavePosition};
-
-use super::{NodeWaves, Waves};
+use super::{NodeWaves, Position, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::daemon_set) struct WaveCount {
+pub(crate) struct WaveCount {
     /// The waves before the position.
     pub done: usize,
     pub total: usize,
@@ -14,12 +12,12 @@ pub(in crate::daemon_set) struct WaveCount {
 
 impl Waves {
     /// The waves at a position, as [`recount`](Self::recount) has counted them.
-    pub(in crate::daemon_set) fn counted(&self, position: &Position) -> Option<WaveCount> {
+    pub(crate) fn counted(&self, position: &Position) -> Option<WaveCount> {
         self.count.as_ref().filter(|(of, _)| of == position).map(|(_, count)| *count)
     }
 
     /// Counts the waves at a position, unless that is known. It visits all groups and nodes.
-    pub(in crate::daemon_set) fn recount(&mut self, position: &Position) {
+    pub(crate) fn recount(&mut self, position: &Position) {
         if self.counted(position).is_none() {
             self.count = Some((position.clone(), self.count_at(position)));
         }
@@ -58,7 +56,7 @@ impl Waves {
     }
 
     /// How many nodes the wave at a position has, and how many of these are done.
-    pub(in crate::daemon_set) fn nodes_at(&self, position: &Position) -> (usize, usize) {
+    pub(crate) fn nodes_at(&self, position: &Position) -> (usize, usize) {
         let group = self.group(position);
         match position {
             Position::AllNodes => (group.members, group.done),

@@ -4,10 +4,10 @@ mod assess;
 mod pods;
 mod slot;
 
-pub(super) use assess::{
+pub(crate) use assess::{
     Assessor, Guidance, NodeDelays, RolloutParameters, ended_pods, surplus_pods,
 };
-pub(super) use pods::PodView;
-pub(super) use slot::{NodeAssessment, Slot, Wanted, Wave};
+pub(crate) use pods::PodView;
+pub(crate) use slot::{NodeAssessment, Slot, Wanted, Wave};
 
 pub use slot::Step;

@@ -1,0 +1,22 @@
+//! What people want of a rollout, and what is stored and stated of it.
+
+mod check;
+mod condition;
+mod policy;
+mod record;
+mod window;
+
+pub use check::{
+    CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
+    StatedAnswer, StatedCheck, stated_checks, with_statements,
+};
+pub use condition::{RolloutCondition, RolloutReason};
+pub use policy::{
+    FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
+    RolloutStep,
+};
+pub use record::{
+    GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
+    RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
+};
+pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows};

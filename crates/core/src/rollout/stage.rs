@@ -1,0 +1,199 @@
+//! Where the rollout of the current template is (G7–G9, G15): the state that its record, its policy
+//! and the time define, and what follows from it for pods.
+
+use std::time::Duration;
+
+use crate::api::{
+    DaemonSet, Now, PolicySource, Position, RecordReason, Revision, RolloutPhase, RolloutPolicy,
+    RolloutRecord, Timestamp,
+};
+use crate::config::Mode;
+use crate::revisions::RevisionSet;
+
+use super::gate::{Direction, Movement};
+
+/// How far the clocks of two replicas may differ.
+const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
+
+/// Where the rollout of the current template is. With a valid policy:
+///
+/// ```text
+/// Pending ── it begins ─▶ Moving to a wave ── the last wave is done ─▶ Moving to all nodes
+///                                                                        │ they are done
+///                                                                        ▼
+///                                                                      Moving, complete
+/// Moving ── nodes fail, no progress, a check fails, an abort ─▶ Failed ── its time ─▶ it goes back
+/// Failed ── a retry ─▶ Moving to a wave
+/// Moving ── the policy's steps change ─▶ Pending
+/// ```
+///
+/// [`TransitionInput::change`](super::transition::TransitionInput::change) writes the record that
+/// moves it along one of these arrows. A new template makes a new revision, which has no record:
+/// its rollout is `Pending`, and the old record becomes superseded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage<'a> {
+    /// Nothing guards the rollout (G2).
+    Unguarded,
+    /// The built-in controller rolls out by itself, because the strategy is not `OnDelete`: nothing
+    /// is done beside it (G18).
+    NotGuarded,
+    /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
+    Paused,
+    /// The policy is invalid, or is gone in the middle of the rollout (G7).
+    WithoutPolicy { has_failed: bool },
+    /// The rollout has no record for this policy yet.
+    Pending,
+    /// The rollout is at the record's position, or complete.
+    Moving(&'a RolloutRecord),
+    /// The rollout has failed.
+    Failed {
+        record: &'a RolloutRecord,
+        /// When nodes go back to the base, by the wall clock; `None` if they do not.
+        back_at: Option<Timestamp>,
+        /// Whether they go back now.
+        goes_back: bool,
+    },
+}
+
+impl<'a> Stage<'a> {
+    /// The stage of the rollout of the current template.
+    pub(crate) fn of(
+        mode: Mode,
+        daemon_set: &DaemonSet,
+        revisions: &RevisionSet<'a>,
+        now: Now,
+    ) -> Self {
+        if mode.is_beside() && daemon_set.is_rolled_out_by_others() {
+            return Self::NotGuarded;
+        }
+        let record = revisions.current.and_then(|current| current.record.stored());
+        let record = record.map(|record| &**record);
+        let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
+        match &daemon_set.policy {
+            PolicySource::None => match record {
+                Some(record) if record.phase.is_under_way() => match record.position {
+                    Position::AllNodes => Self::without_guard(daemon_set),
+                    Position::Wave(_) => Self::WithoutPolicy { has_failed },
+                },
+                Some(_) if has_failed => Self::WithoutPolicy { has_failed },
+                Some(_) | None => Self::without_guard(daemon_set),
+            },
+            PolicySource::Invalid(_) => {
+                let under_way = record.filter(|record| record.phase.is_under_way());
+                match under_way.and_then(|record| record.reason.as_ref()) {
+                    Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
+                    Some(
+                        RecordReason::Aborted
+                        | RecordReason::NodesFailed
+                        | RecordReason::NoProgress
+                        | RecordReason::CheckFailed(_),
+                    )
+                    | None => Self::WithoutPolicy { has_failed },
+                }
+            }
+            PolicySource::Valid(policy) => match record {
+                Some(record) if has_failed => Self::failed(record, policy, now),
+                Some(record) if record.phase == RolloutPhase::Complete => {
+                    let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
+                    if is_base { Self::Moving(record) } else { Self::Pending }
+                }
+                Some(record)
+                    if record.phase.is_under_way() && record.steps_hash == policy.steps_hash =>
+                {
+                    Self::Moving(record)
+                }
+                Some(_) | None => Self::Pending,
+            },
+        }
+    }
+
+    /// An aborted rollout goes back at once, others as the policy says (G15). If the time of the
+    /// failure is far ahead, the clock was wrong when it was written, and nobody knows how long ago
+    /// that is: waiting for that time could take hours.
+    fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
+        let after = match record.reason {
+            Some(RecordReason::Aborted) => Some(Duration::ZERO),
+            Some(
+                RecordReason::PromotedInFull
+                | RecordReason::NodesFailed
+                | RecordReason::NoProgress
+                | RecordReason::CheckFailed(_),
+            )
+            | None => policy.failure.and_then(|rule| rule.rollback_after),
+        };
+        let back_at = after.map(|after| record.since + after);
+        let wall = now.to_wall(now.steady);
+        let is_clock_wrong = record.since > wall + CLOCK_ERROR_MAX;
+        let goes_back = back_at.is_some_and(|at| at <= wall || is_clock_wrong);
+        Self::Failed { record, back_at, goes_back }
+    }
+
+    const fn without_guard(daemon_set: &DaemonSet) -> Self {
+        if daemon_set.paused { Self::Paused } else { Self::Unguarded }
+    }
+
+    /// Which pods are replaced; `None` if the target governs all nodes. `awaits_window` holds a
+    /// rollout that goes forward. Beside the built-in controller nodes go back with the DaemonSet's
+    /// template only (G20).
+    pub(crate) fn movement(
+        &self,
+        mode: Mode,
+        daemon_set: &DaemonSet,
+        awaits_window: bool,
+    ) -> Option<Movement> {
+        // Once all else is done, the pods of nodes that are down are replaced, too.
+        let is_complete =
+            matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
+        let movement = |direction, replaces| {
+            Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
+        };
+        let forward = |replaces| movement(Direction::Forward, replaces);
+        let back = |replaces| match mode {
+            Mode::Beside { .. } => forward(false),
+            Mode::Controller | Mode::Unguarded => movement(Direction::Back, replaces),
+        };
+        match self {
+            Self::Unguarded => None,
+            Self::NotGuarded | Self::Paused | Self::WithoutPolicy { has_failed: false } => {
+                forward(false)
+            }
+            Self::WithoutPolicy { has_failed: true } => back(false),
+            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
+            Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
+            Self::Failed { goes_back: false, .. } => forward(false),
+        }
+    }
+
+    /// When the rollout goes back to the base, by the wall clock, if it will.
+    pub(crate) const fn back_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Failed { back_at, goes_back: false, .. } => *back_at,
+            Self::Failed { goes_back: true, .. }
+            | Self::Unguarded
+            | Self::NotGuarded
+            | Self::Paused
+            | Self::WithoutPolicy { .. }
+            | Self::Pending
+            | Self::Moving(_) => None,
+        }
+    }
+
+    /// Up to where waves are open; `None` if no wave is.
+    pub(crate) fn position(&self) -> Option<&'a Position> {
+        match self {
+            Self::Moving(record) => Some(&record.position),
+            Self::Unguarded
+            | Self::NotGuarded
+            | Self::Paused
+            | Self::WithoutPolicy { .. }
+            | Self::Pending
+            | Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// Whether the rollout of this revision was completed after the one of this record.
+fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
+    let other = other.record.stored();
+    other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)
+}
