@@ -7,6 +7,7 @@ mod declared;
 mod imports;
 mod module_tree;
 mod named_tests;
+mod places;
 mod rule_codes;
 mod shape;
 mod uses;
@@ -34,6 +35,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     problems.extend(rule_codes::check(&rules, &sources, &pages));
     problems.extend(declared::check(&sources, &trees));
     problems.extend(named_tests::check(&pages, &sources, &data_files(root)?));
+    problems.extend(places::check(root, &pages, &sources));
     problems.extend(cycles::check(&trees));
     Ok(problems)
 }
