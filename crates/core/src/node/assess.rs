@@ -6,7 +6,9 @@ use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
 use super::pods::PodView;
-use super::slot::{NodeAssessment, Slot, Step, Wanted};
+use super::slot::{
+    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Step, Wanted, Work,
+};
 
 /// Until when what a node needs is delayed.
 #[derive(Clone, Copy, Debug)]
@@ -90,20 +92,20 @@ impl<'a> Assessor<'a> {
         let NodeDelays { deletion_until, creation_until } = delays;
         let pods = slot.pods.as_slice();
         let has_ended = ended_pods(slot).next().is_some();
-        let mut assessment = NodeAssessment {
-            needs_pod: needs_pod(slot, self.parameters.strategy),
-            has_surplus: !surplus_pods(slot, self).is_empty(),
-            has_orphans: pods.iter().any(|pod| pod.orphan),
-            has_ended: has_ended && (deletion_until.is_none() || has_succeeded(slot)),
-            ..NodeAssessment::default()
-        };
-        self.assess_counts(slot, &mut assessment);
+        let may_delete_ended = has_ended && (deletion_until.is_none() || has_succeeded(slot));
+        let mut work = Work::empty();
+        work.set(Work::CREATE, needs_pod(slot, self.parameters.strategy));
+        work.set(Work::DELETE_SURPLUS, !surplus_pods(slot, self).is_empty());
+        work.set(Work::DELETE_ENDED, may_delete_ended);
+        work.set(Work::ADOPT, pods.iter().any(|pod| pod.orphan));
+        let scheduling = self.scheduling(slot);
+        let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
         let available_at = pods.iter().filter_map(|pod| self.becomes_available_at(pod)).min();
-        let creates = assessment.needs_pod || assessment.step.creates();
+        let creates = assessment.work.contains(Work::CREATE) || assessment.step.creates();
         let creation_until = creation_until.filter(|_| creates);
         if creation_until.is_some() {
-            assessment.needs_pod = false;
+            assessment.work.remove(Work::CREATE);
             if assessment.step.creates() {
                 assessment.step = Step::None;
             }
@@ -146,21 +148,29 @@ impl<'a> Assessor<'a> {
         at.filter(|&at| at > self.now.steady)
     }
 
-    /// Sets what the status counts. Only the oldest pod of a node counts (C70).
-    fn assess_counts(&self, slot: &Slot, assessment: &mut NodeAssessment) {
+    /// How the status counts the node.
+    fn scheduling(&self, slot: &Slot) -> Scheduling {
         let oldest = slot.pods.as_slice().iter().find(|pod| pod.counts());
-        match slot.eligibility {
-            Eligibility::NoNode => {}
-            Eligibility::MustNotRun | Eligibility::ContinueRunning => {
-                assessment.misscheduled = oldest.is_some();
+        match (slot.eligibility, oldest) {
+            (Eligibility::NoNode, _)
+            | (Eligibility::MustNotRun | Eligibility::ContinueRunning, None) => {
+                Scheduling::Unneeded
             }
-            Eligibility::Run => {
-                assessment.desired = true;
-                assessment.current = oldest.is_some();
-                assessment.ready = oldest.is_some_and(|pod| pod.readiness.is_ready());
-                assessment.available = oldest.is_some_and(|pod| self.is_available(pod));
-                assessment.updated = oldest.is_some_and(|pod| self.is_updated(pod));
+            (Eligibility::MustNotRun | Eligibility::ContinueRunning, Some(_)) => {
+                Scheduling::Misscheduled
             }
+            (Eligibility::Run, None) => Scheduling::Missing,
+            (Eligibility::Run, Some(pod)) => {
+                Scheduling::Scheduled { health: self.health(pod), is_updated: self.is_updated(pod) }
+            }
+        }
+    }
+
+    fn health(&self, pod: &PodView) -> Health {
+        match (pod.readiness.is_ready(), self.is_available(pod)) {
+            (_, true) => Health::Available,
+            (true, false) => Health::Ready,
+            (false, false) => Health::NotReady,
         }
     }
 
@@ -174,12 +184,13 @@ impl<'a> Assessor<'a> {
                 let pods = self.active_pods(slot);
                 let counts =
                     || eligibility.should_run() || slot.pods.as_slice().iter().any(PodView::counts);
-                assessment.uses_unavailable = self.is_unavailable(&pods) && counts();
+                let is_unavailable = self.is_unavailable(&pods) && counts();
+                assessment.budget_use.set(BudgetUse::UNAVAILABLE, is_unavailable);
                 if strategy.surges() {
                     self.assess_surge(eligibility, &pods, assessment);
                     // An orphan is adopted first, because it may be the second of two allowed pods
                     // (C26).
-                    if assessment.has_orphans && assessment.step.creates() {
+                    if assessment.work.contains(Work::ADOPT) && assessment.step.creates() {
                         assessment.step = Step::None;
                     }
                 } else {
@@ -190,16 +201,14 @@ impl<'a> Assessor<'a> {
                     assessment.step = Step::None;
                 }
                 if self.guidance.is_guarded && slot.was_down_before {
-                    assessment.uses_unavailable = false;
-                    assessment.uses_surge = false;
-                    assessment.done = true;
+                    assessment.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
+                    assessment.progress = NodeProgress::Done;
                     if self.guidance.spares_down_nodes {
                         assessment.step = Step::None;
                     }
                 } else if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
-                    assessment.in_flight = self.is_in_flight(eligibility, &pods);
-                    assessment.done = self.is_done(slot, &pods);
-                    self.assess_failure(slot, &pods, assessment);
+                    assessment.progress = self.progress(slot, &pods);
+                    assessment.has_failed = self.has_failed(slot);
                 }
             }
         }
@@ -213,23 +222,43 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Sets whether the new pod starts, or has failed (G15). A node whose old pod has yet to stop
-    /// does not start.
-    fn assess_failure(&self, slot: &Slot, pods: &ActivePods<'_>, assessment: &mut NodeAssessment) {
-        if slot.wanted != Wanted::Target || !slot.eligibility.should_continue_running() {
-            return;
+    /// How far a guarded rollout is on the node.
+    fn progress(&self, slot: &Slot, pods: &ActivePods<'_>) -> NodeProgress {
+        if self.is_in_flight(slot.eligibility, pods) {
+            if self.is_starting(slot, pods) {
+                NodeProgress::Starting
+            } else {
+                NodeProgress::InFlight
+            }
+        } else if self.is_done(slot, pods) {
+            NodeProgress::Done
+        } else {
+            NodeProgress::NotBegun
         }
-        assessment.starting = match pods {
-            ActivePods::Nothing => slot.eligibility.should_run() && slot.pods.as_slice().is_empty(),
-            ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
-            ActivePods::Old(_) | ActivePods::TooMany => false,
-        };
+    }
+
+    /// Whether the new pod starts (G15). A node whose old pod has yet to stop does not start.
+    fn is_starting(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
+        slot.wanted == Wanted::Target
+            && slot.eligibility.should_continue_running()
+            && match pods {
+                ActivePods::Nothing => {
+                    slot.eligibility.should_run() && slot.pods.as_slice().is_empty()
+                }
+                ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
+                ActivePods::Old(_) | ActivePods::TooMany => false,
+            }
+    }
+
+    /// Whether a pod of the target ended as failed, or restarted too often (G15).
+    fn has_failed(&self, slot: &Slot) -> bool {
         let max = self.guidance.max_restarts;
         let has_failed = |pod: &PodView| {
             pod.phase == PodPhase::Failed || max.is_some_and(|max| pod.restarts > max)
         };
-        let mut pods = slot.pods.as_slice().iter();
-        assessment.failed = pods.any(|pod| self.is_updated(pod) && has_failed(pod));
+        slot.wanted == Wanted::Target
+            && slot.eligibility.should_continue_running()
+            && slot.pods.as_slice().iter().any(|pod| self.is_updated(pod) && has_failed(pod))
     }
 
     /// Whether the node is without its old pod, or has a new one that is not available (G14).
@@ -283,12 +312,14 @@ impl<'a> Assessor<'a> {
         pods: &ActivePods<'_>,
         assessment: &mut NodeAssessment,
     ) {
-        (assessment.serves, assessment.uses_surge) = match pods {
+        let (serves, surges) = match pods {
             ActivePods::Nothing => (false, false),
             ActivePods::TooMany => (false, true),
             ActivePods::New(pod) | ActivePods::Old(pod) => (self.is_available(pod), false),
             ActivePods::Both { new, old } => (self.is_available(old), !self.is_available(new)),
         };
+        assessment.budget_use.set(BudgetUse::SERVES, serves);
+        assessment.budget_use.set(BudgetUse::SURGE, surges);
         assessment.step = match pods {
             ActivePods::Nothing | ActivePods::TooMany | ActivePods::New(_) => Step::None,
             ActivePods::Both { new, .. } if self.is_available(new) => Step::DeleteOld,

@@ -1,5 +1,7 @@
 //! A node's slot: whether the node is eligible, its pods, and its last assessment.
 
+use bitflags::bitflags;
+
 use crate::node_table::NodeId;
 use crate::placement::Eligibility;
 
@@ -64,39 +66,100 @@ impl Slot {
     }
 }
 
-/// What a node contributes to counts and sets.
+/// The contribution of a node to counts and sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeAssessment {
-    pub desired: bool,
-    pub current: bool,
-    pub misscheduled: bool,
-    pub ready: bool,
-    pub available: bool,
-    pub updated: bool,
-    /// A pod must be created (C23).
-    pub needs_pod: bool,
-    /// Some pods must be deleted whatever their revision (C23, C25–C27).
-    pub has_surplus: bool,
-    /// Some failed or succeeded pods may be deleted now (C24).
-    pub has_ended: bool,
-    /// Some pods must be adopted (C21).
-    pub has_orphans: bool,
-    /// Whether the node uses one of `maxUnavailable` (C52). Assessed with surge, too: which budget
-    /// applies depends on the number of desired nodes (C51).
-    pub uses_unavailable: bool,
-    /// Whether the rollout has begun on the node and is not done there (G14).
-    pub in_flight: bool,
-    /// Whether nothing is left to do on the node if its wave is open (G11).
-    pub done: bool,
-    /// Whether the node is without a pod, or has a new one that is not available (G15).
-    pub starting: bool,
+    pub scheduling: Scheduling,
+    pub budget_use: BudgetUse,
+    pub progress: NodeProgress,
     /// Whether a pod of the target ended as failed, or restarted too often (G15).
-    pub failed: bool,
-    /// With surge: whether the node uses one of `maxSurge` (C53).
-    pub uses_surge: bool,
-    /// With surge: whether the node has an available pod (C53).
-    pub serves: bool,
+    pub has_failed: bool,
+    pub work: Work,
     pub step: Step,
+}
+
+/// How the status counts a node, of whose pods only the oldest counts (C70).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Scheduling {
+    /// It should run no pod, and does not.
+    #[default]
+    Unneeded,
+    /// It should run no pod, and does.
+    Misscheduled,
+    /// It should run a pod, and does not.
+    Missing,
+    /// It should run a pod, and does.
+    Scheduled { health: Health, is_updated: bool },
+}
+
+/// The health of a pod. Each state includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Health {
+    NotReady,
+    Ready,
+    /// Ready for `minReadySeconds` (C54).
+    Available,
+}
+
+bitflags! {
+    /// How a node counts for the budgets of a rolling update.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct BudgetUse: u8 {
+        /// It uses one of `maxUnavailable` (C52). Assessed with surge, too: which budget applies
+        /// depends on the number of desired nodes (C51).
+        const UNAVAILABLE = 1;
+        /// With surge: it uses one of `maxSurge` (C53).
+        const SURGE = 1 << 1;
+        /// With surge: it has an available pod (C53).
+        const SERVES = 1 << 2;
+    }
+}
+
+/// The progress of a guarded rollout on a node. Without a guard it is `NotBegun`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NodeProgress {
+    #[default]
+    NotBegun,
+    /// It has begun, and is not done (G14).
+    InFlight,
+    /// In flight, and the node is without a pod, or has a new one that is not available (G15).
+    Starting,
+    /// Nothing is left to do on the node if its wave is open (G11).
+    Done,
+}
+
+bitflags! {
+    /// The writes that a node needs beside its [`Step`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Work: u8 {
+        /// A pod must be created (C23).
+        const CREATE = 1;
+        /// Some pods must be deleted whatever their revision (C23, C25–C27).
+        const DELETE_SURPLUS = 1 << 1;
+        /// Some failed or succeeded pods may be deleted now (C24).
+        const DELETE_ENDED = 1 << 2;
+        /// Some pods must be adopted (C21).
+        const ADOPT = 1 << 3;
+    }
+}
+
+impl NodeAssessment {
+    /// Whether the node should run a pod.
+    pub(crate) const fn is_desired(&self) -> bool {
+        matches!(self.scheduling, Scheduling::Missing | Scheduling::Scheduled { .. })
+    }
+
+    /// Whether the node should run a pod, and the oldest is available.
+    pub(crate) const fn is_available(&self) -> bool {
+        matches!(self.scheduling, Scheduling::Scheduled { health: Health::Available, .. })
+    }
+}
+
+impl NodeProgress {
+    /// Whether the rollout has begun on the node and is not done there (G14).
+    pub(crate) const fn is_in_flight(self) -> bool {
+        matches!(self, Self::InFlight | Self::Starting)
+    }
 }
 
 /// The next step of a rolling update on one node.

@@ -1,6 +1,6 @@
 //! Counts over all nodes.
 
-use crate::node::NodeAssessment;
+use crate::node::{BudgetUse, Health, NodeAssessment, Scheduling};
 
 /// The counts that the status reports and that budgets are compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,17 +41,22 @@ impl NodeCounts {
     }
 
     fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
+        let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
+        let (health, is_updated) = match scheduling {
+            Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
+            Scheduling::Unneeded | Scheduling::Misscheduled | Scheduling::Missing => (None, false),
+        };
         [
-            (&mut self.desired, assessment.desired),
-            (&mut self.current, assessment.current),
-            (&mut self.misscheduled, assessment.misscheduled),
-            (&mut self.ready, assessment.ready),
-            (&mut self.available, assessment.available),
-            (&mut self.updated, assessment.updated),
-            (&mut self.uses_unavailable, assessment.uses_unavailable),
-            (&mut self.uses_surge, assessment.uses_surge),
-            (&mut self.in_flight, assessment.in_flight),
-            (&mut self.serves, assessment.serves),
+            (&mut self.desired, assessment.is_desired()),
+            (&mut self.current, health.is_some()),
+            (&mut self.misscheduled, scheduling == Scheduling::Misscheduled),
+            (&mut self.ready, health >= Some(Health::Ready)),
+            (&mut self.available, health == Some(Health::Available)),
+            (&mut self.updated, is_updated),
+            (&mut self.uses_unavailable, budget_use.contains(BudgetUse::UNAVAILABLE)),
+            (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
+            (&mut self.in_flight, progress.is_in_flight()),
+            (&mut self.serves, budget_use.contains(BudgetUse::SERVES)),
         ]
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{Budget, GroupLimit, GroupValue, Labels, NodeName, Timestamp};
-use crate::node::NodeAssessment;
+use crate::node::{BudgetUse, NodeAssessment, NodeProgress, Scheduling};
 use crate::node_table::NodeId;
 
 use super::counts::NodeCounts;
@@ -144,8 +144,14 @@ impl Groups {
 
 /// The parts of an assessment that a limit needs.
 fn relevant(of: &NodeAssessment) -> NodeAssessment {
-    let &NodeAssessment { desired, uses_unavailable, in_flight, step, .. } = of;
-    NodeAssessment { desired, uses_unavailable, in_flight, step, ..NodeAssessment::default() }
+    let is_in_flight = of.progress.is_in_flight();
+    NodeAssessment {
+        scheduling: if of.is_desired() { Scheduling::Missing } else { Scheduling::Unneeded },
+        budget_use: of.budget_use & BudgetUse::UNAVAILABLE,
+        progress: if is_in_flight { NodeProgress::InFlight } else { NodeProgress::NotBegun },
+        step: of.step,
+        ..NodeAssessment::default()
+    }
 }
 
 fn group_value(label: &Arc<str>, labels: &Labels) -> GroupValue {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::NodeName;
-use crate::node::{NodeAssessment, Step};
+use crate::node::{NodeAssessment, Step, Work};
 use crate::node_table::NodeId;
 
 /// Nodes in the order of their names.
@@ -34,17 +34,18 @@ impl WorkSets {
         old: &NodeAssessment,
         new: &NodeAssessment,
     ) {
-        let memberships = [
-            (&mut self.needs_pod, old.needs_pod, new.needs_pod),
-            (&mut self.has_surplus, old.has_surplus, new.has_surplus),
-            (&mut self.has_ended, old.has_ended, new.has_ended),
-            (&mut self.has_orphans, old.has_orphans, new.has_orphans),
+        let changed = old.work ^ new.work;
+        let sets = [
+            (&mut self.needs_pod, Work::CREATE),
+            (&mut self.has_surplus, Work::DELETE_SURPLUS),
+            (&mut self.has_ended, Work::DELETE_ENDED),
+            (&mut self.has_orphans, Work::ADOPT),
         ];
-        for (set, was, is) in memberships {
-            if was && !is {
-                set.remove(name);
-            } else if is && !was {
+        for (set, work) in sets.into_iter().filter(|(_, work)| changed.contains(*work)) {
+            if new.work.contains(work) {
                 set.insert(name.clone(), id);
+            } else {
+                set.remove(name);
             }
         }
         if old.step != new.step {

@@ -11,7 +11,7 @@ use crate::api::{
     Timestamp, UpdateStrategy,
 };
 use crate::daemon_set::sync::{Draft, whole_seconds};
-use crate::node::{PodView, Wanted};
+use crate::node::{NodeProgress, PodView, Wanted};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement;
 use crate::plan::{Notice, Outcome, RevisionReference, Write};
@@ -280,7 +280,7 @@ impl DaemonSetState {
             let hash = |pod: &PodView| self.labels.hash(pod.labels);
             if slot.pods.as_slice().iter().filter_map(hash).any(|hash| bad.contains(hash)) {
                 Rank::BadRevision
-            } else if slot.assessment.available && is_ready(id) {
+            } else if slot.assessment.is_available() && is_ready(id) {
                 Rank::Healthy
             } else {
                 Rank::Other
@@ -327,15 +327,15 @@ impl DaemonSetState {
         let limit = rule.and_then(|rule| rule.ready_within).map(|ready_within| {
             ready_within + Duration::from_secs(self.daemon_set.min_ready_seconds.into())
         });
-        let since = waves.starting_since(id, assessment.starting, now);
+        let is_starting = assessment.progress == NodeProgress::Starting;
+        let since = waves.starting_since(id, is_starting, now);
         let fails_at = since.zip(limit).map(|(since, limit)| since + limit);
         if let Some(at) = fails_at.filter(|at| *at > now) {
             self.timers.insert((at, id));
         }
         // A failed pod is deleted soon: its node has failed until another one is available.
-        let is_failing = assessment.failed || fails_at.is_some_and(|at| at <= now);
-        let has_failed =
-            rule.is_some() && (is_failing || waves.has_failed(id) && assessment.starting);
+        let is_failing = assessment.has_failed || fails_at.is_some_and(|at| at <= now);
+        let has_failed = rule.is_some() && (is_failing || waves.has_failed(id) && is_starting);
         let has_pod = pods.iter().any(PodView::counts);
         let should_run = should_run();
         let status = NodeStatus {
@@ -344,7 +344,7 @@ impl DaemonSetState {
             is_empty: !has_pod && !should_run,
             has_target: slot.wanted == Wanted::Target
                 && pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels)),
-            is_done: slot.wanted == Wanted::Target && assessment.done,
+            is_done: slot.wanted == Wanted::Target && assessment.progress == NodeProgress::Done,
         };
         waves.apply_status(id, status);
     }

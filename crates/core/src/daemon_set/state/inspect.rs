@@ -7,7 +7,7 @@ use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 
 use super::DaemonSetState;
-use crate::node::{NodeAssessment, Step, Wanted};
+use crate::node::{BudgetUse, NodeAssessment, Step, Wanted};
 
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl DaemonSetState {
     fn uses_budget(&self, assessment: &NodeAssessment) -> bool {
         match self.daemon_set.budget(self.counts.desired) {
             None => false,
-            Some(Budget::Unavailable(_)) => assessment.uses_unavailable,
-            Some(Budget::Surge(_)) => assessment.uses_surge,
+            Some(Budget::Unavailable(_)) => assessment.budget_use.contains(BudgetUse::UNAVAILABLE),
+            Some(Budget::Surge(_)) => assessment.budget_use.contains(BudgetUse::SURGE),
         }
     }
 }

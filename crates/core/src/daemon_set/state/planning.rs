@@ -3,7 +3,7 @@
 use crate::api::{FailureRule, NodeName, Now, PodName, Problem, RolloutReason, Timestamp};
 use crate::daemon_set::index::PodPresence;
 use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
-use crate::node::{Assessor, Guidance, Slot};
+use crate::node::{Assessor, BudgetUse, Guidance, Slot};
 use crate::node_table::NodeTable;
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
 
@@ -111,8 +111,10 @@ impl DaemonSetState {
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
             // A node that surges already counts once.
-            let is_another =
-                |slot: &Slot| assessor.old_pod(slot).is_some() && !slot.assessment.uses_surge;
+            let is_another = |slot: &Slot| {
+                assessor.old_pod(slot).is_some()
+                    && !slot.assessment.budget_use.contains(BudgetUse::SURGE)
+            };
             pending_names.update_surges(|node| slot(node).is_some_and(is_another));
             self.pending_names = pending_names;
         }
