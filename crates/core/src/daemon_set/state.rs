@@ -59,15 +59,8 @@ pub struct DaemonSetState {
     daemon_set: DaemonSet,
     namespace_node_selector: NamespaceNodeSelector,
     slots: Vec<Slot>,
-    /// Slots that the next plan assesses.
-    marked: Vec<NodeId>,
-    /// When assessments expire: a pod becomes available, a back-off ends. An outdated entry costs
-    /// one assessment and changes nothing.
-    timers: BTreeSet<(Timestamp, NodeId)>,
-    counts: NodeCounts,
-    work_sets: WorkSets,
-    /// Counts and sets of each group of nodes that the policy limits.
-    groups: Option<Box<Groups>>,
+    assessing: Assessing,
+    index: Index,
     retry_order: RetryOrder,
     pending_names: PendingNames,
     labels: RevisionLabels,
@@ -76,9 +69,49 @@ pub struct DaemonSetState {
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
     history: RevisionHistory,
-    current_as_of: Option<CurrentAsOf>,
+    target: Target,
+    rollout: Rollout,
+    backoffs: Backoffs,
+    expectations: Expectations,
+    reports: Reports,
+    status_writes: StatusWrites,
+    creation_limits: CreationLimits,
+    /// How far the wall clock was ahead of the steady one at the last plan.
+    wall_ahead_ms: i64,
+}
+
+/// The slots that are assessed next.
+#[derive(Debug, Default)]
+struct Assessing {
+    /// Slots that the next plan assesses.
+    marked: Vec<NodeId>,
+    /// When assessments expire: a pod becomes available, a back-off ends. An outdated entry costs
+    /// one assessment and changes nothing.
+    timers: BTreeSet<(Timestamp, NodeId)>,
+    /// The number of assessments so far.
+    count: u64,
+}
+
+/// The assessments of all slots, as counts and sets.
+#[derive(Debug, Default)]
+struct Index {
+    counts: NodeCounts,
+    work_sets: WorkSets,
+    /// Counts and sets of each group of nodes that the policy limits.
+    groups: Option<Box<Groups>>,
+}
+
+/// The revision of the current template.
+#[derive(Debug, Default)]
+struct Target {
+    as_of: Option<CurrentAsOf>,
     /// Whether a revision stores the current template, be it of another owner.
-    is_target_stored: bool,
+    is_stored: bool,
+}
+
+/// A guarded or paused rollout.
+#[derive(Debug, Default)]
+struct Rollout {
     /// Which revision governs a node, as of the last plan.
     gate: Gate,
     /// The waves of the policy, if there is one.
@@ -90,76 +123,82 @@ pub struct DaemonSetState {
     record_retry_at: Option<Timestamp>,
     /// The record whose last write has an unknown outcome.
     unknown_record: Option<UnknownRecord>,
+}
+
+/// The delays of nodes.
+#[derive(Debug)]
+struct Backoffs {
     /// When failed pods are deleted (C24).
     failed_pods: Backoff,
     /// When pods are created again on nodes where other clients delete them (C23).
     lost_pods: Backoff,
-    expectations: Expectations,
+}
+
+/// Reports that are due, and those that are given once.
+#[derive(Debug)]
+struct Reports {
     /// Reported by the next plan.
     problems: Vec<Problem>,
-    reported_selecting_all: bool,
+    has_selecting_all: bool,
     /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
     /// somebody changes again and again is reported once (G18).
-    reported_not_guarded: bool,
-    status_in_flight: bool,
-    status_written_at: Option<Timestamp>,
-    /// Set while the namespace is terminating, when creations would be refused again (C28).
-    no_creations_before: Option<Timestamp>,
-    /// The delay of creations after admission has changed a created pod (C28).
-    creation_delay: Option<Delay>,
-    /// How far the wall clock was ahead of the steady one at the last plan.
-    wall_ahead_ms: i64,
-    slots_assessed: u64,
+    has_not_guarded: bool,
+}
+
+/// Earlier writes of the status.
+#[derive(Debug, Default)]
+struct StatusWrites {
+    is_in_flight: bool,
+    last_at: Option<Timestamp>,
+}
+
+/// The reasons for which no pods are created for a while (C28).
+#[derive(Debug, Default)]
+struct CreationLimits {
+    /// Set while the namespace is terminating, when creations would be refused again.
+    not_before: Option<Timestamp>,
+    /// The delay after admission has changed a created pod.
+    delay: Option<Delay>,
 }
 
 impl DaemonSetState {
     /// The state of a DaemonSet that has no pods and no revisions yet.
     pub fn new(config: Config, daemon_set: DaemonSet, nodes: &NodeTable) -> Self {
         let daemon_set = config.mode.visible_daemon_set(daemon_set);
+        let problems = daemon_set.problems.iter().cloned().chain(daemon_set.policy.problem());
+        let reports = Reports {
+            problems: problems.collect(),
+            has_selecting_all: false,
+            has_not_guarded: false,
+        };
+        let backoffs = Backoffs {
+            failed_pods: Backoff::new(Cause::Failure),
+            lost_pods: Backoff::new(Cause::Loss),
+        };
         let mut state = Self {
             config,
+            daemon_set,
             namespace_node_selector: NamespaceNodeSelector::default(),
             slots: Vec::new(),
-            marked: Vec::new(),
-            timers: BTreeSet::new(),
-            counts: NodeCounts::default(),
-            work_sets: WorkSets::default(),
-            groups: None,
+            assessing: Assessing::default(),
+            index: Index::default(),
             retry_order: RetryOrder::default(),
             pending_names: PendingNames::default(),
             labels: RevisionLabels::default(),
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
-            current_as_of: None,
-            is_target_stored: false,
-            gate: Gate::default(),
-            waves: None,
-            guarding: Guarding::default(),
-            pace: None,
-            record_retry_at: None,
-            unknown_record: None,
-            failed_pods: Backoff::new(Cause::Failure),
-            lost_pods: Backoff::new(Cause::Loss),
+            target: Target::default(),
+            rollout: Rollout::default(),
+            backoffs,
             expectations: Expectations::default(),
-            problems: daemon_set
-                .problems
-                .iter()
-                .cloned()
-                .chain(daemon_set.policy.problem())
-                .collect(),
-            reported_selecting_all: false,
-            reported_not_guarded: false,
-            status_in_flight: false,
-            status_written_at: None,
-            no_creations_before: None,
-            creation_delay: None,
+            reports,
+            status_writes: StatusWrites::default(),
+            creation_limits: CreationLimits::default(),
             wall_ahead_ms: 0,
-            slots_assessed: 0,
-            daemon_set,
         };
-        state.failed_pods.set_generation(state.daemon_set.status.observed_generation);
-        state.lost_pods.set_generation(state.daemon_set.generation);
+        state.backoffs.failed_pods.set_generation(state.daemon_set.status.observed_generation);
+        state.backoffs.lost_pods.set_generation(state.daemon_set.generation);
         state.evaluate_all(nodes);
         state
     }
@@ -214,21 +253,22 @@ impl DaemonSetState {
         let new = &self.daemon_set;
         let changed = *new != old;
         if new.problems != old.problems {
-            self.problems.extend(new.problems.iter().cloned());
+            self.reports.problems.extend(new.problems.iter().cloned());
         }
         if new.policy != old.policy {
             // A problem with a policy that no plan has seen is none.
-            self.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
-            self.problems.extend(new.policy.problem());
-            self.reported_not_guarded = false;
+            self.reports.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
+            self.reports.problems.extend(new.policy.problem());
+            self.reports.has_not_guarded = false;
         }
         if new.generation != old.generation {
-            self.reported_selecting_all = false;
-            self.creation_delay = None;
+            self.reports.has_selecting_all = false;
+            self.creation_limits.delay = None;
         }
         let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
-        let mut backed_off = self.failed_pods.set_generation(new.status.observed_generation);
-        backed_off.extend(self.lost_pods.set_generation(new.generation));
+        let mut backed_off =
+            self.backoffs.failed_pods.set_generation(new.status.observed_generation);
+        backed_off.extend(self.backoffs.lost_pods.set_generation(new.generation));
         if new.template.canonical != old.template.canonical {
             self.history.forget_deleted_current();
         }
@@ -263,7 +303,7 @@ impl DaemonSetState {
             return false;
         }
         let malformed = selector.malformed.clone();
-        self.problems.extend(
+        self.reports.problems.extend(
             malformed.map(|message| Problem::NamespaceNodeSelector { message: message.into() }),
         );
         self.namespace_node_selector = selector;
@@ -274,21 +314,21 @@ impl DaemonSetState {
     /// Evaluates one node that changed or was deleted (C16).
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
-        if let Some(waves) = &mut self.waves {
+        if let Some(waves) = &mut self.rollout.waves {
             waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
         }
-        if let (Some(groups), Some(node)) = (&mut self.groups, nodes.node(id)) {
+        if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).eligibility;
         let slot = &mut self.slots[id.index()];
-        if slot.eligibility == eligibility && self.waves.is_none() {
+        if slot.eligibility == eligibility && self.rollout.waves.is_none() {
             return false;
         }
         if slot.eligibility != eligibility {
             // What has deleted the pods may have been the reason for which the node changed.
-            self.lost_pods.forget(id);
+            self.backoffs.lost_pods.forget(id);
         }
         slot.eligibility = eligibility;
         self.mark(id);
@@ -333,7 +373,7 @@ impl DaemonSetState {
         let was_awaited = is_gone && self.expectations.saw_deletion(&revision.uid);
         let problem = revision.problem();
         let changed = self.history.apply(revision, &self.daemon_set);
-        self.problems.extend(problem.filter(|_| changed));
+        self.reports.problems.extend(problem.filter(|_| changed));
         changed || was_awaited
     }
 
@@ -373,7 +413,7 @@ impl DaemonSetState {
 
     /// The counts that the status reports, as of the last plan.
     pub const fn counts(&self) -> &NodeCounts {
-        &self.counts
+        &self.index.counts
     }
 
     /// The reasons against a pod on this node (C10), by the revision that governs it (G1). Without
@@ -382,7 +422,7 @@ impl DaemonSetState {
         let slot = self.slots.get(id.index());
         let pods = slot.map_or(&[][..], |slot| slot.pods.as_slice());
         let wave = slot.map_or(Wave::Closed, |slot| slot.wave);
-        let governing = self.gate.governing(pods, wave, &self.labels);
+        let governing = self.rollout.gate.governing(pods, wave, &self.labels);
         let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
@@ -403,6 +443,6 @@ impl DaemonSetState {
 
     /// Number of assessments since this state was created, for tests and metrics (C80).
     pub const fn slots_assessed(&self) -> u64 {
-        self.slots_assessed
+        self.assessing.count
     }
 }

@@ -194,7 +194,7 @@ impl DaemonSetState {
     /// Determines which checks the current wave must pass. What is known of a check remains while
     /// neither the wave nor the check is another one.
     pub(super) fn refresh_checks(&mut self) {
-        let known = self.guarding.checks.take();
+        let known = self.rollout.guarding.checks.take();
         let Some((wave, checks)) = self.wanted_checks() else { return };
         let mut known = known.filter(|known| known.wave == wave).unwrap_or_else(|| {
             let (checks, notices) = (Vec::new(), Vec::new());
@@ -209,12 +209,13 @@ impl DaemonSetState {
             known.checks = checks.into_iter().map(state).collect();
             known.changes += 1;
         }
-        self.guarding.checks = Some(known);
+        self.rollout.guarding.checks = Some(known);
     }
 
     /// The wave that bakes, and its checks, if it has any.
     fn wanted_checks(&self) -> Option<(CheckedWave, Vec<RolloutCheck>)> {
-        let record = self.guarding.moving().filter(|it| it.phase == RolloutPhase::Baking)?;
+        let record =
+            self.rollout.guarding.moving().filter(|it| it.phase == RolloutPhase::Baking)?;
         let policy = self.daemon_set.policy.valid()?;
         let step = policy.step(&record.position).filter(|step| !step.checks.is_empty())?;
         let revision = self.history.classify(&self.daemon_set).current?.pod_hash();
@@ -226,8 +227,8 @@ impl DaemonSetState {
 
     /// Adds the checks that are due to the plan.
     pub(super) fn ask_checks(&mut self, now: Now, plan: &mut Plan) {
-        let baked_at = self.guarding.baked_at();
-        let Some(checks) = &mut self.guarding.checks else { return };
+        let baked_at = self.rollout.guarding.baked_at();
+        let Some(checks) = &mut self.rollout.guarding.checks else { return };
         plan.notices.append(&mut checks.notices);
         let is_due = |state: &&mut CheckState| {
             state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
@@ -252,7 +253,7 @@ impl DaemonSetState {
     /// Applies the answer to a check of a plan. One that concerns another wave or another check
     /// than the current ones means nothing.
     pub fn apply_check_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
-        let Some(checks) = &mut self.guarding.checks else { return false };
+        let Some(checks) = &mut self.rollout.guarding.checks else { return false };
         let wave = &checks.wave;
         if (&wave.revision, &wave.name, wave.since)
             != (&question.revision, &question.wave, question.since)

@@ -48,13 +48,14 @@ pub struct WaveState {
 impl DaemonSetState {
     /// Where the rollout is; `None` if it is neither guarded nor paused.
     pub fn guard_state(&self) -> Option<GuardState> {
-        let (reason, message) = self.guarding.condition()?;
-        let record = self.guarding.record();
+        let (reason, message) = self.rollout.guarding.condition()?;
+        let record = self.rollout.guarding.record();
         Some(GuardState {
             reason: *reason,
             message: message.clone(),
             record: record.cloned(),
             failed_nodes: self
+                .rollout
                 .waves
                 .as_ref()
                 .map_or(0, |waves| waves.group(&Position::AllNodes).failed),
@@ -66,15 +67,18 @@ impl DaemonSetState {
     /// The number of nodes that have the target although their wave is closed, while the rollout
     /// moves on beside the built-in controller (G17).
     pub(super) fn leaked_nodes(&self) -> usize {
-        let is_under_way = self.guarding.moving().is_some_and(|record| record.phase.is_under_way());
-        let waves = self.waves.as_ref().filter(|_| is_under_way && self.config.mode.is_beside());
+        let is_under_way =
+            self.rollout.guarding.moving().is_some_and(|record| record.phase.is_under_way());
+        let waves =
+            self.rollout.waves.as_ref().filter(|_| is_under_way && self.config.mode.is_beside());
         waves.map_or(0, |waves| waves.group(&Position::AllNodes).leaked)
     }
 
     /// Counts the waves, if the answer may have changed. Then waves are filled as well, which costs
     /// as much.
     pub(super) fn recount_waves(&mut self) {
-        if let (Some(waves), Some(record)) = (&mut self.waves, self.guarding.record())
+        if let (Some(waves), Some(record)) =
+            (&mut self.rollout.waves, self.rollout.guarding.record())
             && record.steps_hash == waves.policy().steps_hash
         {
             waves.recount(&record.position);
@@ -82,7 +86,7 @@ impl DaemonSetState {
     }
 
     fn wave_state(&self, record: &RolloutRecord) -> Option<WaveState> {
-        let waves = self.waves.as_deref()?;
+        let waves = self.rollout.waves.as_deref()?;
         let count = waves.counted(&record.position)?;
         let (nodes, nodes_done) = waves.nodes_at(&record.position);
         Some(WaveState {
@@ -91,7 +95,7 @@ impl DaemonSetState {
             waves: count.total,
             nodes,
             nodes_done,
-            bake_ends_at: self.guarding.bake_ends_at(),
+            bake_ends_at: self.rollout.guarding.bake_ends_at(),
         })
     }
 }

@@ -180,7 +180,7 @@ impl DaemonSetState {
     pub(super) fn refresh_guard(&mut self, is_target_known: bool, now: Now, nodes: &NodeTable) {
         self.refresh_groups(nodes);
         if !self.is_guarded() {
-            self.guarding = Guarding::default();
+            self.rollout.guarding = Guarding::default();
             self.apply_gate(Gate::Open, None, nodes);
             return;
         }
@@ -196,9 +196,9 @@ impl DaemonSetState {
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
-        let times = [self.guarding.rollback_at, self.guarding.window_until];
+        let times = [self.rollout.guarding.rollback_at, self.rollout.guarding.window_until];
         let is_due = times.into_iter().flatten().any(|at| at <= now.steady);
-        if self.guarding.as_of.as_ref() == Some(&as_of) && !is_due {
+        if self.rollout.guarding.as_of.as_ref() == Some(&as_of) && !is_due {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
@@ -206,7 +206,7 @@ impl DaemonSetState {
         let (window_until, opening) = self.window(&stage, &revisions, now);
         let movement = stage.movement(self.config.mode, &self.daemon_set, opening.is_some());
         let gate = movement.map_or(Gate::Open, |movement| {
-            self.gate.guarded(&revisions, &self.labels, is_target_known, movement)
+            self.rollout.gate.guarded(&revisions, &self.labels, is_target_known, movement)
         });
         let position = stage.position().cloned();
         let record = revisions.current.and_then(|current| current.record.stored()).cloned();
@@ -219,16 +219,17 @@ impl DaemonSetState {
             | Stage::Pending
             | Stage::Failed { .. } => None,
         };
-        self.guarding.awaits_nodes =
+        self.rollout.guarding.awaits_nodes =
             moving.is_some() && self.guard_input(&revisions, now).awaits_nodes(&stage);
         let progress_limit = self.progress_limit(&revisions);
-        self.guarding.progress.limit = progress_limit;
-        self.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
-        (self.guarding.window_until, self.guarding.opening) = (window_until, opening);
-        self.guarding.moving = moving;
-        self.guarding.record = record;
-        self.guarding.as_of = Some(as_of);
-        self.guarding.condition_as_of = None;
+        self.rollout.guarding.progress.limit = progress_limit;
+        self.rollout.guarding.rollback_at = stage.back_at().map(|at| now.to_steady(at));
+        (self.rollout.guarding.window_until, self.rollout.guarding.opening) =
+            (window_until, opening);
+        self.rollout.guarding.moving = moving;
+        self.rollout.guarding.record = record;
+        self.rollout.guarding.as_of = Some(as_of);
+        self.rollout.guarding.condition_as_of = None;
         self.apply_gate(gate, position, nodes);
     }
 
@@ -238,8 +239,8 @@ impl DaemonSetState {
 
     fn apply_gate(&mut self, gate: Gate, position: Option<Position>, nodes: &NodeTable) {
         let is_rebuilt = self.refresh_waves(position, nodes);
-        if gate != self.gate || is_rebuilt {
-            self.gate = gate;
+        if gate != self.rollout.gate || is_rebuilt {
+            self.rollout.gate = gate;
             self.evaluate_all(nodes);
         }
     }
@@ -248,13 +249,13 @@ impl DaemonSetState {
     /// another one, or the rollout begins again. Returns whether they are new.
     fn refresh_waves(&mut self, position: Option<Position>, nodes: &NodeTable) -> bool {
         let Some(policy) = self.daemon_set.policy.valid() else {
-            return self.waves.take().is_some();
+            return self.rollout.waves.take().is_some();
         };
         let template = &self.daemon_set.template.canonical;
-        let continued = self
-            .waves
-            .take()
-            .filter(|waves| waves.is_of(policy, template) && waves.position() <= position.as_ref());
+        let continued =
+            self.rollout.waves.take().filter(|waves| {
+                waves.is_of(policy, template) && waves.position() <= position.as_ref()
+            });
         let is_new = continued.is_none();
         let mut waves = continued.unwrap_or_else(|| {
             let mut waves = Waves::new(policy.clone(), template.clone());
@@ -266,13 +267,15 @@ impl DaemonSetState {
         if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
             waves.advance(position);
         }
-        self.waves = Some(waves);
+        self.rollout.waves = Some(waves);
         is_new
     }
 
     /// Opens nodes of the current waves, and marks them. Returns whether it opened any.
     pub(super) fn open_waves(&mut self, nodes: &NodeTable) -> bool {
-        let Some(mut waves) = self.waves.take_if(|waves| waves.must_fill()) else { return false };
+        let Some(mut waves) = self.rollout.waves.take_if(|waves| waves.must_fill()) else {
+            return false;
+        };
         let bad = self.bad_revisions();
         let is_ready = |id| nodes.node(id).is_some_and(|node| node.not_ready_since.is_none());
         let rank = |id: NodeId| {
@@ -287,7 +290,7 @@ impl DaemonSetState {
             }
         };
         let opened = waves.fill(|id| nodes.name(id).clone(), rank);
-        self.waves = Some(waves);
+        self.rollout.waves = Some(waves);
         for id in &opened {
             self.mark(*id);
         }
@@ -307,7 +310,7 @@ impl DaemonSetState {
 
     /// Applies a node's assessment to the waves.
     pub(super) fn apply_to_waves(&mut self, id: NodeId, now: Timestamp, nodes: &NodeTable) {
-        let Some(waves) = &mut self.waves else { return };
+        let Some(waves) = &mut self.rollout.waves else { return };
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
         let Some(node) = nodes.node(id) else {
@@ -331,7 +334,7 @@ impl DaemonSetState {
         let since = waves.starting_since(id, is_starting, now);
         let fails_at = since.zip(limit).map(|(since, limit)| since + limit);
         if let Some(at) = fails_at.filter(|at| *at > now) {
-            self.timers.insert((at, id));
+            self.assessing.timers.insert((at, id));
         }
         // A failed pod is deleted soon: its node has failed until another one is available.
         let is_failing = assessment.has_failed || fails_at.is_some_and(|at| at <= now);
@@ -353,8 +356,11 @@ impl DaemonSetState {
     /// the last node became available, without the pods that were created since the wave was
     /// complete. Otherwise a cluster that grows would never end it.
     pub(super) fn refresh_bake(&mut self, now: Now) {
-        let known = self.guarding.bake.take();
-        let (Some(waves), Some(record)) = (&self.waves, &self.guarding.moving) else { return };
+        let known = self.rollout.guarding.bake.take();
+        let (Some(waves), Some(record)) = (&self.rollout.waves, &self.rollout.guarding.moving)
+        else {
+            return;
+        };
         let step = waves.step(&record.position);
         let Some(step) = step.filter(|_| record.phase == RolloutPhase::Baking) else { return };
         let is_same = |bake: &Bake| bake.position == record.position && bake.since == record.since;
@@ -379,7 +385,7 @@ impl DaemonSetState {
                 if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) }
             }
         };
-        self.guarding.bake = Some(bake);
+        self.rollout.guarding.bake = Some(bake);
     }
 
     /// When the last of the open nodes at a position became available, by the steady clock. Pods
@@ -400,44 +406,51 @@ impl DaemonSetState {
 
     /// Determines what the condition states, if that may have changed.
     pub(super) fn refresh_condition(&mut self, now: Now) {
-        let is_baked = self.guarding.baked_at().is_some();
-        let have_checks_passed = self.guarding.checks_verdict() == ChecksVerdict::Passed;
+        let is_baked = self.rollout.guarding.baked_at().is_some();
+        let have_checks_passed = self.rollout.guarding.checks_verdict() == ChecksVerdict::Passed;
         let leaked = self.leaked_nodes();
-        if self.gate.is_open() {
-            self.guarding.condition = None;
+        if self.rollout.gate.is_open() {
+            self.rollout.guarding.condition = None;
             return;
         }
         let as_of = Some(ConditionAsOf {
             is_baked,
             is_wave_complete: self.is_wave_complete(),
             have_checks_passed,
-            check_changes: self.guarding.checks.as_ref().map_or(0, |checks| checks.changes()),
+            check_changes: self
+                .rollout
+                .guarding
+                .checks
+                .as_ref()
+                .map_or(0, |checks| checks.changes()),
             leaked,
             goes_back_beside: self.goes_back_beside(),
         });
-        if self.guarding.condition_as_of == as_of {
+        if self.rollout.guarding.condition_as_of == as_of {
             return;
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
-        let waits = match (&stage, self.waves.as_deref()) {
+        let waits = match (&stage, self.rollout.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
                 Some(rollout::waits(waves, record, is_baked, have_checks_passed))
             }
             _ => None,
         };
         let way_back = self.way_back(&stage, &revisions);
-        let checks = self.guarding.checks.as_ref().map(|checks| checks.statements());
+        let checks = self.rollout.guarding.checks.as_ref().map(|checks| checks.statements());
         let checks = &checks.unwrap_or_default()[..];
-        let (waves, opening) = (self.waves.as_deref(), self.guarding.opening.as_ref());
+        let (waves, opening) =
+            (self.rollout.waves.as_deref(), self.rollout.guarding.opening.as_ref());
         let situation = Situation { waves, waits, checks, way_back, opening, leaked };
-        self.guarding.condition = rollout::condition(&self.daemon_set, &stage, &situation);
-        self.guarding.condition_as_of = as_of;
+        self.rollout.guarding.condition = rollout::condition(&self.daemon_set, &stage, &situation);
+        self.rollout.guarding.condition_as_of = as_of;
     }
 
     /// Whether nothing is left to do in the wave of the rollout.
     fn is_wave_complete(&self) -> bool {
-        let (waves, record) = (self.waves.as_deref(), self.guarding.moving.as_ref());
+        let (waves, record) =
+            (self.rollout.waves.as_deref(), self.rollout.guarding.moving.as_ref());
         waves.zip(record).is_some_and(|(waves, record)| waves.is_complete(&record.position))
     }
 
@@ -447,7 +460,7 @@ impl DaemonSetState {
 
     /// Plans the next change of a record, if one is due. Returns whether it did.
     pub(super) fn plan_record(&self, now: Now, draft: &mut Draft) -> bool {
-        let is_delayed = self.record_retry_at.is_some_and(|at| now.steady < at);
+        let is_delayed = self.rollout.record_retry_at.is_some_and(|at| now.steady < at);
         if !self.is_guarded() || is_delayed || self.awaits_nodes(now.steady) {
             return false;
         }
@@ -471,41 +484,45 @@ impl DaemonSetState {
         now: Timestamp,
     ) {
         let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
-        self.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
+        self.rollout.record_retry_at = (!is_written).then(|| now + RECORD_RETRY_AFTER);
         if !is_written && phase == RolloutPhase::Failed {
-            self.guarding.progress.restart();
-            if let Some(waves) = &mut self.waves {
+            self.rollout.guarding.progress.restart();
+            if let Some(waves) = &mut self.rollout.waves {
                 waves.restart_clocks(now);
             }
             self.mark_all();
         }
         if is_written {
-            self.unknown_record = None;
-        } else if matches!(outcome, Outcome::Unknown { .. }) && self.unknown_record.is_none() {
-            self.unknown_record = Some(UnknownRecord { revision: revision.clone(), since: now });
+            self.rollout.unknown_record = None;
+        } else if matches!(outcome, Outcome::Unknown { .. })
+            && self.rollout.unknown_record.is_none()
+        {
+            self.rollout.unknown_record =
+                Some(UnknownRecord { revision: revision.clone(), since: now });
         }
     }
 
     /// Whether the watch has yet to show whether a record was written: until then nothing is done
     /// by the one that it has shown (G9).
     pub(super) fn awaits_record(&mut self, now: Timestamp) -> bool {
-        let Some(unknown) = &self.unknown_record else { return false };
+        let Some(unknown) = &self.rollout.unknown_record else { return false };
         let is_seen = !self.history.has_version(&unknown.revision);
         if is_seen || unknown.ends_at() <= now {
-            self.unknown_record = None;
+            self.rollout.unknown_record = None;
         }
-        self.unknown_record.is_some()
+        self.rollout.unknown_record.is_some()
     }
 
     /// Whether the record stays as it is until the nodes of the wave have changed.
     fn awaits_nodes(&self, now: Timestamp) -> bool {
-        let (Some(waves), Some(record)) = (&self.waves, &self.guarding.moving) else {
+        let (Some(waves), Some(record)) = (&self.rollout.waves, &self.rollout.guarding.moving)
+        else {
             return false;
         };
         let is_complete = record.phase == RolloutPhase::Complete;
-        self.guarding.awaits_nodes
+        self.rollout.guarding.awaits_nodes
             && !self.is_stuck(now)
-            && !matches!(self.guarding.checks_verdict(), ChecksVerdict::Failed(_))
+            && !matches!(self.rollout.guarding.checks_verdict(), ChecksVerdict::Failed(_))
             && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
     }
 
@@ -513,15 +530,15 @@ impl DaemonSetState {
         TransitionInput {
             daemon_set: &self.daemon_set,
             revisions,
-            waves: self.waves.as_deref(),
+            waves: self.rollout.waves.as_deref(),
             wall: whole_seconds(now),
-            is_baked: self.guarding.baked_at().is_some(),
-            checks: self.guarding.checks_verdict(),
+            is_baked: self.rollout.guarding.baked_at().is_some(),
+            checks: self.rollout.guarding.checks_verdict(),
             is_stuck: self.is_stuck(now.steady),
-            awaits_window: self.guarding.awaits_window(),
-            is_rolled_out: self.counts.updated == self.counts.desired
-                && self.counts.available == self.counts.desired
-                && self.counts.misscheduled == 0,
+            awaits_window: self.rollout.guarding.awaits_window(),
+            is_rolled_out: self.index.counts.updated == self.index.counts.desired
+                && self.index.counts.available == self.index.counts.desired
+                && self.index.counts.misscheduled == 0,
         }
     }
 }

@@ -76,26 +76,26 @@ impl DaemonSetState {
     /// What the condition states of a guarded or paused rollout, as of the last plan: reason and
     /// message (G21).
     pub const fn stated_rollout(&self) -> Option<&(RolloutReason, Arc<str>)> {
-        self.guarding.condition()
+        self.rollout.guarding.condition()
     }
 
     /// The wave that a guarded rollout is at, as of the last plan.
     pub fn wave(&self) -> Option<WaveName> {
         let policy = self.daemon_set.policy.valid()?;
-        policy.wave_name(&self.guarding.moving()?.position)
+        policy.wave_name(&self.rollout.guarding.moving()?.position)
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.
     pub fn budget_used(&self) -> usize {
-        match self.daemon_set.budget(self.counts.desired) {
+        match self.daemon_set.budget(self.index.counts.desired) {
             None => 0,
-            Some(Budget::Unavailable(_)) => self.counts.uses_unavailable,
-            Some(Budget::Surge(_)) => self.counts.uses_surge,
+            Some(Budget::Unavailable(_)) => self.index.counts.uses_unavailable,
+            Some(Budget::Surge(_)) => self.index.counts.uses_surge,
         }
     }
 
     fn uses_budget(&self, assessment: &NodeAssessment) -> bool {
-        match self.daemon_set.budget(self.counts.desired) {
+        match self.daemon_set.budget(self.index.counts.desired) {
             None => false,
             Some(Budget::Unavailable(_)) => assessment.budget_use.contains(BudgetUse::UNAVAILABLE),
             Some(Budget::Surge(_)) => assessment.budget_use.contains(BudgetUse::SURGE),

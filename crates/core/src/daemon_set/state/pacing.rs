@@ -50,24 +50,24 @@ impl DaemonSetState {
     /// When a window opens or closes, if that matters: a rollout is under way, or has left nodes
     /// behind.
     pub(super) fn window_due_at(&self) -> Option<Timestamp> {
-        let record = self.guarding.moving();
+        let record = self.rollout.guarding.moving();
         let is_under_way = record.is_some_and(|record| record.phase.is_under_way());
         // On nodes that only keep their pods, too: no count of the status tells of those.
         let is_rolled_out = !self.labels.has_outdated_pods();
         let is_done = record.is_some() && !is_under_way && is_rolled_out;
-        let waits = self.guarding.awaits_window() && !is_done;
-        self.guarding.window_until.filter(|_| is_under_way || waits)
+        let waits = self.rollout.guarding.awaits_window() && !is_done;
+        self.rollout.guarding.window_until.filter(|_| is_under_way || waits)
     }
 
     /// Brings the pace up to date: which nodes count, and how many may.
     pub(super) fn refresh_pace(&mut self, now: Timestamp) {
         let policy = self.daemon_set.policy.valid();
         let Some(limit) = policy.and_then(|policy| policy.pods_per_minute) else {
-            self.pace = None;
+            self.rollout.pace = None;
             return;
         };
-        let is_new = self.pace.is_none();
-        let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new(limit, now)));
+        let is_new = self.rollout.pace.is_none();
+        let pace = self.rollout.pace.get_or_insert_with(|| Box::new(Pace::new(limit, now)));
         pace.set_limit(limit);
         // A request without an answer may still take effect.
         for pod in self.expectations.deletions_to_repeat() {
@@ -92,7 +92,7 @@ impl DaemonSetState {
     ) {
         let is_of_pod = matches!(write, Write::CreatePod(_) | Write::DeletePod(_));
         let node = write.target().node().filter(|_| is_of_pod);
-        let (Some(pace), Some(node)) = (&mut self.pace, node) else { return };
+        let (Some(pace), Some(node)) = (&mut self.rollout.pace, node) else { return };
         let is_repeated = match write.deleted() {
             Some(uid) => self.expectations.is_outcome_unknown(uid),
             None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
@@ -113,7 +113,8 @@ impl DaemonSetState {
     /// Records what the pods of a node tell of a beginning within the last minute: an old pod ends,
     /// the node is without a pod, or a pod is new there.
     pub(super) fn recover_pace(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
-        let Some(pace) = self.pace.as_mut().filter(|pace| pace.is_recovering(now.steady)) else {
+        let Some(pace) = self.rollout.pace.as_mut().filter(|pace| pace.is_recovering(now.steady))
+        else {
             return;
         };
         let slot = &self.slots[id.index()];

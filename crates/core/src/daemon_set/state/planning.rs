@@ -50,7 +50,7 @@ impl DaemonSetState {
         self.ask_checks(now, &mut draft.plan);
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
-        if let Some(pace) = &mut self.pace {
+        if let Some(pace) = &mut self.rollout.pace {
             draft.begun.iter().for_each(|node| pace.begin(node, now.steady));
         }
         self.record_planned(&draft.plan, now.steady);
@@ -66,8 +66,8 @@ impl DaemonSetState {
         if self.daemon_set.problems.iter().any(is_template) {
             return false;
         }
-        if selector.is_empty() && !self.reported_selecting_all {
-            self.reported_selecting_all = true;
+        if selector.is_empty() && !self.reports.has_selecting_all {
+            self.reports.has_selecting_all = true;
             plan.notices.push(Notice::SelectingAll);
         }
         !selector.is_empty()
@@ -150,7 +150,8 @@ impl DaemonSetState {
             }
         };
         let input = self.sync_input(now);
-        let is_delayed = self.creation_delay.is_some_and(|delay| delay.is_running(now.steady));
+        let is_delayed =
+            self.creation_limits.delay.is_some_and(|delay| delay.is_running(now.steady));
         if input.creations_suspended || is_delayed {
             draft.suspend_creations();
         }
@@ -160,9 +161,9 @@ impl DaemonSetState {
         sync::truncate_history(&input, draft);
         self.plan_status(Some(self.daemon_set.generation), now, draft);
         for id in draft.failed.drain(..) {
-            self.failed_pods.next(id, now.steady);
+            self.backoffs.failed_pods.next(id, now.steady);
             // The back-off takes the node out of the set of those with ended pods.
-            self.slots[id.index()].mark(id, &mut self.marked);
+            self.slots[id.index()].mark(id, &mut self.assessing.marked);
         }
     }
 
@@ -170,13 +171,13 @@ impl DaemonSetState {
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        !self.gate.is_open() && self.history.has_orphans(&self.daemon_set)
+        !self.rollout.gate.is_open() && self.history.has_orphans(&self.daemon_set)
     }
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
     fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.gate.is_open() || self.is_target_stored;
+        let are_counts_known = self.rollout.gate.is_open() || self.target.is_stored;
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
@@ -196,14 +197,14 @@ impl DaemonSetState {
     }
 
     fn report_problems(&mut self, plan: &mut Plan) {
-        plan.notices.extend(self.problems.drain(..).map(Notice::Problem));
+        plan.notices.extend(self.reports.problems.drain(..).map(Notice::Problem));
     }
 
     /// Reports once that a policy has no effect, because of the update strategy (G18).
     fn report_not_guarded(&mut self, plan: &mut Plan) {
-        let stated = self.guarding.condition();
+        let stated = self.rollout.guarding.condition();
         if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
-            && !std::mem::replace(&mut self.reported_not_guarded, true)
+            && !std::mem::replace(&mut self.reports.has_not_guarded, true)
         {
             plan.notices.push(Notice::NotGuarded);
         }
@@ -218,19 +219,19 @@ impl DaemonSetState {
             unplaced: &self.unplaced,
             releases: &self.releases,
             history: &self.history,
-            gate: &self.gate,
+            gate: &self.rollout.gate,
             guidance: self.guidance(),
-            rollout: self.guarding.condition(),
-            awaits_window: self.guarding.awaits_window(),
-            pace: self.pace.as_deref(),
+            rollout: self.rollout.guarding.condition(),
+            awaits_window: self.rollout.guarding.awaits_window(),
+            pace: self.rollout.pace.as_deref(),
             labels: &self.labels,
-            counts: &self.counts,
-            work_sets: &self.work_sets,
-            groups: self.groups.as_deref(),
+            counts: &self.index.counts,
+            work_sets: &self.index.work_sets,
+            groups: self.index.groups.as_deref(),
             retry_order: &self.retry_order,
             pending_names: &self.pending_names,
-            failed_pods: &self.failed_pods,
-            creations_suspended: self.no_creations_before.is_some_and(|at| now.steady < at),
+            failed_pods: &self.backoffs.failed_pods,
+            creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
         }
     }
 
@@ -240,37 +241,37 @@ impl DaemonSetState {
 
     pub(super) fn guidance(&self) -> Guidance<'_> {
         Guidance {
-            is_guarded: self.waves.is_some(),
-            replaces: self.gate.replaces(),
-            spares_down_nodes: self.gate.spares_down_nodes(),
+            is_guarded: self.rollout.waves.is_some(),
+            replaces: self.rollout.gate.replaces(),
+            spares_down_nodes: self.rollout.gate.spares_down_nodes(),
             max_restarts: self.failure_rule().and_then(|rule| rule.max_restarts),
-            base: self.gate.base(),
+            base: self.rollout.gate.base(),
         }
     }
 
     fn status_state(&self) -> StatusState {
         StatusState {
-            is_stale: self.status_in_flight
+            is_stale: self.status_writes.is_in_flight
                 || self.expectations.is_stale(ObjectKind::DaemonSet)
                 || self.expectations.awaits_deletion(&self.daemon_set.uid),
-            written_at: self.status_written_at,
+            written_at: self.status_writes.last_at,
         }
     }
 
     fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
-        let timer = self.timers.first().map(|(at, _)| *at);
+        let timer = self.assessing.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
         let surge_release = self.pending_names.next_surge_release(now);
         let others = [
-            self.no_creations_before,
-            self.creation_delay.map(|delay| delay.end()),
+            self.creation_limits.not_before,
+            self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
-            self.record_retry_at,
-            self.unknown_record.as_ref().map(UnknownRecord::ends_at),
-            self.guarding.due_at(now),
+            self.rollout.record_retry_at,
+            self.rollout.unknown_record.as_ref().map(UnknownRecord::ends_at),
+            self.rollout.guarding.due_at(now),
             self.window_due_at(),
-            self.failed_pods.collect_at(),
-            self.lost_pods.collect_at(),
+            self.backoffs.failed_pods.collect_at(),
+            self.backoffs.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),
         ];

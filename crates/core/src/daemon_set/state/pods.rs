@@ -117,7 +117,7 @@ impl DaemonSetState {
             return moved || released;
         }
         if known.is_none_or(|known| known.orphan) && !orphan && location == PodLocation::Unplaced {
-            self.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
+            self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
         }
         self.insert_at(view, location, nodes);
         true
@@ -188,7 +188,7 @@ impl DaemonSetState {
                 match slot.pods.remove(&pod.uid) {
                     Some(old) => self.labels.release(old.labels),
                     None if self.labels.is_updated(pod.labels) => {
-                        self.guarding.progress.record_creation();
+                        self.rollout.guarding.progress.record_creation();
                     }
                     None => {}
                 }

@@ -79,19 +79,19 @@ impl DaemonSetState {
     /// Determines since when the rollout is without progress. Time in which it is paused, bakes, or
     /// waits for an approval or a window does not count, nor do nodes that have failed.
     pub(super) fn refresh_progress(&mut self, now: Timestamp) {
-        let is_held = self.daemon_set.is_paused() || self.guarding.awaits_window();
+        let is_held = self.daemon_set.is_paused() || self.rollout.guarding.awaits_window();
         let is_updating = |record: &&Arc<RolloutRecord>| {
-            let group = self.waves.as_ref().map(|waves| waves.group(&record.position));
+            let group = self.rollout.waves.as_ref().map(|waves| waves.group(&record.position));
             let has_work = group.is_some_and(|group| group.passed < group.open);
             record.phase == RolloutPhase::Updating && has_work && !is_held
         };
-        let record = self.guarding.moving.as_ref().filter(is_updating).cloned();
+        let record = self.rollout.guarding.moving.as_ref().filter(is_updating).cloned();
         let min_ready = Duration::from_secs(self.daemon_set.min_ready_seconds.into());
-        self.guarding.progress.update(record.as_deref(), min_ready, now);
+        self.rollout.guarding.progress.update(record.as_deref(), min_ready, now);
     }
 
     /// Whether the rollout has been without progress for too long.
     pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
-        self.guarding.progress.ends_at().is_some_and(|at| at <= now)
+        self.rollout.guarding.progress.ends_at().is_some_and(|at| at <= now)
     }
 }

@@ -48,15 +48,15 @@ impl DaemonSetState {
             let id = NodeId::from_index(index);
             work_sets.update(nodes.name(id), id, &NodeAssessment::default(), &assessment);
         }
-        let has_groups = self.groups.as_deref().is_none_or(|groups| {
+        let has_groups = self.index.groups.as_deref().is_none_or(|groups| {
             let all = self.assess_all(now);
             groups.equals(&Self::grouped(groups.limit().clone(), all, nodes))
         });
         // A node whose failed pod was just deleted leaves the set with the next plan.
-        work_sets.has_ended.retain(|_, id| !self.marked.contains(id));
-        let mut known = self.work_sets.clone();
-        known.has_ended.retain(|_, id| !self.marked.contains(id));
-        self.recount(now) == self.counts && work_sets == known && has_groups
+        work_sets.has_ended.retain(|_, id| !self.assessing.marked.contains(id));
+        let mut known = self.index.work_sets.clone();
+        known.has_ended.retain(|_, id| !self.assessing.marked.contains(id));
+        self.recount(now) == self.index.counts && work_sets == known && has_groups
     }
 
     pub(super) fn make_room(&mut self, nodes: &NodeTable) {
@@ -66,7 +66,7 @@ impl DaemonSetState {
     }
 
     pub(super) fn mark(&mut self, id: NodeId) {
-        self.slots[id.index()].mark(id, &mut self.marked);
+        self.slots[id.index()].mark(id, &mut self.assessing.marked);
     }
 
     /// Decides for every node whether it is eligible, because the placement changed (C81).
@@ -91,14 +91,14 @@ impl DaemonSetState {
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        let governing = self.gate.governing(pods, slot.wave, &self.labels);
+        let governing = self.rollout.gate.governing(pods, slot.wave, &self.labels);
         let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
             // The built-in controller places all pods by the target.
             let governing =
                 if self.config.mode.is_beside() { Governing::TARGET } else { governing };
-            self.gate.eligibility(governing, target, selector, node, pods, &self.labels)
+            self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }
     }
@@ -119,10 +119,10 @@ impl DaemonSetState {
     }
 
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
-        let wave = self.waves.as_ref().map_or(Wave::Closed, |waves| waves.wave(id));
+        let wave = self.rollout.waves.as_ref().map_or(Wave::Closed, |waves| waves.wave(id));
         self.slots[id.index()].wave = wave;
         let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
-        let was_down_before = self.waves.is_some() && self.was_down_before(id, nodes);
+        let was_down_before = self.rollout.waves.is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (eligibility, wanted);
         slot.was_down_before = was_down_before;
@@ -133,16 +133,16 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let is_changed = self.refresh_current(now, nodes);
-        if is_wall_clock_set && let Some(pace) = &mut self.pace {
+        if is_wall_clock_set && let Some(pace) = &mut self.rollout.pace {
             pace.forget_recovered(now.steady);
         }
         if is_changed || is_wall_clock_set {
             self.mark_all();
         }
-        while let Some(&(at, id)) = self.timers.first()
+        while let Some(&(at, id)) = self.assessing.timers.first()
             && at <= now.steady
         {
-            self.timers.pop_first();
+            self.assessing.timers.pop_first();
             self.mark(id);
         }
         self.refresh_pace(now.steady);
@@ -155,10 +155,10 @@ impl DaemonSetState {
         self.recount_waves();
         self.refresh_progress(now.steady);
         self.refresh_condition(now);
-        self.failed_pods.collect(now.steady);
-        self.lost_pods.collect(now.steady);
+        self.backoffs.failed_pods.collect(now.steady);
+        self.backoffs.lost_pods.collect(now.steady);
         debug_assert!(
-            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.counts)
+            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.index.counts)
         );
     }
 
@@ -170,16 +170,16 @@ impl DaemonSetState {
             template: self.daemon_set.template.canonical.clone(),
             template_generation: self.daemon_set.template_generation,
         };
-        if self.current_as_of.as_ref() == Some(&as_of) {
+        if self.target.as_of.as_ref() == Some(&as_of) {
             self.refresh_guard(true, now, nodes);
             return false;
         }
         let current = self.current_revision(now.steady);
-        self.is_target_stored = current.is_some();
+        self.target.is_stored = current.is_some();
         let current = current.or_else(|| self.current_generation());
         // While none is stored, the answer depends on the time as well.
-        self.current_as_of = current.is_some().then_some(as_of);
-        self.current_as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
+        self.target.as_of = current.is_some().then_some(as_of);
+        self.target.as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
         // Somebody may have deleted the revision of the target, or taken its owner from it.
         let is_lost = || {
             let lost = self.history.lost_current(&self.daemon_set);
@@ -217,24 +217,24 @@ impl DaemonSetState {
     }
 
     fn assess_marked(&mut self, now: Now, nodes: &NodeTable) {
-        for id in std::mem::take(&mut self.marked) {
+        for id in std::mem::take(&mut self.assessing.marked) {
             self.assess(id, now, nodes);
         }
     }
 
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
-        self.slots_assessed += 1;
-        if !self.gate.is_open() {
+        self.assessing.count += 1;
+        if !self.rollout.gate.is_open() {
             // A pod that came or went may have changed which revision governs the node.
             self.re_evaluate(id, nodes);
         }
         let slot = &mut self.slots[id.index()];
         slot.marked = false;
         if std::mem::take(&mut slot.lost_pod) && slot.eligibility.should_run() {
-            let delay = self.lost_pods.next(id, now.steady);
+            let delay = self.backoffs.lost_pods.next(id, now.steady);
             if !delay.is_zero() {
                 let node = nodes.name(id).clone();
-                self.problems.push(Problem::LostPods { node, delay });
+                self.reports.problems.push(Problem::LostPods { node, delay });
             }
         }
         let slot = &mut self.slots[id.index()];
@@ -245,7 +245,7 @@ impl DaemonSetState {
         let slot = &mut self.slots[id.index()];
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
         if let Some(at) = assessed.expires_at {
-            self.timers.insert((at, id));
+            self.assessing.timers.insert((at, id));
         }
         self.apply_assessment(id, old, nodes);
         self.apply_to_waves(id, now.steady, nodes);
@@ -256,10 +256,10 @@ impl DaemonSetState {
     fn apply_assessment(&mut self, id: NodeId, old: NodeAssessment, nodes: &NodeTable) {
         let new = self.slots[id.index()].assessment;
         if old != new {
-            self.counts.remove(&old);
-            self.counts.add(&new);
-            self.work_sets.update(nodes.name(id), id, &old, &new);
-            if let Some(groups) = &mut self.groups {
+            self.index.counts.remove(&old);
+            self.index.counts.add(&new);
+            self.index.work_sets.update(nodes.name(id), id, &old, &new);
+            if let Some(groups) = &mut self.index.groups {
                 groups.update(nodes.name(id), id, &old, &new);
             }
         }
@@ -269,10 +269,10 @@ impl DaemonSetState {
     pub(super) fn refresh_groups(&mut self, nodes: &NodeTable) {
         let policy = self.daemon_set.policy.valid();
         let limit = policy.and_then(|policy| policy.max_unavailable_per.as_ref());
-        if limit != self.groups.as_deref().map(Groups::limit) {
+        if limit != self.index.groups.as_deref().map(Groups::limit) {
             let all = self.slots.iter().map(|slot| slot.assessment);
             let groups = limit.map(|limit| Self::grouped(limit.clone(), all, nodes));
-            self.groups = groups.map(Box::new);
+            self.index.groups = groups.map(Box::new);
         }
     }
 
@@ -301,12 +301,12 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
-            if let Some(waves) = &mut self.waves {
+            if let Some(waves) = &mut self.rollout.waves {
                 waves.apply_node(id, None);
             }
             self.slots[id.index()].lost_pod = false;
-            self.failed_pods.forget(id);
-            self.lost_pods.forget(id);
+            self.backoffs.failed_pods.forget(id);
+            self.backoffs.lost_pods.forget(id);
             self.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
         }
@@ -321,13 +321,13 @@ impl DaemonSetState {
 
     fn delays(&self, id: NodeId, now: Now) -> NodeDelays {
         NodeDelays {
-            deletion_until: self.failed_pods.until(id, now.steady),
-            creation_until: self.lost_pods.until(id, now.steady),
+            deletion_until: self.backoffs.failed_pods.until(id, now.steady),
+            creation_until: self.backoffs.lost_pods.until(id, now.steady),
         }
     }
 
     /// Limits how often debug builds recompute the counts: each time visits all slots.
     fn is_recount_due(&self) -> bool {
-        self.slots_assessed.is_multiple_of(self.slots.len() as u64 / 64 + 1)
+        self.assessing.count.is_multiple_of(self.slots.len() as u64 / 64 + 1)
     }
 }

@@ -23,7 +23,7 @@ impl DaemonSetState {
     pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
         let WriteResult { write, outcome } = result;
         if is_of_status(&write) {
-            self.status_in_flight = false;
+            self.status_writes.is_in_flight = false;
         }
         if let Write::WriteRecord { revision, record } = &write {
             self.record_written(revision, record.phase, &outcome, now);
@@ -64,7 +64,7 @@ impl DaemonSetState {
                 }
             }
             Outcome::NamespaceTerminating => {
-                self.no_creations_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
+                self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
             }
             Outcome::Skipped => self.not_written(&write),
             Outcome::Failed { .. } => self.failed(&write),
@@ -81,8 +81,8 @@ impl DaemonSetState {
                 self.expectations.expect_deletion(uid.clone());
             }
             if is_of_status(write) {
-                self.status_in_flight = true;
-                self.status_written_at = Some(now);
+                self.status_writes.is_in_flight = true;
+                self.status_writes.last_at = Some(now);
             }
         }
     }
@@ -141,7 +141,7 @@ impl DaemonSetState {
         self.clear_failure(write);
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
-            self.creation_delay.take_if(|delay| !delay.is_running(now));
+            self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
         }
     }
 
@@ -162,11 +162,12 @@ impl DaemonSetState {
     /// created at once. Other pods that were created at the same time do not lengthen the delay.
     fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
         self.retry_order.record_failure(&new.node);
-        if !self.creation_delay.is_some_and(|delay| delay.is_running(now)) {
-            self.creation_delay = Some(Delay::after(Cause::Failure, self.creation_delay, now));
+        if !self.creation_limits.delay.is_some_and(|delay| delay.is_running(now)) {
+            self.creation_limits.delay =
+                Some(Delay::after(Cause::Failure, self.creation_limits.delay, now));
         }
         if let Some(pod) = new.name.clone() {
-            self.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
+            self.reports.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
         }
     }
 
@@ -208,7 +209,7 @@ impl DaemonSetState {
             repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
         }
         for pod in repeated {
-            let pace = self.pace.as_deref();
+            let pace = self.rollout.pace.as_deref();
             let begun = pod.node.iter().filter(|node| pace.is_some_and(|pace| pace.counts(node)));
             begun.for_each(|node| draft.begin(node, pace));
             draft.write(Write::DeletePod(pod.clone()));
@@ -223,7 +224,7 @@ impl DaemonSetState {
         now: Now,
         nodes: &NodeTable,
     ) -> Vec<&'a PodReference> {
-        let mut counts = self.counts;
+        let mut counts = self.index.counts;
         counts.uses_unavailable += deleted;
         counts.in_flight += deleted;
         counts.serves = counts.serves.saturating_sub(deleted);

@@ -21,7 +21,7 @@ impl DaemonSetState {
     /// How far nodes have gone back from a failed revision.
     pub(super) fn way_back(&self, stage: &Stage<'_>, revisions: &RevisionSet<'_>) -> WayBack {
         let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
-        match (stage, self.gate.base()) {
+        match (stage, self.rollout.gate.base()) {
             (Stage::Moving(_), _)
                 if self.goes_back_beside() && self.bad_revisions().iter().any(is_live) =>
             {
@@ -44,9 +44,9 @@ impl DaemonSetState {
     /// Whether nodes lack a revision that was complete before, beside the built-in controller:
     /// there nodes go back while that revision is the target.
     pub(super) fn goes_back_beside(&self) -> bool {
-        let record = self.guarding.moving().filter(|_| self.config.mode.is_beside());
+        let record = self.rollout.guarding.moving().filter(|_| self.config.mode.is_beside());
         let record = record.filter(|record| record.phase == RolloutPhase::Complete);
-        let waves = self.waves.as_deref();
+        let waves = self.rollout.waves.as_deref();
         record.zip(waves).is_some_and(|(record, waves)| !waves.is_complete(&record.position))
     }
 
@@ -72,7 +72,7 @@ impl DaemonSetState {
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
         let Stage::Failed { record, goes_back: true, .. } = stage else { return false };
-        let is_base = |old: &&&Revision| Some(&old.pod_hash()) == self.gate.base();
+        let is_base = |old: &&&Revision| Some(&old.pod_hash()) == self.rollout.gate.base();
         let base = revisions.old.iter().find(is_base);
         let (Some(base), Some(current)) = (base, revisions.current) else { return false };
         if self.was_rolled_back(record, &revisions) {
