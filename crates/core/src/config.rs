@@ -23,7 +23,59 @@ pub enum Mode {
     },
 }
 
+/// The duties of this installation toward a DaemonSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Duties {
+    pub pods: PodDuty,
+    pub status: StatusDuty,
+    pub roll_back: RollBackDuty,
+}
+
+/// Which pods are created and deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodDuty {
+    /// All: the pods, and the revisions from which they are made.
+    All,
+    /// Pods of older revisions are deleted; another controller does the rest (G18).
+    DeleteOutdated,
+}
+
+/// What is written of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusDuty {
+    Whole,
+    /// The conditions of a guarded rollout; another controller counts (G20).
+    Conditions,
+}
+
+/// How a failed rollout goes back to the base (G15, G20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RollBackDuty {
+    ReplacePods,
+    RestoreTemplate,
+    Nothing,
+}
+
 impl Mode {
+    pub(crate) const fn duties(self) -> Duties {
+        match self {
+            Self::Controller | Self::Unguarded => Duties {
+                pods: PodDuty::All,
+                status: StatusDuty::Whole,
+                roll_back: RollBackDuty::ReplacePods,
+            },
+            Self::Beside { rolls_back } => Duties {
+                pods: PodDuty::DeleteOutdated,
+                status: StatusDuty::Conditions,
+                roll_back: if rolls_back {
+                    RollBackDuty::RestoreTemplate
+                } else {
+                    RollBackDuty::Nothing
+                },
+            },
+        }
+    }
+
     /// Whether another controller creates the pods and the revisions.
     pub const fn is_beside(self) -> bool {
         match self {

@@ -32,7 +32,7 @@ use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::{Gate, Pace, Waves};
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
-use crate::config::Config;
+use crate::config::{Config, PodDuty};
 use crate::node::{PodView, RolloutParameters, Slot, Wave};
 
 use guarding::{Guarding, UnknownRecord};
@@ -216,6 +216,11 @@ impl DaemonSetState {
     /// The newest known version of the DaemonSet.
     pub const fn daemon_set(&self) -> &DaemonSet {
         &self.daemon_set
+    }
+
+    /// Whether this installation creates the pods, and all that belongs to it.
+    fn creates_pods(&self) -> bool {
+        self.config.mode.duties().pods == PodDuty::All
     }
 
     /// Whether this state can continue with `daemon_set`. If not (it was deleted and created again,

@@ -7,7 +7,7 @@ use crate::api::{
     DaemonSet, Now, PolicySource, Position, RecordReason, Revision, RolloutPhase, RolloutPolicy,
     RolloutRecord, Timestamp,
 };
-use crate::config::Mode;
+use crate::config::{Duties, PodDuty, RollBackDuty};
 use crate::revisions::RevisionSet;
 
 use super::gate::{Direction, Movement};
@@ -58,12 +58,12 @@ pub(crate) enum Stage<'a> {
 impl<'a> Stage<'a> {
     /// The stage of the rollout of the current template.
     pub(crate) fn of(
-        mode: Mode,
+        duties: Duties,
         daemon_set: &DaemonSet,
         revisions: &RevisionSet<'a>,
         now: Now,
     ) -> Self {
-        if mode.is_beside() && daemon_set.is_rolled_out_by_others() {
+        if duties.pods == PodDuty::DeleteOutdated && daemon_set.is_rolled_out_by_others() {
             return Self::NotGuarded;
         }
         let record = revisions.current.and_then(|current| current.record.stored());
@@ -137,7 +137,7 @@ impl<'a> Stage<'a> {
     /// template only (G20).
     pub(crate) fn movement(
         &self,
-        mode: Mode,
+        duties: Duties,
         daemon_set: &DaemonSet,
         awaits_window: bool,
     ) -> Option<Movement> {
@@ -148,9 +148,9 @@ impl<'a> Stage<'a> {
             Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
         };
         let forward = |replaces| movement(Direction::Forward, replaces);
-        let back = |replaces| match mode {
-            Mode::Beside { .. } => forward(false),
-            Mode::Controller | Mode::Unguarded => movement(Direction::Back, replaces),
+        let back = |replaces| match duties.roll_back {
+            RollBackDuty::ReplacePods => movement(Direction::Back, replaces),
+            RollBackDuty::RestoreTemplate | RollBackDuty::Nothing => forward(false),
         };
         match self {
             Self::Unguarded => None,

@@ -69,8 +69,7 @@ impl DaemonSetState {
     pub(super) fn leaked_nodes(&self) -> usize {
         let is_under_way =
             self.rollout.guarding.moving().is_some_and(|record| record.phase.is_under_way());
-        let waves =
-            self.rollout.waves.as_ref().filter(|_| is_under_way && self.config.mode.is_beside());
+        let waves = self.rollout.waves.as_ref().filter(|_| is_under_way && !self.creates_pods());
         waves.map_or(0, |waves| waves.group(&Position::AllNodes).leaked)
     }
 

@@ -204,7 +204,8 @@ impl DaemonSetState {
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
         let (window_until, opening) = self.window(&stage, &revisions, now);
-        let movement = stage.movement(self.config.mode, &self.daemon_set, opening.is_some());
+        let movement =
+            stage.movement(self.config.mode.duties(), &self.daemon_set, opening.is_some());
         let gate = movement.map_or(Gate::Open, |movement| {
             self.rollout.gate.guarded(&revisions, &self.labels, is_target_known, movement)
         });
@@ -455,7 +456,7 @@ impl DaemonSetState {
     }
 
     pub(super) fn stage<'a>(&self, revisions: &RevisionSet<'a>, now: Now) -> Stage<'a> {
-        Stage::of(self.config.mode, &self.daemon_set, revisions, now)
+        Stage::of(self.config.mode.duties(), &self.daemon_set, revisions, now)
     }
 
     /// Plans the next change of a record, if one is due. Returns whether it did.

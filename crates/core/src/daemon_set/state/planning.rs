@@ -29,7 +29,7 @@ impl DaemonSetState {
             return draft.plan;
         }
         self.report_problems(&mut draft.plan);
-        if self.config.mode.is_beside() && !self.is_guarded() {
+        if !self.creates_pods() && !self.is_guarded() {
             // Its controller reports them.
             draft.plan.notices.clear();
         }
@@ -123,7 +123,7 @@ impl DaemonSetState {
     fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
         if self.awaits_adoption() {
             // The built-in controller adopts them itself (G18).
-            if !self.config.mode.is_beside() {
+            if self.creates_pods() {
                 sync::plan_ownership(&self.sync_input(now), draft);
                 sync::plan_revisions(&self.sync_input(now), draft);
             }
@@ -136,7 +136,7 @@ impl DaemonSetState {
             self.plan_status(None, now, draft);
             return;
         }
-        if self.config.mode.is_beside() {
+        if !self.creates_pods() {
             self.plan_beside(now, draft);
             return;
         }

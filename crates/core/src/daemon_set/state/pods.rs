@@ -161,7 +161,7 @@ impl DaemonSetState {
         let is_new = self
             .find(uid, location)
             .is_some_and(|pod| !pod.terminating && !pod.orphan && !pod.readiness.is_ready());
-        if is_new && !self.expectations.awaits_deletion(uid) && !self.config.mode.is_beside() {
+        if is_new && !self.expectations.awaits_deletion(uid) && self.creates_pods() {
             self.slots[id.index()].lost_pod = true;
         }
     }

@@ -96,8 +96,7 @@ impl DaemonSetState {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
             // The built-in controller places all pods by the target.
-            let governing =
-                if self.config.mode.is_beside() { Governing::TARGET } else { governing };
+            let governing = if self.creates_pods() { governing } else { Governing::TARGET };
             self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }

@@ -233,10 +233,11 @@ impl DaemonSetState {
         let mut wanted = Draft::new(self.config.burst_replicas);
         // The counts of groups do not tell to which group the deleted pods belong.
         let fits_groups = input.groups.is_none() || deleted == 0;
-        let is_beside = self.config.mode.is_beside();
-        let hash = match is_beside {
-            true => sync::revision_beside(&input),
-            false => self.history.classify(&self.daemon_set).current.and_then(Revision::hash),
+        let creates_pods = self.creates_pods();
+        let hash = if creates_pods {
+            self.history.classify(&self.daemon_set).current.and_then(Revision::hash)
+        } else {
+            sync::revision_beside(&input)
         };
         if let Some(hash) = hash.filter(|_| fits_groups) {
             sync::rolling_update(&input, &hash, &mut wanted);
@@ -247,7 +248,7 @@ impl DaemonSetState {
             let is_surplus = id.and_then(|id| self.slots.get(id.index())).is_some_and(|slot| {
                 surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
             });
-            is_surplus && !is_beside
+            is_surplus && creates_pods
                 || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
         };
         pods.iter().filter(is_wanted).copied().collect()

@@ -2,7 +2,7 @@
 //! built-in one the template is changed back (G15, G20).
 
 use crate::api::{Now, Revision, RevisionHash, RolloutPhase, RolloutRecord};
-use crate::config::Mode;
+use crate::config::RollBackDuty;
 use crate::daemon_set::sync::Draft;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
@@ -28,7 +28,7 @@ impl DaemonSetState {
                 WayBack::UnderWay
             }
             (Stage::Moving(_), _) => WayBack::Done,
-            (Stage::Failed { record, .. }, Some(_)) if self.config.mode.is_beside() => {
+            (Stage::Failed { record, .. }, Some(_)) if !self.creates_pods() => {
                 match self.was_rolled_back(record, revisions) {
                     _ if !self.may_roll_back() => WayBack::Barred(NOT_ALLOWED),
                     true => WayBack::Barred(CAME_AGAIN),
@@ -44,7 +44,7 @@ impl DaemonSetState {
     /// Whether nodes lack a revision that was complete before, beside the built-in controller:
     /// there nodes go back while that revision is the target.
     pub(super) fn goes_back_beside(&self) -> bool {
-        let record = self.rollout.guarding.moving().filter(|_| self.config.mode.is_beside());
+        let record = self.rollout.guarding.moving().filter(|_| !self.creates_pods());
         let record = record.filter(|record| record.phase == RolloutPhase::Complete);
         let waves = self.rollout.waves.as_deref();
         record.zip(waves).is_some_and(|(record, waves)| !waves.is_complete(&record.position))
@@ -60,7 +60,7 @@ impl DaemonSetState {
     }
 
     fn may_roll_back(&self) -> bool {
-        self.config.mode == Mode::Beside { rolls_back: true }
+        self.config.mode.duties().roll_back == RollBackDuty::RestoreTemplate
     }
 
     /// Beside the built-in controller, plans to replace the template of a failed rollout with that

@@ -1,6 +1,7 @@
 //! The status (C70). Upstream: `updateDaemonSetStatus`.
 
 use crate::api::{Now, RolloutCondition, RolloutReason, Status, Timestamp};
+use crate::config::StatusDuty;
 use crate::plan::{Notice, Write};
 
 use super::SyncInput;
@@ -30,7 +31,7 @@ pub(in crate::daemon_set) fn plan_status(
     }
     match due_at(input, state, &status).filter(|at| input.now.steady < *at) {
         Some(at) => draft.requeue(at),
-        None if input.config.mode.is_beside() => {
+        None if input.config.mode.duties().status == StatusDuty::Conditions => {
             draft.plan.notices.extend(window_notice(input, &status));
             draft.write(Write::UpdateConditions { rollout: status.rollout });
         }
@@ -73,7 +74,7 @@ fn is_rolled_out(status: &Status) -> bool {
 fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
     let known = &input.daemon_set.status;
     let counts = input.counts;
-    if input.config.mode.is_beside() {
+    if input.config.mode.duties().status == StatusDuty::Conditions {
         return Status { rollout: rollout(input), ..known.clone() };
     }
     Status {
