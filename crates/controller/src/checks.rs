@@ -26,7 +26,7 @@ pub use http::{Http, Tls};
 const ASKED_AT_ONCE: usize = 32;
 
 /// Asks checks. The simulation implements it without a network.
-pub trait Ask: Send + Sync {
+pub trait CheckClient: Send + Sync {
     /// Asks one check. Every question has one answer, at the latest after some seconds.
     fn ask(&self, question: CheckQuestion) -> BoxFuture<'static, CheckAnswer>;
 }
@@ -119,7 +119,7 @@ impl<S: Server> Runner<S> {
     }
 }
 
-impl<S: Server> Ask for Runner<S> {
+impl<S: Server> CheckClient for Runner<S> {
     fn ask(&self, question: CheckQuestion) -> BoxFuture<'static, CheckAnswer> {
         let runner = self.clone();
         async move { runner.answer(&question).await }.boxed()
@@ -128,9 +128,9 @@ impl<S: Server> Ask for Runner<S> {
 
 /// Answers nothing, as if no host were allowed: for a controller whose checks do not matter.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct ChecksDisabled;
 
-impl Ask for Nobody {
+impl CheckClient for ChecksDisabled {
     fn ask(&self, _question: CheckQuestion) -> BoxFuture<'static, CheckAnswer> {
         std::future::ready(CheckAnswer::new(CheckVerdict::Unknown, "checks are not asked")).boxed()
     }

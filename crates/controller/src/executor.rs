@@ -38,7 +38,7 @@ const BATCH_FIRST: usize = 1;
 /// holds some kilobytes, and a hundred plans may be executed at the same time.
 const WRITES_AT_ONCE: usize = 32;
 
-/// What all executions share.
+/// State shared by all executions.
 #[derive(Clone)]
 pub struct Executor<S = Api> {
     /// The API server.

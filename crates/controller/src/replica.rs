@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Server;
-use crate::checks::Ask;
+use crate::checks::CheckClient;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{Decisions, EventLoop, ListedResource, LoopState};
@@ -36,7 +36,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_millis(1200);
 /// Maximum number of events that wait for the loop. Watches and writes wait while it is reached.
 const EVENTS_WAITING_MAX: usize = 1024;
 
-/// A replica, and all that it needs of the rest of the process.
+/// A replica and its dependencies.
 pub struct Replica<S> {
     /// Manages only DaemonSets in this namespace. Nodes are read in any case.
     pub namespace: Option<String>,
@@ -51,7 +51,7 @@ pub struct Replica<S> {
     /// The API server, for all other requests. It must refuse writes when `fence` is closed.
     pub server: S,
     /// Asks the checks of guarded rollouts.
-    pub checks: Arc<dyn Ask>,
+    pub checks: Arc<dyn CheckClient>,
     /// Stops writes once the lease could have expired.
     pub fence: Fence,
     /// The clocks and random numbers.

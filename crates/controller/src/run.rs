@@ -164,7 +164,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
 }
 
 /// The writer of Events and the HTTP server.
-struct Helpers {
+struct BackgroundTasks {
     tasks: TaskTracker,
     /// Cancelled when they must stop.
     stop: CancellationToken,
@@ -191,7 +191,7 @@ struct Shared {
 async fn start(
     options: Options,
     shutdown: &CancellationToken,
-) -> Result<(Replica<Api>, Helpers), Error> {
+) -> Result<(Replica<Api>, BackgroundTasks), Error> {
     if let Some(election) = &options.leader_election {
         election.timing.check().map_err(Error::Option)?;
         if options.mode.is_beside() && election.name == lease_name(Mode::Controller) {
@@ -230,11 +230,12 @@ async fn start(
         synced: watch::Sender::new(false),
         presence: watch::Sender::new(Presence::Unknown),
     };
-    let (helpers, recorder) = Helpers::start(&shared, listener, options.leader_election.is_some());
+    let (helpers, recorder) =
+        BackgroundTasks::start(&shared, listener, options.leader_election.is_some());
     Ok((shared.replica(options, recorder)?, helpers))
 }
 
-impl Helpers {
+impl BackgroundTasks {
     fn start(shared: &Shared, listener: Option<TcpListener>, elects: bool) -> (Self, Recorder) {
         let helpers = Self { tasks: TaskTracker::new(), stop: CancellationToken::new() };
         let (recorder, writer) = recorder::recorder(

@@ -425,7 +425,7 @@ impl<D: Decode, E> Watch<D, E> {
         progress.backoff.list_completed();
         let was_absent = progress.absence.listed();
         if was_absent {
-            tracing::info!("{} are there now", self.resource.name);
+            tracing::info!("{}: the API is available now", self.resource.name);
         }
     }
 

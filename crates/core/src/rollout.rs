@@ -23,9 +23,9 @@ mod stage;
 mod transition;
 mod wave;
 
-pub(crate) use condition::{Situation, WayBack, condition};
-pub(crate) use gate::{Gate, Governing};
+pub(crate) use condition::{RollbackProgress, Situation, condition};
+pub(crate) use gate::{Gate, GoverningRevision};
 pub(crate) use pace::{MINUTE, Pace};
 pub(crate) use stage::Stage;
-pub(crate) use transition::{ChecksVerdict, TransitionInput, waits};
+pub(crate) use transition::{ChecksVerdict, TransitionInput, wave_blocker};
 pub(crate) use wave::{NodeStatus, Rank, Waves};

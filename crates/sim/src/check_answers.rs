@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use everynode_controller::checks::Ask;
+use everynode_controller::checks::CheckClient;
 use everynode_core::api::{CheckAnswer, CheckVerdict, Timestamp};
 use everynode_core::plan::CheckQuestion;
 use futures::FutureExt;
@@ -36,7 +36,7 @@ impl DrawnAnswers {
     }
 }
 
-impl Ask for DrawnAnswers {
+impl CheckClient for DrawnAnswers {
     fn ask(&self, question: CheckQuestion) -> BoxFuture<'static, CheckAnswer> {
         let CheckQuestion { daemon_set, revision, wave, since, check, .. } = question;
         if *check.name == *FAILING {

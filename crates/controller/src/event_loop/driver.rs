@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, Server};
-use crate::checks::Ask;
+use crate::checks::CheckClient;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
@@ -67,7 +67,7 @@ pub struct EventLoop<S = Api> {
     /// Learns of tasks that panic.
     pub supervisor: Supervisor,
     /// Asks checks.
-    pub checks: Arc<dyn Ask>,
+    pub checks: Arc<dyn CheckClient>,
     /// Starts the watch of pods, once.
     pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
     /// Starts the watch of namespaces for their labels, once.

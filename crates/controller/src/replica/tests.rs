@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::api::Api;
-use crate::checks::Nobody;
+use crate::checks::ChecksDisabled;
 
 /// Paths that were asked for.
 type Asked = Arc<Mutex<BTreeSet<String>>>;
@@ -24,7 +24,7 @@ fn replica(leadership: Leadership, asked: &Asked) -> Replica<Api> {
         namespace_node_selectors: false,
         config: Config::default(),
         server: Api::new(client.clone(), fence.clone(), None),
-        checks: Arc::new(Nobody),
+        checks: Arc::new(ChecksDisabled),
         client,
         fence,
         environment: Environment::default(),

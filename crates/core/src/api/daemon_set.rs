@@ -75,7 +75,7 @@ impl DaemonSet {
     pub fn budget(&self, desired: usize) -> Option<Budget> {
         let budget = self.strategy().budget(desired)?;
         let max = self.policy.valid().and_then(|policy| policy.max_unavailable);
-        Some(match (max.map(|max| max.of(desired)), budget) {
+        Some(match (max.map(|max| max.resolve(desired)), budget) {
             (None, budget) => budget,
             (Some(max), Budget::Unavailable(nodes)) => Budget::Unavailable(nodes.min(max)),
             (Some(max), Budget::Surge(nodes)) => Budget::Surge(nodes.min(max)),
@@ -178,7 +178,7 @@ impl UpdateStrategy {
     pub fn surges(self) -> bool {
         match self {
             Self::OnDelete | Self::Malformed => false,
-            Self::RollingUpdate { max_surge, .. } => max_surge.of(1) > 0,
+            Self::RollingUpdate { max_surge, .. } => max_surge.resolve(1) > 0,
         }
     }
 
@@ -188,7 +188,7 @@ impl UpdateStrategy {
     /// `updatedDesiredNodeCounts` (C51).
     pub fn budget(self, desired: usize) -> Option<Budget> {
         let Self::RollingUpdate { max_unavailable, max_surge } = self else { return None };
-        let budget = match (max_surge.of(desired), max_unavailable.of(desired)) {
+        let budget = match (max_surge.resolve(desired), max_unavailable.resolve(desired)) {
             (0, 0) => Budget::Unavailable(desired.min(1)),
             (0, max_unavailable) => Budget::Unavailable(max_unavailable),
             (max_surge, _) => Budget::Surge(max_surge),

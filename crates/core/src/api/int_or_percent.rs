@@ -13,17 +13,15 @@ pub enum IntOrPercent {
 
 impl IntOrPercent {
     /// The number itself, or the percentage of `total`, rounded up (C51).
-    pub fn of(self, total: usize) -> usize {
+    pub fn resolve(self, total: usize) -> usize {
         match self {
             Self::Int(number) => number as usize,
             Self::Percent(percent) => (total * percent as usize).div_ceil(100),
         }
     }
-}
 
-impl IntOrPercent {
     /// The number itself, or the percentage of `total`, rounded down (G15).
-    pub fn floor_of(self, total: usize) -> usize {
+    pub fn resolve_floor(self, total: usize) -> usize {
         match self {
             Self::Int(number) => number as usize,
             Self::Percent(percent) => total * percent as usize / 100,
@@ -60,9 +58,9 @@ mod tests {
             (100, 7, 7),
             (150, 3, 5),
         ] {
-            let nodes = IntOrPercent::Percent(percent).of(total);
+            let nodes = IntOrPercent::Percent(percent).resolve(total);
             assert_eq!(nodes, expected, "{percent}% of {total}");
         }
-        assert_eq!([0, 2, 10].map(|total| IntOrPercent::Int(3).of(total)), [3; 3]);
+        assert_eq!([0, 2, 10].map(|total| IntOrPercent::Int(3).resolve(total)), [3; 3]);
     }
 }

@@ -14,7 +14,7 @@ mod pods;
 mod progress;
 mod refresh;
 mod results;
-mod way_back;
+mod rollback;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ struct Index {
 #[derive(Debug, Default)]
 struct Target {
     as_of: Option<CurrentAsOf>,
-    /// Whether a revision stores the current template, be it of another owner.
+    /// Whether a revision stores the current template, even one that another DaemonSet owns.
     is_stored: bool,
 }
 
@@ -261,7 +261,7 @@ impl DaemonSetState {
             self.reports.problems.extend(new.problems.iter().cloned());
         }
         if new.policy != old.policy {
-            // A problem with a policy that no plan has seen is none.
+            // The old policy is gone: its problem is dropped, reported or not.
             self.reports.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
             self.reports.problems.extend(new.policy.problem());
             self.reports.has_not_guarded = false;

@@ -10,7 +10,7 @@ use super::slot::{
     BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Step, Wanted, Work,
 };
 
-/// Until when what a node needs is delayed.
+/// When the delayed work of a node is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeDelays {
     /// When its failed pods may be deleted (C24).

@@ -8,7 +8,7 @@ use crate::api::{
 };
 
 use super::stage::Stage;
-use super::transition::Waits;
+use super::transition::WaveBlocker;
 use super::wave::Waves;
 
 /// What the condition states beside the stage.
@@ -16,10 +16,10 @@ pub(crate) struct Situation<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// What a wave that bakes still waits for.
-    pub waits: Option<Waits>,
+    pub waits: Option<WaveBlocker>,
     /// The last answers to its checks.
     pub checks: &'a [CheckStatement],
-    pub way_back: WayBack,
+    pub rollback: RollbackProgress,
     /// When the next window opens, if the rollout waits for it.
     pub opening: Option<&'a Opening>,
     /// The number of nodes that have the target although their wave is closed.
@@ -28,7 +28,7 @@ pub(crate) struct Situation<'a> {
 
 /// How far the nodes of a failed rollout have gone back to the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WayBack {
+pub(crate) enum RollbackProgress {
     /// There is no base but the failed revision itself.
     None,
     /// Only somebody else can change the template back, for this reason (G20).
@@ -64,7 +64,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, waits, checks, way_back, opening, leaked: _ } = *situation;
+    let Situation { waves, waits, checks, rollback, opening, leaked: _ } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -79,7 +79,7 @@ fn stated(
                 .to_owned(),
         ),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
-        Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, way_back),
+        Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, rollback),
         Stage::WithoutPolicy { .. } => (
             RolloutReason::InvalidPolicy,
             match &daemon_set.policy {
@@ -94,7 +94,7 @@ fn stated(
             },
         ),
         Stage::Moving(record)
-            if record.phase == RolloutPhase::Complete && way_back == WayBack::UnderWay =>
+            if record.phase == RolloutPhase::Complete && rollback == RollbackProgress::UnderWay =>
         {
             let message = "nodes go back to this revision, which was complete before";
             (RolloutReason::Updating, message.to_owned())
@@ -113,29 +113,33 @@ fn stated(
 }
 
 /// What the condition states of a rollout that is under way, at this wave.
-fn moving(wave: &str, waits: Option<Waits>, opening: Option<&Opening>) -> (RolloutReason, String) {
+fn moving(
+    wave: &str,
+    waits: Option<WaveBlocker>,
+    opening: Option<&Opening>,
+) -> (RolloutReason, String) {
     match (waits, opening) {
-        (Some(Waits::Nodes), _) => (
+        (Some(WaveBlocker::Nodes), _) => (
             RolloutReason::Baking,
             format!(
                 "not all nodes of {wave} are updated and available, so its bake time does not end"
             ),
         ),
-        (Some(Waits::Bake), _) => {
+        (Some(WaveBlocker::Bake), _) => {
             (RolloutReason::Baking, format!("{wave} is updated, and its bake time is not over"))
         }
-        (Some(Waits::Checks), _) => (
+        (Some(WaveBlocker::Checks), _) => (
             RolloutReason::AwaitingChecks,
             format!("{wave} is updated, and its checks have not passed yet"),
         ),
-        (Some(Waits::Approval), _) => {
+        (Some(WaveBlocker::Approval), _) => {
             (RolloutReason::AwaitingApproval, format!("{wave} must be approved"))
         }
-        (Some(Waits::Nothing) | None, None) => {
+        (Some(WaveBlocker::Nothing) | None, None) => {
             (RolloutReason::Updating, format!("updating {wave}"))
         }
         (None, Some(opening)) => outside(opening, &format!("the update of {wave} goes on")),
-        (Some(Waits::Nothing), Some(opening)) => {
+        (Some(WaveBlocker::Nothing), Some(opening)) => {
             outside(opening, &format!("{wave} is updated; the next one begins"))
         }
     }
@@ -147,7 +151,11 @@ fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
 }
 
 /// What the condition states of a failed rollout.
-fn failed(record: &RolloutRecord, goes_back: bool, way_back: WayBack) -> (RolloutReason, String) {
+fn failed(
+    record: &RolloutRecord,
+    goes_back: bool,
+    rollback: RollbackProgress,
+) -> (RolloutReason, String) {
     let reason = match &record.reason {
         Some(RecordReason::Aborted) => "was aborted".to_owned(),
         Some(RecordReason::NodesFailed) => "has failed: too many nodes failed".to_owned(),
@@ -155,12 +163,12 @@ fn failed(record: &RolloutRecord, goes_back: bool, way_back: WayBack) -> (Rollou
         Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
         Some(RecordReason::PromotedInFull) | None => "has failed".to_owned(),
     };
-    let (is_over, message) = match way_back {
+    let (is_over, message) = match rollback {
         _ if !goes_back => (true, "nodes keep what they have"),
-        WayBack::Barred(why) => (true, why),
-        WayBack::None => (true, "there is no complete revision to go back to"),
-        WayBack::UnderWay => (false, "nodes go back to the last complete revision"),
-        WayBack::Done => (true, "no node has its revision"),
+        RollbackProgress::Barred(why) => (true, why),
+        RollbackProgress::None => (true, "there is no complete revision to go back to"),
+        RollbackProgress::UnderWay => (false, "nodes go back to the last complete revision"),
+        RollbackProgress::Done => (true, "no node has its revision"),
     };
     let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
     (state, format!("the rollout {reason}; {message}"))

@@ -57,14 +57,14 @@ pub(crate) enum Direction {
 
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Governing<'a> {
+pub(crate) struct GoverningRevision<'a> {
     /// Hash and template of an older revision. `None` if the target governs.
     pub old: Option<(&'a RevisionHash, &'a Template)>,
     /// Which of the node's pods the rollout wants there.
     pub wanted: Wanted,
 }
 
-impl<'a> Governing<'a> {
+impl<'a> GoverningRevision<'a> {
     pub(crate) const TARGET: Self = Self { old: None, wanted: Wanted::Target };
 
     /// The template of the revision; `target` is the DaemonSet's.
@@ -144,9 +144,9 @@ impl Gate {
         pods: &[PodView],
         wave: Wave,
         labels: &RevisionLabels,
-    ) -> Governing<'_> {
+    ) -> GoverningRevision<'_> {
         match self {
-            Self::Open => Governing::TARGET,
+            Self::Open => GoverningRevision::TARGET,
             Self::Guarded(guarded) => guarded.governing(pods, wave, labels),
         }
     }
@@ -154,7 +154,7 @@ impl Gate {
     /// Whether a node with these pods is eligible by the revision that governs it.
     pub(crate) fn eligibility(
         &self,
-        governing: Governing<'_>,
+        governing: GoverningRevision<'_>,
         target: &Template,
         namespace_node_selector: &Labels,
         node: &Node,
@@ -180,22 +180,26 @@ impl Gate {
 }
 
 impl Guarded {
-    fn governing(&self, pods: &[PodView], wave: Wave, labels: &RevisionLabels) -> Governing<'_> {
+    fn governing(
+        &self,
+        pods: &[PodView],
+        wave: Wave,
+        labels: &RevisionLabels,
+    ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
         let carried = || pods.iter().find_map(|pod| self.revision_of(pod, labels));
         let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
         match self.movement.direction {
-            Direction::Forward if wave == Wave::Open || has_target() => Governing::TARGET,
+            Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
             // Without a base there is nothing to go back to.
             Direction::Back if wave == Wave::Held && has_target() => {
-                Governing { old: None, wanted: Wanted::Kept }
+                GoverningRevision { old: None, wanted: Wanted::Kept }
             }
-            Direction::Back if has_target() => base().map_or(Governing::TARGET, |base| Governing {
-                old: Some(base),
-                wanted: Wanted::Base,
+            Direction::Back if has_target() => base().map_or(GoverningRevision::TARGET, |base| {
+                GoverningRevision { old: Some(base), wanted: Wanted::Base }
             }),
             Direction::Forward | Direction::Back => {
-                Governing { old: carried().or_else(base), wanted: Wanted::Kept }
+                GoverningRevision { old: carried().or_else(base), wanted: Wanted::Kept }
             }
         }
     }

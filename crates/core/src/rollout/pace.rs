@@ -31,7 +31,7 @@ struct Beginning {
     /// Whether an earlier write has taken effect, or may still.
     is_certain: bool,
     /// Whether pods tell of it: then `at` depends on the wall clock.
-    is_told_by_pods: bool,
+    is_inferred_from_pods: bool,
 }
 
 impl Pace {
@@ -52,8 +52,12 @@ impl Pace {
     /// Records that the rollout began on a node at this time, as its pods tell.
     pub(crate) fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
-            let begun =
-                Beginning { at, is_in_flight: false, is_certain: true, is_told_by_pods: true };
+            let begun = Beginning {
+                at,
+                is_in_flight: false,
+                is_certain: true,
+                is_inferred_from_pods: true,
+            };
             self.begun.insert(node.clone(), begun);
         }
     }
@@ -62,14 +66,18 @@ impl Pace {
     /// older or younger than they seemed.
     pub(crate) fn forget_recovered(&mut self, now: Timestamp) {
         if self.is_recovering(now) {
-            self.begun.retain(|_, begun| begun.is_in_flight || !begun.is_told_by_pods);
+            self.begun.retain(|_, begun| begun.is_in_flight || !begun.is_inferred_from_pods);
         }
     }
 
     /// Records that a write is sent by which the rollout begins on a node, perhaps not the first.
     pub(crate) fn begin(&mut self, node: &NodeName, now: Timestamp) {
-        let new =
-            Beginning { at: now, is_in_flight: true, is_certain: false, is_told_by_pods: false };
+        let new = Beginning {
+            at: now,
+            is_in_flight: true,
+            is_certain: false,
+            is_inferred_from_pods: false,
+        };
         self.begun.entry(node.clone()).or_insert(new).is_in_flight = true;
     }
 
@@ -80,7 +88,7 @@ impl Pace {
                 at: now,
                 is_in_flight: false,
                 is_certain: true,
-                is_told_by_pods: false,
+                is_inferred_from_pods: false,
             };
         }
     }

@@ -44,7 +44,7 @@ pub(crate) struct TransitionInput<'a> {
 
 /// What a rollout waits for between two waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
+pub(crate) enum WaveBlocker {
     Nothing,
     /// Nodes of the wave: they have joined it since, or become unavailable.
     Nodes,
@@ -302,7 +302,8 @@ impl<'a> TransitionInput<'a> {
             }
             let mut next = waves.after(position);
             // Waves in which nothing is to be done and nothing is awaited are passed over.
-            while waves.step(&next).is_some_and(|step| !step.waits()) && waves.is_complete(&next) {
+            while waves.step(&next).is_some_and(|step| !step.has_wait()) && waves.is_complete(&next)
+            {
                 next = waves.after(&next);
             }
             let why = Transition::WaveBegun { wave: waves.name(&next) };
@@ -310,7 +311,7 @@ impl<'a> TransitionInput<'a> {
         };
         match (record.phase, waves.step(position)) {
             (RolloutPhase::Updating, None) => Some(self.completed(target, record)),
-            (RolloutPhase::Updating, Some(step)) if step.waits() => {
+            (RolloutPhase::Updating, Some(step)) if step.has_wait() => {
                 let wave = waves.name(position)?;
                 let why = Transition::WaveUpdated { wave };
                 Some((self.with_phase(record, RolloutPhase::Baking), why))
@@ -318,9 +319,12 @@ impl<'a> TransitionInput<'a> {
             (RolloutPhase::Updating, Some(_)) => advance(),
             (RolloutPhase::Baking, _) => {
                 let have_passed = self.checks == ChecksVerdict::Passed;
-                match waits(waves, record, self.is_baked, have_passed) {
-                    Waits::Nodes | Waits::Bake | Waits::Checks | Waits::Approval => None,
-                    Waits::Nothing => advance(),
+                match wave_blocker(waves, record, self.is_baked, have_passed) {
+                    WaveBlocker::Nodes
+                    | WaveBlocker::Bake
+                    | WaveBlocker::Checks
+                    | WaveBlocker::Approval => None,
+                    WaveBlocker::Nothing => advance(),
                 }
             }
             (RolloutPhase::Complete | RolloutPhase::Failed | RolloutPhase::Superseded, _) => None,
@@ -349,20 +353,20 @@ impl<'a> TransitionInput<'a> {
 }
 
 /// What the wave of a record that bakes still waits for.
-pub(crate) fn waits(
+pub(crate) fn wave_blocker(
     waves: &Waves,
     record: &RolloutRecord,
     is_baked: bool,
     have_checks_passed: bool,
-) -> Waits {
-    let Some(step) = waves.step(&record.position) else { return Waits::Nothing };
+) -> WaveBlocker {
+    let Some(step) = waves.step(&record.position) else { return WaveBlocker::Nothing };
     let is_approved =
         waves.name(&record.position).is_some_and(|wave| record.approvals.contains(&wave));
     match (is_baked, have_checks_passed, step.approval && !is_approved) {
-        (false, _, _) if !waves.is_complete(&record.position) => Waits::Nodes,
-        (false, _, _) => Waits::Bake,
-        (true, false, _) => Waits::Checks,
-        (true, true, true) => Waits::Approval,
-        (true, true, false) => Waits::Nothing,
+        (false, _, _) if !waves.is_complete(&record.position) => WaveBlocker::Nodes,
+        (false, _, _) => WaveBlocker::Bake,
+        (true, false, _) => WaveBlocker::Checks,
+        (true, true, true) => WaveBlocker::Approval,
+        (true, true, false) => WaveBlocker::Nothing,
     }
 }

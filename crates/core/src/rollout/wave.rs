@@ -1,7 +1,7 @@
 //! Which nodes get a new template now: those whose *wave* is open (G5, G11, G12, G17).
 //!
 //! A step of the policy divides its nodes into groups. At a [`Position`], each group up to that
-//! position has a size, and so many of its nodes are open. A node that is open stays open unless it
+//! position has a quota: that many of its nodes are open. A node that is open stays open unless it
 //! is held, so only a new position and a group that grows open nodes: first those that have the
 //! target, then those with a failed or superseded revision, then ready nodes with an available pod,
 //! then the others.
@@ -92,9 +92,9 @@ pub(crate) struct Group {
     /// Members on which nothing is left to do for the target, open or not.
     pub updated: usize,
     /// Members that have a pod of the target.
-    pub touched: usize,
+    pub on_target: usize,
     /// Members that have a pod of the target, and are not open (G17).
-    pub leaked: usize,
+    pub on_target_but_closed: usize,
     /// Members that have failed (G15).
     pub failed: usize,
 }
@@ -267,7 +267,7 @@ impl Waves {
     /// Whether more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();
-        rule.is_some_and(|rule| self.all.failed > rule.max_nodes.floor_of(self.all.touched))
+        rule.is_some_and(|rule| self.all.failed > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
     /// Whether the target is everywhere already.
@@ -364,7 +364,7 @@ impl Waves {
             std::cmp::Ordering::Equal => sizes.get(at.size).or(sizes.last()),
             std::cmp::Ordering::Greater => return 0,
         };
-        size.map_or(0, |size| size.of(members).min(members))
+        size.map_or(0, |size| size.resolve(members).min(members))
     }
 
     fn groups_of(&mut self, labels: &Labels) -> Vec<usize> {
@@ -431,8 +431,8 @@ impl Group {
             (&mut self.done, node.is_open && node.status.is_done),
             (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
             (&mut self.updated, node.status.is_done || node.status.is_empty),
-            (&mut self.touched, node.status.has_target),
-            (&mut self.leaked, node.status.has_target && !node.is_open),
+            (&mut self.on_target, node.status.has_target),
+            (&mut self.on_target_but_closed, node.status.has_target && !node.is_open),
             (&mut self.failed, node.status.has_failed),
         ];
         for (count, counts) in counts {

@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((canary.bake, canary.approval), (Duration::from_secs(90 * 60), true));
         assert_eq!(zones.by.as_deref(), Some("topology.kubernetes.io/zone"));
         assert_eq!(zones.up_to, [IntOrPercent::Percent(100)]);
-        assert!(zones.nodes.is_empty() && !zones.waits());
+        assert!(zones.nodes.is_empty() && !zones.has_wait());
         assert_eq!(&*policy.hold.requirements[0].key, HOLD_LABEL);
         let none = rollout_policy("{}").expect("a policy without steps");
         assert_eq!((none.paused, none.steps, none.max_unavailable), (false, Vec::new(), None));

@@ -155,7 +155,7 @@ impl RolloutPolicy {
 
 impl RolloutStep {
     /// Whether something is awaited between the waves of this step, beside their completion.
-    pub fn waits(&self) -> bool {
+    pub fn has_wait(&self) -> bool {
         self.approval || !self.bake.is_zero() || !self.checks.is_empty()
     }
 }

@@ -115,7 +115,7 @@ impl Groups {
         let mut admitted = Admitted::default();
         for group in self.groups.values() {
             let (counts, sets) = (&group.counts, &group.work_sets);
-            let max = self.limit.max.of(counts.desired);
+            let max = self.limit.max.resolve(counts.desired);
             let mut room = max.saturating_sub(counts.in_flight);
             let admit = |set: &NodeSet, room: usize, admitted: &mut NodeSet| {
                 let reserved = pending_names.nodes_reserving_surge(set, now);

@@ -261,7 +261,7 @@ impl DaemonSetState {
             return false;
         }
         let states = checks.checks.iter_mut();
-        // One that was forgotten meanwhile is asked again.
+        // If the check was reset meanwhile, the answer is dropped, and it is asked again.
         let is_meant = |state: &&mut CheckState| {
             state.is_asked && state.asked == Some(question.asked) && state.check == question.check
         };

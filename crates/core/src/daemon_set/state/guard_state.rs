@@ -70,7 +70,7 @@ impl DaemonSetState {
         let is_under_way =
             self.rollout.guarding.moving().is_some_and(|record| record.phase.is_under_way());
         let waves = self.rollout.waves.as_ref().filter(|_| is_under_way && !self.creates_pods());
-        waves.map_or(0, |waves| waves.group(&Position::AllNodes).leaked)
+        waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
     }
 
     /// Counts the waves, if the answer may have changed. Then waves are filled as well, which costs

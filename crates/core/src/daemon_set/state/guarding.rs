@@ -434,16 +434,16 @@ impl DaemonSetState {
         let stage = self.stage(&revisions, now);
         let waits = match (&stage, self.rollout.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
-                Some(rollout::waits(waves, record, is_baked, have_checks_passed))
+                Some(rollout::wave_blocker(waves, record, is_baked, have_checks_passed))
             }
             _ => None,
         };
-        let way_back = self.way_back(&stage, &revisions);
+        let rollback = self.rollback(&stage, &revisions);
         let checks = self.rollout.guarding.checks.as_ref().map(|checks| checks.statements());
         let checks = &checks.unwrap_or_default()[..];
         let (waves, opening) =
             (self.rollout.waves.as_deref(), self.rollout.guarding.opening.as_ref());
-        let situation = Situation { waves, waits, checks, way_back, opening, leaked };
+        let situation = Situation { waves, waits, checks, rollback, opening, leaked };
         self.rollout.guarding.condition = rollout::condition(&self.daemon_set, &stage, &situation);
         self.rollout.guarding.condition_as_of = as_of;
     }

@@ -9,7 +9,7 @@ use crate::node::{Assessor, NodeAssessment, NodeDelays, PodView, Slot, Wanted, W
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
-use crate::rollout::Governing;
+use crate::rollout::GoverningRevision;
 
 use super::DaemonSetState;
 
@@ -96,15 +96,15 @@ impl DaemonSetState {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
             // The built-in controller places all pods by the target.
-            let governing = if self.creates_pods() { governing } else { Governing::TARGET };
+            let governing = if self.creates_pods() { governing } else { GoverningRevision::TARGET };
             self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }
     }
 
     /// Whether the node went down before a pod of the target was created there (G13): it is not
-    /// ready, or its pod is not schedulable. Blame needs touch: a node that goes down later counts,
-    /// and so does one that goes down within the same second, which is how exact the times are.
+    /// ready, or its pod is not schedulable. Such a node is not blamed. A node that goes down later
+    /// is, and so is one that goes down within the same second, which is how exact the times are.
     fn was_down_before(&self, id: NodeId, nodes: &NodeTable) -> bool {
         let pods = self.slots[id.index()].pods.as_slice();
         let mut targets = pods.iter().filter(|pod| self.labels.is_updated(pod.labels));

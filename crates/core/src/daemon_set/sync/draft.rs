@@ -21,7 +21,7 @@ pub(in crate::daemon_set) struct Draft {
     /// When a write that was delayed is due.
     pub delayed_until: Option<Timestamp>,
     /// Number of nodes on which it begins and that do not count yet.
-    begun_anew: usize,
+    new_starts: usize,
     /// Whether a node must wait because of the pace.
     is_slowed_down: bool,
     creations_left: usize,
@@ -36,7 +36,7 @@ impl Draft {
             touched: BTreeSet::new(),
             failed: Vec::new(),
             begun: Vec::new(),
-            begun_anew: 0,
+            new_starts: 0,
             is_slowed_down: false,
             delayed_until: None,
             creations_left: burst_replicas,
@@ -89,9 +89,9 @@ impl Draft {
     /// another plan when it may be its turn.
     pub(crate) fn may_begin(&mut self, node: &NodeName, pace: Option<&Pace>) -> bool {
         let Some(pace) = pace else { return true };
-        let may_begin = pace.admits(node, self.begun_anew);
+        let may_begin = pace.admits(node, self.new_starts);
         if !may_begin && !std::mem::replace(&mut self.is_slowed_down, true) {
-            let at = pace.next_at(node, self.begun_anew);
+            let at = pace.next_at(node, self.new_starts);
             at.into_iter().for_each(|at| self.requeue(at));
         }
         may_begin
@@ -100,7 +100,7 @@ impl Draft {
     /// Records that the plan begins the rollout on the node, if its policy limits the pace.
     pub(crate) fn begin(&mut self, node: &NodeName, pace: Option<&Pace>) {
         if let Some(pace) = pace {
-            self.begun_anew += usize::from(!pace.counts(node));
+            self.new_starts += usize::from(!pace.counts(node));
             self.begun.push(node.clone());
         }
     }

@@ -49,7 +49,7 @@ impl Waves {
         for ((step, _), number) in &self.numbers {
             let members = self.groups[*number].members;
             let last = self.policy.steps[*step].up_to.last();
-            is_whole[*number] = last.is_some_and(|size| size.of(members) >= members);
+            is_whole[*number] = last.is_some_and(|size| size.resolve(members) >= members);
         }
         let is_other = |node: &NodeWaves| node.groups.iter().all(|number| !is_whole[*number]);
         self.nodes.iter().any(|node| node.counts() && is_other(node))

@@ -255,7 +255,7 @@ mod tests {
         )
         .expect("a valid policy");
         let [first, second] = &policy.steps[..] else { panic!("two steps") };
-        assert!(first.waits() && second.checks.is_empty() && !second.waits());
+        assert!(first.has_wait() && second.checks.is_empty() && !second.has_wait());
         let named: Vec<&str> = policy.checks_of(first).map(|check| &*check.name).collect();
         assert_eq!(named, ["gate", "errors"]);
         let [errors, gate, smoke] = &policy.checks[..] else { panic!("three checks") };

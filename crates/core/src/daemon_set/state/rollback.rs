@@ -6,7 +6,7 @@ use crate::config::RollBackDuty;
 use crate::daemon_set::sync::Draft;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
-use crate::rollout::{Stage, WayBack};
+use crate::rollout::{RollbackProgress, Stage};
 
 use super::DaemonSetState;
 
@@ -19,25 +19,31 @@ const NOT_ALLOWED: &str =
 
 impl DaemonSetState {
     /// How far nodes have gone back from a failed revision.
-    pub(super) fn way_back(&self, stage: &Stage<'_>, revisions: &RevisionSet<'_>) -> WayBack {
+    pub(super) fn rollback(
+        &self,
+        stage: &Stage<'_>,
+        revisions: &RevisionSet<'_>,
+    ) -> RollbackProgress {
         let is_live = |hash: &RevisionHash| self.labels.is_live(hash);
         match (stage, self.rollout.gate.base()) {
             (Stage::Moving(_), _)
                 if self.goes_back_beside() && self.bad_revisions().iter().any(is_live) =>
             {
-                WayBack::UnderWay
+                RollbackProgress::UnderWay
             }
-            (Stage::Moving(_), _) => WayBack::Done,
+            (Stage::Moving(_), _) => RollbackProgress::Done,
             (Stage::Failed { record, .. }, Some(_)) if !self.creates_pods() => {
                 match self.was_rolled_back(record, revisions) {
-                    _ if !self.may_roll_back() => WayBack::Barred(NOT_ALLOWED),
-                    true => WayBack::Barred(CAME_AGAIN),
-                    false => WayBack::UnderWay,
+                    _ if !self.may_roll_back() => RollbackProgress::Barred(NOT_ALLOWED),
+                    true => RollbackProgress::Barred(CAME_AGAIN),
+                    false => RollbackProgress::UnderWay,
                 }
             }
-            (_, None) => WayBack::None,
-            (_, Some(_)) if revisions.current_hashes().iter().any(is_live) => WayBack::UnderWay,
-            (_, Some(_)) => WayBack::Done,
+            (_, None) => RollbackProgress::None,
+            (_, Some(_)) if revisions.current_hashes().iter().any(is_live) => {
+                RollbackProgress::UnderWay
+            }
+            (_, Some(_)) => RollbackProgress::Done,
         }
     }
 
