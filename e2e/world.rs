@@ -39,6 +39,7 @@ const EXTERNAL_DEADLINE: Duration = Duration::from_secs(300);
 
 /// The time between two checks of a condition that no watch reports.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The longest such time.
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(300);
 
 const EXTERNAL: &str = "EVERYNODE_E2E_KUBECONFIG";

@@ -8,7 +8,7 @@
 //! 3. `state`: [`DaemonSetState`], which owns all of it, applies observations and results, and
 //!    plans.
 //!
-//! They use [`rollout`](crate::rollout), and `node`: a slot for each node with its pods, and the
+//! They use `rollout`, and `node`: a slot for each node with its pods, and the
 //! assessment of one slot at one time.
 //!
 //! An observation costs what it changes, and a plan costs what it writes (C80). All choices are

@@ -84,20 +84,20 @@ impl Expectations {
         }
     }
 
-    /// WaveBlocker until the watch of this kind reaches this version.
+    /// Waits until the watch of this kind reaches this version.
     pub(crate) fn expect_version(&mut self, kind: ObjectKind, resource_version: ResourceVersion) {
         let written = self.written.entry(kind).or_default();
         *written = resource_version.max(*written);
     }
 
-    /// WaveBlocker until a created pod is seen, or the watch has passed its creation.
+    /// Waits until a created pod is seen, or the watch has passed its creation.
     pub(crate) fn expect_creation(&mut self, uid: Uid, resource_version: ResourceVersion) {
         if !self.seen_before_result.remove(&uid) {
             self.creations.insert(uid, resource_version);
         }
     }
 
-    /// WaveBlocker until an object is seen deleted or terminating.
+    /// Waits until an object is seen deleted or terminating.
     pub(crate) fn expect_deletion(&mut self, uid: Uid) {
         self.deletions.insert(uid);
     }

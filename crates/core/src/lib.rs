@@ -12,6 +12,7 @@
 //! - [`admission`]: whether a created pod counts for its node, as the API server stored it.
 //! - [`node_table`]: the nodes of the cluster, which all DaemonSets share.
 //! - [`revisions`]: the hash of a template. The revision history is internal.
+//! - `node`: a slot for each node, and its assessment. Internal.
 //! - `rollout`: guarded rollouts: where a rollout is, which record comes next, which nodes get a
 //!   template. Internal.
 //! - [`daemon_set`]: [`DaemonSetState`](daemon_set::DaemonSetState), everything known of one

@@ -71,10 +71,9 @@ pub(crate) fn adopts(selector: Option<&LabelSelector>, labels: &Labels) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::PolicySource;
     use crate::api::{
-        DaemonSetKey, LabelOperator, LabelRequirement, Placement, ResourceVersion, Status,
-        Template, UpdateStrategy,
+        DaemonSetKey, LabelOperator, LabelRequirement, Placement, PolicySource, ResourceVersion,
+        Status, Template, UpdateStrategy,
     };
 
     fn daemon_set(selector: Option<LabelSelector>) -> DaemonSet {

@@ -13,8 +13,9 @@
 //! | `pace` | on how many nodes it has begun within a minute |
 //! | `condition` | what is stated of it |
 //!
-//! All functions are pure. [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes nodes and
-//! pods for them, and does what they say.
+//! Nothing here has I/O or a clock; only `Waves` and `Pace` keep state.
+//! [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes nodes and pods for them, and does
+//! what they say.
 
 mod condition;
 mod gate;

@@ -319,10 +319,11 @@ impl Sandbox {
     }
 
     /// Creates the definition of a custom resource that is part of the program. Validating its
-    /// rules takes most of the time in which a sandbox starts, so the program's tests do that.
+    /// rules takes most of the time in which a sandbox starts, so the tests do that.
     ///
     /// # Errors
-    /// If the text is no definition, or the kind is already defined.
+    /// If the text is no YAML, or the definition already exists. That it is a valid definition is
+    /// not checked.
     pub fn install_definition(&self, text: &str) -> Result<(), ApplyError> {
         manifest::install_definition(&self.shared, text)
     }

@@ -139,10 +139,10 @@ struct Backoffs {
 struct Reports {
     /// Reported by the next plan.
     problems: Vec<Problem>,
-    has_selecting_all: bool,
+    was_selecting_all_reported: bool,
     /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
     /// somebody changes again and again is reported once (G18).
-    has_not_guarded: bool,
+    was_not_guarded_reported: bool,
 }
 
 /// Earlier writes of the status.
@@ -168,8 +168,8 @@ impl DaemonSetState {
         let problems = daemon_set.problems.iter().cloned().chain(daemon_set.policy.problem());
         let reports = Reports {
             problems: problems.collect(),
-            has_selecting_all: false,
-            has_not_guarded: false,
+            was_selecting_all_reported: false,
+            was_not_guarded_reported: false,
         };
         let backoffs = Backoffs {
             failed_pods: Backoff::new(Cause::Failure),
@@ -261,13 +261,13 @@ impl DaemonSetState {
             self.reports.problems.extend(new.problems.iter().cloned());
         }
         if new.policy != old.policy {
-            // The old policy is gone: its problem is dropped, reported or not.
+            // The old policy is gone: a problem with it that was not reported yet is dropped.
             self.reports.problems.retain(|problem| !matches!(problem, Problem::Policy { .. }));
             self.reports.problems.extend(new.policy.problem());
-            self.reports.has_not_guarded = false;
+            self.reports.was_not_guarded_reported = false;
         }
         if new.generation != old.generation {
-            self.reports.has_selecting_all = false;
+            self.reports.was_selecting_all_reported = false;
             self.creation_limits.delay = None;
         }
         let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);

@@ -81,7 +81,7 @@ pub(crate) struct NodeAssessment {
 /// How the status counts a node, of whose pods only the oldest counts (C70).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scheduling {
-    /// It should run no pod, and does not.
+    /// It should run no pod, and does not, or the node does not exist.
     #[default]
     Unneeded,
     /// It should run no pod, and does.
@@ -115,7 +115,8 @@ bitflags! {
     }
 }
 
-/// The progress of a guarded rollout on a node. Without a guard it is `NotBegun`.
+/// The progress of a guarded rollout on a node. `NotBegun` also without a guard, on a
+/// node that keeps its pods, and with a strategy that is no rolling update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NodeProgress {
     #[default]

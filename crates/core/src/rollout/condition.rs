@@ -16,7 +16,7 @@ pub(crate) struct Situation<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// What a wave that bakes still waits for.
-    pub waits: Option<WaveBlocker>,
+    pub blocker: Option<WaveBlocker>,
     /// The last answers to its checks.
     pub checks: &'a [CheckStatement],
     pub rollback: RollbackProgress,
@@ -64,7 +64,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, waits, checks, rollback, opening, leaked: _ } = *situation;
+    let Situation { waves, blocker, checks, rollback, opening, leaked: _ } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -106,19 +106,19 @@ fn stated(
             Some(opening) => outside(opening, "the rollout begins"),
             None => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
-        Stage::Moving(record) => moving(&wave(record), waits, opening),
+        Stage::Moving(record) => moving(&wave(record), blocker, opening),
     };
-    let checks = checks.iter().filter(|_| waits.is_some());
+    let checks = checks.iter().filter(|_| blocker.is_some());
     Some((reason, with_statements(&message, checks)))
 }
 
 /// What the condition states of a rollout that is under way, at this wave.
 fn moving(
     wave: &str,
-    waits: Option<WaveBlocker>,
+    blocker: Option<WaveBlocker>,
     opening: Option<&Opening>,
 ) -> (RolloutReason, String) {
-    match (waits, opening) {
+    match (blocker, opening) {
         (Some(WaveBlocker::Nodes), _) => (
             RolloutReason::Baking,
             format!(

@@ -15,7 +15,7 @@ use super::gate::{Direction, Movement};
 /// How far the clocks of two replicas may differ.
 const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 
-/// Where the rollout of the current template is. With a valid policy:
+/// Where the rollout of the current template is. The main ways:
 ///
 /// ```text
 /// Pending ── it begins ─▶ Moving to a wave ── the last wave is done ─▶ Moving to all nodes
@@ -29,7 +29,8 @@ const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 ///
 /// [`TransitionInput::change`](super::transition::TransitionInput::change) writes the record that
 /// moves it along one of these arrows. A new template makes a new revision, which has no record:
-/// its rollout is `Pending`, and the old record becomes superseded.
+/// its rollout is `Pending`, and the old record becomes superseded. An earlier template still has
+/// its own record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage<'a> {
     /// Nothing guards the rollout (G2).

@@ -1,7 +1,7 @@
 //! Which nodes get a new template now: those whose *wave* is open (G5, G11, G12, G17).
 //!
 //! A step of the policy divides its nodes into groups. At a [`Position`], each group up to that
-//! position has a quota: that many of its nodes are open. A node that is open stays open unless it
+//! position has a size: that many of its nodes are open. A node that is open stays open unless it
 //! is held, so only a new position and a group that grows open nodes: first those that have the
 //! target, then those with a failed or superseded revision, then ready nodes with an available pod,
 //! then the others.

@@ -169,7 +169,7 @@ impl Registry {
     /// Creates an object that is known to be valid, such as one that is part of the program.
     ///
     /// # Errors
-    /// As [`create`](Self::create), but for an invalid object.
+    /// As [`create`](Self::create), without 400 for an object that can't be decoded and 422.
     pub(crate) fn install(
         &mut self,
         kind: &'static Kind,
@@ -182,7 +182,8 @@ impl Registry {
         self.commit_draft(draft, options).map(drop)
     }
 
-    /// Stores a draft that was admitted and validated, and returns it as it is served.
+    /// Stores a draft that was admitted, and validated or known to be valid, and returns it as it
+    /// is served.
     pub(crate) fn commit_draft(
         &mut self,
         draft: Draft,

@@ -349,3 +349,19 @@ items:
     sandbox.shutdown().await;
     assert!(!path.exists(), "the default kubeconfig is not removed");
 }
+
+/// S15: the definitions of policies, which a sandbox of the program installs without validating
+/// them, are valid.
+#[tokio::test]
+async fn the_definitions_of_policies_are_valid() {
+    let sandbox = start(Options::default()).await.expect("it starts");
+    for definition in [
+        include_str!("../../../../deploy/policies/rollout-policies.yaml"),
+        include_str!("../../../../deploy/policies/cluster-rollout-policies.yaml"),
+    ] {
+        let applied = sandbox.apply_manifest(definition);
+        assert_eq!(applied.len(), 1);
+        assert_eq!(applied[0].result, Ok(ApplyOutcome::Created), "{}", applied[0]);
+    }
+    sandbox.shutdown().await;
+}

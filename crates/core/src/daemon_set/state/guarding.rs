@@ -432,7 +432,7 @@ impl DaemonSetState {
         }
         let revisions = self.history.classify(&self.daemon_set);
         let stage = self.stage(&revisions, now);
-        let waits = match (&stage, self.rollout.waves.as_deref()) {
+        let blocker = match (&stage, self.rollout.waves.as_deref()) {
             (Stage::Moving(record), Some(waves)) if record.phase == RolloutPhase::Baking => {
                 Some(rollout::wave_blocker(waves, record, is_baked, have_checks_passed))
             }
@@ -443,7 +443,7 @@ impl DaemonSetState {
         let checks = &checks.unwrap_or_default()[..];
         let (waves, opening) =
             (self.rollout.waves.as_deref(), self.rollout.guarding.opening.as_ref());
-        let situation = Situation { waves, waits, checks, rollback, opening, leaked };
+        let situation = Situation { waves, blocker, checks, rollback, opening, leaked };
         self.rollout.guarding.condition = rollout::condition(&self.daemon_set, &stage, &situation);
         self.rollout.guarding.condition_as_of = as_of;
     }

@@ -66,8 +66,8 @@ impl DaemonSetState {
         if self.daemon_set.problems.iter().any(is_template) {
             return false;
         }
-        if selector.is_empty() && !self.reports.has_selecting_all {
-            self.reports.has_selecting_all = true;
+        if selector.is_empty() && !self.reports.was_selecting_all_reported {
+            self.reports.was_selecting_all_reported = true;
             plan.notices.push(Notice::SelectingAll);
         }
         !selector.is_empty()
@@ -204,7 +204,7 @@ impl DaemonSetState {
     fn report_not_guarded(&mut self, plan: &mut Plan) {
         let stated = self.rollout.guarding.condition();
         if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
-            && !std::mem::replace(&mut self.reports.has_not_guarded, true)
+            && !std::mem::replace(&mut self.reports.was_not_guarded_reported, true)
         {
             plan.notices.push(Notice::NotGuarded);
         }
