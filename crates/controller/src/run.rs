@@ -157,9 +157,9 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// If the options are invalid, the cluster can't be reached, the lease is lost, or a task of the
 /// controller ended unexpectedly.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let (replica, helpers) = start(options, &shutdown).await?;
+    let (replica, tasks) = start(options, &shutdown).await?;
     let result = replica.run(&shutdown).await;
-    helpers.shut_down().await;
+    tasks.shut_down().await;
     Ok(result?)
 }
 
@@ -170,7 +170,7 @@ struct BackgroundTasks {
     stop: CancellationToken,
 }
 
-/// The parts that the replica and the helpers share.
+/// The parts that the replica and the background tasks share.
 struct Shared {
     config: client::Config,
     client: Client,
@@ -230,31 +230,31 @@ async fn start(
         synced: watch::Sender::new(false),
         presence: watch::Sender::new(Presence::Unknown),
     };
-    let (helpers, recorder) =
+    let (tasks, recorder) =
         BackgroundTasks::start(&shared, listener, options.leader_election.is_some());
-    Ok((shared.replica(options, recorder)?, helpers))
+    Ok((shared.replica(options, recorder)?, tasks))
 }
 
 impl BackgroundTasks {
     fn start(shared: &Shared, listener: Option<TcpListener>, elects: bool) -> (Self, Recorder) {
-        let helpers = Self { tasks: TaskTracker::new(), stop: CancellationToken::new() };
+        let tasks = Self { tasks: TaskTracker::new(), stop: CancellationToken::new() };
         let (recorder, writer) = recorder::recorder(
             shared.client.clone(),
             shared.identity.clone(),
             shared.outages.clone(),
             shared.environment.clone(),
-            helpers.stop.child_token(),
+            tasks.stop.child_token(),
         );
-        helpers.supervise(shared, "the writer of events", writer);
+        tasks.supervise(shared, "the writer of events", writer);
         if let Some(listener) = listener {
             let role = elects.then(|| shared.role.subscribe());
             let (synced, presence) = (shared.synced.subscribe(), shared.presence.subscribe());
             let health = Health { synced, role, presence };
-            let stop = helpers.stop.child_token();
+            let stop = tasks.stop.child_token();
             let server = serve::serve(listener, health, shared.metrics.clone(), stop);
-            helpers.supervise(shared, "the server of --http", server);
+            tasks.supervise(shared, "the server of --http", server);
         }
-        (helpers, recorder)
+        (tasks, recorder)
     }
 
     fn supervise(
