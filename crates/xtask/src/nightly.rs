@@ -1,5 +1,6 @@
-//! What takes too long for `make test`: tests that wait, faults at every write, deliberate bugs,
-//! fresh schedules of the simulation, hostile requests, mutants, instructions and benches.
+//! Runs that take too long for `make test`: tests that take minutes, faults at every write,
+//! deliberate bugs, fresh schedules of the simulation, hostile requests, mutants, instructions and
+//! benches.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -92,7 +93,7 @@ fn steps(seed: u64) -> Vec<Step> {
     ];
     vec![
         step(
-            "tests that wait",
+            "tests that take long",
             &["test", "--package=everynode-e2e", "--no-fail-fast", "--", "night::"],
         ),
         Step {
