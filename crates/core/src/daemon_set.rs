@@ -21,4 +21,4 @@ mod sync;
 pub use crate::config::{Config, Mode};
 pub use crate::node::Step;
 pub use index::NodeCounts;
-pub use state::{DaemonSetState, GuardState, InspectedPod, Inspection, WaveState};
+pub use state::{Availability, DaemonSetState, GuardState, InspectedPod, Inspection, WaveState};

@@ -5,11 +5,12 @@ mod pods;
 mod slot;
 
 pub(crate) use assess::{
-    Assessor, Guidance, NodeDelays, RolloutParameters, ended_pods, surplus_pods,
+    Assessor, GuardRules, NodeDelays, RolloutParameters, RolloutRules, ended_pods, surplus_pods,
 };
-pub(crate) use pods::PodView;
+pub(crate) use pods::{PodFlags, PodView};
 pub(crate) use slot::{
-    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Wanted, Wave, Work,
+    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Wanted, Wave,
+    Work,
 };
 
 pub use slot::Step;

@@ -29,4 +29,4 @@ pub(crate) use gate::{Gate, GoverningRevision};
 pub(crate) use pace::{MINUTE, Pace};
 pub(crate) use stage::Stage;
 pub(crate) use transition::{ChecksVerdict, TransitionInput, wave_blocker};
-pub(crate) use wave::{NodeStatus, Rank, Waves};
+pub(crate) use wave::{Holding, NodeStatus, Rank, Waves};

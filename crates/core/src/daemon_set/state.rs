@@ -39,7 +39,7 @@ use guarding::{Guarding, UnknownRecord};
 use refresh::CurrentAsOf;
 
 pub use guard_state::{GuardState, WaveState};
-pub use inspect::{InspectedPod, Inspection};
+pub use inspect::{Availability, InspectedPod, Inspection};
 
 /// Everything known of one DaemonSet.
 ///

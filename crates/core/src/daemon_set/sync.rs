@@ -21,7 +21,7 @@ use crate::rollout::{Gate, Pace};
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::Config;
-use crate::node::{Assessor, Guidance, PodView, Slot};
+use crate::node::{Assessor, PodView, RolloutRules, Slot};
 
 pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;
@@ -44,7 +44,7 @@ pub(super) struct SyncInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub gate: &'a Gate,
-    pub guidance: Guidance<'a>,
+    pub rules: RolloutRules<'a>,
     /// What the condition of a guarded or paused rollout states.
     pub rollout: Option<&'a (RolloutReason, Arc<str>)>,
     /// Whether the rollout waits for a window of its policy.
@@ -64,7 +64,7 @@ pub(super) struct SyncInput<'a> {
 
 impl<'a> SyncInput<'a> {
     pub(super) fn assessor(&self) -> Assessor<'a> {
-        Assessor::new(self.daemon_set, self.guidance, self.labels, self.now)
+        Assessor::new(self.daemon_set, self.rules, self.labels, self.now)
     }
 
     /// The pod to create on a node from the target.
@@ -102,7 +102,7 @@ impl<'a> SyncInput<'a> {
     /// How many more nodes the rollout may begin on, within this maximum: a guarded one counts
     /// those on which it has begun, available or not before (G14).
     pub(super) fn beginnings_left(&self, max: usize) -> usize {
-        if self.guidance.is_guarded {
+        if self.rules.guard.is_some() {
             max.saturating_sub(self.counts.in_flight)
         } else {
             usize::MAX

@@ -5,9 +5,10 @@ use crate::api::{DaemonSet, Now, PodPhase, RevisionHash, Timestamp, UpdateStrate
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
-use super::pods::PodView;
+use super::pods::{PodFlags, PodView};
 use super::slot::{
-    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Step, Wanted, Work,
+    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Step, Wanted,
+    Work,
 };
 
 /// When the delayed work of a node is due.
@@ -34,19 +35,24 @@ pub(crate) struct RolloutParameters {
     pub min_ready_seconds: u32,
 }
 
-/// What a gate says of all nodes.
+/// What an assessment reads of the rollout. It is the same for all nodes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Guidance<'a> {
-    /// Whether a policy guards the rollout.
-    pub is_guarded: bool,
+pub(crate) struct RolloutRules<'a> {
     /// Whether any pod is replaced for its revision.
     pub replaces: bool,
+    /// The base, unless that is the target.
+    pub base: Option<&'a RevisionHash>,
+    /// Set if a policy guards the rollout.
+    pub guard: Option<GuardRules>,
+}
+
+/// What an assessment reads of a guarded rollout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GuardRules {
     /// Whether nodes that went down before the rollout reached them are left alone (G13).
     pub spares_down_nodes: bool,
     /// Maximum number of restarts of a container of a pod of the target (G15).
     pub max_restarts: Option<u8>,
-    /// The base, unless that is the target.
-    pub base: Option<&'a RevisionHash>,
 }
 
 impl RolloutParameters {
@@ -59,7 +65,7 @@ impl RolloutParameters {
 #[derive(Clone, Copy)]
 pub(crate) struct Assessor<'a> {
     parameters: RolloutParameters,
-    guidance: Guidance<'a>,
+    rules: RolloutRules<'a>,
     labels: &'a RevisionLabels,
     now: Now,
 }
@@ -81,11 +87,11 @@ enum ActivePods<'a> {
 impl<'a> Assessor<'a> {
     pub(crate) fn new(
         daemon_set: &DaemonSet,
-        guidance: Guidance<'a>,
+        rules: RolloutRules<'a>,
         labels: &'a RevisionLabels,
         now: Now,
     ) -> Self {
-        Self { parameters: RolloutParameters::of(daemon_set), guidance, labels, now }
+        Self { parameters: RolloutParameters::of(daemon_set), rules, labels, now }
     }
 
     pub(crate) fn assess(&self, slot: &Slot, delays: NodeDelays) -> TimedAssessment {
@@ -97,7 +103,7 @@ impl<'a> Assessor<'a> {
         work.set(Work::CREATE, needs_pod(slot, self.parameters.strategy));
         work.set(Work::DELETE_SURPLUS, !surplus_pods(slot, self).is_empty());
         work.set(Work::DELETE_ENDED, may_delete_ended);
-        work.set(Work::ADOPT, pods.iter().any(|pod| pod.orphan));
+        work.set(Work::ADOPT, pods.iter().any(PodView::is_orphan));
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
@@ -130,7 +136,7 @@ impl<'a> Assessor<'a> {
         match wanted {
             Wanted::Target => self.is_updated(pod),
             Wanted::Kept => false,
-            Wanted::Base => self.labels.hash(pod.labels) == self.guidance.base,
+            Wanted::Base => self.labels.hash(pod.labels) == self.rules.base,
         }
     }
 
@@ -196,19 +202,20 @@ impl<'a> Assessor<'a> {
                 } else {
                     assessment.step = self.step_without_surge(&pods);
                 }
-                let replaces = self.guidance.replaces && slot.wanted != Wanted::Kept;
+                let replaces = self.rules.replaces && slot.wanted != Wanted::Kept;
                 if !replaces && matches!(pods, ActivePods::Old(_)) {
                     assessment.step = Step::None;
                 }
-                if self.guidance.is_guarded && slot.was_down_before {
+                let Some(guard) = self.rules.guard else { return };
+                if slot.flags.contains(SlotFlags::WAS_DOWN_BEFORE) {
                     assessment.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
                     assessment.progress = NodeProgress::Done;
-                    if self.guidance.spares_down_nodes {
+                    if guard.spares_down_nodes {
                         assessment.step = Step::None;
                     }
-                } else if self.guidance.is_guarded && slot.wanted != Wanted::Kept {
+                } else if slot.wanted != Wanted::Kept {
                     assessment.progress = self.progress(slot, &pods);
-                    assessment.has_failed = self.has_failed(slot);
+                    assessment.has_failed = self.has_failed(slot, guard.max_restarts);
                 }
             }
         }
@@ -251,10 +258,9 @@ impl<'a> Assessor<'a> {
     }
 
     /// Whether a pod of the target ended as failed, or restarted too often (G15).
-    fn has_failed(&self, slot: &Slot) -> bool {
-        let max = self.guidance.max_restarts;
+    fn has_failed(&self, slot: &Slot, max_restarts: Option<u8>) -> bool {
         let has_failed = |pod: &PodView| {
-            pod.phase == PodPhase::Failed || max.is_some_and(|max| pod.restarts > max)
+            pod.phase == PodPhase::Failed || max_restarts.is_some_and(|max| pod.restarts > max)
         };
         slot.wanted == Wanted::Target
             && slot.eligibility.should_continue_running()
@@ -339,7 +345,9 @@ impl<'a> Assessor<'a> {
         if !slot.eligibility.should_continue_running() {
             return found;
         }
-        for pod in slot.pods.as_slice().iter().filter(|pod| !pod.orphan && !pod.terminating) {
+        for pod in
+            slot.pods.as_slice().iter().filter(|pod| !pod.is_orphan() && !pod.is_terminating())
+        {
             found = match (found, self.is_wanted(slot.wanted, pod)) {
                 (ActivePods::Nothing, true) => ActivePods::New(pod),
                 (ActivePods::Nothing, false) => ActivePods::Old(pod),
@@ -357,8 +365,9 @@ impl<'a> Assessor<'a> {
 /// Whether a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
 /// and unless the strategy surges, a terminating pod must have ended (C22).
 fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
-    let occupies =
-        |pod: &PodView| pod.orphan || (pod.counts() && !(pod.terminating && strategy.surges()));
+    let occupies = |pod: &PodView| {
+        pod.is_orphan() || (pod.counts() && !(pod.is_terminating() && strategy.surges()))
+    };
     slot.eligibility.should_run() && !slot.pods.as_slice().iter().any(occupies)
 }
 
@@ -378,7 +387,9 @@ pub(crate) fn surplus_pods<'a>(slot: &'a Slot, assessor: &Assessor<'_>) -> Vec<&
     let ours = slot.pods.as_slice().iter().filter(|pod| is_ours_to_delete(pod));
     match slot.eligibility {
         // The pod garbage collector deletes the scheduled ones (C27).
-        Eligibility::NoNode => ours.filter(|pod| !pod.scheduled).collect(),
+        Eligibility::NoNode => {
+            ours.filter(|pod| !pod.flags.contains(PodFlags::SCHEDULED)).collect()
+        }
         Eligibility::MustNotRun => ours.collect(),
         Eligibility::ContinueRunning | Eligibility::Run => {
             let running = ours.filter(|pod| !pod.phase.is_terminal());
@@ -415,5 +426,5 @@ fn surplus_of_surge<'a>(
 }
 
 fn is_ours_to_delete(pod: &PodView) -> bool {
-    !pod.orphan && !pod.terminating
+    !pod.is_orphan() && !pod.is_terminating()
 }

@@ -1,5 +1,7 @@
 //! The pods of one node, reduced to what decisions read.
 
+use bitflags::bitflags;
+
 use crate::api::{NodeName, Now, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
 use crate::plan::PodReference;
 use crate::revisions::RevisionLabelsId;
@@ -28,17 +30,30 @@ pub(crate) struct PodView {
     pub phase: PodPhase,
     /// The highest number of restarts of a container (G15).
     pub restarts: u8,
-    /// Whether the scheduler has found no place for the pod (G13).
-    pub unschedulable: bool,
-    pub terminating: bool,
-    /// Whether the pod has a `spec.nodeName`.
-    pub scheduled: bool,
-    /// Whether the pod has no controller and is to be adopted (C21).
-    pub orphan: bool,
+    pub flags: PodFlags,
+}
+
+bitflags! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct PodFlags: u8 {
+        /// It has a deletion timestamp.
+        const TERMINATING = 1;
+        /// The scheduler has found no place for it (G13).
+        const UNSCHEDULABLE = 1 << 1;
+        /// It has a `spec.nodeName`.
+        const SCHEDULED = 1 << 2;
+        /// It has no controller and is to be adopted (C21).
+        const ORPHAN = 1 << 3;
+    }
 }
 
 impl PodView {
     pub(crate) fn new(pod: &Pod, labels: RevisionLabelsId, orphan: bool) -> Self {
+        let mut flags = PodFlags::empty();
+        flags.set(PodFlags::TERMINATING, pod.terminating);
+        flags.set(PodFlags::UNSCHEDULABLE, pod.unschedulable);
+        flags.set(PodFlags::SCHEDULED, pod.node_name.is_some());
+        flags.set(PodFlags::ORPHAN, orphan);
         Self {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -48,16 +63,22 @@ impl PodView {
             labels,
             phase: pod.phase,
             restarts: pod.restarts,
-            unschedulable: pod.unschedulable,
-            terminating: pod.terminating,
-            scheduled: pod.node_name.is_some(),
-            orphan,
+            flags,
         }
+    }
+
+    pub(crate) const fn is_terminating(&self) -> bool {
+        self.flags.contains(PodFlags::TERMINATING)
+    }
+
+    /// Whether the pod has no controller and is to be adopted (C21).
+    pub(crate) const fn is_orphan(&self) -> bool {
+        self.flags.contains(PodFlags::ORPHAN)
     }
 
     /// Whether placement counts the pod. A terminating pod that has ended does not count (C22).
     pub(crate) const fn counts(&self) -> bool {
-        !(self.orphan || self.terminating && self.phase.is_terminal())
+        !(self.is_orphan() || self.is_terminating() && self.phase.is_terminal())
     }
 
     /// Whether the pod has been ready for `min_ready_seconds` (C54).
@@ -79,7 +100,7 @@ impl PodView {
 
     /// Sort key: scheduled pods first, then the older, then by name (C25).
     fn age(&self) -> (bool, Timestamp, &PodName) {
-        (!self.scheduled, self.creation_timestamp, &self.name)
+        (!self.flags.contains(PodFlags::SCHEDULED), self.creation_timestamp, &self.name)
     }
 }
 

@@ -16,15 +16,22 @@ pub(crate) struct Slot {
     pub wanted: Wanted,
     /// Whether the node's wave is open.
     pub wave: Wave,
-    /// Whether the node went down before the rollout reached it: it is left alone (G13).
-    pub was_down_before: bool,
     /// The last assessment, which counts and sets contain.
     pub assessment: NodeAssessment,
-    /// Whether the next plan assesses the slot again.
-    pub marked: bool,
-    /// Whether a pod has left the node since then before it was ready, and this controller has not
-    /// deleted it.
-    pub lost_pod: bool,
+    pub flags: SlotFlags,
+}
+
+bitflags! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct SlotFlags: u8 {
+        /// The node went down before the rollout reached it: it is left alone (G13).
+        const WAS_DOWN_BEFORE = 1;
+        /// The next plan assesses the slot again.
+        const MARKED = 1 << 1;
+        /// Since the last assessment a pod has left the node before it was ready, and this
+        /// controller has not deleted it.
+        const LOST_POD = 1 << 2;
+    }
 }
 
 /// Which pods a rollout wants on a node. All others are older, and are replaced if it replaces any.
@@ -59,8 +66,8 @@ impl Slot {
 
     /// Makes the next plan assess the slot again.
     pub(crate) fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
-        if !self.marked {
-            self.marked = true;
+        if !self.flags.contains(SlotFlags::MARKED) {
+            self.flags |= SlotFlags::MARKED;
             marked.push(id);
         }
     }

@@ -28,10 +28,18 @@ struct Beginning {
     at: Timestamp,
     /// Whether the result of a write is awaited.
     is_in_flight: bool,
-    /// Whether an earlier write has taken effect, or may still.
-    is_certain: bool,
-    /// Whether pods tell of it: then `at` depends on the wall clock.
-    is_inferred_from_pods: bool,
+    evidence: Evidence,
+}
+
+/// How it is known that the rollout has begun on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    /// It is not: the first write is in flight.
+    None,
+    /// A write has taken effect, or may still.
+    Write,
+    /// The node's pods show it. Then the time depends on the wall clock.
+    Pods,
 }
 
 impl Pace {
@@ -52,12 +60,7 @@ impl Pace {
     /// Records that the rollout began on a node at this time, as its pods tell.
     pub(crate) fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
-            let begun = Beginning {
-                at,
-                is_in_flight: false,
-                is_certain: true,
-                is_inferred_from_pods: true,
-            };
+            let begun = Beginning { at, is_in_flight: false, evidence: Evidence::Pods };
             self.begun.insert(node.clone(), begun);
         }
     }
@@ -66,30 +69,20 @@ impl Pace {
     /// older or younger than they seemed.
     pub(crate) fn forget_recovered(&mut self, now: Timestamp) {
         if self.is_recovering(now) {
-            self.begun.retain(|_, begun| begun.is_in_flight || !begun.is_inferred_from_pods);
+            self.begun.retain(|_, begun| begun.is_in_flight || begun.evidence != Evidence::Pods);
         }
     }
 
     /// Records that a write is sent by which the rollout begins on a node, perhaps not the first.
     pub(crate) fn begin(&mut self, node: &NodeName, now: Timestamp) {
-        let new = Beginning {
-            at: now,
-            is_in_flight: true,
-            is_certain: false,
-            is_inferred_from_pods: false,
-        };
+        let new = Beginning { at: now, is_in_flight: true, evidence: Evidence::None };
         self.begun.entry(node.clone()).or_insert(new).is_in_flight = true;
     }
 
     /// Records that the write by which it begins on the node has taken effect, or may still.
     pub(crate) fn finish(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node).filter(|begun| begun.is_in_flight) {
-            *begun = Beginning {
-                at: now,
-                is_in_flight: false,
-                is_certain: true,
-                is_inferred_from_pods: false,
-            };
+            *begun = Beginning { at: now, is_in_flight: false, evidence: Evidence::Write };
         }
     }
 
@@ -97,7 +90,7 @@ impl Pace {
     pub(crate) fn cancel(&mut self, node: &NodeName) {
         let Some(begun) = self.begun.get_mut(node) else { return };
         begun.is_in_flight = false;
-        if !begun.is_certain {
+        if begun.evidence == Evidence::None {
             self.begun.remove(node);
         }
     }
@@ -106,7 +99,9 @@ impl Pace {
     pub(crate) fn prolong(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node) {
             begun.at = now;
-            begun.is_certain = true;
+            if begun.evidence == Evidence::None {
+                begun.evidence = Evidence::Write;
+            }
         }
     }
 

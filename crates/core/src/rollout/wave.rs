@@ -56,16 +56,25 @@ struct NodeWaves {
 /// What waves read of a node's assessment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeStatus {
-    /// Whether the node has a pod, or should run one: of the target, or of the revision that
-    /// governs it.
-    pub is_member: bool,
-    pub has_target: bool,
-    /// Whether the node has no pod, and should run none of the target.
-    pub is_empty: bool,
+    pub holding: Holding,
     /// Whether nothing is left to do there.
     pub is_done: bool,
     /// Whether it has been without an available pod for too long, or its pod has failed (G15).
     pub has_failed: bool,
+}
+
+/// What a node has, and what it should have. All but the first make it a member of its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Holding {
+    /// It has no pod, and should run none.
+    #[default]
+    Nothing,
+    /// It has no pod, and should run none of the target, but one of the revision that governs it.
+    NothingOfTarget,
+    /// It has a pod of another revision, or should run one of the target and has none.
+    Outdated,
+    /// It has a pod of the target.
+    Target,
 }
 
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
@@ -202,7 +211,7 @@ impl Waves {
         }
         let mut node = std::mem::take(node);
         self.count(&node, false);
-        let is_changed = node.status.is_member != status.is_member;
+        let is_changed = node.status.is_member() != status.is_member();
         self.must_fill |= is_changed;
         self.count.take_if(|_| is_changed);
         node.status = status;
@@ -238,11 +247,9 @@ impl Waves {
             let of_group = |node: &NodeWaves| node.groups.contains(&number);
             let mut candidates: Vec<NodeId> = self.candidates(of_group).collect();
             if missing < candidates.len() {
-                let is_as_wanted = |id: NodeId| {
-                    let status = self.nodes[id.index()].status;
-                    status.has_target || status.is_empty
-                };
-                candidates.sort_by_cached_key(|id| (!is_as_wanted(*id), rank(*id), names(*id)));
+                let is_outdated =
+                    |id: NodeId| self.nodes[id.index()].status.holding == Holding::Outdated;
+                candidates.sort_by_cached_key(|id| (is_outdated(*id), rank(*id), names(*id)));
             }
             candidates.truncate(missing);
             candidates.iter().for_each(|id| self.open(*id));
@@ -419,20 +426,34 @@ impl NodeWaves {
     /// A node that is open counts, too, if the target has emptied it: otherwise a template that
     /// fits no node would empty one after the other.
     const fn counts(&self) -> bool {
-        (self.status.is_member || self.is_open) && !self.is_held
+        (self.status.is_member() || self.is_open) && !self.is_held
+    }
+}
+
+impl NodeStatus {
+    const fn is_member(self) -> bool {
+        match self.holding {
+            Holding::Nothing => false,
+            Holding::NothingOfTarget | Holding::Outdated | Holding::Target => true,
+        }
     }
 }
 
 impl Group {
     fn count(&mut self, node: &NodeWaves, is_added: bool) {
+        let (is_updated, has_target) = match node.status.holding {
+            Holding::Nothing | Holding::NothingOfTarget => (true, false),
+            Holding::Outdated => (node.status.is_done, false),
+            Holding::Target => (node.status.is_done, true),
+        };
         let counts = [
             (&mut self.members, true),
             (&mut self.open, node.is_open),
             (&mut self.done, node.is_open && node.status.is_done),
             (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
-            (&mut self.updated, node.status.is_done || node.status.is_empty),
-            (&mut self.on_target, node.status.has_target),
-            (&mut self.on_target_but_closed, node.status.has_target && !node.is_open),
+            (&mut self.updated, is_updated),
+            (&mut self.on_target, has_target),
+            (&mut self.on_target_but_closed, has_target && !node.is_open),
             (&mut self.failed, node.status.has_failed),
         ];
         for (count, counts) in counts {

@@ -1,7 +1,8 @@
 //! The situation of one node with its reason, and what happens next there.
 
 use everynode_core::api::{NodeName, UpdateStrategy};
-use everynode_core::daemon_set::{InspectedPod, Inspection, Step};
+use everynode_core::daemon_set::{Availability, InspectedPod, Inspection, Step};
+use everynode_core::ownership::Ownership;
 use everynode_core::placement::Eligibility;
 use everynode_core::plan::Write;
 
@@ -35,7 +36,7 @@ impl Finding {
         node: &NodeName,
     ) -> Self {
         let inspection = view.inspect(node);
-        let has_pods = inspection.pods.iter().any(|pod| !pod.orphan);
+        let has_pods = inspection.pods.iter().any(|pod| pod.ownership == Ownership::Owned);
         let reasons = view.reasons_against(node);
         let why = || reasons::shared_text(&reasons, &view.snapshot.nodes[node].node, seen);
         match inspection.eligibility {
@@ -116,7 +117,7 @@ fn on_node_that_is_not_ready(
     node: &NodeName,
     inspection: &Inspection,
 ) -> Option<Finding> {
-    let pods = inspection.pods.iter().filter(|pod| !pod.orphan);
+    let pods = inspection.pods.iter().filter(|pod| pod.ownership == Ownership::Owned);
     let (_, detail) = pods
         .filter_map(|pod| Some((pod, view.pod(&pod.uid)?)))
         .min_by_key(|(pod, detail)| (pod.terminating, detail.pod.phase.is_terminal()))?;
@@ -130,7 +131,7 @@ fn of_pods(
     node: &NodeName,
     inspection: &Inspection,
 ) -> Finding {
-    let pods = inspection.pods.iter().filter(|pod| !pod.orphan);
+    let pods = inspection.pods.iter().filter(|pod| pod.ownership == Ownership::Owned);
     let (terminating, running): (Vec<_>, Vec<_>) = pods.partition(|pod| pod.terminating);
     let decisive = running
         .into_iter()
@@ -210,10 +211,11 @@ fn of_pod(
         _ if view.daemon_set().terminating => {
             Finding::new(Situation::Lingering, "ready").next("it stays until the DaemonSet is gone")
         }
-        _ if *state == PodState::Ready && !pod.available => {
+        _ if *state == PodState::Ready && pod.availability != Availability::Available => {
             let min_ready_seconds = view.daemon_set().min_ready_seconds;
             let finding = held_up(&Cause::NotYetAvailable { min_ready_seconds });
-            let left = pod.available_at.map(|at| at.since(view.now).as_millis().div_ceil(1000));
+            let left =
+                pod.availability.at().map(|at| at.since(view.now).as_millis().div_ceil(1000));
             let left =
                 left.map(|seconds| short_duration(u64::try_from(seconds).unwrap_or(u64::MAX)));
             match left {

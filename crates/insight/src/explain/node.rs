@@ -1,7 +1,7 @@
 //! One node in full.
 
 use everynode_core::api::{DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
-use everynode_core::daemon_set::InspectedPod;
+use everynode_core::daemon_set::{Availability, InspectedPod};
 use everynode_core::placement::Reason;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -151,12 +151,12 @@ fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanat
         name: pod.name.to_string(),
         age_seconds: now.since(created).as_secs(),
         current_revision: pod.updated,
-        available: pod.available,
+        available: pod.availability == Availability::Available,
         restarts: detail.map_or(0, |detail| detail.restarts),
         state: state.map(ToString::to_string).unwrap_or_default(),
         failing: state.is_some_and(PodState::is_failing),
         message: state.map(message).unwrap_or_default(),
-        available_in_seconds: pod.available_at.map(|at| at.since(now).as_secs()),
+        available_in_seconds: pod.availability.at().map(|at| at.since(now).as_secs()),
     }
 }
 

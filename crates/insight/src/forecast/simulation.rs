@@ -14,7 +14,7 @@ use everynode_core::api::{
     DaemonSet, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
-use everynode_core::daemon_set::{GuardState, Inspection};
+use everynode_core::daemon_set::{Availability, GuardState, Inspection};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
@@ -207,8 +207,9 @@ impl Simulation {
             let inspection = self.inspect(node);
             let replaces_pods = self.daemon_set.strategy() != UpdateStrategy::OnDelete
                 && !self.daemon_set.is_paused();
-            let is_done =
-                inspection.pods.iter().any(|pod| (pod.updated || !replaces_pods) && pod.available);
+            let is_done = inspection.pods.iter().any(|pod| {
+                (pod.updated || !replaces_pods) && pod.availability == Availability::Available
+            });
             if !inspection.eligibility.should_run() || is_done {
                 return None;
             }

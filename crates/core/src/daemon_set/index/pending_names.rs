@@ -31,12 +31,20 @@ struct Pending {
     since: Timestamp,
     /// When the last of them ended.
     last: Timestamp,
-    /// Whether a later creation succeeded, the pod was seen, or the node was deleted.
-    is_settled: bool,
-    /// Whether a pod with this name exists and stays, so that another pod needs another name.
-    is_taken: bool,
+    wait: Wait,
     /// Whether the pod would be the second one of a node that has no second one yet.
     is_surge: bool,
+}
+
+/// Whether a creation of unknown outcome may still turn out to have succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    UnderWay,
+    /// A later creation succeeded, the pod was seen, or the node was deleted.
+    Over {
+        /// Whether a pod with this name exists and stays, so that another pod needs another name.
+        is_name_taken: bool,
+    },
 }
 
 /// The pod that has a pending name.
@@ -52,33 +60,27 @@ impl PendingNames {
     pub(crate) fn record(&mut self, node: &NodeName, name: &PodName, now: Timestamp) {
         let run = self.0.get(node).filter(|pending| pending.reserves_surge(now));
         let since = run.map_or(now, |pending| pending.since);
-        let pending = Pending {
-            name: name.clone(),
-            since,
-            last: now,
-            is_settled: false,
-            is_taken: false,
-            is_surge: false,
-        };
+        let pending =
+            Pending { name: name.clone(), since, last: now, wait: Wait::UnderWay, is_surge: false };
         self.0.insert(node.clone(), pending);
     }
 
     /// Ends the wait for a node: a creation succeeded, or the node was deleted.
     pub(crate) fn settle(&mut self, node: &NodeName) {
-        if let Some(pending) = self.0.get_mut(node) {
-            pending.is_settled = true;
+        if let Some(pending) = self.0.get_mut(node).filter(|pending| pending.is_under_way()) {
+            pending.wait = Wait::Over { is_name_taken: false };
         }
     }
 
     /// The nodes on which a creation of unknown outcome may have taken effect.
     pub(crate) fn unsettled_nodes(&self) -> impl Iterator<Item = &NodeName> {
-        self.0.iter().filter(|(_, pending)| !pending.is_settled).map(|(node, _)| node)
+        self.0.iter().filter(|(_, pending)| pending.is_under_way()).map(|(node, _)| node)
     }
 
     /// Those of them whose last request may still take effect.
     pub(crate) fn nodes_in_doubt(&self, now: Timestamp) -> impl Iterator<Item = &NodeName> {
         let may_take_effect = move |pending: &Pending| now < pending.last + TAKES_EFFECT_WITHIN;
-        let unsettled = self.0.iter().filter(|(_, pending)| !pending.is_settled);
+        let unsettled = self.0.iter().filter(|(_, pending)| pending.is_under_way());
         unsettled.filter(move |(_, pending)| may_take_effect(pending)).map(|(node, _)| node)
     }
 
@@ -94,19 +96,22 @@ impl PendingNames {
         let mut seen = Vec::new();
         self.0.retain(|node, pending| {
             let pod = find(node, &pending.name);
-            pending.is_taken = pod == Some(PodPresence::Staying);
-            if pod.is_some() && !pending.is_settled {
+            if pod.is_some() && pending.is_under_way() {
                 seen.push(node.clone());
             }
-            pending.is_settled |= pod.is_some() || is_deleted(node);
-            !pending.is_settled || now < pending.last + TAKES_EFFECT_WITHIN
+            if !pending.is_under_way() || pod.is_some() || is_deleted(node) {
+                let is_name_taken = pod == Some(PodPresence::Staying);
+                pending.wait = Wait::Over { is_name_taken };
+            }
+            pending.is_under_way() || now < pending.last + TAKES_EFFECT_WITHIN
         });
         seen
     }
 
     /// The name for the next creation on this node, if it must repeat one.
     pub(crate) fn name_for(&self, node: &NodeName) -> Option<&PodName> {
-        let pending = self.0.get(node).filter(|pending| !pending.is_taken)?;
+        let is_taken = Wait::Over { is_name_taken: true };
+        let pending = self.0.get(node).filter(|pending| pending.wait != is_taken)?;
         Some(&pending.name)
     }
 
@@ -139,8 +144,12 @@ impl PendingNames {
 }
 
 impl Pending {
+    fn is_under_way(&self) -> bool {
+        self.wait == Wait::UnderWay
+    }
+
     fn reserves_surge(&self, now: Timestamp) -> bool {
-        !self.is_settled && now < self.since + SURGE_RESERVED_FOR
+        self.is_under_way() && now < self.since + SURGE_RESERVED_FOR
     }
 }
 

@@ -41,20 +41,27 @@ struct CheckedWave {
 #[derive(Debug)]
 struct CheckState {
     check: RolloutCheck,
-    /// Whether a question has no answer yet.
-    is_asked: bool,
-    /// When it was asked last, by the steady clock.
-    asked: Option<Timestamp>,
+    question: Question,
     /// The last answer, with the time of its question.
     last: Option<(Timestamp, CheckAnswer)>,
     /// Number of answers in a row that failed; those that say neither are left out.
     failures: u8,
     /// What the condition states.
     stated: Option<StatedAnswer>,
-    has_passed: bool,
-    was_unknown: bool,
+    /// The verdicts that are reported once, and have been.
+    reported: Vec<CheckVerdict>,
     job_number: u8,
     has_job: bool,
+}
+
+/// The last question about a check. Times are by the steady clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    None,
+    /// It was asked at this time, and has no answer yet.
+    Open(Timestamp),
+    /// It was asked at this time, and has an answer.
+    Answered(Timestamp),
 }
 
 impl Checks {
@@ -92,16 +99,14 @@ impl Checks {
 }
 
 impl CheckState {
-    const fn new(check: RolloutCheck) -> Self {
+    fn new(check: RolloutCheck) -> Self {
         Self {
             check,
-            is_asked: false,
-            asked: None,
+            question: Question::None,
             last: None,
             failures: 0,
             stated: None,
-            has_passed: false,
-            was_unknown: false,
+            reported: Vec::new(),
             job_number: 1,
             has_job: false,
         }
@@ -133,10 +138,14 @@ impl CheckState {
     /// change what it says.
     fn due_at(&self, baked_at: Option<Timestamp>) -> Option<Timestamp> {
         let is_final = self.check.is_job() && self.has_passed_since(None);
-        if self.is_asked || is_final || self.failure().is_some() {
+        if is_final || self.failure().is_some() {
             return None;
         }
-        let Some(asked) = self.asked else { return Some(Timestamp(i64::MIN)) };
+        let asked = match self.question {
+            Question::None => return Some(Timestamp(i64::MIN)),
+            Question::Open(_) => return None,
+            Question::Answered(asked) => asked,
+        };
         let next = asked + self.check.interval;
         Some(match baked_at {
             // The answer that counts is one to a question after the bake time.
@@ -147,7 +156,7 @@ impl CheckState {
 
     /// Applies an answer. Returns the verdict to report, if there is one.
     fn apply(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> Option<CheckVerdict> {
-        self.is_asked = false;
+        self.question = Question::Answered(question.asked);
         match answer.job {
             JobPresence::Exists => self.has_job = true,
             JobPresence::Gone if self.job_number < JOBS_MAX => {
@@ -163,15 +172,24 @@ impl CheckState {
             CheckVerdict::Unknown => self.failures,
         };
         let is_first = match verdict {
-            CheckVerdict::Passed => !std::mem::replace(&mut self.has_passed, true),
+            CheckVerdict::Passed => self.is_first(verdict),
             CheckVerdict::Failed => self.failures == 0,
             // That a Job takes its time is nothing to report.
             CheckVerdict::Unknown if answer.job == JobPresence::Exists => false,
-            CheckVerdict::Unknown => !std::mem::replace(&mut self.was_unknown, true),
+            CheckVerdict::Unknown => self.is_first(verdict),
         };
         self.failures = failures;
         self.last = Some((question.asked, answer));
         is_first.then_some(verdict)
+    }
+
+    /// Whether it is the first answer with this verdict, which is recorded.
+    fn is_first(&mut self, verdict: CheckVerdict) -> bool {
+        let is_first = !self.reported.contains(&verdict);
+        if is_first {
+            self.reported.push(verdict);
+        }
+        is_first
     }
 
     /// Brings what the condition states up to date. Returns whether that has changed.
@@ -234,8 +252,7 @@ impl DaemonSetState {
             state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
         };
         for state in checks.checks.iter_mut().filter(is_due) {
-            state.is_asked = true;
-            state.asked = Some(now.steady);
+            state.question = Question::Open(now.steady);
             plan.questions.push(CheckQuestion {
                 daemon_set: self.daemon_set.key.clone(),
                 revision: checks.wave.revision.clone(),
@@ -263,7 +280,7 @@ impl DaemonSetState {
         let states = checks.checks.iter_mut();
         // If the check was reset meanwhile, the answer is dropped, and it is asked again.
         let is_meant = |state: &&mut CheckState| {
-            state.is_asked && state.asked == Some(question.asked) && state.check == question.check
+            state.question == Question::Open(question.asked) && state.check == question.check
         };
         let Some(state) = states.into_iter().find(is_meant) else { return false };
         let (failures_before, text) = (state.failures, answer.text.clone());

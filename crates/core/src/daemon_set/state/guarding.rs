@@ -17,7 +17,7 @@ use crate::placement;
 use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::RevisionSet;
 use crate::rollout::{
-    self, ChecksVerdict, Gate, NodeStatus, Rank, Situation, Stage, TransitionInput, Waves,
+    self, ChecksVerdict, Gate, Holding, NodeStatus, Rank, Situation, Stage, TransitionInput, Waves,
 };
 
 use super::DaemonSetState;
@@ -341,15 +341,16 @@ impl DaemonSetState {
         let is_failing = assessment.has_failed || fails_at.is_some_and(|at| at <= now);
         let has_failed = rule.is_some() && (is_failing || waves.has_failed(id) && is_starting);
         let has_pod = pods.iter().any(PodView::counts);
-        let should_run = should_run();
-        let status = NodeStatus {
-            has_failed,
-            is_member: has_pod || should_run || slot.eligibility.should_run(),
-            is_empty: !has_pod && !should_run,
-            has_target: slot.wanted == Wanted::Target
-                && pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels)),
-            is_done: slot.wanted == Wanted::Target && assessment.progress == NodeProgress::Done,
+        let has_target =
+            || pods.iter().any(|pod| pod.counts() && self.labels.is_updated(pod.labels));
+        let holding = match slot.wanted {
+            Wanted::Target if has_target() => Holding::Target,
+            _ if has_pod || should_run() => Holding::Outdated,
+            _ if slot.eligibility.should_run() => Holding::NothingOfTarget,
+            _ => Holding::Nothing,
         };
+        let is_done = slot.wanted == Wanted::Target && assessment.progress == NodeProgress::Done;
+        let status = NodeStatus { holding, is_done, has_failed };
         waves.apply_status(id, status);
     }
 
@@ -400,7 +401,8 @@ impl DaemonSetState {
     ) -> Timestamp {
         let pods = waves.open_nodes(position).flat_map(|id| self.slots[id.index()].pods.as_slice());
         let min_ready_seconds = self.daemon_set.min_ready_seconds;
-        let known = pods.filter(|pod| !pod.terminating && pod.creation_timestamp <= created_until);
+        let known =
+            pods.filter(|pod| !pod.is_terminating() && pod.creation_timestamp <= created_until);
         let since = known.filter_map(|pod| pod.available_at(min_ready_seconds, now));
         since.max().unwrap_or(Timestamp(i64::MIN))
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::api::{Budget, Now, PodName, RolloutReason, Timestamp, Uid, WaveName};
 use crate::node_table::{NodeId, NodeTable};
+use crate::ownership::Ownership;
 use crate::placement::Eligibility;
 
 use super::DaemonSetState;
@@ -35,14 +36,33 @@ pub struct InspectedPod {
     pub uid: Uid,
     /// Whether it is of the current revision (C45).
     pub updated: bool,
-    /// Whether it is available (C54).
-    pub available: bool,
-    /// When it becomes available if it stays ready.
-    pub available_at: Option<Timestamp>,
-    /// Whether it has no controller and will be adopted (C21).
-    pub orphan: bool,
+    /// Whether it is available, or when it will be (C54).
+    pub availability: Availability,
+    /// Owned, or an orphan that will be adopted (C21).
+    pub ownership: Ownership,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
+}
+
+/// Whether a pod is available, or when it will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It is available.
+    Available,
+    /// It becomes available at this time if it stays ready.
+    At(Timestamp),
+    /// It is not ready, or nobody knows since when.
+    Unknown,
+}
+
+impl Availability {
+    /// When the pod becomes available, if that is known and lies ahead.
+    pub const fn at(self) -> Option<Timestamp> {
+        match self {
+            Self::At(at) => Some(at),
+            Self::Available | Self::Unknown => None,
+        }
+    }
 }
 
 impl DaemonSetState {
@@ -59,10 +79,13 @@ impl DaemonSetState {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             updated: assessor.is_updated(pod),
-            available: assessor.is_available(pod),
-            available_at: assessor.becomes_available_at(pod),
-            orphan: pod.orphan,
-            terminating: pod.terminating,
+            availability: match assessor.becomes_available_at(pod) {
+                _ if assessor.is_available(pod) => Availability::Available,
+                Some(at) => Availability::At(at),
+                None => Availability::Unknown,
+            },
+            ownership: if pod.is_orphan() { Ownership::Orphan } else { Ownership::Owned },
+            terminating: pod.is_terminating(),
         });
         Inspection {
             eligibility: slot.eligibility,

@@ -120,7 +120,7 @@ impl DaemonSetState {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
         let is_empty = slot.eligibility.should_run() && !pods.iter().any(PodView::counts);
-        let is_ending = is_empty || pods.iter().any(|pod| pod.terminating);
+        let is_ending = is_empty || pods.iter().any(PodView::is_terminating);
         let created = pods.iter().map(|pod| pod.creation_timestamp + CREATION_TIME_ERROR).max();
         let at = match created.map(|at| now.to_steady(at)) {
             _ if is_ending => Some(now.steady),

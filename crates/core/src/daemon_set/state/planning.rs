@@ -3,7 +3,7 @@
 use crate::api::{FailureRule, NodeName, Now, PodName, Problem, RolloutReason, Timestamp};
 use crate::daemon_set::index::PodPresence;
 use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
-use crate::node::{Assessor, BudgetUse, Guidance, Slot};
+use crate::node::{Assessor, BudgetUse, GuardRules, RolloutRules, Slot};
 use crate::node_table::NodeTable;
 use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
 
@@ -95,7 +95,7 @@ impl DaemonSetState {
         let find = |node: &NodeName, name: &PodName| {
             let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
             let pod = slot.pods.as_slice().iter().find(|pod| pod.name == *name)?;
-            let is_leaving = pod.terminating && !surges;
+            let is_leaving = pod.is_terminating() && !surges;
             Some(if is_leaving { PodPresence::Terminating } else { PodPresence::Staying })
         };
         let is_deleted = |node: &NodeName| {
@@ -107,7 +107,7 @@ impl DaemonSetState {
         }
         if surges {
             let mut pending_names = std::mem::take(&mut self.pending_names);
-            let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
+            let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
             // A node that surges already counts once.
@@ -220,7 +220,7 @@ impl DaemonSetState {
             releases: &self.releases,
             history: &self.history,
             gate: &self.rollout.gate,
-            guidance: self.guidance(),
+            rules: self.rollout_rules(),
             rollout: self.rollout.guarding.condition(),
             awaits_window: self.rollout.guarding.awaits_window(),
             pace: self.rollout.pace.as_deref(),
@@ -239,14 +239,13 @@ impl DaemonSetState {
         self.daemon_set.policy.valid()?.failure.as_ref()
     }
 
-    pub(super) fn guidance(&self) -> Guidance<'_> {
-        Guidance {
-            is_guarded: self.rollout.waves.is_some(),
-            replaces: self.rollout.gate.replaces(),
+    pub(super) fn rollout_rules(&self) -> RolloutRules<'_> {
+        let guard = self.rollout.waves.is_some().then(|| GuardRules {
             spares_down_nodes: self.rollout.gate.spares_down_nodes(),
             max_restarts: self.failure_rule().and_then(|rule| rule.max_restarts),
-            base: self.rollout.gate.base(),
-        }
+        });
+        let gate = &self.rollout.gate;
+        RolloutRules { replaces: gate.replaces(), base: gate.base(), guard }
     }
 
     fn status_state(&self) -> StatusState {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Pod, Problem, Uid};
-use crate::node::PodView;
+use crate::node::{PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::Ownership;
 
@@ -116,7 +116,7 @@ impl DaemonSetState {
             self.labels.release(labels);
             return moved || released;
         }
-        if known.is_none_or(|known| known.orphan) && !orphan && location == PodLocation::Unplaced {
+        if known.is_none_or(PodView::is_orphan) && !orphan && location == PodLocation::Unplaced {
             self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
         }
         self.insert_at(view, location, nodes);
@@ -158,11 +158,11 @@ impl DaemonSetState {
     /// but somebody has, or has given it other labels or another owner.
     fn record_loss(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
-        let is_new = self
-            .find(uid, location)
-            .is_some_and(|pod| !pod.terminating && !pod.orphan && !pod.readiness.is_ready());
+        let is_new = self.find(uid, location).is_some_and(|pod| {
+            !pod.is_terminating() && !pod.is_orphan() && !pod.readiness.is_ready()
+        });
         if is_new && !self.expectations.awaits_deletion(uid) && self.creates_pods() {
-            self.slots[id.index()].lost_pod = true;
+            self.slots[id.index()].flags |= SlotFlags::LOST_POD;
         }
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
-use crate::node::{Assessor, NodeAssessment, NodeDelays, PodView, Slot, Wanted, Wave};
+use crate::node::{
+    Assessor, NodeAssessment, NodeDelays, PodFlags, PodView, Slot, SlotFlags, Wanted, Wave,
+};
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
 use crate::revisions::{CollisionAction, CurrentRevision};
@@ -111,7 +113,9 @@ impl DaemonSetState {
         match nodes.node(id).and_then(|node| node.not_ready_since) {
             Some(since) => !targets.any(|pod| pod.creation_timestamp <= since),
             None => {
-                let has_no_place = |pod: &PodView| pod.unschedulable && !pod.terminating;
+                let has_no_place = |pod: &PodView| {
+                    pod.flags.contains(PodFlags::UNSCHEDULABLE) && !pod.is_terminating()
+                };
                 pods.iter().any(has_no_place) && targets.next().is_none()
             }
         }
@@ -124,7 +128,7 @@ impl DaemonSetState {
         let was_down_before = self.rollout.waves.is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (eligibility, wanted);
-        slot.was_down_before = was_down_before;
+        slot.flags.set(SlotFlags::WAS_DOWN_BEFORE, was_down_before);
     }
 
     /// Brings counts and sets up to date.
@@ -228,8 +232,9 @@ impl DaemonSetState {
             self.re_evaluate(id, nodes);
         }
         let slot = &mut self.slots[id.index()];
-        slot.marked = false;
-        if std::mem::take(&mut slot.lost_pod) && slot.eligibility.should_run() {
+        let has_lost_pod = slot.flags.contains(SlotFlags::LOST_POD);
+        slot.flags.remove(SlotFlags::MARKED | SlotFlags::LOST_POD);
+        if has_lost_pod && slot.eligibility.should_run() {
             let delay = self.backoffs.lost_pods.next(id, now.steady);
             if !delay.is_zero() {
                 let node = nodes.name(id).clone();
@@ -238,7 +243,7 @@ impl DaemonSetState {
         }
         let slot = &mut self.slots[id.index()];
         slot.pods.record_readiness_seen(now.steady);
-        let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
+        let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
         let slot = &self.slots[id.index()];
         let assessed = assessor.assess(slot, self.delays(id, now));
         let slot = &mut self.slots[id.index()];
@@ -303,7 +308,7 @@ impl DaemonSetState {
             if let Some(waves) = &mut self.rollout.waves {
                 waves.apply_node(id, None);
             }
-            self.slots[id.index()].lost_pod = false;
+            self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.failed_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
             self.retry_order.clear(nodes.name(id));
@@ -312,7 +317,7 @@ impl DaemonSetState {
     }
 
     fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
-        let assessor = Assessor::new(&self.daemon_set, self.guidance(), &self.labels, now);
+        let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
         self.slots.iter().enumerate().map(move |(index, slot)| {
             assessor.assess(slot, self.delays(NodeId::from_index(index), now)).assessment
         })

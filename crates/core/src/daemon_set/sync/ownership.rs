@@ -8,11 +8,11 @@ use super::draft::Draft;
 /// Adopts matching orphans, releases owned pods that do not match.
 pub(in crate::daemon_set) fn plan_ownership(input: &SyncInput<'_>, draft: &mut Draft) {
     for (name, id) in &input.work_sets.has_orphans {
-        for pod in input.slots[id.index()].pods.as_slice().iter().filter(|pod| pod.orphan) {
+        for pod in input.slots[id.index()].pods.as_slice().iter().filter(|pod| pod.is_orphan()) {
             draft.patch(Write::AdoptPod(pod.reference(Some(name))));
         }
     }
-    for pod in input.unplaced.values().filter(|pod| pod.orphan) {
+    for pod in input.unplaced.values().filter(|pod| pod.is_orphan()) {
         draft.patch(Write::AdoptPod(pod.reference(None)));
     }
     for (name, uid) in input.releases {

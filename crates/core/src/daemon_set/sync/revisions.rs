@@ -103,7 +103,7 @@ fn plan_relabelling(
 ) {
     let placed = input.slots.iter().flat_map(|slot| slot.pods.as_slice());
     for pod in placed.chain(input.unplaced.values()) {
-        if input.labels.hash(pod.labels) == Some(old) && !pod.orphan {
+        if input.labels.hash(pod.labels) == Some(old) && !pod.is_orphan() {
             draft.patch(Write::RelabelPod { pod: pod.reference(None), hash: new.clone() });
         }
     }

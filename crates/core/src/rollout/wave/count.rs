@@ -73,7 +73,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::NodeStatus;
+    use super::super::{Holding, NodeStatus};
     use super::*;
     use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep};
     use crate::node_table::NodeId;
@@ -99,7 +99,7 @@ mod tests {
         let id = NodeId::from_index(index);
         let labels: Labels = zone.map(|zone| ("zone", zone)).into_iter().collect();
         waves.apply_node(id, Some(&labels));
-        waves.apply_status(id, NodeStatus { is_member: true, ..NodeStatus::default() });
+        waves.apply_status(id, NodeStatus { holding: Holding::Outdated, ..NodeStatus::default() });
     }
 
     /// The number before each position, from the first one on, and the total.
