@@ -77,6 +77,7 @@ mod backoff;
 mod config;
 pub mod daemon_set;
 mod expectations;
+mod memo;
 mod node;
 pub mod node_table;
 pub mod ownership;

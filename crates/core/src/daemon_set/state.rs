@@ -24,6 +24,7 @@ use crate::api::{
 };
 use crate::backoff::{Backoff, Cause, Delay};
 use crate::expectations::Expectations;
+use crate::memo::Memo;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
@@ -36,7 +37,7 @@ use crate::config::{Config, PodDuty};
 use crate::node::{PodView, RolloutParameters, Slot, Wave};
 
 use guarding::{Guarding, UnknownRecord};
-use refresh::CurrentAsOf;
+use refresh::TargetKey;
 
 pub use guard_state::{GuardState, WaveState};
 pub use inspect::{Availability, InspectedPod, Inspection};
@@ -69,7 +70,8 @@ pub struct DaemonSetState {
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
     history: RevisionHistory,
-    target: Target,
+    /// Whether a revision stores the current template, even one that another DaemonSet owns.
+    is_target_stored: Memo<TargetKey, bool>,
     rollout: Rollout,
     backoffs: Backoffs,
     expectations: Expectations,
@@ -99,14 +101,6 @@ struct Index {
     work_sets: WorkSets,
     /// Counts and sets of each group of nodes that the policy limits.
     groups: Option<Box<Groups>>,
-}
-
-/// The revision of the current template.
-#[derive(Debug, Default)]
-struct Target {
-    as_of: Option<CurrentAsOf>,
-    /// Whether a revision stores the current template, even one that another DaemonSet owns.
-    is_stored: bool,
 }
 
 /// A guarded or paused rollout.
@@ -188,7 +182,7 @@ impl DaemonSetState {
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
-            target: Target::default(),
+            is_target_stored: Memo::default(),
             rollout: Rollout::default(),
             backoffs,
             expectations: Expectations::default(),

@@ -15,6 +15,7 @@ use crate::api::{
     GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, Timestamp, WaveName,
     WavePosition,
 };
+use crate::memo::Memo;
 use crate::node::Wave;
 use crate::node_table::NodeId;
 
@@ -36,8 +37,8 @@ pub(crate) struct Waves {
     all: Group,
     /// Whether a group may have fewer open nodes than its size.
     must_fill: bool,
-    /// The waves, counted for this position. `None` once a node has come, gone or changed.
-    count: Option<(Position, WaveCount)>,
+    /// The waves, counted for a position. A node that comes, goes or changes invalidates it.
+    count: Memo<Position, WaveCount>,
 }
 
 /// What a node is part of.
@@ -120,7 +121,7 @@ impl Waves {
             groups: Vec::new(),
             all: Group::default(),
             must_fill: false,
-            count: None,
+            count: Memo::default(),
         }
     }
 
@@ -148,7 +149,7 @@ impl Waves {
         let mut node = std::mem::take(self.node_mut(id));
         self.count(&node, false);
         self.must_fill = true;
-        self.count = None;
+        self.count.invalidate();
         if let Some(labels) = labels {
             node.groups = self.groups_of(labels);
             // An empty selector would hold all nodes.
@@ -213,7 +214,9 @@ impl Waves {
         self.count(&node, false);
         let is_changed = node.status.is_member() != status.is_member();
         self.must_fill |= is_changed;
-        self.count.take_if(|_| is_changed);
+        if is_changed {
+            self.count.invalidate();
+        }
         node.status = status;
         self.count(&node, true);
         *self.node_mut(id) = node;

@@ -177,7 +177,7 @@ impl DaemonSetState {
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
     fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.rollout.gate.is_open() || self.target.is_stored;
+        let are_counts_known = self.rollout.gate.is_open() || *self.is_target_stored.last();
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);

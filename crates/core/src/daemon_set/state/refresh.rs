@@ -15,10 +15,10 @@ use crate::rollout::GoverningRevision;
 
 use super::DaemonSetState;
 
-/// What the current revision was determined from, while one is stored.
+/// What the current revision is determined from.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct CurrentAsOf {
-    changes: u64,
+pub(super) struct TargetKey {
+    revisions: u64,
     template: Arc<str>,
     template_generation: Option<i64>,
 }
@@ -168,21 +168,22 @@ impl DaemonSetState {
     /// Determines which revision is current, and which ones govern nodes. Returns whether that
     /// changes which pods are up to date.
     fn refresh_current(&mut self, now: Now, nodes: &NodeTable) -> bool {
-        let as_of = CurrentAsOf {
-            changes: self.history.changes(),
+        let key = TargetKey {
+            revisions: self.history.changes(),
             template: self.daemon_set.template.canonical.clone(),
             template_generation: self.daemon_set.template_generation,
         };
-        if self.target.as_of.as_ref() == Some(&as_of) {
+        if self.is_target_stored.get(&key).is_some() {
             self.refresh_guard(true, now, nodes);
             return false;
         }
         let current = self.current_revision(now.steady);
-        self.target.is_stored = current.is_some();
+        self.is_target_stored.set(key, current.is_some());
         let current = current.or_else(|| self.current_generation());
         // While none is stored, the answer depends on the time as well.
-        self.target.as_of = current.is_some().then_some(as_of);
-        self.target.as_of.take_if(|_| self.history.classify(&self.daemon_set).current.is_none());
+        if current.is_none() || self.history.classify(&self.daemon_set).current.is_none() {
+            self.is_target_stored.invalidate();
+        }
         // Somebody may have deleted the revision of the target, or taken its owner from it.
         let is_lost = || {
             let lost = self.history.lost_current(&self.daemon_set);

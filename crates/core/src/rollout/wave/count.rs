@@ -3,7 +3,7 @@
 use super::{NodeWaves, Position, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaveCount {
     /// The waves before the position.
     pub done: usize,
@@ -13,13 +13,13 @@ pub(crate) struct WaveCount {
 impl Waves {
     /// The waves at a position, as [`recount`](Self::recount) has counted them.
     pub(crate) fn counted(&self, position: &Position) -> Option<WaveCount> {
-        self.count.as_ref().filter(|(of, _)| of == position).map(|(_, count)| *count)
+        self.count.get(position).copied()
     }
 
     /// Counts the waves at a position, unless that is known. It visits all groups and nodes.
     pub(crate) fn recount(&mut self, position: &Position) {
         if self.counted(position).is_none() {
-            self.count = Some((position.clone(), self.count_at(position)));
+            self.count.set(position.clone(), self.count_at(position));
         }
     }
 
