@@ -22,7 +22,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey};
-use everynode_core::daemon_set::{GuardState, NodeCounts};
+use everynode_core::daemon_set::{NodeCounts, RolloutStatus};
 use everynode_core::plan::Transition;
 
 use labels::DaemonSetLabels;
@@ -293,7 +293,7 @@ impl Metrics {
     }
 
     /// Sets the gauges of a DaemonSet's rollout; `None` if it is neither guarded nor paused.
-    pub fn set_rollout(&self, key: &DaemonSetKey, state: Option<&GuardState>) {
+    pub fn set_rollout(&self, key: &DaemonSetKey, state: Option<&RolloutStatus>) {
         self.rollouts.set(key, state);
     }
 

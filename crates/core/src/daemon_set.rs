@@ -20,5 +20,6 @@ mod sync;
 
 pub use crate::config::{Config, Mode};
 pub use crate::node::Step;
+pub use crate::rollout::{RolloutStatus, WaveStatus};
 pub use index::NodeCounts;
-pub use state::{Availability, DaemonSetState, GuardState, InspectedPod, Inspection, WaveState};
+pub use state::{Availability, DaemonSetState, InspectedPod, Inspection};

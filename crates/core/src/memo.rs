@@ -25,6 +25,11 @@ impl<K: PartialEq, V> Memo<K, V> {
         (self.key.as_ref() == Some(key)).then_some(&self.value)
     }
 
+    /// Whether a value was computed, and is not invalidated.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// The value that was computed last, from whatever key.
     pub(crate) const fn last(&self) -> &V {
         &self.value

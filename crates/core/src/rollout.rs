@@ -1,32 +1,46 @@
 //! Guarded and paused rollouts of one DaemonSet. Without a policy, a pause and a record nothing
 //! here runs.
 //!
-//! "Which node is next, and why not this one" is answered in this folder, from what
-//! [`api`](crate::api) has: the policy, and the record that is stored of a rollout.
+//! "Where is the rollout, which node is next, and why not this one" is answered in this folder,
+//! from what [`api`](crate::api) has: the policy, and the record that is stored of a rollout.
 //!
 //! | | |
 //! |---|---|
+//! | `state` | `RolloutState`, which owns what follows; here the others meet |
+//! | `input` | what a rollout reads of its DaemonSet |
 //! | `stage` | where the rollout is, by its record, its policy and the time |
 //! | `transition` | which record comes next |
+//! | `record_writes` | records whose write has failed, or has an unknown outcome |
 //! | `wave` | which nodes a position of the rollout opens |
 //! | `gate` | which revision governs a node |
 //! | `pace` | on how many nodes it has begun within a minute |
+//! | `bake` | when the bake time of a wave is over |
+//! | `checks` | which checks of a wave are due, and what their answers say together |
+//! | `progress` | whether it has been without progress for too long |
+//! | `rollback` | how nodes go back to the base |
 //! | `condition` | what is stated of it |
+//! | `status` | where it is, for reports |
 //!
-//! Nothing here has I/O or a clock; only `Waves` and `Pace` keep state.
-//! [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes nodes and pods for them, and does
-//! what they say.
+//! Nothing here has I/O or a clock. [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes
+//! nodes and pods, and does what is said here.
 
+mod bake;
+mod checks;
 mod condition;
 mod gate;
+mod input;
 mod pace;
+mod progress;
+mod record_writes;
+mod rollback;
 mod stage;
+mod state;
+mod status;
 mod transition;
 mod wave;
 
-pub(crate) use condition::{RollbackProgress, Situation, condition};
-pub(crate) use gate::{Gate, GoverningRevision};
-pub(crate) use pace::{MINUTE, Pace};
-pub(crate) use stage::Stage;
-pub(crate) use transition::{ChecksVerdict, TransitionInput, wave_blocker};
-pub(crate) use wave::{Holding, NodeStatus, Rank, Waves};
+pub(crate) use gate::GoverningRevision;
+pub(crate) use input::RolloutInput;
+pub(crate) use pace::Pace;
+pub(crate) use state::RolloutState;
+pub use status::{RolloutStatus, WaveStatus};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSet, NodeName, ResourceVersion, Timestamp, Uid};
-use everynode_core::daemon_set::{GuardState, Inspection, NodeCounts};
+use everynode_core::daemon_set::{Inspection, NodeCounts, RolloutStatus};
 use everynode_core::placement::Reason;
 use everynode_core::plan::{Plan, Watermarks};
 
@@ -39,8 +39,8 @@ impl<'a> ControllerView<'a> {
     }
 
     /// Where a guarded or paused rollout is.
-    pub(crate) fn guard_state(&self) -> Option<GuardState> {
-        self.controller.state.guard_state()
+    pub(crate) fn rollout_status(&self) -> Option<RolloutStatus> {
+        self.controller.state.rollout_status()
     }
 
     /// The number of nodes that use the rolling update's budget.

@@ -360,7 +360,7 @@ impl LoopState {
         }
         if let Some(state) = self.index.state(key) {
             self.metrics.set_daemon_set(key, state.counts());
-            self.metrics.set_rollout(key, state.guard_state().as_ref());
+            self.metrics.set_rollout(key, state.rollout_status().as_ref());
         }
         self.tasks.extend(plan.questions.iter().cloned().map(Task::AskCheck));
         if plan.writes.is_empty() {

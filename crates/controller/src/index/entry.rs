@@ -93,7 +93,7 @@ impl Entry {
         if self.governing == GoverningObjects::None {
             return;
         }
-        let stated = self.state.stated_rollout();
+        let stated = self.state.rollout_condition();
         let known = self.rollout.as_ref().map(|known| known.as_ref());
         let is_same = known.is_some_and(|known| {
             known.map(|known| (known.reason, &known.message)) == stated.map(|(r, m)| (*r, m))

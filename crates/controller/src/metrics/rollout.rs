@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey, RolloutPhase, RolloutReason};
-use everynode_core::daemon_set::GuardState;
+use everynode_core::daemon_set::RolloutStatus;
 use everynode_core::plan::Transition;
 
 use super::labels::{DaemonSetLabels, ReasonLabels};
@@ -110,7 +110,7 @@ impl RolloutMetrics {
 
     /// Sets the gauges of a DaemonSet, or removes them if its rollout is neither guarded nor
     /// paused.
-    pub(super) fn set(&self, key: &DaemonSetKey, state: Option<&GuardState>) {
+    pub(super) fn set(&self, key: &DaemonSetKey, state: Option<&RolloutStatus>) {
         let mut exported = self.exported();
         let old = match state {
             Some(state) => exported.insert(key.clone(), state.reason),
@@ -140,7 +140,7 @@ impl RolloutMetrics {
 
     fn values(
         &self,
-        state: Option<&GuardState>,
+        state: Option<&RolloutStatus>,
     ) -> [(&Family<DaemonSetLabels, Gauge>, Option<i64>); 5] {
         let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let record = state.and_then(|state| state.record.as_deref());
@@ -169,14 +169,14 @@ mod tests {
     use std::sync::Arc;
 
     use everynode_core::api::{Position, RolloutRecord, Timestamp};
-    use everynode_core::daemon_set::WaveState;
+    use everynode_core::daemon_set::WaveStatus;
 
     use super::*;
     use crate::metrics::{Metrics, TextFormat};
 
-    fn state(reason: RolloutReason, phase: RolloutPhase) -> GuardState {
+    fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus {
         let since = Timestamp::from_seconds(1_700_000_000);
-        GuardState {
+        RolloutStatus {
             reason,
             message: "".into(),
             record: Some(Arc::new(RolloutRecord {
@@ -191,7 +191,7 @@ mod tests {
             })),
             failed_nodes: 2,
             leaked_nodes: 1,
-            wave: Some(WaveState {
+            wave: Some(WaveStatus {
                 name: None,
                 waves_before: 3,
                 waves: 4,
@@ -232,7 +232,7 @@ mod tests {
         let complete = samples(&metrics);
         assert!(complete[0].ends_with("reason=\"Complete\"} 1"), "{complete:?}");
         assert!(complete[5].ends_with(" 4") && complete.len() == 6, "{complete:?}");
-        let unknown = GuardState {
+        let unknown = RolloutStatus {
             record: None,
             wave: None,
             ..state(RolloutReason::Paused, RolloutPhase::Updating)

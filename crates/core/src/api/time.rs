@@ -38,6 +38,11 @@ pub struct Now {
 }
 
 impl Now {
+    /// The time of the wall clock as objects state it: in whole seconds.
+    pub const fn wall_seconds(self) -> Timestamp {
+        Timestamp::from_seconds(self.to_wall(self.steady).as_millis().div_euclid(1000))
+    }
+
     /// The steady clock's time when the wall clock, as it is set now, shows `wall`.
     pub const fn to_steady(self, wall: Timestamp) -> Timestamp {
         Timestamp(wall.0.saturating_sub(self.wall_ahead_ms))

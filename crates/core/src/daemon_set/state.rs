@@ -4,23 +4,17 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
-mod checks;
-mod guard_state;
-mod guarding;
 mod inspect;
-mod pacing;
 mod planning;
 mod pods;
-mod progress;
 mod refresh;
-mod results;
-mod rollback;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::api::{
-    DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Pod, PodName, PolicySource,
-    Problem, Revision, Timestamp, Uid,
+    Budget, DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName,
+    PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid, WaveName,
 };
 use crate::backoff::{Backoff, Cause, Delay};
 use crate::expectations::Expectations;
@@ -30,16 +24,14 @@ use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::Watermarks;
 use crate::revisions::{RevisionHistory, RevisionLabels};
-use crate::rollout::{Gate, Pace, Waves};
+use crate::rollout::{RolloutInput, RolloutState, RolloutStatus};
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::{Config, PodDuty};
 use crate::node::{PodView, RolloutParameters, Slot, Wave};
 
-use guarding::{Guarding, UnknownRecord};
 use refresh::TargetKey;
 
-pub use guard_state::{GuardState, WaveState};
 pub use inspect::{Availability, InspectedPod, Inspection};
 
 /// Everything known of one DaemonSet.
@@ -72,7 +64,7 @@ pub struct DaemonSetState {
     history: RevisionHistory,
     /// Whether a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
-    rollout: Rollout,
+    rollout: RolloutState,
     backoffs: Backoffs,
     expectations: Expectations,
     reports: Reports,
@@ -101,22 +93,6 @@ struct Index {
     work_sets: WorkSets,
     /// Counts and sets of each group of nodes that the policy limits.
     groups: Option<Box<Groups>>,
-}
-
-/// A guarded or paused rollout.
-#[derive(Debug, Default)]
-struct Rollout {
-    /// Which revision governs a node, as of the last plan.
-    gate: Gate,
-    /// The waves of the policy, if there is one.
-    waves: Option<Box<Waves>>,
-    guarding: Guarding,
-    /// On how many nodes a rollout may begin now, if its policy limits that.
-    pace: Option<Box<Pace>>,
-    /// Set after a record could not be written: when that is tried again (G9).
-    record_retry_at: Option<Timestamp>,
-    /// The record whose last write has an unknown outcome.
-    unknown_record: Option<UnknownRecord>,
 }
 
 /// The delays of nodes.
@@ -183,7 +159,7 @@ impl DaemonSetState {
             releases: BTreeMap::new(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
-            rollout: Rollout::default(),
+            rollout: RolloutState::default(),
             backoffs,
             expectations: Expectations::default(),
             reports,
@@ -264,7 +240,7 @@ impl DaemonSetState {
             self.reports.was_selecting_all_reported = false;
             self.creation_limits.delay = None;
         }
-        let is_assessed_alike = RolloutParameters::of(new) == RolloutParameters::of(&old);
+        let is_assessed_alike = RolloutParameters::new(new) == RolloutParameters::new(&old);
         let mut backed_off =
             self.backoffs.failed_pods.set_generation(new.status.observed_generation);
         backed_off.extend(self.backoffs.lost_pods.set_generation(new.generation));
@@ -313,16 +289,14 @@ impl DaemonSetState {
     /// Evaluates one node that changed or was deleted (C16).
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
-        if let Some(waves) = &mut self.rollout.waves {
-            waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
-        }
+        self.rollout.apply_node(id, nodes.node(id).map(|node| &node.labels));
         if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).eligibility;
         let slot = &mut self.slots[id.index()];
-        if slot.eligibility == eligibility && self.rollout.waves.is_none() {
+        if slot.eligibility == eligibility && self.rollout.waves().is_none() {
             return false;
         }
         if slot.eligibility != eligibility {
@@ -421,12 +395,50 @@ impl DaemonSetState {
         let slot = self.slots.get(id.index());
         let pods = slot.map_or(&[][..], |slot| slot.pods.as_slice());
         let wave = slot.map_or(Wave::Closed, |slot| slot.wave);
-        let governing = self.rollout.gate.governing(pods, wave, &self.labels);
+        let governing = self.rollout.gate().governing(pods, wave, &self.labels);
         let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)
         });
         reasons.into_iter().flatten().collect()
+    }
+
+    /// The state of a node right after a plan made at `now`.
+    pub fn inspect(&self, id: NodeId, now: impl Into<Now>, nodes: &NodeTable) -> Inspection {
+        let slot = &self.slots[id.index()];
+        debug_assert_eq!(
+            slot.eligibility,
+            self.evaluate(id, nodes).eligibility,
+            "the node was applied"
+        );
+        let budget = self.daemon_set.budget(self.index.counts.desired);
+        Inspection::new(slot, &self.sync_input(now.into()).assessor(), budget)
+    }
+
+    /// Number of nodes that use one of the budget that applies, as of the last plan.
+    pub fn budget_used(&self) -> usize {
+        match self.daemon_set.budget(self.index.counts.desired) {
+            None => 0,
+            Some(Budget::Unavailable(_)) => self.index.counts.uses_unavailable,
+            Some(Budget::Surge(_)) => self.index.counts.uses_surge,
+        }
+    }
+
+    /// Where the rollout is; `None` if it is neither guarded nor paused.
+    pub fn rollout_status(&self) -> Option<RolloutStatus> {
+        RolloutStatus::new(&self.rollout, self.rollout.leaked_nodes(!self.creates_pods()))
+    }
+
+    /// What the condition states of a guarded or paused rollout, as of the last plan: reason and
+    /// message (G21).
+    pub const fn rollout_condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
+        self.rollout.condition()
+    }
+
+    /// The wave that a guarded rollout is at, as of the last plan.
+    pub fn wave(&self) -> Option<WaveName> {
+        let policy = self.daemon_set.policy.valid()?;
+        policy.wave_name(&self.rollout.moving()?.position)
     }
 
     /// The nodes whose wave is open (G1). For checkers.
@@ -443,5 +455,20 @@ impl DaemonSetState {
     /// Number of assessments since this state was created, for tests and metrics (C80).
     pub const fn slots_assessed(&self) -> u64 {
         self.assessing.count
+    }
+
+    /// The state of the rollout, and what it reads.
+    fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
+        let input = RolloutInput {
+            now,
+            duties: self.config.mode.duties(),
+            daemon_set: &self.daemon_set,
+            namespace_node_selector: &self.namespace_node_selector.labels,
+            history: &self.history,
+            labels: &self.labels,
+            slots: &self.slots,
+            is_rolled_out: self.index.counts.is_rolled_out(),
+        };
+        (&mut self.rollout, input)
     }
 }

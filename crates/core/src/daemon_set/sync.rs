@@ -10,14 +10,13 @@ mod rolling_update;
 mod status;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, RolloutReason, Uid};
+use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
 use crate::backoff::Backoff;
 use crate::node_table::NodeId;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
-use crate::rollout::{Gate, Pace};
+use crate::rollout::RolloutState;
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::Config;
@@ -29,7 +28,7 @@ pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
 pub(super) use rolling_update::rolling_update;
-pub(super) use status::{StatusState, plan_status, whole_seconds};
+pub(super) use status::{StatusState, plan_status};
 
 /// What a sync reads. Counts and sets are up to date at `now`.
 pub(super) struct SyncInput<'a> {
@@ -43,14 +42,8 @@ pub(super) struct SyncInput<'a> {
     pub releases: &'a BTreeMap<PodName, Uid>,
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
-    pub gate: &'a Gate,
     pub rules: RolloutRules<'a>,
-    /// What the condition of a guarded or paused rollout states.
-    pub rollout: Option<&'a (RolloutReason, Arc<str>)>,
-    /// Whether the rollout waits for a window of its policy.
-    pub awaits_window: bool,
-    /// Set if the policy limits on how many nodes the rollout begins in a minute.
-    pub pace: Option<&'a Pace>,
+    pub rollout: &'a RolloutState,
     pub counts: &'a NodeCounts,
     pub work_sets: &'a WorkSets,
     /// Set if the policy limits each group of nodes.
@@ -89,7 +82,7 @@ impl<'a> SyncInput<'a> {
     ) -> NewPod {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        match self.gate.governing(pods, slot.wave, self.labels).old {
+        match self.rollout.gate().governing(pods, slot.wave, self.labels).old {
             None => self.new_pod(node, target),
             Some((hash, template)) => NewPod {
                 template_generation: None,

@@ -56,7 +56,7 @@ pub(crate) struct GuardRules {
 }
 
 impl RolloutParameters {
-    pub(crate) fn of(daemon_set: &DaemonSet) -> Self {
+    pub(crate) fn new(daemon_set: &DaemonSet) -> Self {
         Self { strategy: daemon_set.strategy(), min_ready_seconds: daemon_set.min_ready_seconds }
     }
 }
@@ -91,7 +91,7 @@ impl<'a> Assessor<'a> {
         labels: &'a RevisionLabels,
         now: Now,
     ) -> Self {
-        Self { parameters: RolloutParameters::of(daemon_set), rules, labels, now }
+        Self { parameters: RolloutParameters::new(daemon_set), rules, labels, now }
     }
 
     pub(crate) fn assess(&self, slot: &Slot, delays: NodeDelays) -> TimedAssessment {

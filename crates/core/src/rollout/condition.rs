@@ -7,12 +7,13 @@ use crate::api::{
     RolloutPhase, RolloutReason, RolloutRecord, with_statements,
 };
 
+use super::rollback::RollbackProgress;
 use super::stage::Stage;
 use super::transition::WaveBlocker;
 use super::wave::Waves;
 
 /// What the condition states beside the stage.
-pub(crate) struct Situation<'a> {
+pub(super) struct Situation<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// What a wave that bakes still waits for.
@@ -26,21 +27,8 @@ pub(crate) struct Situation<'a> {
     pub leaked: usize,
 }
 
-/// How far the nodes of a failed rollout have gone back to the base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RollbackProgress {
-    /// There is no base but the failed revision itself.
-    None,
-    /// Only somebody else can change the template back, for this reason (G20).
-    Barred(&'static str),
-    /// A pod of the failed revision exists.
-    UnderWay,
-    /// None does.
-    Done,
-}
-
 /// What the condition states: its reason and its message.
-pub(crate) fn condition(
+pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
     situation: &Situation<'_>,

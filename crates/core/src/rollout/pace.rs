@@ -8,10 +8,16 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::api::{NodeName, Timestamp};
+use crate::api::{NodeName, Now, Timestamp};
+use crate::node::{PodView, Slot};
+use crate::plan::Outcome;
 
 /// The time to which the limit refers.
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// By how much a pod may be younger than its creation time says: the API server rounds it down to a
+/// second, and its clock and the controller's may differ by another one.
+const CREATION_TIME_ERROR: Duration = Duration::from_secs(2);
 
 /// The nodes on which the rollout has begun within the last minute.
 #[derive(Debug)]
@@ -52,13 +58,54 @@ impl Pace {
         self.limit = limit;
     }
 
+    /// Records what the pods of a node tell of a beginning within the last minute: an old pod ends,
+    /// the node is without a pod, or a pod is new there.
+    pub(crate) fn apply_slot(&mut self, node: &NodeName, slot: &Slot, now: Now) {
+        if !self.is_recovering(now.steady) {
+            return;
+        }
+        let pods = slot.pods.as_slice();
+        let is_empty = slot.eligibility.should_run() && !pods.iter().any(PodView::counts);
+        let is_ending = is_empty || pods.iter().any(PodView::is_terminating);
+        let created = pods.iter().map(|pod| pod.creation_timestamp + CREATION_TIME_ERROR).max();
+        let at = match created.map(|at| now.to_steady(at)) {
+            _ if is_ending => Some(now.steady),
+            at => at.map(|at| at.min(now.steady)),
+        };
+        if let Some(at) = at.filter(|at| *at + MINUTE > now.steady) {
+            self.recover(node, at);
+        }
+    }
+
+    /// Records when a write by which the rollout may have begun on a node took effect at the
+    /// latest. `is_repeated` is whether an earlier request of it may still take effect.
+    pub(crate) fn apply_outcome(
+        &mut self,
+        node: &NodeName,
+        outcome: &Outcome,
+        is_repeated: bool,
+        now: Timestamp,
+    ) {
+        match outcome {
+            _ if is_repeated => self.finish(node, now),
+            Outcome::Failed { .. } | Outcome::Skipped | Outcome::NamespaceTerminating => {
+                self.cancel(node);
+            }
+            Outcome::Written { .. }
+            | Outcome::Changed { .. }
+            | Outcome::Gone
+            | Outcome::RevisionExists { .. }
+            | Outcome::Unknown { .. } => self.finish(node, now),
+        }
+    }
+
     /// Whether what the pods of a node tell counts.
-    pub(crate) fn is_recovering(&self, now: Timestamp) -> bool {
+    fn is_recovering(&self, now: Timestamp) -> bool {
         now < self.recovers_until
     }
 
     /// Records that the rollout began on a node at this time, as its pods tell.
-    pub(crate) fn recover(&mut self, node: &NodeName, at: Timestamp) {
+    fn recover(&mut self, node: &NodeName, at: Timestamp) {
         if !self.counts(node) {
             let begun = Beginning { at, is_in_flight: false, evidence: Evidence::Pods };
             self.begun.insert(node.clone(), begun);
@@ -80,14 +127,14 @@ impl Pace {
     }
 
     /// Records that the write by which it begins on the node has taken effect, or may still.
-    pub(crate) fn finish(&mut self, node: &NodeName, now: Timestamp) {
+    fn finish(&mut self, node: &NodeName, now: Timestamp) {
         if let Some(begun) = self.begun.get_mut(node).filter(|begun| begun.is_in_flight) {
             *begun = Beginning { at: now, is_in_flight: false, evidence: Evidence::Write };
         }
     }
 
     /// Records that this write has not taken effect.
-    pub(crate) fn cancel(&mut self, node: &NodeName) {
+    fn cancel(&mut self, node: &NodeName) {
         let Some(begun) = self.begun.get_mut(node) else { return };
         begun.is_in_flight = false;
         if begun.evidence == Evidence::None {

@@ -57,8 +57,7 @@ pub(crate) enum Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// The stage of the rollout of the current template.
-    pub(crate) fn of(
+    pub(super) fn new(
         duties: Duties,
         daemon_set: &DaemonSet,
         revisions: &RevisionSet<'a>,
@@ -133,6 +132,25 @@ impl<'a> Stage<'a> {
         if daemon_set.paused { Self::Paused } else { Self::Unguarded }
     }
 
+    /// Whether the rollout waits while no window of its policy is open. The first template replaces
+    /// nothing, and going back does not wait: neither to the base after a failure, nor to a
+    /// revision that was complete before.
+    pub(super) fn needs_window(
+        &self,
+        revisions: &RevisionSet<'_>,
+        has_bad_pods: impl FnOnce() -> bool,
+    ) -> bool {
+        match self {
+            Self::Moving(record) if record.phase == RolloutPhase::Complete => !has_bad_pods(),
+            Self::Pending | Self::Moving(_) => !revisions.old.is_empty(),
+            Self::Unguarded
+            | Self::NotGuarded
+            | Self::Paused
+            | Self::WithoutPolicy { .. }
+            | Self::Failed { .. } => false,
+        }
+    }
+
     /// Which pods are replaced; `None` if the target governs all nodes. `awaits_window` holds a
     /// rollout that goes forward. Beside the built-in controller nodes go back with the DaemonSet's
     /// template only (G20).
@@ -190,6 +208,20 @@ impl<'a> Stage<'a> {
             | Self::Pending
             | Self::Failed { .. } => None,
         }
+    }
+}
+
+/// A phase of a rollout. Another attempt at the same wave has another time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PhaseKey {
+    position: Position,
+    /// When the phase began, by the record.
+    since: Timestamp,
+}
+
+impl PhaseKey {
+    pub(super) fn new(record: &RolloutRecord) -> Self {
+        Self { position: record.position.clone(), since: record.since }
     }
 }
 

@@ -1,16 +1,16 @@
 //! Which record of the rollout comes next (G9–G11): one function for each change. Pure functions.
 //! Without a policy, a pause and a record, none of them is called.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Order, OrderVerb, Position, RecordReason, Revision, RolloutPhase, RolloutRecord,
-    Timestamp,
+    DaemonSet, Opening, Order, OrderVerb, Position, RecordReason, Revision, RolloutPhase,
+    RolloutRecord, Timestamp,
 };
 use crate::plan::Transition;
 use crate::revisions::RevisionSet;
 
+use super::checks::ChecksVerdict;
 use super::stage::Stage;
 use super::wave::Waves;
 
@@ -30,14 +30,14 @@ pub(crate) struct TransitionInput<'a> {
     pub waves: Option<&'a Waves>,
     /// The wall clock, in whole seconds.
     pub wall: Timestamp,
-    /// Whether the bake time of the wave is over.
-    pub is_baked: bool,
+    /// When the bake time of the wave was over, if it is.
+    pub baked_at: Option<Timestamp>,
     /// What the checks of the wave say.
     pub checks: ChecksVerdict,
+    /// When the next window of the policy opens, if the rollout must wait for it.
+    pub opening: Option<&'a Opening>,
     /// Whether the rollout has been without progress for too long.
     pub is_stuck: bool,
-    /// Whether the rollout must wait until a window of the policy opens.
-    pub awaits_window: bool,
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
 }
@@ -53,17 +53,6 @@ pub(crate) enum WaveBlocker {
     /// An answer after that which lets a check pass.
     Checks,
     Approval,
-}
-
-/// What the checks of a wave that bakes say, taken together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ChecksVerdict {
-    /// All have passed, or there are none.
-    Passed,
-    /// One has not been answered, or with neither yes nor no.
-    Pending,
-    /// One has failed as often as the policy says, for this reason.
-    Failed(Arc<str>),
 }
 
 impl<'a> TransitionInput<'a> {
@@ -146,7 +135,7 @@ impl<'a> TransitionInput<'a> {
         waves: &Waves,
     ) -> Option<(RolloutRecord, Transition)> {
         let (record, why) = self.begin(target, waves);
-        if !self.awaits_window || record.phase == RolloutPhase::Complete {
+        if self.opening.is_none() || record.phase == RolloutPhase::Complete {
             return Some((record, why));
         }
         match self.daemon_set.order.as_ref().filter(|_| self.foreign_order().is_none())?.verb {
@@ -297,7 +286,7 @@ impl<'a> TransitionInput<'a> {
             return None;
         }
         let advance = || {
-            if self.awaits_window {
+            if self.opening.is_some() {
                 return None;
             }
             let mut next = waves.after(position);
@@ -319,7 +308,7 @@ impl<'a> TransitionInput<'a> {
             (RolloutPhase::Updating, Some(_)) => advance(),
             (RolloutPhase::Baking, _) => {
                 let have_passed = self.checks == ChecksVerdict::Passed;
-                match wave_blocker(waves, record, self.is_baked, have_passed) {
+                match wave_blocker(waves, record, self.baked_at.is_some(), have_passed) {
                     WaveBlocker::Nodes
                     | WaveBlocker::Bake
                     | WaveBlocker::Checks

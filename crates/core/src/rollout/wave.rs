@@ -7,6 +7,7 @@
 //! then the others.
 
 mod count;
+mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::memo::Memo;
 use crate::node::Wave;
 use crate::node_table::NodeId;
 
-pub(crate) use count::WaveCount;
+pub(super) use count::WaveCount;
+use status::{Holding, NodeStatus};
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
@@ -52,30 +54,6 @@ struct NodeWaves {
     is_open: bool,
     /// Since when the node is without an available pod, while it is.
     starting_since: Option<Timestamp>,
-}
-
-/// What waves read of a node's assessment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NodeStatus {
-    pub holding: Holding,
-    /// Whether nothing is left to do there.
-    pub is_done: bool,
-    /// Whether it has been without an available pod for too long, or its pod has failed (G15).
-    pub has_failed: bool,
-}
-
-/// What a node has, and what it should have. All but the first make it a member of its groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Holding {
-    /// It has no pod, and should run none.
-    #[default]
-    Nothing,
-    /// It has no pod, and should run none of the target, but one of the revision that governs it.
-    NothingOfTarget,
-    /// It has a pod of another revision, or should run one of the target and has none.
-    Outdated,
-    /// It has a pod of the target.
-    Target,
 }
 
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
@@ -178,7 +156,7 @@ impl Waves {
     }
 
     /// Records whether a node is without an available pod now; returns since when it has been.
-    pub(crate) fn starting_since(
+    fn starting_since(
         &mut self,
         id: NodeId,
         is_starting: bool,
@@ -200,12 +178,12 @@ impl Waves {
     }
 
     /// Whether the node's pod ended as failed, and no pod has been available there since.
-    pub(crate) fn has_failed(&self, id: NodeId) -> bool {
+    fn has_failed(&self, id: NodeId) -> bool {
         self.nodes.get(id.index()).is_some_and(|node| node.status.has_failed)
     }
 
     /// Applies what a node's assessment says.
-    pub(crate) fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
+    fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
         let node = self.node_mut(id);
         if node.status == status {
             return;
@@ -430,15 +408,6 @@ impl NodeWaves {
     /// fits no node would empty one after the other.
     const fn counts(&self) -> bool {
         (self.status.is_member() || self.is_open) && !self.is_held
-    }
-}
-
-impl NodeStatus {
-    const fn is_member(self) -> bool {
-        match self.holding {
-            Holding::Nothing => false,
-            Holding::NothingOfTarget | Holding::Outdated | Holding::Target => true,
-        }
     }
 }
 

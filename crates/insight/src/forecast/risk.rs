@@ -233,7 +233,7 @@ fn rollout_stops(
     if let Some(risk) = invalid_policy(daemon_set) {
         return Some(risk);
     }
-    let state = simulation.guard_state().filter(|state| state.reason.is_stalled())?;
+    let state = simulation.rollout_status().filter(|state| state.reason.is_stalled())?;
     Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
 }
 

@@ -14,7 +14,7 @@ use everynode_core::api::{
     DaemonSet, Labels, NodeName, Pod, PodName, PodPhase, Readiness, ResourceVersion, Revision,
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
-use everynode_core::daemon_set::{Availability, GuardState, Inspection};
+use everynode_core::daemon_set::{Availability, Inspection, RolloutStatus};
 use everynode_core::plan::{Plan, Watermarks, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
@@ -185,8 +185,8 @@ impl Simulation {
     }
 
     /// What the controller states of a guarded rollout at the end.
-    pub(super) fn guard_state(&self) -> Option<GuardState> {
-        self.controller.state.guard_state()
+    pub(super) fn rollout_status(&self) -> Option<RolloutStatus> {
+        self.controller.state.rollout_status()
     }
 
     /// The usage of a pod of the current template.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{DaemonSet, RolloutReason, Timestamp, stated_checks};
-use everynode_core::daemon_set::{GuardState, WaveState};
+use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -57,10 +57,10 @@ impl Guard {
         let is_under_way = stated.reason != RolloutReason::Complete
             && daemon_set.policy.valid().is_some()
             && !snapshot.nodes.is_empty();
-        let state = || ControllerView::new(snapshot, daemon_set.clone(), now).guard_state();
+        let state = || ControllerView::new(snapshot, daemon_set.clone(), now).rollout_status();
         let state = if is_under_way { state().filter(|state| state.wave.is_some()) } else { None };
         Some(match state {
-            Some(GuardState { reason, message, wave, .. }) => {
+            Some(RolloutStatus { reason, message, wave, .. }) => {
                 let wave = wave.filter(|_| reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
@@ -139,7 +139,7 @@ fn stated_of_checks<'a>(
 }
 
 impl GuardedWave {
-    fn of(wave: WaveState, now: Timestamp) -> Self {
+    fn of(wave: WaveStatus, now: Timestamp) -> Self {
         Self {
             name: wave.name.map(|name| name.to_string()),
             number: wave.waves_before + 1,

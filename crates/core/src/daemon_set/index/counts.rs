@@ -40,6 +40,11 @@ impl NodeCounts {
         }
     }
 
+    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    pub(in crate::daemon_set) const fn is_rolled_out(&self) -> bool {
+        self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
+    }
+
     fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {

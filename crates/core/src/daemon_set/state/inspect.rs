@@ -1,14 +1,9 @@
 //! The state of one node for reports and forecasts. No decision reads this.
 
-use std::sync::Arc;
-
-use crate::api::{Budget, Now, PodName, RolloutReason, Timestamp, Uid, WaveName};
-use crate::node_table::{NodeId, NodeTable};
+use crate::api::{Budget, PodName, Timestamp, Uid};
+use crate::node::{Assessor, BudgetUse, Slot, Step, Wanted};
 use crate::ownership::Ownership;
 use crate::placement::Eligibility;
-
-use super::DaemonSetState;
-use crate::node::{BudgetUse, NodeAssessment, Step, Wanted};
 
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,16 +60,9 @@ impl Availability {
     }
 }
 
-impl DaemonSetState {
-    /// The state of a node right after a plan made at `now`.
-    pub fn inspect(&self, id: NodeId, now: impl Into<Now>, nodes: &NodeTable) -> Inspection {
-        let assessor = self.sync_input(now.into()).assessor();
-        let slot = &self.slots[id.index()];
-        debug_assert_eq!(
-            slot.eligibility,
-            self.evaluate(id, nodes).eligibility,
-            "the node was applied"
-        );
+impl Inspection {
+    /// `budget` is the one that applies.
+    pub(super) fn new(slot: &Slot, assessor: &Assessor<'_>, budget: Option<Budget>) -> Self {
         let pods = slot.pods.as_slice().iter().map(|pod| InspectedPod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -87,41 +75,17 @@ impl DaemonSetState {
             ownership: if pod.is_orphan() { Ownership::Orphan } else { Ownership::Owned },
             terminating: pod.is_terminating(),
         });
-        Inspection {
+        let budget_use = slot.assessment.budget_use;
+        Self {
             eligibility: slot.eligibility,
             is_kept: slot.wanted == Wanted::Kept,
             step: slot.assessment.step,
-            uses_budget: self.uses_budget(&slot.assessment),
+            uses_budget: match budget {
+                None => false,
+                Some(Budget::Unavailable(_)) => budget_use.contains(BudgetUse::UNAVAILABLE),
+                Some(Budget::Surge(_)) => budget_use.contains(BudgetUse::SURGE),
+            },
             pods: pods.collect(),
-        }
-    }
-
-    /// What the condition states of a guarded or paused rollout, as of the last plan: reason and
-    /// message (G21).
-    pub const fn stated_rollout(&self) -> Option<&(RolloutReason, Arc<str>)> {
-        self.rollout.guarding.condition()
-    }
-
-    /// The wave that a guarded rollout is at, as of the last plan.
-    pub fn wave(&self) -> Option<WaveName> {
-        let policy = self.daemon_set.policy.valid()?;
-        policy.wave_name(&self.rollout.guarding.moving()?.position)
-    }
-
-    /// Number of nodes that use one of the budget that applies, as of the last plan.
-    pub fn budget_used(&self) -> usize {
-        match self.daemon_set.budget(self.index.counts.desired) {
-            None => 0,
-            Some(Budget::Unavailable(_)) => self.index.counts.uses_unavailable,
-            Some(Budget::Surge(_)) => self.index.counts.uses_surge,
-        }
-    }
-
-    fn uses_budget(&self, assessment: &NodeAssessment) -> bool {
-        match self.daemon_set.budget(self.index.counts.desired) {
-            None => false,
-            Some(Budget::Unavailable(_)) => assessment.budget_use.contains(BudgetUse::UNAVAILABLE),
-            Some(Budget::Surge(_)) => assessment.budget_use.contains(BudgetUse::SURGE),
         }
     }
 }

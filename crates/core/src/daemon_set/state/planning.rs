@@ -1,14 +1,27 @@
-//! A plan: which writes are due, and when the next plan is.
+//! A plan and the results of its writes: which writes are due, when the next plan is, and what each
+//! outcome means for it (C60, C61).
 
-use crate::api::{FailureRule, NodeName, Now, PodName, Problem, RolloutReason, Timestamp};
+use std::time::Duration;
+
+use crate::api::{
+    AdmissionChange, CheckAnswer, NodeName, Now, PodName, Problem, ResourceVersion, Revision,
+    RolloutReason, Timestamp, Uid, UpdateStrategy,
+};
+use crate::backoff::{Cause, Delay};
 use crate::daemon_set::index::PodPresence;
 use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
-use crate::node::{Assessor, BudgetUse, GuardRules, RolloutRules, Slot};
+use crate::node::{Assessor, BudgetUse, PodView, Slot, ended_pods, surplus_pods};
 use crate::node_table::NodeTable;
-use crate::plan::{Notice, ObjectKind, Plan, Watermarks};
+use crate::plan::{
+    CheckQuestion, NewPod, Notice, ObjectKind, Outcome, Plan, PodReference, Watermarks, Write,
+    WriteResult, WriteTarget,
+};
 
 use super::DaemonSetState;
-use super::guarding::UnknownRecord;
+
+/// Time for which no pod is created after the API server refused one because the namespace is
+/// terminating (C28).
+const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
 
 impl DaemonSetState {
     /// Plans the next writes.
@@ -29,7 +42,7 @@ impl DaemonSetState {
             return draft.plan;
         }
         self.report_problems(&mut draft.plan);
-        if !self.creates_pods() && !self.is_guarded() {
+        if !self.creates_pods() && !self.rollout_parts(now).1.is_guarded() {
             // Its controller reports them.
             draft.plan.notices.clear();
         }
@@ -47,12 +60,10 @@ impl DaemonSetState {
         } else {
             self.plan_writes(now, &mut draft);
         }
-        self.ask_checks(now, &mut draft.plan);
+        self.rollout.ask_checks(&self.daemon_set.key, now, &mut draft.plan);
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
-        if let Some(pace) = &mut self.rollout.pace {
-            draft.begun.iter().for_each(|node| pace.begin(node, now.steady));
-        }
+        self.rollout.begin(&draft.begun, now.steady);
         self.record_planned(&draft.plan, now.steady);
         draft.plan
     }
@@ -107,7 +118,12 @@ impl DaemonSetState {
         }
         if surges {
             let mut pending_names = std::mem::take(&mut self.pending_names);
-            let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
+            let assessor = Assessor::new(
+                &self.daemon_set,
+                self.rollout.rules(self.daemon_set.policy.valid()),
+                &self.labels,
+                now,
+            );
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
             // A node that surges already counts once.
@@ -129,10 +145,13 @@ impl DaemonSetState {
             }
             return;
         }
-        if self.plan_record(now, draft) {
+        let (rollout, input) = self.rollout_parts(now);
+        if let Some((notice, write)) = rollout.record_change(&input) {
+            draft.plan.notices.push(notice);
+            draft.write(write);
             return;
         }
-        if self.awaits_record(now.steady) {
+        if self.rollout.awaits_record(&self.history, now.steady) {
             self.plan_status(None, now, draft);
             return;
         }
@@ -171,13 +190,13 @@ impl DaemonSetState {
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        !self.rollout.gate.is_open() && self.history.has_orphans(&self.daemon_set)
+        !self.rollout.gate().is_open() && self.history.has_orphans(&self.daemon_set)
     }
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
     fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.rollout.gate.is_open() || *self.is_target_stored.last();
+        let are_counts_known = self.rollout.gate().is_open() || *self.is_target_stored.last();
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
@@ -185,8 +204,11 @@ impl DaemonSetState {
     }
 
     /// Plans what is done beside the built-in controller (G18–G20).
-    fn plan_beside(&self, now: Now, draft: &mut Draft) {
-        if self.plan_roll_back(now, draft) {
+    fn plan_beside(&mut self, now: Now, draft: &mut Draft) {
+        let (rollout, input) = self.rollout_parts(now);
+        if let Some((notice, write)) = rollout.roll_back(&input) {
+            draft.plan.notices.push(notice);
+            draft.write(write);
             return;
         }
         let input = self.sync_input(now);
@@ -202,7 +224,7 @@ impl DaemonSetState {
 
     /// Reports once that a policy has no effect, because of the update strategy (G18).
     fn report_not_guarded(&mut self, plan: &mut Plan) {
-        let stated = self.rollout.guarding.condition();
+        let stated = self.rollout.condition();
         if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
             && !std::mem::replace(&mut self.reports.was_not_guarded_reported, true)
         {
@@ -219,11 +241,8 @@ impl DaemonSetState {
             unplaced: &self.unplaced,
             releases: &self.releases,
             history: &self.history,
-            gate: &self.rollout.gate,
-            rules: self.rollout_rules(),
-            rollout: self.rollout.guarding.condition(),
-            awaits_window: self.rollout.guarding.awaits_window(),
-            pace: self.rollout.pace.as_deref(),
+            rules: self.rollout.rules(self.daemon_set.policy.valid()),
+            rollout: &self.rollout,
             labels: &self.labels,
             counts: &self.index.counts,
             work_sets: &self.index.work_sets,
@@ -233,19 +252,6 @@ impl DaemonSetState {
             failed_pods: &self.backoffs.failed_pods,
             creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
         }
-    }
-
-    fn failure_rule(&self) -> Option<&FailureRule> {
-        self.daemon_set.policy.valid()?.failure.as_ref()
-    }
-
-    pub(super) fn rollout_rules(&self) -> RolloutRules<'_> {
-        let guard = self.rollout.waves.is_some().then(|| GuardRules {
-            spares_down_nodes: self.rollout.gate.spares_down_nodes(),
-            max_restarts: self.failure_rule().and_then(|rule| rule.max_restarts),
-        });
-        let gate = &self.rollout.gate;
-        RolloutRules { replaces: gate.replaces(), base: gate.base(), guard }
     }
 
     fn status_state(&self) -> StatusState {
@@ -265,10 +271,7 @@ impl DaemonSetState {
             self.creation_limits.not_before,
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
-            self.rollout.record_retry_at,
-            self.rollout.unknown_record.as_ref().map(UnknownRecord::ends_at),
-            self.rollout.guarding.due_at(now),
-            self.window_due_at(),
+            self.rollout.due_at(&self.labels, now),
             self.backoffs.failed_pods.collect_at(),
             self.backoffs.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),
@@ -277,4 +280,281 @@ impl DaemonSetState {
         let others = others.into_iter().chain(self.history.due_at());
         timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
     }
+
+    /// Applies the result of a write. After the last result of a plan, the next plan is due: with a
+    /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
+    pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
+        let WriteResult { write, outcome } = result;
+        if is_of_status(&write) {
+            self.status_writes.is_in_flight = false;
+        }
+        if let Write::WriteRecord { revision, record } = &write {
+            let phase = record.phase;
+            if self.rollout.apply_record_outcome(revision, phase, &outcome, now) {
+                self.mark_all();
+            }
+        }
+        self.apply_outcome_to_rollout(&write, &outcome, now);
+        match outcome {
+            Outcome::Written { uid, resource_version } => {
+                self.succeeded(&write, now);
+                self.written(&write, uid, resource_version, now);
+            }
+            Outcome::Changed { uid, resource_version, change } => {
+                match &write {
+                    Write::CreatePod(new) if self.is_replaced(&change) => {
+                        self.delay_creations(new, change, now);
+                    }
+                    _ => self.succeeded(&write, now),
+                }
+                self.written(&write, uid, resource_version, now);
+            }
+            Outcome::Gone => {
+                self.clear_failure(&write);
+                self.gone(&write);
+            }
+            Outcome::RevisionExists { revision, collision_count } => {
+                if let Some(revision) = &revision {
+                    let version = revision.resource_version;
+                    self.expectations.expect_version(write.target().kind(), version);
+                }
+                if let Write::CreateRevision(new) = &write {
+                    let existing = revision.as_deref();
+                    self.history.record_collision(
+                        new,
+                        existing,
+                        collision_count,
+                        &self.daemon_set,
+                        now,
+                    );
+                }
+            }
+            Outcome::NamespaceTerminating => {
+                self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
+            }
+            Outcome::Skipped => self.not_written(&write),
+            Outcome::Failed { .. } => self.failed(&write),
+            Outcome::Unknown { .. } => self.unknown(&write, now),
+        }
+        self.expectations.record_result(now);
+    }
+
+    /// Applies the answer to a check of a plan. One that concerns another wave or another check
+    /// than the current ones means nothing.
+    pub fn apply_check_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
+        self.rollout.apply_check_answer(question, answer)
+    }
+
+    /// Applies the outcome of a write by which the rollout may have begun on a node.
+    fn apply_outcome_to_rollout(&mut self, write: &Write, outcome: &Outcome, now: Timestamp) {
+        let is_of_pod = matches!(write, Write::CreatePod(_) | Write::DeletePod(_));
+        let Some(node) = write.target().node().filter(|_| is_of_pod) else { return };
+        let is_repeated = match write.deleted() {
+            Some(uid) => self.expectations.is_outcome_unknown(uid),
+            None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
+        };
+        self.rollout.apply_outcome(node, outcome, is_repeated, now);
+    }
+
+    /// Records the writes of a plan that is about to be executed.
+    pub(super) fn record_planned(&mut self, plan: &Plan, now: Timestamp) {
+        self.expectations.record_sent(plan.writes.len());
+        for write in &plan.writes {
+            if let Some(uid) = write.deleted() {
+                self.expectations.expect_deletion(uid.clone());
+            }
+            if is_of_status(write) {
+                self.status_writes.is_in_flight = true;
+                self.status_writes.last_at = Some(now);
+            }
+        }
+    }
+
+    /// A write was executed.
+    fn written(
+        &mut self,
+        write: &Write,
+        uid: Uid,
+        resource_version: ResourceVersion,
+        now: Timestamp,
+    ) {
+        // The pod may be seen with an earlier owner first, which ends the wait for its deletion. A
+        // `Status` as answer has no version: then only the deletion is awaited.
+        if let Some(uid) = write.deleted() {
+            self.expectations.record_deletion_outcome(uid);
+        }
+        if let Write::CreatePod(new) = write {
+            self.pending_names.settle(&new.node);
+            self.expectations.expect_creation(uid, resource_version);
+        }
+        if let Write::CreateRevision(new) = write {
+            self.history.record_creation(new, now);
+        }
+        self.expectations.expect_version(write.target().kind(), resource_version);
+    }
+
+    /// A write failed. A deletion that an earlier request may have executed is still awaited.
+    fn failed(&mut self, write: &Write) {
+        if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
+            write
+                .target()
+                .node()
+                .into_iter()
+                .for_each(|node| self.retry_order.record_failure(node));
+            self.not_written(write);
+        }
+    }
+
+    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after
+    /// the nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
+    fn unknown(&mut self, write: &Write, now: Timestamp) {
+        if let Write::CreatePod(new) = write {
+            self.retry_order.record_failure(&new.node);
+            if let Some(name) = &new.name {
+                self.pending_names.record(&new.node, name, now);
+            }
+        } else if let Write::DeletePod(pod) = write {
+            self.expectations.record_unknown_deletion(pod, now);
+        } else {
+            self.failed(write);
+        }
+    }
+
+    fn succeeded(&mut self, write: &Write, now: Timestamp) {
+        self.clear_failure(write);
+        // While the delay runs, this may be the result of an earlier creation.
+        if matches!(write, Write::CreatePod(_)) {
+            self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
+        }
+    }
+
+    /// Whether the node still needs a pod, now or after the pod is deleted, because admission has
+    /// changed this (C28).
+    fn is_replaced(&self, change: &AdmissionChange) -> bool {
+        match change {
+            AdmissionChange::Labels | AdmissionChange::Controller | AdmissionChange::Node(_) => {
+                true
+            }
+            AdmissionChange::RevisionLabels => {
+                matches!(self.daemon_set.strategy(), UpdateStrategy::RollingUpdate { .. })
+            }
+        }
+    }
+
+    /// Delays the next creation, because admission has changed a pod so that another one would be
+    /// created at once. Other pods that were created at the same time do not lengthen the delay.
+    fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
+        self.retry_order.record_failure(&new.node);
+        if !self.creation_limits.delay.is_some_and(|delay| delay.is_running(now)) {
+            self.creation_limits.delay =
+                Some(Delay::after(Cause::Failure, self.creation_limits.delay, now));
+        }
+        if let Some(pod) = new.name.clone() {
+            self.reports.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
+        }
+    }
+
+    fn clear_failure(&mut self, write: &Write) {
+        write.target().node().into_iter().for_each(|node| self.retry_order.clear(node));
+    }
+
+    /// A write was not executed, so its deletion is not awaited.
+    fn not_written(&mut self, write: &Write) {
+        if let Some(uid) = write.deleted().filter(|uid| !self.expectations.is_outcome_unknown(uid))
+        {
+            self.expectations.saw_deletion(uid);
+        }
+    }
+
+    /// Counts deletions as failed whose outcome has been unknown for too long (C52).
+    pub(super) fn give_up_deletions(&mut self, now: Timestamp) {
+        for pod in self.expectations.give_up_deletions(now) {
+            pod.node.iter().for_each(|node| self.retry_order.record_failure(node));
+        }
+    }
+
+    /// Repeats the deletions of unknown outcome that would be planned now (C52).
+    ///
+    /// Each of them may already be executed. So if one would not be planned now, for example
+    /// because maxUnavailable has become smaller, only those are repeated that need no budget.
+    pub(super) fn repeat_deletions(&self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
+        let unknown: Vec<_> = self.expectations.deletions_to_repeat().collect();
+        if unknown.is_empty() {
+            return;
+        }
+        // Pods whose deletion has succeeded still count as available until the watch shows it. So
+        // do nodes that have got a second pod, if the strategy does not surge any more.
+        let surges = self.daemon_set.strategy().surges();
+        let created = if surges { 0 } else { self.expectations.unseen_creations() };
+        let deleted = self.expectations.unseen_deletions() + created;
+        let mut repeated = self.wanted_deletions(&unknown, deleted, now, nodes);
+        if repeated.len() < unknown.len() {
+            repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
+        }
+        for pod in repeated {
+            let pace = self.rollout.pace();
+            let begun = pod.node.iter().filter(|node| pace.is_some_and(|pace| pace.counts(node)));
+            begun.for_each(|node| draft.begin(node, pace));
+            draft.write(Write::DeletePod(pod.clone()));
+        }
+    }
+
+    /// Those of `pods` that would be deleted now if `deleted` more pods were unavailable.
+    fn wanted_deletions<'a>(
+        &self,
+        pods: &[&'a PodReference],
+        deleted: usize,
+        now: Now,
+        nodes: &NodeTable,
+    ) -> Vec<&'a PodReference> {
+        let mut counts = self.index.counts;
+        counts.uses_unavailable += deleted;
+        counts.in_flight += deleted;
+        counts.serves = counts.serves.saturating_sub(deleted);
+        let input = SyncInput { counts: &counts, ..self.sync_input(now) };
+        let assessor = input.assessor();
+        let mut wanted = Draft::new(self.config.burst_replicas);
+        // The counts of groups do not tell to which group the deleted pods belong.
+        let fits_groups = input.groups.is_none() || deleted == 0;
+        let creates_pods = self.creates_pods();
+        let hash = if creates_pods {
+            self.history.classify(&self.daemon_set).current.and_then(Revision::hash)
+        } else {
+            sync::revision_beside(&input)
+        };
+        if let Some(hash) = hash.filter(|_| fits_groups) {
+            sync::rolling_update(&input, &hash, &mut wanted);
+        }
+        let is_wanted = |pod: &&&PodReference| {
+            let is_it = |view: &PodView| view.uid == pod.uid;
+            let id = pod.node.as_ref().and_then(|node| nodes.id(node));
+            let is_surplus = id.and_then(|id| self.slots.get(id.index())).is_some_and(|slot| {
+                surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
+            });
+            is_surplus && creates_pods
+                || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
+        };
+        pods.iter().filter(is_wanted).copied().collect()
+    }
+
+    /// The object of a write does not exist, which its watch has yet to show.
+    fn gone(&mut self, write: &Write) {
+        // The deletion is awaited already.
+        if let Some(uid) = write.deleted() {
+            self.expectations.record_deletion_outcome(uid);
+            return;
+        }
+        match write.target() {
+            WriteTarget::Pod(pod) => self.expectations.record_gone(&pod.uid),
+            WriteTarget::Revision(revision) => self.expectations.record_gone(&revision.uid),
+            WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
+            // A creation has no existing target.
+            WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
+        }
+    }
+}
+
+/// Whether the write is of the status, of which one is in flight at a time.
+const fn is_of_status(write: &Write) -> bool {
+    matches!(write, Write::UpdateStatus { .. } | Write::UpdateConditions { .. })
 }

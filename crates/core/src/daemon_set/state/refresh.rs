@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
 use crate::node::{
-    Assessor, NodeAssessment, NodeDelays, PodFlags, PodView, Slot, SlotFlags, Wanted, Wave,
+    Assessor, NodeAssessment, NodeDelays, PodFlags, PodView, Slot, SlotFlags, Wanted,
 };
 use crate::node_table::{NodeId, NodeTable};
 use crate::placement::Eligibility;
@@ -93,13 +93,13 @@ impl DaemonSetState {
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        let governing = self.rollout.gate.governing(pods, slot.wave, &self.labels);
+        let governing = self.rollout.gate().governing(pods, slot.wave, &self.labels);
         let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
             // The built-in controller places all pods by the target.
             let governing = if self.creates_pods() { governing } else { GoverningRevision::TARGET };
-            self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
+            self.rollout.gate().eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }
     }
@@ -122,10 +122,9 @@ impl DaemonSetState {
     }
 
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
-        let wave = self.rollout.waves.as_ref().map_or(Wave::Closed, |waves| waves.wave(id));
-        self.slots[id.index()].wave = wave;
+        self.slots[id.index()].wave = self.rollout.wave(id);
         let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
-        let was_down_before = self.rollout.waves.is_some() && self.was_down_before(id, nodes);
+        let was_down_before = self.rollout.waves().is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (eligibility, wanted);
         slot.flags.set(SlotFlags::WAS_DOWN_BEFORE, was_down_before);
@@ -136,8 +135,8 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let is_changed = self.refresh_current(now, nodes);
-        if is_wall_clock_set && let Some(pace) = &mut self.rollout.pace {
-            pace.forget_recovered(now.steady);
+        if is_wall_clock_set {
+            self.rollout.apply_wall_clock(now.steady);
         }
         if is_changed || is_wall_clock_set {
             self.mark_all();
@@ -150,14 +149,11 @@ impl DaemonSetState {
         }
         self.refresh_pace(now.steady);
         self.assess_marked(now, nodes);
-        if self.open_waves(nodes) {
+        if self.open_waves(now, nodes) {
             self.assess_marked(now, nodes);
         }
-        self.refresh_bake(now);
-        self.refresh_checks();
-        self.recount_waves();
-        self.refresh_progress(now.steady);
-        self.refresh_condition(now);
+        let (rollout, input) = self.rollout_parts(now);
+        rollout.refresh_wave(&input);
         self.backoffs.failed_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
         debug_assert!(
@@ -174,7 +170,7 @@ impl DaemonSetState {
             template_generation: self.daemon_set.template_generation,
         };
         if self.is_target_stored.get(&key).is_some() {
-            self.refresh_guard(true, now, nodes);
+            self.refresh_rollout(true, now, nodes);
             return false;
         }
         let current = self.current_revision(now.steady);
@@ -190,9 +186,38 @@ impl DaemonSetState {
             self.labels.current_hashes().any(|hash| lost.contains(hash))
         };
         let is_target_known = current.is_some() || is_lost();
-        self.refresh_guard(is_target_known, now, nodes);
+        self.refresh_rollout(is_target_known, now, nodes);
         // While no revision of the current template is stored, the previous one counts.
         current.is_some_and(|current| self.labels.set_current(current))
+    }
+
+    /// Determines which revisions govern nodes, if anything has changed of what says so.
+    fn refresh_rollout(&mut self, is_target_known: bool, now: Now, nodes: &NodeTable) {
+        self.refresh_groups(nodes);
+        let (rollout, input) = self.rollout_parts(now);
+        if rollout.refresh_stage(&input, is_target_known, nodes) {
+            self.evaluate_all(nodes);
+        }
+    }
+
+    /// Brings the pace of the rollout up to date.
+    fn refresh_pace(&mut self, now: Timestamp) {
+        let repeated = self.expectations.deletions_to_repeat();
+        let deleted = repeated.filter_map(|pod| pod.node.as_ref());
+        let in_doubt = deleted.chain(self.pending_names.nodes_in_doubt(now));
+        if self.rollout.refresh_pace(self.daemon_set.policy.valid(), in_doubt, now) {
+            self.mark_all();
+        }
+    }
+
+    /// Opens nodes of the current waves, and marks them. Returns whether it opened any.
+    fn open_waves(&mut self, now: Now, nodes: &NodeTable) -> bool {
+        let (rollout, input) = self.rollout_parts(now);
+        let opened = rollout.open_nodes(&input, nodes);
+        for id in &opened {
+            self.mark(*id);
+        }
+        !opened.is_empty()
     }
 
     /// What makes a pod up to date by the stored revisions; `None` while none stores the current
@@ -228,7 +253,7 @@ impl DaemonSetState {
 
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.assessing.count += 1;
-        if !self.rollout.gate.is_open() {
+        if !self.rollout.gate().is_open() {
             // A pod that came or went may have changed which revision governs the node.
             self.re_evaluate(id, nodes);
         }
@@ -244,7 +269,12 @@ impl DaemonSetState {
         }
         let slot = &mut self.slots[id.index()];
         slot.pods.record_readiness_seen(now.steady);
-        let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
+        let assessor = Assessor::new(
+            &self.daemon_set,
+            self.rollout.rules(self.daemon_set.policy.valid()),
+            &self.labels,
+            now,
+        );
         let slot = &self.slots[id.index()];
         let assessed = assessor.assess(slot, self.delays(id, now));
         let slot = &mut self.slots[id.index()];
@@ -253,8 +283,11 @@ impl DaemonSetState {
             self.assessing.timers.insert((at, id));
         }
         self.apply_assessment(id, old, nodes);
-        self.apply_to_waves(id, now.steady, nodes);
-        self.recover_pace(id, now, nodes);
+        if self.rollout.waves().is_some() {
+            let (rollout, input) = self.rollout_parts(now);
+            let fails_at = rollout.apply_slot(id, &input, nodes);
+            self.assessing.timers.extend(fails_at.map(|at| (at, id)));
+        }
     }
 
     /// Applies the difference to the old assessment to counts and sets.
@@ -271,7 +304,7 @@ impl DaemonSetState {
     }
 
     /// Divides the nodes into the groups that the policy limits, if that is not done yet.
-    pub(super) fn refresh_groups(&mut self, nodes: &NodeTable) {
+    fn refresh_groups(&mut self, nodes: &NodeTable) {
         let policy = self.daemon_set.policy.valid();
         let limit = policy.and_then(|policy| policy.max_unavailable_per.as_ref());
         if limit != self.index.groups.as_deref().map(Groups::limit) {
@@ -306,9 +339,7 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
-            if let Some(waves) = &mut self.rollout.waves {
-                waves.apply_node(id, None);
-            }
+            self.rollout.apply_node(id, None);
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.failed_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
@@ -318,7 +349,12 @@ impl DaemonSetState {
     }
 
     fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
-        let assessor = Assessor::new(&self.daemon_set, self.rollout_rules(), &self.labels, now);
+        let assessor = Assessor::new(
+            &self.daemon_set,
+            self.rollout.rules(self.daemon_set.policy.valid()),
+            &self.labels,
+            now,
+        );
         self.slots.iter().enumerate().map(move |(index, slot)| {
             assessor.assess(slot, self.delays(NodeId::from_index(index), now)).assessment
         })

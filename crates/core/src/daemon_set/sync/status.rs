@@ -1,6 +1,6 @@
 //! The status (C70). Upstream: `updateDaemonSetStatus`.
 
-use crate::api::{Now, RolloutCondition, RolloutReason, Status, Timestamp};
+use crate::api::{RolloutCondition, RolloutReason, Status, Timestamp};
 use crate::config::StatusDuty;
 use crate::plan::{Notice, Write};
 
@@ -94,10 +94,10 @@ fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
 
 /// The condition of a guarded or paused rollout. Its time changes with its `status` (G21).
 fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
-    let (reason, message) = input.rollout?;
+    let (reason, message) = input.rollout.condition()?;
     let known = input.daemon_set.status.rollout.as_ref();
     let same = known.filter(|known| known.reason.status() == reason.status());
-    let since = same.map_or_else(|| whole_seconds(input.now), |known| known.since);
+    let since = same.map_or_else(|| input.now.wall_seconds(), |known| known.since);
     Some(RolloutCondition { reason: *reason, message: message.clone(), since })
 }
 
@@ -110,17 +110,12 @@ fn window_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
         let message = stated.message.clone();
         return (!has_waited).then_some(Notice::OutsideWindow { message });
     }
-    let goes_on = stated.reason == RolloutReason::Updating && !input.awaits_window;
+    let goes_on = stated.reason == RolloutReason::Updating && !input.rollout.awaits_window();
     (has_waited && goes_on).then_some(Notice::WindowOpened)
 }
 
 fn is_paused(condition: Option<&RolloutCondition>) -> bool {
     condition.is_some_and(|condition| condition.reason == RolloutReason::Paused)
-}
-
-/// The time of the wall clock as objects state it.
-pub(in crate::daemon_set) fn whole_seconds(now: Now) -> Timestamp {
-    Timestamp::from_seconds(now.to_wall(now.steady).as_millis().div_euclid(1000))
 }
 
 fn number(nodes: usize) -> u32 {

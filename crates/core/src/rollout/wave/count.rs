@@ -73,7 +73,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::{Holding, NodeStatus};
+    use super::super::status::{Holding, NodeStatus};
     use super::*;
     use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep};
     use crate::node_table::NodeId;

@@ -48,7 +48,7 @@ fn check_names(step: &RolloutStep) -> Vec<String> {
 impl Simulation {
     /// Records the wave that the rollout is at.
     pub(super) fn note_wave(&mut self) {
-        let Some(record) = self.controller.state.guard_state().and_then(|state| state.record)
+        let Some(record) = self.controller.state.rollout_status().and_then(|state| state.record)
         else {
             return;
         };

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::api::{Position, RolloutReason, RolloutRecord, Timestamp, WaveName};
 
-use super::DaemonSetState;
+use super::state::RolloutState;
+use super::wave::Waves;
 
 /// A guarded or paused rollout, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardState {
+pub struct RolloutStatus {
     /// The reason of the condition `Progressing`.
     pub reason: RolloutReason,
     /// The message of the condition.
@@ -22,12 +23,12 @@ pub struct GuardState {
     /// controller has created their pods (G17).
     pub leaked_nodes: usize,
     /// The wave that the record states. `None` without a record of the policy's steps.
-    pub wave: Option<WaveState>,
+    pub wave: Option<WaveStatus>,
 }
 
 /// A wave of a guarded rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaveState {
+pub struct WaveStatus {
     /// Its name. `None` after the last step: all other nodes.
     pub name: Option<WaveName>,
     /// The number of waves before it.
@@ -45,56 +46,36 @@ pub struct WaveState {
     pub bake_ends_at: Option<Timestamp>,
 }
 
-impl DaemonSetState {
-    /// Where the rollout is; `None` if it is neither guarded nor paused.
-    pub fn guard_state(&self) -> Option<GuardState> {
-        let (reason, message) = self.rollout.guarding.condition()?;
-        let record = self.rollout.guarding.record();
-        Some(GuardState {
+impl RolloutStatus {
+    /// `leaked_nodes` is as [`RolloutState::leaked_nodes`] says. `None` if the rollout is neither
+    /// guarded nor paused.
+    pub(crate) fn new(rollout: &RolloutState, leaked_nodes: usize) -> Option<Self> {
+        let (reason, message) = rollout.condition()?;
+        let (record, waves) = (rollout.record(), rollout.waves());
+        Some(Self {
             reason: *reason,
             message: message.clone(),
             record: record.cloned(),
-            failed_nodes: self
-                .rollout
-                .waves
-                .as_ref()
-                .map_or(0, |waves| waves.group(&Position::AllNodes).failed),
-            leaked_nodes: self.leaked_nodes(),
-            wave: record.and_then(|record| self.wave_state(record)),
+            failed_nodes: waves.map_or(0, |waves| waves.group(&Position::AllNodes).failed),
+            leaked_nodes,
+            wave: record
+                .zip(waves)
+                .and_then(|(record, waves)| WaveStatus::new(record, waves, rollout.bake_ends_at())),
         })
     }
+}
 
-    /// The number of nodes that have the target although their wave is closed, while the rollout
-    /// moves on beside the built-in controller (G17).
-    pub(super) fn leaked_nodes(&self) -> usize {
-        let is_under_way =
-            self.rollout.guarding.moving().is_some_and(|record| record.phase.is_under_way());
-        let waves = self.rollout.waves.as_ref().filter(|_| is_under_way && !self.creates_pods());
-        waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
-    }
-
-    /// Counts the waves, if the answer may have changed. Then waves are filled as well, which costs
-    /// as much.
-    pub(super) fn recount_waves(&mut self) {
-        if let (Some(waves), Some(record)) =
-            (&mut self.rollout.waves, self.rollout.guarding.record())
-            && record.steps_hash == waves.policy().steps_hash
-        {
-            waves.recount(&record.position);
-        }
-    }
-
-    fn wave_state(&self, record: &RolloutRecord) -> Option<WaveState> {
-        let waves = self.rollout.waves.as_deref()?;
+impl WaveStatus {
+    fn new(record: &RolloutRecord, waves: &Waves, bake_ends_at: Option<Timestamp>) -> Option<Self> {
         let count = waves.counted(&record.position)?;
         let (nodes, nodes_done) = waves.nodes_at(&record.position);
-        Some(WaveState {
+        Some(Self {
             name: waves.name(&record.position),
             waves_before: count.done,
             waves: count.total,
             nodes,
             nodes_done,
-            bake_ends_at: self.rollout.guarding.bake_ends_at(),
+            bake_ends_at,
         })
     }
 }

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    CheckAnswer, CheckStatement, CheckVerdict, JobPresence, Now, Position, RevisionHash,
-    RolloutCheck, RolloutPhase, StatedAnswer, Timestamp, WaveName,
+    CheckAnswer, CheckStatement, CheckVerdict, DaemonSetKey, JobPresence, Now, Position,
+    RevisionHash, RolloutCheck, RolloutPhase, RolloutRecord, StatedAnswer, Timestamp, WaveName,
 };
 use crate::plan::{CheckQuestion, Notice, Plan};
-use crate::rollout::ChecksVerdict;
 
-use super::DaemonSetState;
+use super::input::RolloutInput;
 
 /// How old an answer may be that the condition states while others have another text and say the
 /// same. Each change of it is a write.
@@ -64,7 +63,42 @@ enum Question {
     Answered(Timestamp),
 }
 
+/// What the checks of a wave that bakes say, taken together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChecksVerdict {
+    /// All have passed, or there are none.
+    Passed,
+    /// One has not been answered, or with neither yes nor no.
+    Pending,
+    /// One has failed as often as the policy says, for this reason.
+    Failed(Arc<str>),
+}
+
 impl Checks {
+    /// The checks that the wave of a record that bakes must pass; `None` if it has none. What is
+    /// known of a check remains while neither the wave nor the check is another one.
+    pub(super) fn refreshed(
+        known: Option<Box<Self>>,
+        record: Option<&RolloutRecord>,
+        input: &RolloutInput<'_>,
+    ) -> Option<Box<Self>> {
+        let (wave, checks) = wanted(record?, input)?;
+        let mut known = known.filter(|known| known.wave == wave).unwrap_or_else(|| {
+            let (checks, notices) = (Vec::new(), Vec::new());
+            Box::new(Self { wave, checks, changes: 0, notices })
+        });
+        if !known.checks.iter().map(|state| &state.check).eq(&checks) {
+            let mut before = std::mem::take(&mut known.checks);
+            let state = |check: RolloutCheck| {
+                let index = before.iter().position(|state| state.check == check);
+                index.map_or_else(|| CheckState::new(check), |index| before.swap_remove(index))
+            };
+            known.checks = checks.into_iter().map(state).collect();
+            known.changes += 1;
+        }
+        Some(known)
+    }
+
     /// What the checks say together. Those that are asked again and again must pass after the end
     /// of the bake time.
     pub(super) fn verdict(&self, baked_at: Option<Timestamp>) -> ChecksVerdict {
@@ -95,6 +129,60 @@ impl Checks {
     /// How often what is stated of them has changed.
     pub(super) const fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// Adds the checks that are due to the plan.
+    pub(super) fn ask(
+        &mut self,
+        daemon_set: &DaemonSetKey,
+        baked_at: Option<Timestamp>,
+        now: Now,
+        plan: &mut Plan,
+    ) {
+        plan.notices.append(&mut self.notices);
+        let is_due = |state: &&mut CheckState| {
+            state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
+        };
+        for state in self.checks.iter_mut().filter(is_due) {
+            state.question = Question::Open(now.steady);
+            plan.questions.push(CheckQuestion {
+                daemon_set: daemon_set.clone(),
+                revision: self.wave.revision.clone(),
+                wave: self.wave.name.clone(),
+                since: self.wave.since,
+                check: state.check.clone(),
+                asked: now.steady,
+                asked_wall: now.to_wall(now.steady),
+                job_number: state.job_number,
+                has_job: state.has_job,
+            });
+        }
+    }
+
+    /// Applies the answer to a check of a plan. One that concerns another wave or another check
+    /// than the current ones means nothing.
+    pub(super) fn apply_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
+        let wave = &self.wave;
+        if (&wave.revision, &wave.name, wave.since)
+            != (&question.revision, &question.wave, question.since)
+        {
+            return false;
+        }
+        // If the check was reset meanwhile, the answer is dropped, and it is asked again.
+        let is_meant = |state: &&mut CheckState| {
+            state.question == Question::Open(question.asked) && state.check == question.check
+        };
+        let Some(state) = self.checks.iter_mut().find(is_meant) else { return false };
+        let (failures_before, text) = (state.failures, answer.text.clone());
+        let reported = state.apply(question, answer);
+        self.changes += u64::from(state.restate(question.asked_wall, failures_before));
+        self.notices.extend(reported.map(|verdict| Notice::Check {
+            check: question.check.name.clone(),
+            wave: question.wave.clone(),
+            verdict,
+            answer: text,
+        }));
+        true
     }
 }
 
@@ -208,90 +296,17 @@ impl CheckState {
     }
 }
 
-impl DaemonSetState {
-    /// Determines which checks the current wave must pass. What is known of a check remains while
-    /// neither the wave nor the check is another one.
-    pub(super) fn refresh_checks(&mut self) {
-        let known = self.rollout.guarding.checks.take();
-        let Some((wave, checks)) = self.wanted_checks() else { return };
-        let mut known = known.filter(|known| known.wave == wave).unwrap_or_else(|| {
-            let (checks, notices) = (Vec::new(), Vec::new());
-            Box::new(Checks { wave, checks, changes: 0, notices })
-        });
-        if !known.checks.iter().map(|state| &state.check).eq(&checks) {
-            let mut before = std::mem::take(&mut known.checks);
-            let state = |check: RolloutCheck| {
-                let index = before.iter().position(|state| state.check == check);
-                index.map_or_else(|| CheckState::new(check), |index| before.swap_remove(index))
-            };
-            known.checks = checks.into_iter().map(state).collect();
-            known.changes += 1;
-        }
-        self.rollout.guarding.checks = Some(known);
-    }
-
-    /// The wave that bakes, and its checks, if it has any.
-    fn wanted_checks(&self) -> Option<(CheckedWave, Vec<RolloutCheck>)> {
-        let record =
-            self.rollout.guarding.moving().filter(|it| it.phase == RolloutPhase::Baking)?;
-        let policy = self.daemon_set.policy.valid()?;
-        let step = policy.step(&record.position).filter(|step| !step.checks.is_empty())?;
-        let revision = self.history.classify(&self.daemon_set).current?.pod_hash();
-        let position = record.position.clone();
-        let name = policy.wave_name(&position)?;
-        let wave = CheckedWave { revision, position, name, since: record.since };
-        Some((wave, policy.checks_of(step).cloned().collect()))
-    }
-
-    /// Adds the checks that are due to the plan.
-    pub(super) fn ask_checks(&mut self, now: Now, plan: &mut Plan) {
-        let baked_at = self.rollout.guarding.baked_at();
-        let Some(checks) = &mut self.rollout.guarding.checks else { return };
-        plan.notices.append(&mut checks.notices);
-        let is_due = |state: &&mut CheckState| {
-            state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
-        };
-        for state in checks.checks.iter_mut().filter(is_due) {
-            state.question = Question::Open(now.steady);
-            plan.questions.push(CheckQuestion {
-                daemon_set: self.daemon_set.key.clone(),
-                revision: checks.wave.revision.clone(),
-                wave: checks.wave.name.clone(),
-                since: checks.wave.since,
-                check: state.check.clone(),
-                asked: now.steady,
-                asked_wall: now.to_wall(now.steady),
-                job_number: state.job_number,
-                has_job: state.has_job,
-            });
-        }
-    }
-
-    /// Applies the answer to a check of a plan. One that concerns another wave or another check
-    /// than the current ones means nothing.
-    pub fn apply_check_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
-        let Some(checks) = &mut self.rollout.guarding.checks else { return false };
-        let wave = &checks.wave;
-        if (&wave.revision, &wave.name, wave.since)
-            != (&question.revision, &question.wave, question.since)
-        {
-            return false;
-        }
-        let states = checks.checks.iter_mut();
-        // If the check was reset meanwhile, the answer is dropped, and it is asked again.
-        let is_meant = |state: &&mut CheckState| {
-            state.question == Question::Open(question.asked) && state.check == question.check
-        };
-        let Some(state) = states.into_iter().find(is_meant) else { return false };
-        let (failures_before, text) = (state.failures, answer.text.clone());
-        let reported = state.apply(question, answer);
-        checks.changes += u64::from(state.restate(question.asked_wall, failures_before));
-        checks.notices.extend(reported.map(|verdict| Notice::Check {
-            check: question.check.name.clone(),
-            wave: question.wave.clone(),
-            verdict,
-            answer: text,
-        }));
-        true
-    }
+/// The wave of a record that bakes, and its checks, if it has any.
+fn wanted(
+    record: &RolloutRecord,
+    input: &RolloutInput<'_>,
+) -> Option<(CheckedWave, Vec<RolloutCheck>)> {
+    let policy = input.policy()?;
+    let step = policy.step(&record.position).filter(|step| !step.checks.is_empty())?;
+    let is_baking = record.phase == RolloutPhase::Baking;
+    let revision = input.revisions().current.filter(|_| is_baking)?.pod_hash();
+    let position = record.position.clone();
+    let name = policy.wave_name(&position)?;
+    let wave = CheckedWave { revision, position, name, since: record.since };
+    Some((wave, policy.checks_of(step).cloned().collect()))
 }

@@ -1,0 +1,104 @@
+//! How long the current wave bakes (G5): until its bake time has passed since the last of its nodes
+//! became available.
+
+use crate::api::{RolloutPhase, RolloutRecord, Timestamp};
+use crate::memo::Memo;
+
+use super::input::RolloutInput;
+use super::stage::PhaseKey;
+use super::wave::Waves;
+
+/// The bake time of the current wave.
+#[derive(Debug, Default)]
+pub(super) struct Bake {
+    /// `None` unless a wave bakes.
+    time: Memo<PhaseKey, Option<BakeTime>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BakeTime {
+    /// When the phase began, by the steady clock. A time that was ahead when the phase was first
+    /// seen was written by a clock that was wrong: then it is that moment. A wall clock that is set
+    /// later only moves it forward: no bake time ends early because a clock was wrong.
+    began: Timestamp,
+    /// How far the wall clock was ahead when that was determined.
+    wall_ahead_ms: i64,
+    end: BakeEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BakeEnd {
+    /// At this time, by the steady clock, unless a node is not available then.
+    At(Timestamp),
+    /// It was at this time, and that remains so.
+    Over(Timestamp),
+}
+
+impl Bake {
+    /// When it ends, by the steady clock, if that lies ahead.
+    pub(super) fn ends_at(&self) -> Option<Timestamp> {
+        self.time.last().and_then(|time| match time.end {
+            BakeEnd::At(at) => Some(at),
+            BakeEnd::Over(_) => None,
+        })
+    }
+
+    /// When it was over, by the steady clock, if it is.
+    pub(super) fn ended_at(&self) -> Option<Timestamp> {
+        self.time.last().and_then(|time| match time.end {
+            BakeEnd::At(_) => None,
+            BakeEnd::Over(at) => Some(at),
+        })
+    }
+
+    /// Determines whether the bake time is over: its end is that time after the last node became
+    /// available, without the pods that were created since the wave was complete. Otherwise a
+    /// cluster that grows would never end it. `record` is that of a rollout that moves forward.
+    pub(super) fn refresh(
+        &mut self,
+        record: Option<&RolloutRecord>,
+        waves: Option<&Waves>,
+        input: &RolloutInput<'_>,
+    ) {
+        let record = record.filter(|record| record.phase == RolloutPhase::Baking);
+        let baking = record
+            .zip(waves)
+            .and_then(|(record, waves)| Some((record, waves, waves.step(&record.position)?.bake)));
+        let Some((record, waves, bake)) = baking else {
+            self.time = Memo::default();
+            return;
+        };
+        let now = input.now;
+        let key = PhaseKey::new(record);
+        let began = now.to_steady(record.since).min(now.steady);
+        let known = self.time.get(&key).copied().flatten();
+        let mut time = known.unwrap_or(BakeTime {
+            began,
+            wall_ahead_ms: now.wall_ahead_ms,
+            end: BakeEnd::At(began + bake),
+        });
+        if time.wall_ahead_ms != now.wall_ahead_ms {
+            time.wall_ahead_ms = now.wall_ahead_ms;
+            time.began = time.began.max(began);
+        }
+        if let BakeEnd::At(at) = time.end
+            && at <= now.steady
+            && waves.is_complete(&record.position)
+        {
+            let at = available_since(waves, record, input).max(time.began) + bake;
+            time.end = if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) };
+        }
+        self.time.set(key, Some(time));
+    }
+}
+
+/// When the last of the open nodes at the position of a record became available, by the steady
+/// clock. Pods created after the phase began make no difference.
+fn available_since(waves: &Waves, record: &RolloutRecord, input: &RolloutInput<'_>) -> Timestamp {
+    let nodes = waves.open_nodes(&record.position);
+    let pods = nodes.flat_map(|id| input.slots[id.index()].pods.as_slice());
+    let known = pods.filter(|pod| !pod.is_terminating() && pod.creation_timestamp <= record.since);
+    let min_ready_seconds = input.daemon_set.min_ready_seconds;
+    let since = known.filter_map(|pod| pod.available_at(min_ready_seconds, input.now));
+    since.max().unwrap_or(Timestamp(i64::MIN))
+}

@@ -1,0 +1,63 @@
+//! What a rollout reads of the state of its DaemonSet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy};
+use crate::config::{Duties, PodDuty};
+use crate::node::Slot;
+use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
+
+use super::stage::Stage;
+
+/// What a rollout reads of the state of its DaemonSet, at one time.
+#[derive(Clone, Copy)]
+pub(crate) struct RolloutInput<'a> {
+    pub now: Now,
+    pub duties: Duties,
+    pub daemon_set: &'a DaemonSet,
+    pub namespace_node_selector: &'a Labels,
+    pub history: &'a RevisionHistory,
+    pub labels: &'a RevisionLabels,
+    pub slots: &'a [Slot],
+    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    pub is_rolled_out: bool,
+}
+
+impl<'a> RolloutInput<'a> {
+    /// Whether anything guards or pauses the rollout, or did before.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.daemon_set.is_guarded() || self.history.has_records()
+    }
+
+    /// The policy that guards the rollout, if it is valid.
+    pub(super) fn policy(&self) -> Option<&'a Arc<RolloutPolicy>> {
+        self.daemon_set.policy.valid()
+    }
+
+    pub(super) fn revisions(&self) -> RevisionSet<'a> {
+        self.history.classify(self.daemon_set)
+    }
+
+    pub(super) fn stage(&self, revisions: &RevisionSet<'a>) -> Stage<'a> {
+        Stage::new(self.duties, self.daemon_set, revisions, self.now)
+    }
+
+    /// Whether the built-in controller creates the pods.
+    pub(super) fn is_beside(&self) -> bool {
+        self.duties.pods == PodDuty::DeleteOutdated
+    }
+
+    /// The older revisions that failed or were superseded.
+    pub(super) fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
+        let is_bad = |phase| matches!(phase, RolloutPhase::Failed | RolloutPhase::Superseded);
+        let old = self.revisions().old.into_iter();
+        let bad = old.filter(|old| old.record.stored().is_some_and(|record| is_bad(record.phase)));
+        bad.map(|old| old.pod_hash()).collect()
+    }
+
+    /// Whether a pod has one of them.
+    pub(super) fn has_bad_pods(&self) -> bool {
+        self.bad_revisions().iter().any(|hash| self.labels.is_live(hash))
+    }
+}

@@ -1,0 +1,77 @@
+//! Writes of the record whose outcome is a failure, or unknown (G9).
+
+use std::time::Duration;
+
+use crate::api::Timestamp;
+use crate::plan::{Outcome, RevisionReference};
+use crate::revisions::RevisionHistory;
+
+/// Time until a record is written again after a failure. Until then the stored record holds, and
+/// missing pods are created (G9).
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a record of unknown outcome is awaited: an API server executes a request within a
+/// minute, and a watch shows it soon after.
+const UNKNOWN_FOR: Duration = Duration::from_secs(90);
+
+/// The last writes of the record.
+#[derive(Debug, Default)]
+pub(super) struct RecordWrites {
+    /// Set after a record could not be written: when that is tried again (G9).
+    retry_at: Option<Timestamp>,
+    /// The record whose last write has an unknown outcome: the stored record may be another one
+    /// than the watch has shown.
+    unknown: Option<Unknown>,
+}
+
+#[derive(Debug)]
+struct Unknown {
+    revision: RevisionReference,
+    since: Timestamp,
+}
+
+impl Unknown {
+    /// When the wait for it ends.
+    fn ends_at(&self) -> Timestamp {
+        self.since + UNKNOWN_FOR
+    }
+}
+
+impl RecordWrites {
+    /// Applies the outcome of a write. Returns whether the record is written.
+    pub(super) fn apply_outcome(
+        &mut self,
+        revision: &RevisionReference,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> bool {
+        let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
+        self.retry_at = (!is_written).then(|| now + RETRY_AFTER);
+        if is_written {
+            self.unknown = None;
+        } else if matches!(outcome, Outcome::Unknown { .. }) && self.unknown.is_none() {
+            self.unknown = Some(Unknown { revision: revision.clone(), since: now });
+        }
+        is_written
+    }
+
+    /// Whether the next write has to wait.
+    pub(super) fn is_delayed(&self, now: Timestamp) -> bool {
+        self.retry_at.is_some_and(|at| now < at)
+    }
+
+    /// Whether the watch has yet to show whether a record was written: until then nothing is done
+    /// by the one that it has shown.
+    pub(super) fn awaits_watch(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
+        let is_over = |unknown: &mut Unknown| {
+            !history.has_version(&unknown.revision) || unknown.ends_at() <= now
+        };
+        self.unknown.take_if(is_over);
+        self.unknown.is_some()
+    }
+
+    /// When a record is written again, and when the wait for one ends.
+    pub(super) fn due_at(&self) -> [Option<Timestamp>; 2] {
+        [self.retry_at, self.unknown.as_ref().map(Unknown::ends_at)]
+    }
+}

@@ -1,0 +1,114 @@
+//! How nodes go back from a failed revision: this controller replaces their pods, or beside the
+//! built-in one the template is changed back (G15, G20).
+
+use crate::api::{Revision, RevisionHash, RolloutPhase, RolloutRecord};
+use crate::config::RollBackDuty;
+use crate::plan::{Notice, Write};
+use crate::revisions::RevisionSet;
+
+use super::input::RolloutInput;
+use super::stage::Stage;
+use super::wave::Waves;
+
+/// Why nodes do not go back although somebody has rolled the attempt back.
+const CAME_AGAIN: &str =
+    "its template came again after it was rolled back; nodes keep what they have";
+/// Why nodes do not go back without the right to change the template.
+const NOT_ALLOWED: &str =
+    "nodes keep what they have until somebody undoes the change of the template";
+
+/// How far the nodes of a failed rollout have gone back to the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RollbackProgress {
+    /// There is no base but the failed revision itself.
+    None,
+    /// Only somebody else can change the template back, for this reason (G20).
+    Barred(&'static str),
+    /// A pod of the failed revision exists.
+    UnderWay,
+    /// None does.
+    Done,
+}
+
+impl RollbackProgress {
+    /// How far nodes have gone back from a failed revision, to the revision `base`.
+    /// `returns_beside` is as [`returns_beside`] says.
+    pub(super) fn new(
+        input: &RolloutInput<'_>,
+        stage: &Stage<'_>,
+        revisions: &RevisionSet<'_>,
+        base: Option<&RevisionHash>,
+        returns_beside: bool,
+    ) -> Self {
+        let is_live = |hash: &RevisionHash| input.labels.is_live(hash);
+        match (stage, base) {
+            (Stage::Moving(_), _) if returns_beside && input.has_bad_pods() => Self::UnderWay,
+            (Stage::Moving(_), _) => Self::Done,
+            (Stage::Failed { record, .. }, Some(_)) if input.is_beside() => {
+                match was_rolled_back(input, record, revisions) {
+                    _ if !may_roll_back(input) => Self::Barred(NOT_ALLOWED),
+                    true => Self::Barred(CAME_AGAIN),
+                    false => Self::UnderWay,
+                }
+            }
+            (_, None) => Self::None,
+            (_, Some(_)) if revisions.current_hashes().iter().any(is_live) => Self::UnderWay,
+            (_, Some(_)) => Self::Done,
+        }
+    }
+}
+
+/// Whether nodes lack a revision that was complete before, beside the built-in controller: there
+/// nodes go back while that revision is the target. `record` is that of a rollout that moves
+/// forward.
+pub(super) fn returns_beside(
+    is_beside: bool,
+    record: Option<&RolloutRecord>,
+    waves: Option<&Waves>,
+) -> bool {
+    let record = record.filter(|record| is_beside && record.phase == RolloutPhase::Complete);
+    record.zip(waves).is_some_and(|(record, waves)| !waves.is_complete(&record.position))
+}
+
+/// Beside the built-in controller, the replacement of the template of a failed rollout with that of
+/// the base, once for each attempt (G20).
+pub(super) fn roll_back(
+    input: &RolloutInput<'_>,
+    base: Option<&RevisionHash>,
+) -> Option<(Notice, Write)> {
+    if !may_roll_back(input) || input.daemon_set.is_paused() {
+        return None;
+    }
+    let revisions = input.revisions();
+    let Stage::Failed { record, goes_back: true, .. } = input.stage(&revisions) else {
+        return None;
+    };
+    let is_base = |old: &&&Revision| Some(&old.pod_hash()) == base;
+    let base = revisions.old.iter().find(is_base)?;
+    let current = revisions.current?;
+    if was_rolled_back(input, record, &revisions) {
+        return None;
+    }
+    let notice = Notice::RollingBack { base: base.name.clone() };
+    let write = Write::RollBack {
+        resource_version: input.daemon_set.resource_version,
+        base: base.reference(),
+        attempt: record.attempt(&current.pod_hash()).into(),
+    };
+    Some((notice, write))
+}
+
+/// Whether the template of this failed attempt was replaced by the base before. Then a user has
+/// applied it again, and the user wins (G20).
+fn was_rolled_back(
+    input: &RolloutInput<'_>,
+    record: &RolloutRecord,
+    revisions: &RevisionSet<'_>,
+) -> bool {
+    let failed = revisions.current.map(|current| record.attempt(&current.pod_hash()));
+    failed.is_some_and(|failed| input.daemon_set.rolled_back.as_deref() == Some(&*failed))
+}
+
+fn may_roll_back(input: &RolloutInput<'_>) -> bool {
+    input.duties.roll_back == RollBackDuty::RestoreTemplate
+}

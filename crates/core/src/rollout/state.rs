@@ -1,0 +1,559 @@
+//! The state of the rollout of one DaemonSet: observations, results of writes and answers to checks
+//! change it, and it says which revision governs a node, which nodes are next and which record
+//! comes next (G1–G11, G15). Without a policy, a pause and a record it stays empty.
+
+use std::sync::Arc;
+
+use crate::api::{
+    CheckAnswer, DaemonSetKey, Labels, NodeName, Now, Opening, PolicySource, Position,
+    RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, Timestamp, UpdateStrategy,
+};
+use crate::memo::Memo;
+use crate::node::{GuardRules, PodView, RolloutRules, Wave};
+use crate::node_table::{NodeId, NodeTable};
+use crate::plan::{CheckQuestion, Notice, Outcome, Plan, RevisionReference, Write};
+use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
+
+use super::bake::Bake;
+use super::checks::{Checks, ChecksVerdict};
+use super::condition::{Situation, condition};
+use super::gate::Gate;
+use super::input::RolloutInput;
+use super::pace::Pace;
+use super::progress::Progress;
+use super::record_writes::RecordWrites;
+use super::rollback::{RollbackProgress, returns_beside, roll_back};
+use super::stage::Stage;
+use super::transition::{TransitionInput, WaveBlocker, wave_blocker};
+use super::wave::{Rank, Waves};
+
+/// What is known of a guarded or paused rollout, as of the last plan. Most plans change nothing of
+/// what it is determined from.
+#[derive(Debug, Default)]
+pub(crate) struct RolloutState {
+    /// Which revision governs a node.
+    gate: Gate,
+    /// The waves of the policy, if there is one.
+    waves: Option<Box<Waves>>,
+    facts: Memo<StageKey, StageFacts>,
+    bake: Bake,
+    /// The checks of a wave that bakes; `None` if it has none.
+    checks: Option<Box<Checks>>,
+    progress: Progress,
+    /// What the condition states. New facts invalidate it.
+    condition: Memo<ConditionKey, Option<(RolloutReason, Arc<str>)>>,
+    /// On how many nodes a rollout may begin now, if its policy limits that.
+    pace: Option<Box<Pace>>,
+    record_writes: RecordWrites,
+}
+
+/// What stage, gate and condition are determined from, beside nodes and time.
+#[derive(Debug, PartialEq, Eq)]
+struct StageKey {
+    revisions: u64,
+    labels: u64,
+    template: Arc<str>,
+    policy: PolicySource,
+    order: Option<Arc<str>>,
+    paused: bool,
+    strategy: UpdateStrategy,
+    rolled_back: Option<Arc<str>>,
+    is_target_known: bool,
+    wall_ahead_ms: i64,
+}
+
+/// What follows from the stage of the rollout.
+#[derive(Debug, Default)]
+struct StageFacts {
+    /// The record of the current revision.
+    record: Option<Arc<RolloutRecord>>,
+    /// Whether the rollout moves forward.
+    is_moving: bool,
+    /// Whether nothing but nodes and time can change the record.
+    awaits_nodes: bool,
+    /// When a failed rollout goes back to the base.
+    rollback_at: Option<Timestamp>,
+    /// When a window may open or close.
+    window_until: Option<Timestamp>,
+    /// When the next window opens, if the rollout waits for it.
+    opening: Option<Opening>,
+}
+
+/// What the condition is determined from, beside what [`StageKey`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ConditionKey {
+    blocker: Option<WaveBlocker>,
+    /// How often what is stated of the checks has changed.
+    check_changes: u64,
+    leaked: usize,
+    returns_beside: bool,
+}
+
+impl RolloutState {
+    /// Which revision governs a node.
+    pub(crate) const fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The waves of the policy, if a valid one guards the rollout.
+    pub(crate) fn waves(&self) -> Option<&Waves> {
+        self.waves.as_deref()
+    }
+
+    /// On how many nodes the rollout may begin now, if its policy limits that.
+    pub(crate) fn pace(&self) -> Option<&Pace> {
+        self.pace.as_deref()
+    }
+
+    /// Whether the node's wave is open.
+    pub(crate) fn wave(&self, id: NodeId) -> Wave {
+        self.waves().map_or(Wave::Closed, |waves| waves.wave(id))
+    }
+
+    /// What the condition states.
+    pub(crate) const fn condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
+        self.condition.last().as_ref()
+    }
+
+    /// The record of the current revision.
+    pub(crate) const fn record(&self) -> Option<&Arc<RolloutRecord>> {
+        self.facts.last().record.as_ref()
+    }
+
+    /// The record of a rollout that moves forward.
+    pub(crate) fn moving(&self) -> Option<&RolloutRecord> {
+        self.record().filter(|_| self.facts.last().is_moving).map(|record| &**record)
+    }
+
+    /// Whether the rollout waits for a window.
+    pub(crate) const fn awaits_window(&self) -> bool {
+        self.facts.last().opening.is_some()
+    }
+
+    /// When the bake time of the current wave ends, by the steady clock, if that lies ahead.
+    pub(super) fn bake_ends_at(&self) -> Option<Timestamp> {
+        self.bake.ends_at()
+    }
+
+    /// What an assessment reads of the rollout.
+    pub(crate) fn rules(&self, policy: Option<&Arc<RolloutPolicy>>) -> RolloutRules<'_> {
+        let guard = self.waves.is_some().then(|| GuardRules {
+            spares_down_nodes: self.gate.spares_down_nodes(),
+            max_restarts: policy
+                .and_then(|policy| policy.failure)
+                .and_then(|rule| rule.max_restarts),
+        });
+        RolloutRules { replaces: self.gate.replaces(), base: self.gate.base(), guard }
+    }
+
+    /// The number of nodes that have the target although their wave is closed, while the rollout
+    /// moves on beside the built-in controller (G17).
+    pub(crate) fn leaked_nodes(&self, is_beside: bool) -> usize {
+        let is_under_way = self.moving().is_some_and(|record| record.phase.is_under_way());
+        let waves = self.waves().filter(|_| is_under_way && is_beside);
+        waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
+    }
+
+    /// When the next plan is due for the rollout.
+    pub(crate) fn due_at(&self, labels: &RevisionLabels, now: Timestamp) -> Option<Timestamp> {
+        let baked_at = self.bake.ended_at();
+        let times = [
+            self.bake.ends_at(),
+            self.checks.as_ref().and_then(|checks| checks.due_at(baked_at)),
+            self.progress.ends_at(),
+            self.facts.last().rollback_at,
+            self.window_due_at(labels),
+        ];
+        let times = times.into_iter().chain(self.record_writes.due_at());
+        times.flatten().filter(|at| *at > now).min()
+    }
+
+    /// When a window opens or closes, if that matters: a rollout is under way, or has left nodes
+    /// behind.
+    fn window_due_at(&self, labels: &RevisionLabels) -> Option<Timestamp> {
+        let record = self.moving();
+        let is_under_way = record.is_some_and(|record| record.phase.is_under_way());
+        // On nodes that only keep their pods, too: no count of the status tells of those.
+        let is_done = record.is_some() && !is_under_way && !labels.has_outdated_pods();
+        let waits = self.awaits_window() && !is_done;
+        self.facts.last().window_until.filter(|_| is_under_way || waits)
+    }
+
+    /// Determines which revisions govern nodes, if anything has changed of what says so. Returns
+    /// whether all nodes must be evaluated again.
+    pub(crate) fn refresh_stage(
+        &mut self,
+        input: &RolloutInput<'_>,
+        is_target_known: bool,
+        nodes: &NodeTable,
+    ) -> bool {
+        if !input.is_guarded() {
+            if !self.facts.is_known() {
+                return false;
+            }
+            (self.facts, self.bake, self.checks, self.progress, self.condition) =
+                Default::default();
+            return self.apply_gate(Gate::Open, None, input, nodes);
+        }
+        let (now, daemon_set) = (input.now, input.daemon_set);
+        let key = StageKey {
+            revisions: input.history.changes(),
+            labels: input.labels.changes(),
+            template: daemon_set.template.canonical.clone(),
+            policy: daemon_set.policy.clone(),
+            order: daemon_set.order.as_ref().map(|order| order.text.clone()),
+            paused: daemon_set.paused,
+            strategy: daemon_set.update_strategy,
+            rolled_back: daemon_set.rolled_back.clone(),
+            is_target_known,
+            wall_ahead_ms: now.wall_ahead_ms,
+        };
+        let is_due = |known: &StageFacts| {
+            let times = [known.rollback_at, known.window_until];
+            times.into_iter().flatten().any(|at| at <= now.steady)
+        };
+        if self.facts.get(&key).is_some_and(|known| !is_due(known)) {
+            return false;
+        }
+        let revisions = input.revisions();
+        let stage = input.stage(&revisions);
+        let facts = self.facts(&stage, &revisions, input);
+        let movement = stage.movement(input.duties, daemon_set, facts.opening.is_some());
+        let gate = movement.map_or(Gate::Open, |movement| {
+            self.gate.guarded(&revisions, input.labels, is_target_known, movement)
+        });
+        self.progress.refresh_limit(input, &revisions);
+        self.facts.set(key, facts);
+        self.condition.invalidate();
+        self.apply_gate(gate, stage.position().cloned(), input, nodes)
+    }
+
+    fn facts(
+        &self,
+        stage: &Stage<'_>,
+        revisions: &RevisionSet<'_>,
+        input: &RolloutInput<'_>,
+    ) -> StageFacts {
+        let now = input.now;
+        let windows = input.policy().map(|policy| &policy.windows);
+        let window = windows.and_then(|windows| windows.at(now.to_wall(now.steady)));
+        let opening = window.as_ref().and_then(|window| window.opening());
+        let opening =
+            opening.filter(|_| stage.needs_window(revisions, || input.has_bad_pods())).cloned();
+        let is_moving = stage.position().is_some();
+        StageFacts {
+            record: revisions.current.and_then(|current| current.record.stored()).cloned(),
+            is_moving,
+            awaits_nodes: is_moving && self.transition_input(input, revisions).awaits_nodes(stage),
+            rollback_at: stage.back_at().map(|at| now.to_steady(at)),
+            window_until: window.map(|window| now.to_steady(window.until())),
+            opening,
+        }
+    }
+
+    fn apply_gate(
+        &mut self,
+        gate: Gate,
+        position: Option<Position>,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> bool {
+        let is_rebuilt = self.refresh_waves(position, input, nodes);
+        let is_changed = gate != self.gate || is_rebuilt;
+        if is_changed {
+            self.gate = gate;
+        }
+        is_changed
+    }
+
+    /// Moves the waves on to this position, or makes them anew if the policy or the template is
+    /// another one, or the rollout begins again. Returns whether they are new.
+    fn refresh_waves(
+        &mut self,
+        position: Option<Position>,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> bool {
+        let Some(policy) = input.policy() else { return self.waves.take().is_some() };
+        let template = &input.daemon_set.template.canonical;
+        let continued = self
+            .waves
+            .take()
+            .filter(|waves| waves.is_of(policy, template) && waves.position() <= position.as_ref());
+        let is_new = continued.is_none();
+        let mut waves = continued.unwrap_or_else(|| {
+            let mut waves = Waves::new(policy.clone(), template.clone());
+            for (id, node) in nodes.iter() {
+                waves.apply_node(id, Some(&node.labels));
+            }
+            Box::new(waves)
+        });
+        if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
+            waves.advance(position);
+        }
+        self.waves = Some(waves);
+        is_new
+    }
+
+    /// Brings the pace up to date: which nodes count, and how many may. `in_doubt` are the nodes of
+    /// which a request without an answer may still take effect. Returns whether the pods of all
+    /// nodes must be read.
+    pub(crate) fn refresh_pace<'a>(
+        &mut self,
+        policy: Option<&Arc<RolloutPolicy>>,
+        in_doubt: impl Iterator<Item = &'a NodeName>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(limit) = policy.and_then(|policy| policy.pods_per_minute) else {
+            self.pace = None;
+            return false;
+        };
+        let is_new = self.pace.is_none();
+        let pace = self.pace.get_or_insert_with(|| Box::new(Pace::new(limit, now)));
+        pace.set_limit(limit);
+        in_doubt.for_each(|node| pace.prolong(node, now));
+        pace.expire(now);
+        is_new
+    }
+
+    /// The wall clock was set, so what pods tell is older or younger than it seemed.
+    pub(crate) fn apply_wall_clock(&mut self, now: Timestamp) {
+        if let Some(pace) = &mut self.pace {
+            pace.forget_recovered(now);
+        }
+    }
+
+    /// Applies the labels of a node; `None` if it was deleted.
+    pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
+        if let Some(waves) = &mut self.waves {
+            waves.apply_node(id, labels);
+        }
+    }
+
+    /// Applies a node's assessment. Returns when the node has failed unless its pod becomes
+    /// available before.
+    pub(crate) fn apply_slot(
+        &mut self,
+        id: NodeId,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> Option<Timestamp> {
+        let waves = self.waves.as_mut()?;
+        let slot = &input.slots[id.index()];
+        if let Some(pace) = &mut self.pace {
+            pace.apply_slot(nodes.name(id), slot, input.now);
+        }
+        waves.apply_slot(id, nodes.node(id), slot, input)
+    }
+
+    /// Records that a watch has shown a new pod of the target.
+    pub(crate) const fn record_creation(&mut self) {
+        self.progress.record_creation();
+    }
+
+    /// Opens nodes of the current waves, and returns them.
+    pub(crate) fn open_nodes(
+        &mut self,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> Vec<NodeId> {
+        let Some(waves) = self.waves.as_mut().filter(|waves| waves.must_fill()) else {
+            return Vec::new();
+        };
+        let bad = input.bad_revisions();
+        let is_ready = |id| nodes.node(id).is_some_and(|node| node.not_ready_since.is_none());
+        let rank = |id: NodeId| {
+            let slot = &input.slots[id.index()];
+            let hash = |pod: &PodView| input.labels.hash(pod.labels);
+            if slot.pods.as_slice().iter().filter_map(hash).any(|hash| bad.contains(hash)) {
+                Rank::BadRevision
+            } else if slot.assessment.is_available() && is_ready(id) {
+                Rank::Healthy
+            } else {
+                Rank::Other
+            }
+        };
+        waves.fill(|id| nodes.name(id).clone(), rank)
+    }
+
+    /// Determines what follows from the assessments of all nodes: whether the wave is baked, which
+    /// checks it must pass, how far the rollout is, and what the condition states.
+    pub(crate) fn refresh_wave(&mut self, input: &RolloutInput<'_>) {
+        if !self.facts.is_known() {
+            return;
+        }
+        let facts = self.facts.last();
+        let record = facts.record.as_deref();
+        let moving = record.filter(|_| facts.is_moving);
+        self.bake.refresh(moving, self.waves.as_deref(), input);
+        self.checks = Checks::refreshed(self.checks.take(), moving, input);
+        // Then waves are filled as well, which costs as much.
+        if let (Some(waves), Some(record)) = (&mut self.waves, record)
+            && record.steps_hash == waves.policy().steps_hash
+        {
+            waves.recount(&record.position);
+        }
+        let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
+        self.progress.refresh(moving.filter(|_| !is_held), self.waves.as_deref(), input);
+        self.refresh_condition(input);
+    }
+
+    /// Determines what the condition states, if that may have changed.
+    fn refresh_condition(&mut self, input: &RolloutInput<'_>) {
+        if self.gate.is_open() {
+            self.condition = Memo::default();
+            return;
+        }
+        let key = ConditionKey {
+            blocker: self.blocker(),
+            check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
+            leaked: self.leaked_nodes(input.is_beside()),
+            returns_beside: returns_beside(input.is_beside(), self.moving(), self.waves()),
+        };
+        if self.condition.get(&key).is_some() {
+            return;
+        }
+        let revisions = input.revisions();
+        let stage = input.stage(&revisions);
+        let base = self.gate.base();
+        let rollback = RollbackProgress::new(input, &stage, &revisions, base, key.returns_beside);
+        let checks = self.checks.as_ref().map(|checks| checks.statements());
+        let situation = Situation {
+            waves: self.waves(),
+            blocker: key.blocker,
+            checks: &checks.unwrap_or_default(),
+            rollback,
+            opening: self.facts.last().opening.as_ref(),
+            leaked: key.leaked,
+        };
+        let condition = condition(input.daemon_set, &stage, &situation);
+        self.condition.set(key, condition);
+    }
+
+    /// What a wave that bakes still waits for.
+    fn blocker(&self) -> Option<WaveBlocker> {
+        let record = self.moving().filter(|record| record.phase == RolloutPhase::Baking)?;
+        let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
+        let is_baked = self.bake.ended_at().is_some();
+        Some(wave_blocker(self.waves()?, record, is_baked, have_checks_passed))
+    }
+
+    /// What the checks of the current wave say.
+    fn checks_verdict(&self) -> ChecksVerdict {
+        let checks = self.checks.as_ref();
+        checks.map_or(ChecksVerdict::Passed, |checks| checks.verdict(self.bake.ended_at()))
+    }
+
+    /// The next change of a record, if one is due.
+    pub(crate) fn record_change(&self, input: &RolloutInput<'_>) -> Option<(Notice, Write)> {
+        let now = input.now.steady;
+        let is_delayed = self.record_writes.is_delayed(now);
+        if !input.is_guarded() || is_delayed || self.awaits_nodes(now) {
+            return None;
+        }
+        let revisions = input.revisions();
+        let stage = input.stage(&revisions);
+        let change = self.transition_input(input, &revisions).change(&stage)?;
+        let (revision, record) = (change.revision.reference(), change.record.into());
+        Some((Notice::Rollout(change.transition), Write::WriteRecord { revision, record }))
+    }
+
+    /// Whether the record stays as it is until the nodes of the wave have changed.
+    fn awaits_nodes(&self, now: Timestamp) -> bool {
+        let (Some(waves), Some(record)) = (self.waves(), self.moving()) else { return false };
+        let is_complete = record.phase == RolloutPhase::Complete;
+        self.facts.last().awaits_nodes
+            && !self.progress.is_stuck(now)
+            && !matches!(self.checks_verdict(), ChecksVerdict::Failed(_))
+            && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
+    }
+
+    fn transition_input<'a>(
+        &'a self,
+        input: &RolloutInput<'a>,
+        revisions: &'a RevisionSet<'a>,
+    ) -> TransitionInput<'a> {
+        TransitionInput {
+            daemon_set: input.daemon_set,
+            revisions,
+            waves: self.waves(),
+            wall: input.now.wall_seconds(),
+            baked_at: self.bake.ended_at(),
+            checks: self.checks_verdict(),
+            opening: self.facts.last().opening.as_ref(),
+            is_stuck: self.progress.is_stuck(input.now.steady),
+            is_rolled_out: input.is_rolled_out,
+        }
+    }
+
+    /// Applies the outcome of a write of a record. If it failed, and was about a failed rollout,
+    /// all times are measured anew: while the API server does not answer, pods may have become
+    /// available that the watch has not shown (G15). Returns whether all nodes must be assessed
+    /// again.
+    pub(crate) fn apply_record_outcome(
+        &mut self,
+        revision: &RevisionReference,
+        phase: RolloutPhase,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> bool {
+        let is_written = self.record_writes.apply_outcome(revision, outcome, now);
+        let restarts = !is_written && phase == RolloutPhase::Failed;
+        if restarts {
+            self.progress.restart();
+            if let Some(waves) = &mut self.waves {
+                waves.restart_clocks(now);
+            }
+        }
+        restarts
+    }
+
+    /// Whether the watch has yet to show whether a record was written.
+    pub(crate) fn awaits_record(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
+        self.record_writes.awaits_watch(history, now)
+    }
+
+    /// Beside the built-in controller, the replacement of the template of a failed rollout with
+    /// that of the base, if it is due.
+    pub(crate) fn roll_back(&self, input: &RolloutInput<'_>) -> Option<(Notice, Write)> {
+        roll_back(input, self.gate.base())
+    }
+
+    /// Adds the checks that are due to the plan.
+    pub(crate) fn ask_checks(&mut self, daemon_set: &DaemonSetKey, now: Now, plan: &mut Plan) {
+        let baked_at = self.bake.ended_at();
+        if let Some(checks) = &mut self.checks {
+            checks.ask(daemon_set, baked_at, now, plan);
+        }
+    }
+
+    /// Applies the answer to a check of a plan; returns whether it means anything.
+    pub(crate) fn apply_check_answer(
+        &mut self,
+        question: &CheckQuestion,
+        answer: CheckAnswer,
+    ) -> bool {
+        self.checks.as_mut().is_some_and(|checks| checks.apply_answer(question, answer))
+    }
+
+    /// Records that writes are sent by which the rollout begins on these nodes.
+    pub(crate) fn begin(&mut self, begun: &[NodeName], now: Timestamp) {
+        if let Some(pace) = &mut self.pace {
+            begun.iter().for_each(|node| pace.begin(node, now));
+        }
+    }
+
+    /// Records the outcome of a write by which the rollout may have begun on a node.
+    /// `is_repeated` is whether an earlier request of it may still take effect.
+    pub(crate) fn apply_outcome(
+        &mut self,
+        node: &NodeName,
+        outcome: &Outcome,
+        is_repeated: bool,
+        now: Timestamp,
+    ) {
+        if let Some(pace) = &mut self.pace {
+            pace.apply_outcome(node, outcome, is_repeated, now);
+        }
+    }
+}
