@@ -33,10 +33,10 @@ pub use revision::Revision;
 pub use rollout::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Days, Decimal, FailureRule, GroupLimit,
     GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
-    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, RecordReason, RecordState,
-    RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
-    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition, Window, WindowState,
-    Windows, stated_checks, with_statements,
+    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
+    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
+    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition,
+    Window, WindowState, Windows, stated_checks, statements_of_checks, with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

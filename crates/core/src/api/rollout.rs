@@ -10,7 +10,7 @@ pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
-pub use condition::{RolloutCondition, RolloutReason};
+pub use condition::{ReasonClass, RolloutCondition, RolloutReason, statements_of_checks};
 pub use policy::{
     FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
     RolloutStep,

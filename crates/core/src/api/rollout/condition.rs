@@ -15,6 +15,20 @@ pub struct RolloutCondition {
     pub since: Timestamp,
 }
 
+impl RolloutCondition {
+    /// True if the message is about the wave of this name.
+    pub fn is_about_wave(&self, name: &str) -> bool {
+        let about = self.message.strip_prefix("wave ").and_then(|rest| rest.strip_prefix(name));
+        about.is_some_and(|rest| rest.starts_with(' '))
+    }
+}
+
+/// The end of a condition's message that states the answers to checks, from its separator on; empty
+/// if it states none. Nothing else that is stored has the answers.
+pub fn statements_of_checks(message: &str) -> &str {
+    message.find("; check ").map_or("", |at| &message[at..])
+}
+
 /// The reasons of the condition `Progressing` (G21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutReason {
@@ -59,51 +73,121 @@ impl RolloutReason {
         Self::Complete,
     ];
 
+    /// The `reason` of the condition, and its class.
+    const fn row(self) -> (&'static str, ReasonClass) {
+        match self {
+            Self::Paused => ("Paused", ReasonClass::NotGuarded),
+            Self::InvalidPolicy => ("InvalidPolicy", ReasonClass::Failed),
+            Self::NotGuarded => ("NotGuarded", ReasonClass::NotGuarded),
+            Self::Updating => ("Updating", ReasonClass::WaitsForNodes),
+            Self::Baking => ("Baking", ReasonClass::WaitsForTime),
+            Self::AwaitingChecks => ("AwaitingChecks", ReasonClass::WaitsForChecks),
+            Self::AwaitingApproval => ("AwaitingApproval", ReasonClass::WaitsForPerson),
+            Self::OutsideWindow => ("OutsideWindow", ReasonClass::WaitsForWindow),
+            Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
+            Self::Failed => ("Failed", ReasonClass::Failed),
+            Self::Complete => ("Complete", ReasonClass::Complete),
+        }
+    }
+
     /// The `reason` of the condition.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Paused => "Paused",
-            Self::InvalidPolicy => "InvalidPolicy",
-            Self::NotGuarded => "NotGuarded",
-            Self::Updating => "Updating",
-            Self::Baking => "Baking",
-            Self::AwaitingChecks => "AwaitingChecks",
-            Self::AwaitingApproval => "AwaitingApproval",
-            Self::OutsideWindow => "OutsideWindow",
-            Self::RollingBack => "RollingBack",
-            Self::Failed => "Failed",
-            Self::Complete => "Complete",
-        }
+        self.row().0
+    }
+
+    /// The class, by which commands distinguish reasons.
+    pub const fn class(self) -> ReasonClass {
+        self.row().1
     }
 
     /// The `status` of the condition: `Unknown` while nothing happens here until somebody acts or a
     /// window opens, as Deployments have it while they are paused.
     pub const fn status(self) -> &'static str {
-        match self {
-            Self::Updating
-            | Self::Baking
-            | Self::AwaitingChecks
-            | Self::RollingBack
-            | Self::Complete => "True",
-            Self::Paused | Self::NotGuarded | Self::AwaitingApproval | Self::OutsideWindow => {
+        match self.class() {
+            ReasonClass::WaitsForNodes
+            | ReasonClass::WaitsForTime
+            | ReasonClass::WaitsForChecks
+            | ReasonClass::RollsBack
+            | ReasonClass::Complete => "True",
+            ReasonClass::NotGuarded | ReasonClass::WaitsForPerson | ReasonClass::WaitsForWindow => {
                 "Unknown"
             }
-            Self::InvalidPolicy | Self::Failed => "False",
+            ReasonClass::Failed => "False",
         }
     }
 
-    /// Whether the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
+    /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        match self {
-            Self::InvalidPolicy | Self::RollingBack | Self::Failed => true,
-            Self::Paused
-            | Self::NotGuarded
-            | Self::Updating
-            | Self::Baking
-            | Self::AwaitingChecks
-            | Self::AwaitingApproval
-            | Self::OutsideWindow
-            | Self::Complete => false,
-        }
+        matches!(self.class(), ReasonClass::RollsBack | ReasonClass::Failed)
+    }
+}
+
+/// The classes of reasons, by what the rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasonClass {
+    /// No policy is acted on: a pause needs none, and an update strategy may exclude all.
+    NotGuarded,
+    /// Nodes get the new template.
+    WaitsForNodes,
+    /// A wave is updated, and its bake time has to end.
+    WaitsForTime,
+    /// A wave is updated, and its checks have to pass.
+    WaitsForChecks,
+    /// A window has to open.
+    WaitsForWindow,
+    /// A wave is updated, and a person has to approve it.
+    WaitsForPerson,
+    /// Nodes go back after a failure.
+    RollsBack,
+    /// Nothing happens before a person corrects something.
+    Failed,
+    /// Nothing is left to do.
+    Complete,
+}
+
+impl ReasonClass {
+    /// True if a policy guards the rollout (G18).
+    pub const fn is_guarded(self) -> bool {
+        !matches!(self, Self::NotGuarded)
+    }
+
+    /// True if the rollout is not over although all pods may be updated and available: the last
+    /// wave bakes, or must be approved.
+    pub const fn is_under_way(self) -> bool {
+        self.is_guarded() && !matches!(self, Self::Failed | Self::Complete)
+    }
+
+    /// True if the rollout does not go on before a person acts.
+    pub const fn awaits_person(self) -> bool {
+        matches!(self, Self::WaitsForPerson | Self::Failed)
+    }
+
+    /// True if all nodes of the wave had the new template when this was stated.
+    pub const fn is_of_updated_wave(self) -> bool {
+        matches!(self, Self::WaitsForTime | Self::WaitsForChecks | Self::WaitsForPerson)
+    }
+
+    /// True if a guarded rollout replaces no old pod at present.
+    pub const fn keeps_old_pods(self) -> bool {
+        self.is_guarded() && !matches!(self, Self::WaitsForNodes | Self::Complete)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CheckStatement, with_statements};
+    use super::*;
+
+    /// G21: the parts of a message that only the message has are read as they are written.
+    #[test]
+    fn the_wave_and_the_checks_of_a_message_are_read_as_they_are_written() {
+        let checks = [CheckStatement { name: "errors".into(), last: None }];
+        let message: Arc<str> = with_statements("wave a-1 is updated", checks.iter()).into();
+        assert_eq!(statements_of_checks(&message), "; check errors has no answer yet");
+        assert_eq!(statements_of_checks("updating wave a-1"), "");
+        let since = Timestamp::from_seconds(0);
+        let condition = RolloutCondition { reason: RolloutReason::Baking, message, since };
+        let is_about = ["a-1", "a", "a-11"].map(|name| condition.is_about_wave(name));
+        assert_eq!(is_about, [true, false, false]);
     }
 }
