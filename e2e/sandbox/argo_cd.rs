@@ -1,7 +1,11 @@
 //! The health check for Argo CD under deploy/. Tests of guarded rollouts ask it about the
-//! DaemonSets that they make; this one needs no cluster.
+//! DaemonSets that they make; these need no cluster. `EVERYNODE_UPDATE=replace` writes its table of
+//! reasons.
 
-use anyhow::{Result, ensure};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use everynode_core::api::{ReasonClass, RolloutReason};
 use serde_json::{Value, json};
 
 use crate::world::argo_cd::health;
@@ -66,4 +70,39 @@ fn each_state_has_its_health() -> Result<()> {
     let new = json!({"metadata": {"name": "agent", "generation": 1}, "spec": {}});
     ensure!(health(&new)?.status == "Progressing", "a DaemonSet without a status");
     Ok(())
+}
+
+/// G21: the check knows the health of each reason, which follows from its class.
+#[test]
+fn each_reason_has_the_health_of_its_class() -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/argocd/health-daemonset.yaml");
+    let text = std::fs::read_to_string(&path)?;
+    let (before, rest) = text.split_once("    local health_of = {\n").context("no table")?;
+    let (table, after) = rest.split_once("    }\n").context("the table has no end")?;
+    let rows = RolloutReason::ALL.into_iter().filter_map(|reason| {
+        Some(format!("      {} = \"{}\",\n", reason.as_str(), health_of(reason)?))
+    });
+    let expected: String = rows.collect();
+    if std::env::var_os("EVERYNODE_UPDATE").is_some() {
+        std::fs::write(
+            path,
+            format!("{before}    local health_of = {{\n{expected}    }}\n{after}"),
+        )?;
+    } else {
+        ensure!(table == expected, "out of date: run this with EVERYNODE_UPDATE=replace");
+    }
+    Ok(())
+}
+
+/// `None` where Argo CD's own check answers.
+fn health_of(reason: RolloutReason) -> Option<&'static str> {
+    match reason.class() {
+        ReasonClass::NotGuarded => (reason == RolloutReason::Paused).then_some("Suspended"),
+        ReasonClass::WaitsForNodes | ReasonClass::WaitsForTime | ReasonClass::WaitsForChecks => {
+            Some("Progressing")
+        }
+        ReasonClass::WaitsForWindow | ReasonClass::WaitsForPerson => Some("Suspended"),
+        ReasonClass::RollsBack | ReasonClass::Failed => Some("Degraded"),
+        ReasonClass::Complete => None,
+    }
 }

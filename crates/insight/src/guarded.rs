@@ -3,12 +3,12 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, IntOrPercent, PolicySource, Position, RolloutPhase, RolloutPolicy,
-    RolloutRecord, RolloutStep, StatedCheck, WaveName, stated_checks,
+    CheckVerdict, DaemonSet, DaemonSetKey, IntOrPercent, PolicySource, Position, RolloutPhase,
+    RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedCheck, WaveName, stated_checks,
 };
 use everynode_k8s::convert::label_selector_text;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
 use crate::snapshot::Snapshot;
@@ -22,7 +22,9 @@ pub struct GuardedRollout {
     /// The DaemonSet's name.
     pub name: String,
     /// The reason of the condition `Progressing`; empty if no controller has stated one.
-    pub reason: String,
+    #[serde(serialize_with = "serialize_reason")]
+    #[schemars(with = "String")]
+    pub reason: Option<RolloutReason>,
     /// The message of the condition.
     pub message: String,
     /// The policy that counts, such as `RolloutPolicy infra/agents`; `null` if none counts.
@@ -32,7 +34,9 @@ pub struct GuardedRollout {
     /// The hash of the revision that was rolled out to the end before; `null` if there is none.
     pub base: Option<String>,
     /// The phase of the record; `null` if there is none yet.
-    pub phase: Option<&'static str>,
+    #[serde(serialize_with = "serialize_phase")]
+    #[schemars(with = "Option<String>")]
+    pub phase: Option<RolloutPhase>,
     /// The wave that the rollout is at; `null` before the first and after the last one.
     #[serde(serialize_with = "serialize_wave")]
     #[schemars(with = "Option<String>")]
@@ -66,7 +70,9 @@ pub struct CheckProgress {
 #[serde(rename_all = "camelCase")]
 pub struct LastAnswer {
     /// What it says: `passed`, `failed` or `unknown`.
-    pub answer: &'static str,
+    #[serde(serialize_with = "serialize_verdict")]
+    #[schemars(with = "String")]
+    pub answer: CheckVerdict,
     /// When it was asked for, such as `14:03:05 UTC`: of answers that are the same, the first one.
     pub asked: String,
     /// What was answered, or why nothing was.
@@ -96,7 +102,9 @@ pub struct CheckResult {
     /// The question in words.
     pub question: String,
     /// What the answer says: `passed`, `failed` or `unknown`.
-    pub answer: &'static str,
+    #[serde(serialize_with = "serialize_verdict")]
+    #[schemars(with = "String")]
+    pub answer: CheckVerdict,
     /// What was answered, or why nothing was.
     pub text: String,
 }
@@ -207,12 +215,12 @@ impl GuardedRollout {
         Some(Self {
             namespace: daemon_set.key.namespace.to_string(),
             name: daemon_set.key.name.to_string(),
-            reason: stated.map(|stated| stated.reason.as_str().to_owned()).unwrap_or_default(),
-            message: stated.map(|stated| stated.message.to_string()).unwrap_or_default(),
+            reason: stated.map(|stated| stated.reason),
+            message: message.to_owned(),
             policy: name_of_policy,
             revision: current.and_then(|entry| entry.hash.clone()),
             base: base.and_then(|entry| entry.hash.clone()),
-            phase: record.map(|record| record.phase.as_str()),
+            phase: record.map(|record| record.phase),
             wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
             checks,
@@ -250,24 +258,38 @@ fn progress(step: &RolloutStep, state: StepState) -> StepProgress {
 /// The checks of a policy, with what the message of the condition states of them.
 fn checks(policy: &RolloutPolicy, message: &str) -> Vec<CheckProgress> {
     let stated: Vec<StatedCheck<'_>> = stated_checks(message).collect();
-    let checks = policy.checks.iter().map(|check| {
-        let last = stated.iter().find(|stated| *stated.name == *check.name);
-        CheckProgress {
-            name: check.name.to_string(),
-            kind: check.kind.field(),
-            question: check.kind.to_string(),
-            interval_seconds: check.interval.as_secs(),
-            failures: check.failures,
-            last: last.and_then(|stated| stated.last).map(|(verdict, asked, text)| LastAnswer {
-                answer: verdict.as_str(),
-                asked: asked.to_owned(),
-                text: text.to_owned(),
-            }),
-        }
-    });
+    let checks =
+        policy.checks.iter().map(|check| {
+            let last = stated.iter().find(|stated| *stated.name == *check.name);
+            CheckProgress {
+                name: check.name.to_string(),
+                kind: check.kind.field(),
+                question: check.kind.to_string(),
+                interval_seconds: check.interval.as_secs(),
+                failures: check.failures,
+                last: last.and_then(|stated| stated.last).map(|(verdict, asked, text)| {
+                    LastAnswer { answer: verdict, asked: asked.to_owned(), text: text.to_owned() }
+                }),
+            }
+        });
     checks.collect()
 }
 
-fn serialize_wave<S: serde::Serializer>(wave: &Option<WaveName>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_wave<S: Serializer>(wave: &Option<WaveName>, to: S) -> Result<S::Ok, S::Error> {
     wave.as_ref().map(WaveName::as_str).serialize(to)
+}
+
+fn serialize_reason<S: Serializer>(
+    reason: &Option<RolloutReason>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    to.serialize_str(reason.map_or("", RolloutReason::as_str))
+}
+
+fn serialize_phase<S: Serializer>(phase: &Option<RolloutPhase>, to: S) -> Result<S::Ok, S::Error> {
+    phase.map(RolloutPhase::as_str).serialize(to)
+}
+
+fn serialize_verdict<S: Serializer>(verdict: &CheckVerdict, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(verdict.as_str())
 }

@@ -23,7 +23,7 @@ mod words;
 
 use std::time::Duration;
 
-use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
+use everynode_core::api::{DaemonSetKey, NodeName, ReasonClass, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -194,17 +194,13 @@ impl Rollout {
     /// Whether the rollout does not go on before a person approves a wave, corrects the policy, or
     /// ends a failure, whatever pods do.
     pub fn awaits_person(&self) -> bool {
-        match self.phase {
-            Phase::AwaitsPerson => true,
-            Phase::Failing => {
-                self.guard.as_ref().is_some_and(Guard::awaits_person) && self.updated < self.desired
-            }
-            Phase::Deleting
-            | Phase::Unobserved
-            | Phase::Progressing
-            | Phase::Paused
-            | Phase::AwaitsDeletion
-            | Phase::Done => false,
-        }
+        let awaits_person = self.class().is_some_and(ReasonClass::awaits_person);
+        let is_failing = self.phase == Phase::Failing && self.updated < self.desired;
+        self.phase == Phase::AwaitsPerson || (is_failing && awaits_person)
+    }
+
+    /// The class of the reason that the controller states.
+    fn class(&self) -> Option<ReasonClass> {
+        self.guard.as_ref().map(|guard| guard.reason.class())
     }
 }

@@ -160,7 +160,7 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
 
 /// The orders that have an effect in this phase of a guarded rollout.
 fn orders(guarded: &GuardedRollout) -> &'static [Action] {
-    let is_in = |phase: RolloutPhase| guarded.phase == Some(phase.as_str());
+    let is_in = |phase: RolloutPhase| guarded.phase == Some(phase);
     if is_in(RolloutPhase::Complete) {
         &[]
     } else if is_in(RolloutPhase::Failed) {
@@ -174,10 +174,9 @@ fn waves(guarded: &GuardedRollout) -> Markup {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     html! {
         p {
-            @if guarded.reason.is_empty() {
-                "no controller has stated anything yet"
-            } @else {
-                strong { (shown(&guarded.reason)) } ": " (shown(&guarded.message))
+            @match guarded.reason {
+                None => { "no controller has stated anything yet" }
+                Some(reason) => { strong { (reason.as_str()) } ": " (shown(&guarded.message)) }
             }
         }
         p {

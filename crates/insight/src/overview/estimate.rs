@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, RolloutReason, Timestamp};
+use everynode_core::api::{Budget, DaemonSet, DaemonSetKey, ReasonClass, Timestamp};
 
 use super::Progress;
 use crate::age::duration;
@@ -105,7 +105,7 @@ pub(super) fn estimate(
     let Some(object) = snapshot.daemon_sets.get(key) else { return Estimate::Unknown };
     let daemon_set = &object.daemon_set;
     let stated = daemon_set.status.rollout.as_ref();
-    if stated.is_some_and(|stated| stated.reason == RolloutReason::OutsideWindow) {
+    if stated.is_some_and(|stated| stated.reason.class() == ReasonClass::WaitsForWindow) {
         return Estimate::Unknown;
     }
     let left = RemainingNodes::of(held_up);

@@ -81,41 +81,6 @@ impl Guard {
             (_, false) => "everynode",
         }
     }
-
-    /// Whether the rollout is not over although all pods may be updated and available: the last
-    /// wave bakes, or must be approved.
-    pub(super) const fn is_under_way(&self) -> bool {
-        match self.reason {
-            RolloutReason::Updating
-            | RolloutReason::Baking
-            | RolloutReason::AwaitingChecks
-            | RolloutReason::AwaitingApproval
-            | RolloutReason::OutsideWindow
-            | RolloutReason::RollingBack => true,
-            RolloutReason::Paused
-            | RolloutReason::InvalidPolicy
-            | RolloutReason::NotGuarded
-            | RolloutReason::Failed
-            | RolloutReason::Complete => false,
-        }
-    }
-
-    /// Whether it does not go on before a person acts.
-    pub(super) const fn awaits_person(&self) -> bool {
-        match self.reason {
-            RolloutReason::AwaitingApproval
-            | RolloutReason::InvalidPolicy
-            | RolloutReason::Failed => true,
-            RolloutReason::Paused
-            | RolloutReason::NotGuarded
-            | RolloutReason::Updating
-            | RolloutReason::Baking
-            | RolloutReason::AwaitingChecks
-            | RolloutReason::OutsideWindow
-            | RolloutReason::RollingBack
-            | RolloutReason::Complete => false,
-        }
-    }
 }
 
 /// What the controller has stated of a wave with checks that it has updated, whose answers only it
@@ -125,17 +90,12 @@ fn stated_of_checks<'a>(
     reason: RolloutReason,
     wave: &str,
 ) -> Option<(RolloutReason, &'a str)> {
-    let is_of_updated = |reason: RolloutReason| {
-        matches!(
-            reason,
-            RolloutReason::Baking | RolloutReason::AwaitingChecks | RolloutReason::AwaitingApproval
-        )
-    };
     let stated = daemon_set.status.rollout.as_ref()?;
-    let is_same_wave = stated.message.starts_with(&format!("wave {wave} "));
+    let is_known =
+        reason.class().is_of_updated_wave() && stated.reason.class().is_of_updated_wave();
     let has_checks = stated_checks(&stated.message).next().is_some();
-    let is_known = is_of_updated(reason) && is_of_updated(stated.reason);
-    (is_known && is_same_wave && has_checks).then_some((stated.reason, &stated.message))
+    (is_known && has_checks && stated.is_about_wave(wave))
+        .then_some((stated.reason, &stated.message))
 }
 
 impl GuardedWave {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, Timestamp, UpdateStrategy};
+use everynode_core::api::{DaemonSet, ReasonClass, Timestamp, UpdateStrategy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -58,10 +58,11 @@ pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[He
     let is_on_delete =
         daemon_set.strategy() == UpdateStrategy::OnDelete && !is_stated_guarded(daemon_set);
     let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;
-    let awaits_person = guard.is_some_and(Guard::awaits_person);
+    let class = guard.map(|guard| guard.reason.class());
+    let awaits_person = class.is_some_and(ReasonClass::awaits_person);
     match Completion::of(daemon_set.generation, status) {
         Completion::Unobserved => Phase::Unobserved,
-        Completion::Complete => match guard.filter(|guard| guard.is_under_way()) {
+        Completion::Complete => match class.filter(|class| class.is_under_way()) {
             Some(_) if awaits_person => Phase::AwaitsPerson,
             Some(_) => Phase::Progressing,
             None => Phase::Done,

@@ -27,6 +27,9 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
     }
     let outdated = tally.current - tally.updated;
     let stated = view.daemon_set().status.rollout.as_ref();
+    // A failed rollout is not over, even if all pods are updated and available.
+    let goes_on =
+        |reason: RolloutReason| reason.class().is_under_way() || reason == RolloutReason::Failed;
     if outdated == 0 && !stated.is_some_and(|stated| goes_on(stated.reason)) {
         return match tally.desired - tally.available {
             _ if tally.desired == 0 => "nothing to roll out: no node should run a pod".to_owned(),
@@ -73,24 +76,6 @@ pub(crate) fn summary(view: &ControllerView<'_>, nodes: &[NodeReason<'_>]) -> St
 
 const fn have(nodes: usize) -> &'static str {
     if nodes == 1 { "nodes has" } else { "nodes have" }
-}
-
-/// Whether a rollout of which the controller states this is not over, even if all pods are updated
-/// and available.
-const fn goes_on(reason: RolloutReason) -> bool {
-    match reason {
-        RolloutReason::Updating
-        | RolloutReason::Baking
-        | RolloutReason::AwaitingChecks
-        | RolloutReason::AwaitingApproval
-        | RolloutReason::OutsideWindow
-        | RolloutReason::RollingBack
-        | RolloutReason::Failed => true,
-        RolloutReason::Paused
-        | RolloutReason::InvalidPolicy
-        | RolloutReason::NotGuarded
-        | RolloutReason::Complete => false,
-    }
 }
 
 /// The nodes on which the controller acts next, or the node that uses up the budget.

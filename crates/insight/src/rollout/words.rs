@@ -1,6 +1,6 @@
 //! A rollout in words: its progress, and what it waits for.
 
-use everynode_core::api::RolloutReason;
+use everynode_core::api::{ReasonClass, RolloutReason, statements_of_checks};
 
 use super::{Cause, CauseGroup, Pause, PendingDeletion, Phase, Rollout, announced};
 
@@ -48,24 +48,15 @@ impl Rollout {
         self.deletion.as_ref().map(PendingDeletion::to_string).unwrap_or_default()
     }
 
-    fn is_baking(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::Baking)
-    }
-
-    fn awaits_checks(&self) -> bool {
-        self.guard.as_ref().is_some_and(|guard| guard.reason == RolloutReason::AwaitingChecks)
-    }
-
-    /// What the controller states of the checks of the wave: empty, or after a semicolon.
+    /// The statements about the checks of the wave: empty, or after a semicolon.
     fn checks_text(&self) -> &str {
-        let message = self.guard.as_ref().map_or("", |guard| &guard.message);
-        message.find("; check ").map_or("", |at| &message[at..])
+        self.guard.as_ref().map_or("", |guard| statements_of_checks(&guard.message))
     }
 
     /// What the controller states of a rollout that waits for a window.
     fn outside_window(&self) -> Option<&str> {
         let guard = self.guard.as_ref()?;
-        (guard.reason == RolloutReason::OutsideWindow).then_some(&*guard.message)
+        (guard.reason.class() == ReasonClass::WaitsForWindow).then_some(&*guard.message)
     }
 
     fn wave_name(&self) -> Option<&str> {
@@ -84,14 +75,14 @@ impl Rollout {
                 Some(guard) => guard.message.clone(),
                 None => self.headline(),
             },
-            (Phase::Progressing, _) if self.is_baking() => {
+            (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForTime) => {
                 let waits = match self.wave_name() {
                     Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
                     None => "waiting for the end of a bake time".to_owned(),
                 };
                 format!("{waits}{}", self.checks_text())
             }
-            (Phase::Progressing, _) if self.awaits_checks() => {
+            (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForChecks) => {
                 let wave = self.wave_name().unwrap_or_default();
                 format!("waiting for the checks of wave {wave}{}", self.checks_text())
             }

@@ -138,7 +138,7 @@ fn result(check: &RolloutCheck, answer: &CheckAnswer) -> CheckResult {
         name: check.name.to_string(),
         kind: check.kind.field(),
         question: check.kind.to_string(),
-        answer: answer.verdict.as_str(),
+        answer: answer.verdict,
         text: answer.text.to_string(),
     }
 }
@@ -160,7 +160,7 @@ fn text(results: &RolloutChecks, layout: TextLayout) -> String {
 fn row(check: &CheckResult) -> Vec<(Tone, String)> {
     vec![
         (Tone::Plain, check.name.clone()),
-        (super::get::answer_tone(check.answer), check.answer.to_owned()),
+        super::get::answer_cell(check.answer),
         (Tone::Plain, check.text.clone()),
         (Tone::Plain, check.question.clone()),
     ]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use everynode_core::api::{CheckVerdict, RolloutReason};
+use everynode_core::api::{CheckVerdict, ReasonClass, RolloutReason};
 use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepState};
 
 use super::Guarded;
@@ -37,10 +37,9 @@ pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<Ex
 
 fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     let GuardedRollout { namespace, name, .. } = rollout;
-    let stated = if rollout.reason.is_empty() {
-        "no controller has stated anything yet".to_owned()
-    } else {
-        format!("{}: {}", rollout.reason, rollout.message)
+    let stated = match rollout.reason {
+        None => "no controller has stated anything yet".to_owned(),
+        Some(reason) => format!("{}: {}", reason.as_str(), rollout.message),
     };
     let mut text =
         format!("daemonset {namespace}/{name}: {}\n", layout.paint(tone(rollout), &stated));
@@ -89,7 +88,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let headings = ["CHECK", "EVERY", "ANSWER", "ASKED", "TEXT", "QUESTION"];
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
-    if rollout.reason == RolloutReason::AwaitingApproval.as_str() {
+    if rollout.reason.map(RolloutReason::class) == Some(ReasonClass::WaitsForPerson) {
         let _ = writeln!(text, "\nto approve: everynode rollout approve ds/{name} -n {namespace}");
     }
     text
@@ -99,9 +98,7 @@ fn check_row(check: &CheckProgress) -> Vec<(Tone, String)> {
     let interval = output::age(i64::try_from(check.interval_seconds).unwrap_or(i64::MAX));
     let (answer, asked, text) = match &check.last {
         None => ((Tone::Faint, "-".to_owned()), "-", "-"),
-        Some(last) => {
-            ((answer_tone(last.answer), last.answer.to_owned()), &*last.asked, &*last.text)
-        }
+        Some(last) => (answer_cell(last.answer), &*last.asked, &*last.text),
     };
     let plain = |text: &str| (Tone::Plain, text.to_owned());
     vec![
@@ -114,31 +111,20 @@ fn check_row(check: &CheckProgress) -> Vec<(Tone, String)> {
     ]
 }
 
-/// The colour of an answer to a check.
-pub(super) fn answer_tone(answer: &str) -> Tone {
-    match CheckVerdict::ALL.into_iter().find(|verdict| verdict.as_str() == answer) {
-        Some(CheckVerdict::Passed) => Tone::Good,
-        Some(CheckVerdict::Failed) => Tone::Bad,
-        Some(CheckVerdict::Unknown) | None => Tone::Waiting,
-    }
+/// An answer to a check in its colour.
+pub(super) fn answer_cell(verdict: CheckVerdict) -> (Tone, String) {
+    let tone = match verdict {
+        CheckVerdict::Passed => Tone::Good,
+        CheckVerdict::Failed => Tone::Bad,
+        CheckVerdict::Unknown => Tone::Waiting,
+    };
+    (tone, verdict.as_str().to_owned())
 }
 
 fn tone(rollout: &GuardedRollout) -> Tone {
-    let reason = RolloutReason::ALL.into_iter().find(|reason| reason.as_str() == rollout.reason);
-    match reason {
-        Some(RolloutReason::Complete) => Tone::Good,
-        Some(RolloutReason::Failed | RolloutReason::RollingBack | RolloutReason::InvalidPolicy) => {
-            Tone::Bad
-        }
-        Some(
-            RolloutReason::Paused
-            | RolloutReason::NotGuarded
-            | RolloutReason::Updating
-            | RolloutReason::Baking
-            | RolloutReason::AwaitingChecks
-            | RolloutReason::AwaitingApproval
-            | RolloutReason::OutsideWindow,
-        )
-        | None => Tone::Waiting,
+    match rollout.reason {
+        Some(reason) if reason.class() == ReasonClass::Complete => Tone::Good,
+        Some(reason) if reason.is_stalled() => Tone::Bad,
+        Some(_) | None => Tone::Waiting,
     }
 }
