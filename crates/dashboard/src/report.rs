@@ -96,7 +96,7 @@ fn cause(group: &CauseGroup) -> Markup {
     html! {
         li class=(class(group.cause.situation())) {
             p { (shown(&group.to_string())) }
-            @if let Some(next) = &group.next { p.next { (shown(&announced(next))) } }
+            @if let Some(next) = &group.cause.next { p.next { (shown(&announced(next))) } }
         }
     }
 }

@@ -200,9 +200,9 @@ fn held_up_pods(rollout: &Rollout) -> Vec<HeldUpNodes> {
         .into_iter()
         .map(|group| HeldUpNodes {
             situation: group.cause.situation(),
-            why: group.cause.to_string(),
-            detail: group.cause.message().map(str::to_owned),
-            next: group.next.clone(),
+            why: group.cause.text,
+            detail: group.cause.message,
+            next: group.cause.next,
             nodes: group.nodes.iter().map(NodeName::to_string).collect(),
             count: group.pods,
         })

@@ -6,6 +6,7 @@
 mod cause;
 mod completion;
 mod deletion;
+mod diagnosis;
 mod evidence;
 mod guard;
 mod held_up;
@@ -33,7 +34,7 @@ use crate::snapshot::Snapshot;
 use held_up::{groups, held_up};
 use phase::phase;
 
-pub use cause::{Cause, Warning};
+pub use cause::{Age, Cause, CauseKind};
 pub use completion::Completion;
 pub use deletion::PendingDeletion;
 pub(crate) use evidence::{Evidence, is_stated_guarded};
@@ -126,9 +127,7 @@ impl Rollout {
         let next = match (phase, &deletion) {
             (Phase::Deleting, Some(deletion)) => deletion.next_step(key),
             (Phase::Unobserved, _) if long_unobserved => Some(next_step::see_controller()),
-            (Phase::AwaitsPerson, _) => {
-                Some(format!("everynode rollout get ds/{} -n {}", key.name, key.namespace))
-            }
+            (Phase::AwaitsPerson, _) => Some(next_step::rollout_get(key)),
             _ => no_node_next,
         };
         Some(Self {
@@ -161,7 +160,7 @@ impl Rollout {
     /// The first next step, or else the command that shows what the pods print: `try: kubectl …`.
     pub fn next_or_logs(&self) -> String {
         let Self { namespace, name, .. } = self;
-        let steps = self.held_up.iter().filter_map(|held_up| held_up.next.clone());
+        let steps = self.held_up.iter().filter_map(|held_up| held_up.cause.next.clone());
         let logs = || match self.held_up.iter().find_map(|held_up| held_up.pod.as_deref()) {
             Some(pod) => format!("kubectl -n {namespace} logs {pod} --all-containers"),
             None if self.missing == 0 => format!("kubectl -n {namespace} logs ds/{name}"),
@@ -177,7 +176,7 @@ impl Rollout {
 
     /// A node of which all pods are worth reading, because a pod does not fit it.
     pub fn full_node(&self) -> Option<&NodeName> {
-        let full = |it: &&HeldUpPod| matches!(it.cause, Cause::Unschedulable { .. });
+        let full = |it: &&HeldUpPod| it.cause.kind == CauseKind::Unschedulable;
         self.held_up.iter().find(full)?.node.as_ref()
     }
 

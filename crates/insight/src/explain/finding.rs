@@ -9,7 +9,7 @@ use everynode_core::plan::Write;
 use super::duration::short_duration;
 use crate::controller_view::ControllerView;
 use crate::reasons::{self, SeenLabels};
-use crate::rollout::{Cause, Evidence, is_long_unobserved};
+use crate::rollout::{Age, Cause, CauseKind, Evidence, is_long_unobserved};
 use crate::situation::Situation;
 use crate::snapshot::{ObjectKind, PodDetail, PodState};
 
@@ -45,7 +45,7 @@ impl Finding {
             }
             Eligibility::Run => of_pods(view, evidence, node, &inspection),
             Eligibility::ContinueRunning if has_pods => {
-                on_node_that_is_not_ready(view, evidence, node, &inspection).unwrap_or_else(|| {
+                on_node_that_is_not_ready(view, evidence, &inspection).unwrap_or_else(|| {
                     Self::new(Situation::Lingering, why())
                         .next("its pod stays; no new one would be created")
                 })
@@ -64,31 +64,18 @@ impl Finding {
     }
 
     /// The finding for a pod of which the node was not read.
-    pub(super) fn of_pod_alone(
-        evidence: &Evidence<'_>,
-        node: &NodeName,
-        detail: &PodDetail,
-    ) -> Self {
+    pub(super) fn of_pod_alone(evidence: &Evidence<'_>, detail: &PodDetail) -> Self {
         let outdated = evidence.is_outdated(&detail.pod);
         match evidence.cause_of(detail, outdated) {
             None => Self::new(Situation::UpToDate, detail.state.to_string()),
-            Some(cause) => Self::of_cause(evidence, &cause, node, Some(detail)),
+            Some(cause) => Self::of_cause(cause),
         }
     }
 
     /// A held-up node, in the words of all commands.
-    fn of_cause(
-        evidence: &Evidence<'_>,
-        cause: &Cause,
-        node: &NodeName,
-        detail: Option<&PodDetail>,
-    ) -> Self {
-        Self {
-            situation: cause.situation(),
-            why: cause.to_string(),
-            detail: cause.message().map(str::to_owned),
-            next: evidence.next_step(cause, Some(node), detail),
-        }
+    fn of_cause(cause: Cause) -> Self {
+        let situation = cause.situation();
+        Self { situation, why: cause.text, detail: cause.message, next: cause.next }
     }
 
     fn new(situation: Situation, why: impl Into<String>) -> Self {
@@ -97,6 +84,11 @@ impl Finding {
 
     fn detail(self, detail: impl Into<String>) -> Self {
         Self { detail: Some(detail.into()).filter(|detail| !detail.is_empty()), ..self }
+    }
+
+    /// The finding with this detail, if no component says anything.
+    fn or_detail(self, detail: String) -> Self {
+        if self.detail.is_some() { self } else { self.detail(detail) }
     }
 
     /// The finding with more words to the reason.
@@ -114,15 +106,13 @@ impl Finding {
 fn on_node_that_is_not_ready(
     view: &ControllerView<'_>,
     evidence: &Evidence<'_>,
-    node: &NodeName,
     inspection: &Inspection,
 ) -> Option<Finding> {
     let pods = inspection.pods.iter().filter(|pod| pod.ownership == Ownership::Owned);
     let (_, detail) = pods
         .filter_map(|pod| Some((pod, view.pod(&pod.uid)?)))
         .min_by_key(|(pod, detail)| (pod.terminating, detail.pod.phase.is_terminal()))?;
-    let cause = evidence.node_not_ready(detail)?;
-    Some(Finding::of_cause(evidence, &cause, node, Some(detail)))
+    evidence.cause_of_node(detail).map(Finding::of_cause)
 }
 
 fn of_pods(
@@ -159,11 +149,12 @@ fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) 
         _ => false,
     });
     let cause = evidence.cause_of_missing_pod(Some(node));
-    let finding = Finding::of_cause(evidence, &cause, node, None);
+    let (kind, is_stuck) = (cause.kind, cause.is_stuck());
+    let finding = Finding::of_cause(cause);
     let is_unobserved = is_long_unobserved(view.snapshot, view.daemon_set(), view.now);
-    match cause {
-        Cause::NotCreated { .. } if is_unobserved => Finding { next: None, ..finding },
-        Cause::NotCreated { stuck: false } if is_planned && !view.daemon_set().terminating => {
+    match kind {
+        CauseKind::NotCreated if is_unobserved => Finding { next: None, ..finding },
+        CauseKind::NotCreated if !is_stuck && is_planned && !view.daemon_set().terminating => {
             let key = &view.daemon_set().key;
             finding.next(format!(
                 "the controller creates it; if this persists, see its events: kubectl -n {} \
@@ -185,35 +176,23 @@ fn of_pod(
     let state = &detail.state;
     // The core decides on revisions here, and on availability.
     let cause = evidence.cause_of(detail, false);
-    let held_up = |cause: &Cause| {
-        let finding = Finding::of_cause(evidence, cause, node, Some(detail));
-        finding.why(revision(view, pod))
-    };
-    match &cause {
-        Some(cause @ Cause::Failing(_)) => match cause.message() {
-            Some(_) => held_up(cause),
-            None => held_up(cause).detail(state_message(state)),
-        },
-        Some(
-            cause @ (Cause::NodeNotReady { .. }
-            | Cause::Unschedulable { .. }
-            | Cause::AwaitsScheduler { .. }),
-        ) => held_up(cause),
-        Some(cause @ (Cause::Starting { .. } | Cause::Terminating { .. })) => {
-            let finding = held_up(cause);
-            match &finding.detail {
-                Some(_) => finding,
-                None => {
-                    finding.detail(format!("pod {} is {} old", detail.pod.name, age(view, detail)))
+    let held_up = |cause: Cause| Finding::of_cause(cause).why(revision(view, pod));
+    match cause {
+        Some(cause) if cause.kind != CauseKind::NotYetAvailable => {
+            let detail = match cause.kind {
+                CauseKind::Failing => state.message().to_owned(),
+                CauseKind::Starting | CauseKind::Terminating => {
+                    format!("pod {} is {} old", detail.pod.name, age(view, detail))
                 }
-            }
+                _ => String::new(),
+            };
+            held_up(cause).or_detail(detail)
         }
         _ if view.daemon_set().terminating => {
             Finding::new(Situation::Lingering, "ready").next("it stays until the DaemonSet is gone")
         }
         _ if *state == PodState::Ready && pod.availability != Availability::Available => {
-            let min_ready_seconds = view.daemon_set().min_ready_seconds;
-            let finding = held_up(&Cause::NotYetAvailable { min_ready_seconds });
+            let finding = held_up(evidence.cause(CauseKind::NotYetAvailable, Age::Short, detail));
             let left =
                 pod.availability.at().map(|at| at.since(view.now).as_millis().div_ceil(1000));
             let left =
@@ -239,19 +218,6 @@ fn revision(view: &ControllerView<'_>, pod: &InspectedPod) -> &'static str {
     }
 }
 
-/// What the kubelet says about a pod that fails.
-fn state_message(state: &PodState) -> &str {
-    match state {
-        PodState::Unscheduled { message } | PodState::Failed { message, .. } => message,
-        PodState::Waiting(container) => &container.message,
-        PodState::NotReady { .. }
-        | PodState::Ready
-        | PodState::Terminating
-        | PodState::Succeeded
-        | PodState::Unknown => "",
-    }
-}
-
 /// A node whose only pods are being deleted.
 fn of_terminating(
     view: &ControllerView<'_>,
@@ -262,7 +228,7 @@ fn of_terminating(
     let Some(cause) = evidence.cause_of(detail, !pod.updated) else {
         return missing(view, evidence, node);
     };
-    let finding = Finding::of_cause(evidence, &cause, node, Some(detail));
+    let finding = Finding::of_cause(cause);
     let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
     let overdue = due_at.map_or(0, |at| view.now.since(at).as_secs());
     match (&finding.detail, overdue) {
@@ -291,21 +257,23 @@ fn outdated(
         _ => false,
     });
     // The core knows more than the status states: whether a wave is open for this very node.
-    let cause = match evidence.turn(Some(node)) {
-        _ if view.daemon_set().is_paused() && !is_planned => Cause::Paused,
-        Cause::Held => Cause::Held,
-        turn @ Cause::OutsideWindow { .. } => turn,
-        _ if inspection.is_kept && !is_planned => Cause::WaveNotOpen,
+    let (kind, age) = match evidence.turn(Some(node)) {
+        _ if view.daemon_set().is_paused() && !is_planned => (CauseKind::Paused, Age::Short),
+        turn @ (CauseKind::Held | CauseKind::OutsideWindow, _) => turn,
+        _ if inspection.is_kept && !is_planned => (CauseKind::WaveNotOpen, Age::Short),
         turn => turn,
     };
-    let finding = Finding::of_cause(evidence, &cause, node, Some(detail));
+    let cause = evidence.cause(kind, age, detail);
+    let is_stuck = cause.is_stuck();
+    let finding = Finding::of_cause(cause);
     let is_malformed = view.daemon_set().strategy() == UpdateStrategy::Malformed;
-    match cause {
-        Cause::AwaitsReplacement { .. } if is_malformed => {
+    match kind {
+        CauseKind::AwaitsReplacement if is_malformed => {
             finding.why(": updateStrategy is malformed")
         }
-        Cause::AwaitsReplacement { stuck: false } if is_planned => finding.why(": it is next"),
-        Cause::AwaitsReplacement { stuck: false } if inspection.step == Step::None => {
+        CauseKind::AwaitsReplacement if is_stuck => finding,
+        CauseKind::AwaitsReplacement if is_planned => finding.why(": it is next"),
+        CauseKind::AwaitsReplacement if inspection.step == Step::None => {
             finding.why(": its replacement has been created")
         }
         _ => finding,

@@ -155,7 +155,7 @@ fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanat
         restarts: detail.map_or(0, |detail| detail.restarts),
         state: state.map(ToString::to_string).unwrap_or_default(),
         failing: state.is_some_and(PodState::is_failing),
-        message: state.map(message).unwrap_or_default(),
+        message: state.map(PodState::message).unwrap_or_default().to_owned(),
         available_in_seconds: pod.availability.at().map(|at| at.since(now).as_secs()),
     }
 }
@@ -207,16 +207,4 @@ fn affinity_checks(number: usize, term: &NodeSelectorTerm, node: &Node) -> Vec<A
             found: found.map(str::to_owned),
         })
         .collect()
-}
-
-fn message(state: &PodState) -> String {
-    match state {
-        PodState::Unscheduled { message } | PodState::Failed { message, .. } => message.clone(),
-        PodState::Waiting(container) => container.message.clone(),
-        PodState::NotReady { .. }
-        | PodState::Ready
-        | PodState::Terminating
-        | PodState::Succeeded
-        | PodState::Unknown => String::new(),
-    }
 }

@@ -17,7 +17,7 @@ pub(super) fn explain(view: &ControllerView<'_>, evidence: &Evidence<'_>) -> Opt
     let mut findings: BTreeMap<&NodeName, Finding> = BTreeMap::new();
     for detail in snapshot.pods_of(&daemon_set.key) {
         let Some(node) = detail.pod.target_node_name() else { continue };
-        let finding = Finding::of_pod_alone(evidence, node, detail);
+        let finding = Finding::of_pod_alone(evidence, detail);
         match findings.get_mut(node) {
             Some(known) if known.situation <= finding.situation => {}
             Some(known) => *known = finding,
@@ -52,6 +52,6 @@ fn missing(rollout: &Rollout, cause: &Cause) -> Option<String> {
         1 => "1 node has no pod, and which one".to_owned(),
         nodes => format!("{nodes} nodes have no pod, and which ones"),
     };
-    let message = cause.message().map(|message| format!(": {message}")).unwrap_or_default();
-    Some(format!("{nodes} is unknown: {cause}{message}"))
+    let message = cause.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    Some(format!("{nodes} is unknown: {}{message}", cause.text))
 }

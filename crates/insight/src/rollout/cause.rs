@@ -1,87 +1,69 @@
-//! Why a node holds up the rollout: each cause with its text and its gravity.
+//! The causes for which a node holds up a rollout. One row for each states how grave it is, the
+//! text, the message of a component, and the next step. It decides nothing about which cause a
+//! node has.
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use everynode_core::api::{DaemonSetKey, NodeName};
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::PROGRESS_DEADLINE;
+use super::evidence::Evidence;
+use super::next_step::{
+    LEASES, after_failure, after_refusal, describe, rollout_get, see_controller, without_finalizers,
+};
+use super::shortage::{PORTS_TAKEN, scheduler_reason};
 use crate::situation::Situation;
-use crate::snapshot::PodState;
+use crate::snapshot::{EventDetail, PodDetail, PodState};
 
-/// Why a node holds up the rollout. Its JSON form is the displayed text, which has no times and no
-/// [message](Self::message), so that nodes with the same cause form a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+/// Why a node holds up the rollout. Its text has no times and no [message](Self::message), so that
+/// nodes with the same cause form a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Cause {
+    /// The kind, from which follows whether the node needs intervention.
+    #[serde(skip)]
+    pub kind: CauseKind,
+    /// For how long it has lasted.
+    #[serde(skip)]
+    pub age: Age,
+    /// Why the pod holds up the rollout, for people to read.
+    #[serde(rename = "cause")]
+    pub text: String,
+    /// What a component has said about it, or the numbers behind it; absent if there is neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What happens next, or what the operator should do; absent if there is nothing to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// The kind of a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseKind {
     /// The kubelet reports an error.
-    Failing(PodState),
+    Failing,
     /// The scheduler finds no room for the pod on its node.
-    Unschedulable {
-        /// The scheduler's message about that node.
-        reason: String,
-        /// What the pod asks for and what the node has, or who holds it; the scheduler's whole
-        /// message if neither is known.
-        detail: String,
-    },
+    Unschedulable,
     /// No scheduler has tried the pod.
-    AwaitsScheduler {
-        /// `spec.schedulerName`, unless it is the default scheduler.
-        scheduler: Option<String>,
-        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        stuck: bool,
-    },
+    AwaitsScheduler,
     /// The API server refuses the pod, or admission changes it so that it does not count.
-    CreationFails {
-        /// What the API server says.
-        message: String,
-        /// Whether it has refused it for some seconds.
-        stuck: bool,
-    },
+    CreationFails,
     /// The pod is being created, or is not ready yet.
-    Starting {
-        /// The pod's state.
-        state: PodState,
-        /// The last warning about the pod.
-        warning: Option<Warning>,
-        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        stuck: bool,
-    },
+    Starting,
     /// The pod is being deleted.
-    Terminating {
-        /// The finalizers without which the pod would be gone.
-        finalizers: Vec<String>,
-        /// The last warning about the pod.
-        warning: Option<Warning>,
-        /// Whether the pod should have been gone for
-        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        stuck: bool,
-    },
+    Terminating,
     /// The pod's node is not ready.
-    NodeNotReady {
-        /// Whether the pod is being deleted: only the node can report that it has ended.
-        terminating: bool,
-        /// The message of the node's condition `Ready`.
-        message: String,
-        /// Whether that is known to have lasted longer than
-        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        long: bool,
-        /// Whether it may have lasted as long.
-        stuck: bool,
-    },
+    NodeNotReady,
+    /// The pod is being deleted, and its node is not ready, which alone can report that it has
+    /// ended.
+    CannotStop,
     /// The node has no pod yet.
-    NotCreated {
-        /// Whether that has lasted longer than [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        stuck: bool,
-    },
+    NotCreated,
     /// The pod is ready, but not yet for `minReadySeconds`.
-    NotYetAvailable {
-        /// `spec.minReadySeconds` of the DaemonSet.
-        min_ready_seconds: u32,
-    },
+    NotYetAvailable,
     /// The pod is of an older revision, and the update strategy will replace it.
-    AwaitsReplacement {
-        /// Whether nothing has kept the controller from it for longer than
-        /// [`PROGRESS_DEADLINE`](super::PROGRESS_DEADLINE).
-        stuck: bool,
-    },
+    AwaitsReplacement,
     /// The pod is of an older revision, and the rollout is paused (G6).
     Paused,
     /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
@@ -89,254 +71,349 @@ pub enum Cause {
     /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
     Held,
     /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
-    OutsideWindow {
-        /// What the controller states.
-        message: String,
-    },
+    OutsideWindow,
     /// The pod is of an older revision, and somebody has to delete it.
     AwaitsDeletion,
 }
 
-/// The last warning that a component has recorded about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The reason, such as `FailedMount`.
-    pub reason: String,
-    /// The message.
-    pub message: String,
+/// For how long a cause has lasted, compared with the time after which it counts as stuck: mostly
+/// [`PROGRESS_DEADLINE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// For a shorter time, as far as that is known.
+    Short,
+    /// The object does not say since when, so that it counts as stuck.
+    Unknown,
+    /// For a longer time.
+    Long,
 }
+
+impl Age {
+    pub(super) const fn long_if(is_long: bool) -> Self {
+        if is_long { Self::Long } else { Self::Short }
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Long { " for more than 10 min" } else { "" })
+    }
+}
+
+/// The situation of a node with a cause, and if the node is stuck.
+#[derive(Clone, Copy)]
+enum Gravity {
+    Stuck(Situation),
+    Recovers(Situation),
+    /// The second situation, and stuck, unless its age is short.
+    StuckInTime(Situation, Situation),
+}
+
+/// The row of a kind of cause. The functions make the text, the message and the next step.
+struct Row {
+    gravity: Gravity,
+    /// A pod of an older revision is replaced first of all if it fails, but not if it does not end,
+    /// or if the controller does nothing.
+    outlasts_replacement: bool,
+    text: fn(&Occurrence<'_>) -> String,
+    message: fn(&Occurrence<'_>) -> Option<String>,
+    next: fn(&Occurrence<'_>) -> Option<String>,
+}
+
+impl CauseKind {
+    #[expect(clippy::too_many_lines, reason = "a table")]
+    const fn row(self) -> Row {
+        match self {
+            Self::Failing => Row {
+                gravity: Gravity::Stuck(Situation::Failing),
+                outlasts_replacement: false,
+                text: |at| at.state().to_string(),
+                message: |at| at.state().error().map(str::to_owned),
+                next: |at| Some(after_failure(at.pod?, at.node)),
+            },
+            Self::Unschedulable => Row {
+                gravity: Gravity::Stuck(Situation::Unschedulable),
+                outlasts_replacement: false,
+                text: |at| {
+                    let reason = scheduler_reason(at.state().message());
+                    format!("can't be scheduled: {}", reason.replace(PORTS_TAKEN, PORT_IN_USE))
+                },
+                message: |at| {
+                    let shortage = at.evidence.shortage(at.pod?).map(|shortage| shortage.text);
+                    Some(shortage.unwrap_or_else(|| at.state().message().to_owned()))
+                },
+                next: |at| {
+                    let shortage = at.evidence.shortage(at.pod?).and_then(|it| it.next);
+                    shortage.or_else(|| at.describe())
+                },
+            },
+            Self::AwaitsScheduler => Row {
+                gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Stuck),
+                outlasts_replacement: false,
+                text: |at| {
+                    let name = at.scheduler().map(|name| format!(" {name}")).unwrap_or_default();
+                    format!("waiting for the scheduler{name}{}", at.age)
+                },
+                message: |_| None,
+                next: |at| {
+                    let DaemonSetKey { namespace, name } = at.key();
+                    at.is_long().then(|| match at.scheduler() {
+                        Some(scheduler) => format!(
+                            "start the scheduler {scheduler}, or correct schedulerName: kubectl -n \
+                             {namespace} edit ds {name}"
+                        ),
+                        None => format!("see whether kube-scheduler runs: {LEASES}"),
+                    })
+                },
+            },
+            Self::CreationFails => Row {
+                gravity: Gravity::StuckInTime(Situation::Missing, Situation::NotCreated),
+                outlasts_replacement: false,
+                text: |_| "can't be created".into(),
+                message: |at| at.evidence.refusal().map(str::to_owned),
+                next: |at| Some(after_refusal(at.evidence.refusal()?, at.key())),
+            },
+            Self::Starting => Row {
+                gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Stuck),
+                outlasts_replacement: false,
+                text: |at| format!("{}{}{}", at.state(), at.age, at.warnings_reason()),
+                message: |at| Some(at.warning()?.message.clone()),
+                next: |at| at.describe().filter(|_| at.is_long() || at.warning().is_some()),
+            },
+            Self::Terminating => Row {
+                gravity: Gravity::StuckInTime(Situation::Terminating, Situation::Stuck),
+                outlasts_replacement: true,
+                text: |at| {
+                    let finalizers = match at.finalizers() {
+                        [] => String::new(),
+                        finalizers => format!(", finalizers: {}", finalizers.join(", ")),
+                    };
+                    format!("terminating{}{finalizers}{}", at.age, at.warnings_reason())
+                },
+                message: |at| Some(at.warning()?.message.clone()),
+                next: |at| {
+                    let pod = at.pod?;
+                    let (namespace, name) = (&at.key().namespace, &pod.pod.name);
+                    // As long as containers run, the pod does not wait for its finalizers.
+                    if pod.has_ended && !at.finalizers().is_empty() {
+                        Some(without_finalizers("pod", namespace.as_str(), name.as_str()))
+                    } else if at.is_long() {
+                        at.describe()
+                    } else {
+                        let is_replaced = !at.evidence.daemon_set().terminating;
+                        is_replaced.then(|| "a new one is created when it is gone".into())
+                    }
+                },
+            },
+            Self::NodeNotReady => Row {
+                gravity: Gravity::StuckInTime(Situation::NodeNotReady, Situation::NodeNotReady),
+                outlasts_replacement: false,
+                text: |at| format!("node not ready{}", at.age),
+                message: |at| {
+                    let (_, message) = at.evidence.node_not_ready(at.node)?;
+                    Some(message.to_owned()).filter(|message| !message.is_empty())
+                },
+                next: |at| Some(format!("kubectl describe node {}", at.node?)),
+            },
+            Self::CannotStop => Row {
+                outlasts_replacement: true,
+                text: |at| format!("node not ready{}, its pod can't stop", at.age),
+                next: |at| {
+                    let node = at.node?;
+                    Some(format!(
+                        "repair the node; if it is gone for good: kubectl delete node {node}"
+                    ))
+                },
+                ..Self::NodeNotReady.row()
+            },
+            Self::NotCreated => Row {
+                gravity: Gravity::StuckInTime(Situation::Missing, Situation::NotCreated),
+                outlasts_replacement: false,
+                text: |at| format!("not created{}", at.age),
+                message: |_| None,
+                next: |at| match at.age {
+                    Age::Long => Some(see_controller()),
+                    Age::Short | Age::Unknown => {
+                        Some("the controller creates it when its turn comes".into())
+                    }
+                },
+            },
+            Self::NotYetAvailable => Row {
+                gravity: Gravity::Recovers(Situation::NotYetAvailable),
+                outlasts_replacement: false,
+                text: |at| {
+                    let seconds = at.evidence.daemon_set().min_ready_seconds;
+                    format!("ready for less than {seconds} s (minReadySeconds)")
+                },
+                message: |_| None,
+                next: |at| {
+                    let (now, seconds) =
+                        (at.evidence.now(), at.evidence.daemon_set().min_ready_seconds);
+                    let available_at = at.pod?.pod.readiness.available_at(Some(now), seconds)?;
+                    let DaemonSetKey { namespace, name } = at.key();
+                    (available_at.since(now) > PROGRESS_DEADLINE).then(|| {
+                        format!(
+                            "it waits; to wait for less: kubectl -n {namespace} patch ds {name} \
+                             --type=merge -p '{{\"spec\":{{\"minReadySeconds\":30}}}}'"
+                        )
+                    })
+                },
+            },
+            Self::AwaitsReplacement => Row {
+                gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
+                outlasts_replacement: true,
+                text: |at| match at.age {
+                    Age::Long => format!("older revision, not replaced{}", at.age),
+                    Age::Short | Age::Unknown => "older revision, waiting to be replaced".into(),
+                },
+                message: |_| None,
+                next: |at| at.is_long().then(see_controller),
+            },
+            Self::Paused => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| "older revision, kept while the rollout is paused".into(),
+                message: |_| None,
+                next: |at| {
+                    let DaemonSetKey { namespace, name } = at.key();
+                    Some(format!("everynode rollout resume ds/{name} -n {namespace}"))
+                },
+            },
+            Self::WaveNotOpen => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| "older revision, its wave is not open".into(),
+                message: |_| None,
+                next: |at| Some(rollout_get(at.key())),
+            },
+            Self::Held => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| "older revision, the rollout policy holds its node".into(),
+                message: |_| None,
+                next: |at| {
+                    let node = at.node?;
+                    Some(format!(
+                        "it keeps its pod until it is no longer held: kubectl get node {node} \
+                         --show-labels"
+                    ))
+                },
+            },
+            Self::OutsideWindow => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| "older revision, kept until a window of the rollout opens".into(),
+                message: |at| at.evidence.stated_message().map(str::to_owned),
+                next: |at| Some(rollout_get(at.key())),
+            },
+            Self::AwaitsDeletion => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| AWAITS_DELETION.into(),
+                message: |_| None,
+                next: |at| {
+                    let name = &at.pod?.pod.name;
+                    Some(format!("kubectl -n {} delete pod {name}", at.key().namespace))
+                },
+            },
+        }
+    }
+}
+
+/// The scheduler's [`PORTS_TAKEN`] in fewer words.
+const PORT_IN_USE: &str = "host port in use";
+
+/// The text of [`CauseKind::AwaitsDeletion`], also where no pod was read.
+pub(super) const AWAITS_DELETION: &str = "older revision, to be deleted manually (OnDelete)";
 
 impl Cause {
-    /// Whether the node does not recover without intervention, as far as one can tell.
-    pub const fn is_stuck(&self) -> bool {
-        match self {
-            Self::Failing(_) | Self::Unschedulable { .. } => true,
-            Self::CreationFails { stuck, .. }
-            | Self::AwaitsScheduler { stuck, .. }
-            | Self::Starting { stuck, .. }
-            | Self::Terminating { stuck, .. }
-            | Self::NodeNotReady { stuck, .. }
-            | Self::NotCreated { stuck }
-            | Self::AwaitsReplacement { stuck } => *stuck,
-            Self::NotYetAvailable { .. }
-            | Self::Paused
-            | Self::WaveNotOpen
-            | Self::Held
-            | Self::OutsideWindow { .. }
-            | Self::AwaitsDeletion => false,
-        }
-    }
-
-    /// Whether it matters of a pod of an older revision, too: such a pod is replaced first of all
-    /// if it fails, but not if it does not end, or if the controller does nothing.
-    pub(super) const fn outlasts_replacement(&self) -> bool {
-        match self {
-            Self::AwaitsReplacement { .. } | Self::Terminating { .. } => true,
-            Self::NodeNotReady { terminating, .. } => *terminating,
-            Self::Failing(_)
-            | Self::Unschedulable { .. }
-            | Self::AwaitsScheduler { .. }
-            | Self::CreationFails { .. }
-            | Self::Starting { .. }
-            | Self::NotCreated { .. }
-            | Self::NotYetAvailable { .. }
-            | Self::Paused
-            | Self::WaveNotOpen
-            | Self::Held
-            | Self::OutsideWindow { .. }
-            | Self::AwaitsDeletion => false,
-        }
-    }
-
     /// The situation of a node that is held up by this cause.
     pub const fn situation(&self) -> Situation {
-        match self {
-            Self::Unschedulable { .. } => Situation::Unschedulable,
-            Self::Failing(_) => Situation::Failing,
-            Self::CreationFails { stuck: true, .. } | Self::NotCreated { stuck: true } => {
-                Situation::NotCreated
-            }
-            Self::Starting { stuck: true, .. }
-            | Self::AwaitsScheduler { stuck: true, .. }
-            | Self::Terminating { stuck: true, .. }
-            | Self::AwaitsReplacement { stuck: true } => Situation::Stuck,
-            Self::NodeNotReady { .. } => Situation::NodeNotReady,
-            Self::CreationFails { stuck: false, .. } | Self::NotCreated { stuck: false } => {
-                Situation::Missing
-            }
-            Self::Starting { stuck: false, .. } | Self::AwaitsScheduler { stuck: false, .. } => {
-                Situation::NotReady
-            }
-            Self::NotYetAvailable { .. } => Situation::NotYetAvailable,
-            Self::Terminating { stuck: false, .. } => Situation::Terminating,
-            Self::AwaitsReplacement { stuck: false }
-            | Self::Paused
-            | Self::WaveNotOpen
-            | Self::Held
-            | Self::OutsideWindow { .. }
-            | Self::AwaitsDeletion => Situation::Outdated,
+        match self.kind.row().gravity {
+            Gravity::Stuck(situation) | Gravity::Recovers(situation) => situation,
+            Gravity::StuckInTime(_, situation) if self.is_stuck() => situation,
+            Gravity::StuckInTime(situation, _) => situation,
         }
     }
 
-    /// What a component has said about it, or the numbers behind it.
-    pub fn message(&self) -> Option<&str> {
-        match self {
-            Self::CreationFails { message, .. } | Self::OutsideWindow { message } => Some(message),
-            Self::Unschedulable { detail: message, .. } | Self::NodeNotReady { message, .. } => {
-                Some(message).filter(|message| !message.is_empty()).map(String::as_str)
-            }
-            Self::Starting { warning, .. } | Self::Terminating { warning, .. } => {
-                warning.as_ref().map(|warning| warning.message.as_str())
-            }
-            Self::Failing(state) => state.message(),
-            Self::AwaitsScheduler { .. }
-            | Self::NotCreated { .. }
-            | Self::NotYetAvailable { .. }
-            | Self::AwaitsReplacement { .. }
-            | Self::Paused
-            | Self::WaveNotOpen
-            | Self::Held
-            | Self::AwaitsDeletion => None,
+    /// True if the node does not recover without intervention, as far as one can tell.
+    pub const fn is_stuck(&self) -> bool {
+        match self.kind.row().gravity {
+            Gravity::Stuck(_) => true,
+            Gravity::Recovers(_) => false,
+            Gravity::StuckInTime(..) => !matches!(self.age, Age::Short),
         }
     }
 
-    /// Whether the node waits for its turn, so that other nodes hold up the rollout.
-    pub(super) const fn is_turn(&self) -> bool {
-        match self {
-            Self::AwaitsReplacement { stuck: false }
-            | Self::Paused
-            | Self::WaveNotOpen
-            | Self::Held
-            | Self::OutsideWindow { .. }
-            | Self::AwaitsDeletion => true,
-            Self::Failing(_)
-            | Self::Unschedulable { .. }
-            | Self::AwaitsScheduler { .. }
-            | Self::CreationFails { .. }
-            | Self::Starting { .. }
-            | Self::Terminating { .. }
-            | Self::NodeNotReady { .. }
-            | Self::NotCreated { .. }
-            | Self::NotYetAvailable { .. }
-            | Self::AwaitsReplacement { stuck: true } => false,
-        }
+    /// True if it matters of a pod of an older revision, too.
+    pub(super) const fn outlasts_replacement(&self) -> bool {
+        self.kind.row().outlasts_replacement
+    }
+
+    /// True if the node waits for its turn, so that other nodes hold up the rollout.
+    pub(super) fn is_turn(&self) -> bool {
+        self.situation() == Situation::Outdated
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failing(state) => state.fmt(f),
-            Self::Unschedulable { reason, .. } => write!(f, "can't be scheduled: {reason}"),
-            Self::AwaitsScheduler { scheduler, stuck } => {
-                match scheduler {
-                    None => f.write_str("waiting for the scheduler")?,
-                    Some(name) => write!(f, "waiting for the scheduler {name}")?,
+/// A cause on one node, and what is known there.
+pub(super) struct Occurrence<'a> {
+    pub(super) evidence: &'a Evidence<'a>,
+    pub(super) age: Age,
+    pub(super) node: Option<&'a NodeName>,
+    /// `None` if the node has no pod.
+    pub(super) pod: Option<&'a PodDetail>,
+}
+
+impl<'a> Occurrence<'a> {
+    /// The cause of this kind, in the words of its row.
+    pub(super) fn cause(&self, kind: CauseKind) -> Cause {
+        let row = kind.row();
+        let is_terminating = self.evidence.daemon_set().terminating;
+        Cause {
+            kind,
+            age: self.age,
+            text: (row.text)(self),
+            message: (row.message)(self),
+            next: match self.pod {
+                None if is_terminating => {
+                    Some("none is created: the DaemonSet is being deleted".into())
                 }
-                f.write_str(duration(*stuck))
-            }
-            Self::CreationFails { .. } => f.write_str("can't be created"),
-            Self::Starting { state, warning, stuck } => {
-                write!(f, "{state}{}", duration(*stuck))?;
-                write_warning(f, warning.as_ref())
-            }
-            Self::Terminating { finalizers, warning, stuck } => {
-                write!(f, "terminating{}", duration(*stuck))?;
-                if !finalizers.is_empty() {
-                    write!(f, ", finalizers: {}", finalizers.join(", "))?;
-                }
-                write_warning(f, warning.as_ref())
-            }
-            Self::NodeNotReady { terminating, long, .. } => {
-                write!(f, "node not ready{}", duration(*long))?;
-                if *terminating { f.write_str(", its pod can't stop") } else { Ok(()) }
-            }
-            Self::NotCreated { stuck } => write!(f, "not created{}", duration(*stuck)),
-            Self::NotYetAvailable { min_ready_seconds } => {
-                write!(f, "ready for less than {min_ready_seconds} s (minReadySeconds)")
-            }
-            Self::AwaitsReplacement { stuck: false } => {
-                f.write_str("older revision, waiting to be replaced")
-            }
-            Self::AwaitsReplacement { stuck: true } => {
-                write!(f, "older revision, not replaced{}", duration(true))
-            }
-            Self::Paused => f.write_str("older revision, kept while the rollout is paused"),
-            Self::WaveNotOpen => f.write_str("older revision, its wave is not open"),
-            Self::Held => f.write_str("older revision, the rollout policy holds its node"),
-            Self::OutsideWindow { .. } => {
-                f.write_str("older revision, kept until a window of the rollout opens")
-            }
-            Self::AwaitsDeletion => {
-                f.write_str("older revision, to be deleted manually (OnDelete)")
-            }
+                None | Some(_) => (row.next)(self),
+            },
         }
     }
-}
 
-/// How long something has lasted that has lasted too long.
-const fn duration(stuck: bool) -> &'static str {
-    if stuck { " for more than 10 min" } else { "" }
-}
-
-fn write_warning(f: &mut fmt::Formatter<'_>, warning: Option<&Warning>) -> fmt::Result {
-    warning.map_or(Ok(()), |warning| write!(f, " ({})", warning.reason))
-}
-
-impl Serialize for Cause {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+    const fn key(&self) -> &'a DaemonSetKey {
+        &self.evidence.daemon_set().key
     }
-}
 
-/// The part of the scheduler's message that concerns the one node that the pod may run on: of `0/3
-/// nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. …`
-/// it is `Insufficient cpu`.
-pub(super) fn scheduler_reason(message: &str) -> String {
-    let Some((_, clauses)) = message.split_once(": ") else { return message.to_owned() };
-    // The rest is about preemption, which an operator can do nothing with.
-    let clauses = clauses.split_once(". ").map_or(clauses, |(clauses, _)| clauses);
-    let clauses = clauses.trim_end_matches('.');
-    let reasons: Vec<&str> = clauses
-        .split(", ")
-        .map(|clause| clause.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' '))
-        .filter(|clause| !clause.contains("node affinity") && !clause.contains("[NodeAffinity]"))
-        .collect();
-    if reasons.is_empty() { clauses.to_owned() } else { reasons.join(", ") }
-}
+    const fn is_long(&self) -> bool {
+        matches!(self.age, Age::Long)
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn state(&self) -> &'a PodState {
+        self.pod.map_or(&PodState::Unknown, |pod| &pod.state)
+    }
 
-    #[test]
-    fn the_schedulers_message_is_reduced_to_the_pods_own_node() {
-        for (message, expected) in [
-            (
-                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
-                 [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption \
-                 victims found.",
-                "Insufficient cpu",
-            ),
-            (
-                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
-                 [NodeAffinity]. no new claims to deallocate, preemption: 0/3 nodes are \
-                 available: 3 Preemption is not helpful for scheduling.",
-                "Insufficient cpu",
-            ),
-            (
-                "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod \
-                 ports, 1 node(s) didn't match Pod's node affinity/selector.",
-                "node(s) didn't have free ports for the requested pod ports",
-            ),
-            (
-                "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no \
-                 new claims to deallocate, preemption: no victims.",
-                "1 node(s) didn't match Pod's node affinity/selector",
-            ),
-            ("no nodes available to schedule pods", "no nodes available to schedule pods"),
-        ] {
-            assert_eq!(scheduler_reason(message), expected);
-        }
+    fn scheduler(&self) -> Option<&'a str> {
+        self.pod?.scheduler.as_deref()
+    }
+
+    fn finalizers(&self) -> &'a [String] {
+        let deletion = self.pod.and_then(|pod| pod.deletion.as_ref());
+        deletion.map_or(&[], |deletion| &deletion.finalizers)
+    }
+
+    fn warning(&self) -> Option<&'a EventDetail> {
+        self.evidence.warning(self.pod?)
+    }
+
+    fn warnings_reason(&self) -> String {
+        self.warning().map(|warning| format!(" ({})", warning.reason)).unwrap_or_default()
+    }
+
+    fn describe(&self) -> Option<String> {
+        self.pod.map(describe)
     }
 }

@@ -1,25 +1,22 @@
-//! Determines the cause for which a node holds up a rollout, from the states of pods and nodes,
-//! events, deletions and the time. It is the only place that does: the commands agree.
+//! The facts from which the cause of a held-up node follows: the states of pods and nodes, events,
+//! deletions, conditions and the time.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HOLD_LABEL, Labels, NodeName, Pod, Readiness, RevisionHash, RolloutReason,
+    DaemonSet, HOLD_LABEL, Labels, Node, NodeName, Pod, Readiness, ReasonClass, RevisionHash,
     Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
 
 use super::PROGRESS_DEADLINE;
-use super::cause::{Cause, Warning, scheduler_reason};
 use super::pause::Pause;
 use super::revision::{current_hashes, is_outdated};
 use crate::controller_view::ControllerView;
-use crate::snapshot::{
-    EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, PodState, Snapshot,
-};
+use crate::snapshot::{EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, Snapshot};
 
 /// The time for which creations must have failed: a ServiceAccount, for example, appears shortly
 /// after its namespace.
@@ -31,10 +28,7 @@ const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
 
-/// The scheduler's words about a port that another pod of the node holds.
-const PORTS_TAKEN: &str = "node(s) didn't have free ports for the requested pod ports";
-
-/// What is known about one DaemonSet at one time.
+/// The facts about one DaemonSet at one time.
 pub(crate) struct Evidence<'a> {
     snapshot: &'a Snapshot,
     daemon_set: &'a DaemonSet,
@@ -44,7 +38,7 @@ pub(crate) struct Evidence<'a> {
     warnings: BTreeMap<&'a Uid, &'a EventDetail>,
     /// The message of the failure for which pods can't be created, and whether it lasts.
     creation_failure: Option<(String, bool)>,
-    /// Whether the controller has long had something to do.
+    /// The controller has long had something to do.
     is_controller_idle: OnceCell<bool>,
 }
 
@@ -81,22 +75,27 @@ impl<'a> Evidence<'a> {
         self.daemon_set
     }
 
-    /// Whether the pod is of an older revision.
+    /// True if the pod is of an older revision.
     pub(crate) fn is_outdated(&self, pod: &Pod) -> bool {
         is_outdated(pod, &self.current)
     }
 
-    /// Whether the controller replaces pods of older revisions.
+    /// True if the controller replaces pods of older revisions.
     pub(super) fn replaces_old_pods(&self) -> bool {
         let is_rolling = match self.daemon_set.strategy() {
             UpdateStrategy::RollingUpdate { .. } => true,
             UpdateStrategy::OnDelete => is_stated_guarded(self.daemon_set),
             UpdateStrategy::Malformed => false,
         };
-        is_rolling && Pause::of(self.daemon_set) != Pause::Yes && !keeps_old_pods(self.daemon_set)
+        is_rolling && Pause::of(self.daemon_set) != Pause::Yes && !self.keeps_old_pods()
     }
 
-    /// Whether the node should run a pod; true if the node was not read.
+    /// True if a guarded rollout replaces no old pod at present.
+    pub(super) fn keeps_old_pods(&self) -> bool {
+        self.stated_class().is_some_and(ReasonClass::keeps_old_pods)
+    }
+
+    /// True if the node should run a pod, or was not read.
     pub(super) fn is_desired(&self, node: Option<&NodeName>) -> bool {
         let Some(node) = node.and_then(|name| self.snapshot.nodes.get(name)) else { return true };
         let none = Labels::default();
@@ -132,19 +131,9 @@ impl<'a> Evidence<'a> {
         Some(nodes.filter(|name| self.is_desired(Some(name))).collect())
     }
 
-    /// The cause for which a node without a pod holds up the rollout.
-    pub(crate) fn cause_of_missing_pod(&self, node: Option<&NodeName>) -> Cause {
-        match &self.creation_failure {
-            Some((message, stuck)) => {
-                Cause::CreationFails { message: message.clone(), stuck: *stuck }
-            }
-            None => Cause::NotCreated { stuck: self.has_long_been_missing(node) },
-        }
-    }
-
-    /// Whether the status has long counted a node without a pod, and the node has not changed
+    /// True if the status has long counted a node without a pod, and the node has not changed
     /// since. A status that was written before the last change of the DaemonSet tells nothing.
-    fn has_long_been_missing(&self, node: Option<&NodeName>) -> bool {
+    pub(super) fn has_long_been_missing(&self, node: Option<&NodeName>) -> bool {
         let status = &self.daemon_set.status;
         let is_counted = status.current_number_scheduled < status.desired_number_scheduled
             && status.observed_generation >= self.daemon_set.generation;
@@ -154,10 +143,10 @@ impl<'a> Evidence<'a> {
         is_counted && since.is_some_and(|since| self.is_long_ago(since))
     }
 
-    /// Whether the controller has long had something to do for this DaemonSet: it would act, and
-    /// nothing that it goes by has changed for a while. False where that can't be told, as while
-    /// it may wait before it replaces a pod that has failed.
-    fn is_controller_idle(&self) -> bool {
+    /// True if the controller has long had something to do for this DaemonSet: it would act, and
+    /// nothing that it goes by has changed for a while. False where that can't be told, as while it
+    /// may wait before it replaces a pod that has failed.
+    pub(super) fn is_controller_idle(&self) -> bool {
         *self.is_controller_idle.get_or_init(|| {
             let status = &self.daemon_set.status;
             // A guarded rollout waits for bake times and approvals.
@@ -208,72 +197,11 @@ impl<'a> Evidence<'a> {
         self.snapshot.pods_of(&self.daemon_set.key)
     }
 
-    fn is_long_ago(&self, at: Timestamp) -> bool {
+    pub(super) fn is_long_ago(&self, at: Timestamp) -> bool {
         self.now.since(at) > PROGRESS_DEADLINE
     }
 
-    /// The cause for which this pod of the DaemonSet holds up the rollout, if any.
-    pub(crate) fn cause_of(&self, detail: &PodDetail, outdated: bool) -> Option<Cause> {
-        let state = &detail.state;
-        match self.node_not_ready(detail) {
-            Some(cause) if !state.is_settled() => return Some(cause),
-            Some(_) | None => {}
-        }
-        match state {
-            PodState::Unscheduled { message } if !message.is_empty() => {
-                let shortage = self.shortage(detail).map(|shortage| shortage.text);
-                let detail = shortage.unwrap_or_else(|| message.clone());
-                let reason = scheduler_reason(message).replace(PORTS_TAKEN, "host port in use");
-                Some(Cause::Unschedulable { reason, detail })
-            }
-            PodState::Unscheduled { .. } => Some(Cause::AwaitsScheduler {
-                scheduler: detail.scheduler.clone(),
-                stuck: self.is_long_ago(detail.not_ready_since),
-            }),
-            PodState::Terminating => {
-                (!detail.pod.phase.is_terminal()).then(|| self.termination(detail))
-            }
-            _ if state.is_failing() => Some(Cause::Failing(state.clone())),
-            // Nothing replaces its pods.
-            PodState::Ready if self.daemon_set.terminating => None,
-            _ if outdated && !self.daemon_set.terminating => {
-                Some(self.turn(detail.pod.target_node_name()))
-            }
-            PodState::Ready if detail.is_available(self.daemon_set, self.now) => None,
-            PodState::Ready => Some(Cause::NotYetAvailable {
-                min_ready_seconds: self.daemon_set.min_ready_seconds,
-            }),
-            PodState::Waiting(_)
-            | PodState::NotReady { .. }
-            | PodState::Failed { .. }
-            | PodState::Succeeded
-            | PodState::Unknown => Some(Cause::Starting {
-                state: state.clone(),
-                warning: self.warning(detail),
-                stuck: self.is_long_ago(detail.not_ready_since),
-            }),
-        }
-    }
-
-    /// What a pod of an older revision on this node waits for.
-    pub(crate) fn turn(&self, node: Option<&NodeName>) -> Cause {
-        match self.daemon_set.strategy() {
-            _ if Pause::of(self.daemon_set) == Pause::Yes => Cause::Paused,
-            _ if self.is_held(node) => Cause::Held,
-            _ if self.is_outside_window() => Cause::OutsideWindow { message: self.stated() },
-            _ if keeps_old_pods(self.daemon_set) => Cause::WaveNotOpen,
-            UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set) => {
-                Cause::AwaitsDeletion
-            }
-            UpdateStrategy::OnDelete
-            | UpdateStrategy::RollingUpdate { .. }
-            | UpdateStrategy::Malformed => {
-                Cause::AwaitsReplacement { stuck: self.is_controller_idle() }
-            }
-        }
-    }
-
-    /// Whether the policy excludes the node from rollouts (G5). Where the policy was not read, by
+    /// True if the policy excludes the node from rollouts (G5). Where the policy was not read, by
     /// the label that policies have by default.
     pub(super) fn is_held(&self, node: Option<&NodeName>) -> bool {
         let Some(node) = node.and_then(|name| self.snapshot.nodes.get(name)) else { return false };
@@ -284,44 +212,36 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Whether the controller states that the rollout waits for a window.
-    fn is_outside_window(&self) -> bool {
-        let stated = self.daemon_set.status.rollout.as_ref();
-        stated.is_some_and(|stated| stated.reason == RolloutReason::OutsideWindow)
+    /// The class of the reason that the controller states of the rollout.
+    pub(super) fn stated_class(&self) -> Option<ReasonClass> {
+        stated_class(self.daemon_set)
     }
 
-    /// What the controller states of the rollout.
-    fn stated(&self) -> String {
-        let stated = self.daemon_set.status.rollout.as_ref();
-        stated.map(|stated| stated.message.to_string()).unwrap_or_default()
+    /// The message that the controller states of the rollout.
+    pub(super) fn stated_message(&self) -> Option<&'a str> {
+        self.daemon_set.status.rollout.as_ref().map(|stated| &*stated.message)
     }
 
-    fn termination(&self, detail: &PodDetail) -> Cause {
-        let deletion = detail.deletion.as_ref();
-        let due_at = deletion.and_then(|deletion| deletion.due_at);
-        Cause::Terminating {
-            finalizers: deletion.map(|it| it.finalizers.clone()).unwrap_or_default(),
-            warning: self.warning(detail),
-            stuck: due_at.is_some_and(|at| self.is_long_ago(at)),
-        }
+    /// The last warning about a pod.
+    pub(super) fn warning(&self, detail: &PodDetail) -> Option<&'a EventDetail> {
+        self.warnings.get(&detail.pod.uid).copied()
     }
 
-    fn warning(&self, detail: &PodDetail) -> Option<Warning> {
-        let event = self.warnings.get(&detail.pod.uid)?;
-        Some(Warning { reason: event.reason.clone(), message: event.message.clone() })
+    /// The message for which the API server refuses pods.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.creation_failure.as_ref().map(|(message, _)| message.as_str())
     }
 
-    /// The pod's node as the cause; `None` if it is ready. A node that does not say since when it
-    /// is not has long been so.
-    pub(crate) fn node_not_ready(&self, detail: &PodDetail) -> Option<Cause> {
-        let node = self.snapshot.nodes.get(detail.pod.target_node_name()?)?;
-        match &node.health {
-            NodeHealth::NotReady { message } => Some(Cause::NodeNotReady {
-                terminating: detail.pod.terminating,
-                message: message.clone(),
-                long: node.node.not_ready_since.is_some_and(|at| self.is_long_ago(at)),
-                stuck: node.node.not_ready_since.is_none_or(|at| self.is_long_ago(at)),
-            }),
+    /// True if the API server has refused pods for some seconds.
+    pub(super) fn is_refused_for_long(&self) -> bool {
+        self.creation_failure.as_ref().is_some_and(|(_, lasts)| *lasts)
+    }
+
+    /// The node, unless it is ready or was not read.
+    pub(super) fn node_not_ready(&self, node: Option<&NodeName>) -> Option<(&'a Node, &'a str)> {
+        let detail = self.snapshot.nodes.get(node?)?;
+        match &detail.health {
+            NodeHealth::NotReady { message } => Some((&detail.node, message)),
             NodeHealth::Ready | NodeHealth::Unreported => None,
         }
     }
@@ -350,8 +270,8 @@ fn creation_failure(
     Some((refusal(&last.message), lasts))
 }
 
-/// What the API server says about a pod that it refuses, without the pod's name, which is another
-/// one each time.
+/// The API server's reason for refusing a pod, without the pod's name, which is another one each
+/// time.
 fn refusal(message: &str) -> String {
     let message = message.strip_prefix("(combined from similar events): ").unwrap_or(message);
     let message = message.strip_prefix("Error creating: ").unwrap_or(message);
@@ -364,37 +284,12 @@ fn refusal(message: &str) -> String {
         .unwrap_or_else(|| message.to_owned())
 }
 
-/// Whether a controller states that a policy guards the rollouts. Pods are then replaced with
-/// `OnDelete` as well, also where the policy was not read (G18).
-pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
-    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
-        RolloutReason::InvalidPolicy
-        | RolloutReason::Updating
-        | RolloutReason::Baking
-        | RolloutReason::AwaitingApproval
-        | RolloutReason::OutsideWindow
-        | RolloutReason::AwaitingChecks
-        | RolloutReason::RollingBack
-        | RolloutReason::Failed
-        | RolloutReason::Complete => true,
-        // A pause needs no policy.
-        RolloutReason::Paused | RolloutReason::NotGuarded => false,
-    })
+fn stated_class(daemon_set: &DaemonSet) -> Option<ReasonClass> {
+    daemon_set.status.rollout.as_ref().map(|stated| stated.reason.class())
 }
 
-/// Whether a guarded rollout replaces no old pod at present.
-fn keeps_old_pods(daemon_set: &DaemonSet) -> bool {
-    daemon_set.status.rollout.as_ref().is_some_and(|rollout| match rollout.reason {
-        RolloutReason::InvalidPolicy
-        | RolloutReason::Baking
-        | RolloutReason::AwaitingChecks
-        | RolloutReason::AwaitingApproval
-        | RolloutReason::OutsideWindow
-        | RolloutReason::RollingBack
-        | RolloutReason::Failed => true,
-        RolloutReason::Paused
-        | RolloutReason::NotGuarded
-        | RolloutReason::Updating
-        | RolloutReason::Complete => false,
-    })
+/// True if a controller states that a policy guards the rollouts. Pods are then replaced with
+/// `OnDelete` as well, also where the policy was not read (G18).
+pub(crate) fn is_stated_guarded(daemon_set: &DaemonSet) -> bool {
+    stated_class(daemon_set).is_some_and(ReasonClass::is_guarded)
 }

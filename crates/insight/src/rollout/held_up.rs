@@ -36,15 +36,9 @@ pub struct HeldUpPod {
     pub outdated: bool,
     /// Whether the rollout can't end without intervention, because of this pod.
     pub stuck: bool,
-    /// Why the pod holds up the rollout, for people to read.
-    #[schemars(with = "String")]
+    /// Why the pod holds up the rollout.
+    #[serde(flatten)]
     pub cause: Cause,
-    /// What a component has said about it, or the numbers behind it; absent if there is neither.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// What happens next, or what the operator should do; absent if there is nothing to say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
 }
 
 /// The pods that are held up by one cause.
@@ -52,8 +46,6 @@ pub struct HeldUpPod {
 pub struct CauseGroup {
     /// The cause, with the details of the first pod.
     pub cause: Cause,
-    /// What happens next to the first pod, or what the operator should do.
-    pub next: Option<String>,
     /// The nodes of the pods, in the order of their names.
     pub nodes: Vec<NodeName>,
     /// The number of pods, or of nodes that have none.
@@ -95,17 +87,18 @@ impl fmt::Display for CauseGroup {
     /// `CrashLoopBackOff of container a on 10 nodes: node-1..5, node-7 and 4 more`, and what a
     /// component says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = &self.cause.text;
         match (self.nodes.len(), self.pods) {
-            (0, 1) => write!(f, "{}: 1 pod", self.cause)?,
-            (0, pods) => write!(f, "{}: {pods} pods", self.cause)?,
+            (0, 1) => write!(f, "{cause}: 1 pod")?,
+            (0, pods) => write!(f, "{cause}: {pods} pods")?,
             (count, _) => {
                 let unit = if count == 1 { "node" } else { "nodes" };
                 let names = self.nodes.iter().map(NodeName::as_str);
                 let names = names::shortened(names, NAMES_WIDTH_MAX);
-                write!(f, "{} on {count} {unit}: {names}", self.cause)?;
+                write!(f, "{cause} on {count} {unit}: {names}")?;
             }
         }
-        match self.cause.message() {
+        match &self.cause.message {
             Some(message) => write!(f, ": {}", shortened(message)),
             None => Ok(()),
         }
@@ -132,8 +125,6 @@ pub(super) fn held_up(
             desired,
             outdated,
             stuck: cause.is_stuck() && desired && !(outdated && is_replaced && !is_late),
-            next: evidence.next_step(&cause, node, detail),
-            message: cause.message().map(str::to_owned),
             cause,
         }
     };
@@ -162,22 +153,21 @@ pub(super) fn held_up(
 fn sorted(mut held_up: Vec<HeldUpPod>) -> Vec<HeldUpPod> {
     held_up.sort_by(|a, b| (&a.node, &a.pod).cmp(&(&b.node, &b.pod)));
     let groups = groups(&held_up);
-    let place: BTreeMap<String, usize> =
-        groups.iter().enumerate().map(|(place, group)| (group.cause.to_string(), place)).collect();
-    held_up.sort_by_cached_key(|held_up| place.get(&held_up.cause.to_string()).copied());
+    let place: BTreeMap<&str, usize> =
+        groups.iter().enumerate().map(|(place, group)| (&*group.cause.text, place)).collect();
+    held_up.sort_by_key(|held_up| place.get(&*held_up.cause.text).copied());
     held_up
 }
 
 /// The pods by cause, the worst cause first.
 pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
     let mut groups: Vec<CauseGroup> = Vec::new();
-    let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
+    let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
     for held_up in held_up {
-        let index = *index_of.entry(held_up.cause.to_string()).or_insert(groups.len());
+        let index = *index_of.entry(&held_up.cause.text).or_insert(groups.len());
         if index == groups.len() {
             groups.push(CauseGroup {
                 cause: held_up.cause.clone(),
-                next: held_up.next.clone(),
                 nodes: Vec::new(),
                 pods: 0,
                 desired: 0,

@@ -1,18 +1,13 @@
-//! What an operator does about a cause, for all commands: a command that can be pasted where one
-//! helps.
-
-use std::fmt::Write;
+//! The operator's next step for each cause, for all commands: a command that can be pasted where
+//! one helps.
 
 use everynode_core::api::{DaemonSetKey, NodeName};
 
-use super::PROGRESS_DEADLINE;
-use super::cause::Cause;
-use super::evidence::Evidence;
 use crate::snapshot::{PodDetail, PodState};
 
 /// When each controller has last renewed its lease.
-const LEASES: &str = "kubectl -n kube-system get lease -o \
-                      custom-columns=NAME:.metadata.name,RENEWED:.spec.renewTime";
+pub(super) const LEASES: &str = "kubectl -n kube-system get lease -o \
+                                 custom-columns=NAME:.metadata.name,RENEWED:.spec.renewTime";
 const WEBHOOKS: &str = "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations";
 
 /// A next step with the word before it: `try: ` before a command, `next: ` before what happens.
@@ -21,13 +16,18 @@ pub fn announced(next: &str) -> String {
     format!("{}: {next}", if is_command { "try" } else { "next" })
 }
 
-/// What an operator does if the controller does nothing.
+/// The next step if the controller does nothing.
 pub(super) fn see_controller() -> String {
     format!("see whether a DaemonSet controller runs: {LEASES}")
 }
 
-/// What an operator does about finalizers that hold a DaemonSet or a pod: nobody but their owner
-/// should remove them.
+/// Shows where the rollout is.
+pub(super) fn rollout_get(DaemonSetKey { namespace, name }: &DaemonSetKey) -> String {
+    format!("everynode rollout get ds/{name} -n {namespace}")
+}
+
+/// The next step about finalizers that hold a DaemonSet or a pod: nobody but their owner should
+/// remove them.
 pub(super) fn without_finalizers(kind: &str, namespace: &str, name: &str) -> String {
     format!(
         "whoever set the finalizers has to remove them; without its clean-up: kubectl -n \
@@ -35,128 +35,22 @@ pub(super) fn without_finalizers(kind: &str, namespace: &str, name: &str) -> Str
     )
 }
 
-impl Evidence<'_> {
-    /// What happens next to a held-up node, or what the operator should do. `detail` is its pod.
-    pub(crate) fn next_step(
-        &self,
-        cause: &Cause,
-        node: Option<&NodeName>,
-        detail: Option<&PodDetail>,
-    ) -> Option<String> {
-        match detail {
-            None => self.next_step_without_pod(cause),
-            Some(detail) => self.next_step_of_pod(cause, node, detail),
-        }
-    }
-
-    fn next_step_without_pod(&self, cause: &Cause) -> Option<String> {
-        match cause {
-            _ if self.daemon_set().terminating => {
-                Some("none is created: the DaemonSet is being deleted".to_owned())
-            }
-            Cause::CreationFails { message, .. } => {
-                Some(after_refusal(message, &self.daemon_set().key))
-            }
-            Cause::NotCreated { stuck: true } => Some(see_controller()),
-            Cause::NotCreated { stuck: false } => {
-                Some("the controller creates it when its turn comes".to_owned())
-            }
-            Cause::Failing(_)
-            | Cause::Unschedulable { .. }
-            | Cause::AwaitsScheduler { .. }
-            | Cause::Starting { .. }
-            | Cause::Terminating { .. }
-            | Cause::NodeNotReady { .. }
-            | Cause::NotYetAvailable { .. }
-            | Cause::AwaitsReplacement { .. }
-            | Cause::Paused
-            | Cause::WaveNotOpen
-            | Cause::Held
-            | Cause::OutsideWindow { .. }
-            | Cause::AwaitsDeletion => None,
-        }
-    }
-
-    fn next_step_of_pod(
-        &self,
-        cause: &Cause,
-        node: Option<&NodeName>,
-        detail: &PodDetail,
-    ) -> Option<String> {
-        let key = &self.daemon_set().key;
-        match cause {
-            Cause::Failing(state) => Some(of_failing(state, node, detail)),
-            Cause::Unschedulable { .. } => {
-                let next = self.shortage(detail).and_then(|shortage| shortage.next);
-                Some(next.unwrap_or_else(|| describe(detail)))
-            }
-            Cause::AwaitsScheduler { scheduler: Some(name), stuck: true } => Some(format!(
-                "start the scheduler {name}, or correct schedulerName: kubectl -n {} edit ds {}",
-                key.namespace, key.name
-            )),
-            Cause::AwaitsScheduler { scheduler: None, stuck: true } => {
-                Some(format!("see whether kube-scheduler runs: {LEASES}"))
-            }
-            Cause::Starting { stuck, warning, .. } => {
-                (*stuck || warning.is_some()).then(|| describe(detail))
-            }
-            // As long as containers run, the pod does not wait for its finalizers.
-            Cause::Terminating { finalizers, .. } if !finalizers.is_empty() && detail.has_ended => {
-                Some(without_finalizers("pod", key.namespace.as_str(), detail.pod.name.as_str()))
-            }
-            Cause::Terminating { stuck: true, .. } => Some(describe(detail)),
-            Cause::Terminating { stuck: false, .. } if self.daemon_set().terminating => None,
-            Cause::Terminating { stuck: false, .. } => {
-                Some("a new one is created when it is gone".to_owned())
-            }
-            Cause::NodeNotReady { terminating: false, .. } => {
-                Some(format!("kubectl describe node {}", node?))
-            }
-            Cause::NodeNotReady { terminating: true, .. } => Some(format!(
-                "repair the node; if it is gone for good: kubectl delete node {}",
-                node?
-            )),
-            Cause::NotYetAvailable { min_ready_seconds } => {
-                let now = self.now();
-                let at = detail.pod.readiness.available_at(Some(now), *min_ready_seconds)?;
-                let is_far = at.since(now) > PROGRESS_DEADLINE;
-                is_far.then(|| shorter_min_ready_seconds(key))
-            }
-            Cause::AwaitsReplacement { stuck: true } => Some(see_controller()),
-            Cause::AwaitsDeletion => {
-                Some(format!("kubectl -n {} delete pod {}", key.namespace, detail.pod.name))
-            }
-            Cause::Paused => {
-                Some(format!("everynode rollout resume ds/{} -n {}", key.name, key.namespace))
-            }
-            Cause::Held => Some(format!(
-                "it keeps its pod until it is no longer held: kubectl get node {} --show-labels",
-                node?
-            )),
-            Cause::WaveNotOpen | Cause::OutsideWindow { .. } => {
-                Some(format!("everynode rollout get ds/{} -n {}", key.name, key.namespace))
-            }
-            Cause::AwaitsScheduler { stuck: false, .. }
-            | Cause::AwaitsReplacement { stuck: false }
-            | Cause::CreationFails { .. }
-            | Cause::NotCreated { .. } => None,
-        }
-    }
-}
-
-fn of_failing(state: &PodState, node: Option<&NodeName>, detail: &PodDetail) -> String {
+/// The next step about a pod that fails.
+pub(super) fn after_failure(detail: &PodDetail, node: Option<&NodeName>) -> String {
     let describe_node = || node.map(|node| format!("kubectl describe node {node}"));
     let look = || describe_node().unwrap_or_else(|| describe(detail));
-    match state {
-        PodState::Waiting(container) => {
-            logs(detail, &container.name, container.last_exit.is_some())
+    match &detail.state {
+        PodState::Waiting(container) if container.last_exit.is_some() => {
+            let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
+            format!("kubectl -n {namespace} logs {pod} -c {} --previous", container.name)
         }
         PodState::Failed { .. } => format!(
             "the controller replaces it, after a back-off of at most 15 min; if it fails again: {}",
             look()
         ),
         PodState::Unknown => look(),
-        PodState::Unscheduled { .. }
+        PodState::Waiting(_)
+        | PodState::Unscheduled { .. }
         | PodState::NotReady { .. }
         | PodState::Ready
         | PodState::Terminating
@@ -164,16 +58,8 @@ fn of_failing(state: &PodState, node: Option<&NodeName>, detail: &PodDetail) -> 
     }
 }
 
-fn shorter_min_ready_seconds(key: &DaemonSetKey) -> String {
-    format!(
-        "it waits; to wait for less: kubectl -n {} patch ds {} --type=merge -p \
-         '{{\"spec\":{{\"minReadySeconds\":30}}}}'",
-        key.namespace, key.name
-    )
-}
-
-/// What an operator does about a pod that the API server refuses, by its words.
-fn after_refusal(message: &str, key: &DaemonSetKey) -> String {
+/// The next step about a pod that the API server refuses, by its words.
+pub(super) fn after_refusal(message: &str, key: &DaemonSetKey) -> String {
     let DaemonSetKey { namespace, name } = key;
     let quoted = |before: &str| {
         let (name, _) = message.split_once(before)?.1.split_once('"')?;
@@ -206,21 +92,9 @@ fn after_refusal(message: &str, key: &DaemonSetKey) -> String {
     if message.contains("because it is being terminated") {
         return format!("kubectl get namespace {namespace} -o yaml");
     }
-    let mut next = String::from("the controller tries again; ");
-    let _ = write!(next, "see its events: kubectl -n {namespace} describe ds {name}");
-    next
+    format!("the controller tries again; see its events: kubectl -n {namespace} describe ds {name}")
 }
 
-/// The logs of a container that has run, else what the kubelet says about its pod.
-fn logs(detail: &PodDetail, container: &str, has_run: bool) -> String {
-    let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
-    if has_run {
-        format!("kubectl -n {namespace} logs {pod} -c {container} --previous")
-    } else {
-        describe(detail)
-    }
-}
-
-fn describe(detail: &PodDetail) -> String {
+pub(super) fn describe(detail: &PodDetail) -> String {
     format!("kubectl -n {} describe pod {}", detail.pod.namespace, detail.pod.name)
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::PROGRESS_DEADLINE;
-use super::cause::Cause;
+use super::cause::CauseKind;
 use super::completion::Completion;
 use super::evidence::is_stated_guarded;
 use super::guard::Guard;
@@ -54,7 +54,8 @@ impl fmt::Display for Phase {
 pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[HeldUpPod]) -> Phase {
     let status = &daemon_set.status;
     let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
-    let only_deletions = || held_up.iter().all(|held_up| held_up.cause == Cause::AwaitsDeletion);
+    let only_deletions =
+        || held_up.iter().all(|held_up| held_up.cause.kind == CauseKind::AwaitsDeletion);
     let is_on_delete =
         daemon_set.strategy() == UpdateStrategy::OnDelete && !is_stated_guarded(daemon_set);
     let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;

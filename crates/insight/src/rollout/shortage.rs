@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use everynode_core::api::{DaemonSetKey, NodeName, Uid};
 use everynode_k8s::fit::{HostPort, Room, Usage};
 
-use super::cause::scheduler_reason;
 use super::evidence::Evidence;
 use crate::snapshot::{PodDetail, PodState, Snapshot};
+
+/// The scheduler's words about a port that another pod of the node holds.
+pub(super) const PORTS_TAKEN: &str = "node(s) didn't have free ports for the requested pod ports";
 
 /// Why a pod does not fit its node.
 pub(crate) struct Shortage {
@@ -189,6 +191,22 @@ fn holder(
     Some(Holder { namespace, name, is_sibling: false })
 }
 
+/// The part of the scheduler's message that concerns the one node that the pod may run on: of `0/3
+/// nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. …`
+/// it is `Insufficient cpu`.
+pub(super) fn scheduler_reason(message: &str) -> String {
+    let Some((_, clauses)) = message.split_once(": ") else { return message.to_owned() };
+    // The rest is about preemption, which an operator can do nothing with.
+    let clauses = clauses.split_once(". ").map_or(clauses, |(clauses, _)| clauses);
+    let clauses = clauses.trim_end_matches('.');
+    let reasons: Vec<&str> = clauses
+        .split(", ")
+        .map(|clause| clause.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' '))
+        .filter(|clause| !clause.contains("node affinity") && !clause.contains("[NodeAffinity]"))
+        .collect();
+    if reasons.is_empty() { clauses.to_owned() } else { reasons.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +226,37 @@ mod tests {
             ("nvidia.com/gpu", 4096, "4096"),
         ] {
             assert_eq!(amount_text(resource, amount), expected, "{resource}");
+        }
+    }
+
+    #[test]
+    fn the_schedulers_message_is_reduced_to_the_pods_own_node() {
+        for (message, expected) in [
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
+                 [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption \
+                 victims found.",
+                "Insufficient cpu",
+            ),
+            (
+                "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) \
+                 [NodeAffinity]. no new claims to deallocate, preemption: 0/3 nodes are \
+                 available: 3 Preemption is not helpful for scheduling.",
+                "Insufficient cpu",
+            ),
+            (
+                "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod \
+                 ports, 1 node(s) didn't match Pod's node affinity/selector.",
+                "node(s) didn't have free ports for the requested pod ports",
+            ),
+            (
+                "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no \
+                 new claims to deallocate, preemption: no victims.",
+                "1 node(s) didn't match Pod's node affinity/selector",
+            ),
+            ("no nodes available to schedule pods", "no nodes available to schedule pods"),
+        ] {
+            assert_eq!(scheduler_reason(message), expected);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use everynode_core::api::{ReasonClass, RolloutReason, statements_of_checks};
 
-use super::{Cause, CauseGroup, Pause, PendingDeletion, Phase, Rollout, announced};
+use super::cause::AWAITS_DELETION;
+use super::{CauseGroup, Pause, PendingDeletion, Phase, Rollout, announced};
 
 impl Rollout {
     /// The progress in one line.
@@ -96,7 +97,7 @@ impl Rollout {
             (_, Some(group)) => group.to_string(),
             (Phase::AwaitsDeletion, None) => {
                 let old = self.desired.saturating_sub(self.updated);
-                format!("{}: {old} pods", Cause::AwaitsDeletion)
+                format!("{AWAITS_DELETION}: {old} pods")
             }
             (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
         }
@@ -124,7 +125,7 @@ impl Rollout {
 
     /// What an operator does next, announced.
     pub fn next_step(&self) -> Option<String> {
-        let of_group = || self.stated_group(self.groups())?.next;
+        let of_group = || self.stated_group(self.groups())?.cause.next;
         self.next.clone().or_else(of_group).map(|next| announced(&next))
     }
 

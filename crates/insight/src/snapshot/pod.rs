@@ -117,32 +117,32 @@ impl PodState {
         }
     }
 
-    /// What the kubelet says about a pod that fails: the cause, not that it waits to try again.
-    pub(crate) fn message(&self) -> Option<&str> {
-        let message: &str = match self {
-            Self::Failed { message, .. } => message,
-            Self::Waiting(container) if container.last_exit.is_none() => container.error(),
-            Self::Waiting(_)
-            | Self::Unscheduled { .. }
-            | Self::NotReady { .. }
+    /// The message of the scheduler, the kubelet or the container; empty if there is none.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Self::Unscheduled { message } | Self::Failed { message, .. } => message,
+            Self::Waiting(container) => &container.message,
+            Self::NotReady { .. }
             | Self::Ready
             | Self::Terminating
             | Self::Succeeded
-            | Self::Unknown => return None,
+            | Self::Unknown => "",
+        }
+    }
+
+    /// The kubelet's message about a pod that fails: the cause, not that it waits to try again.
+    pub(crate) fn error(&self) -> Option<&str> {
+        let message = match self {
+            Self::Waiting(container) if container.last_exit.is_none() => container.error(),
+            Self::Failed { message, .. } => message,
+            _ => "",
         };
         Some(message).filter(|message| !message.is_empty())
     }
 
     /// Whether the state of its node no longer matters: the pod is ready, or it has ended.
     pub(crate) const fn is_settled(&self) -> bool {
-        match self {
-            Self::Ready | Self::Failed { .. } | Self::Succeeded => true,
-            Self::Unscheduled { .. }
-            | Self::Waiting(_)
-            | Self::NotReady { .. }
-            | Self::Terminating
-            | Self::Unknown => false,
-        }
+        matches!(self, Self::Ready | Self::Failed { .. } | Self::Succeeded)
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn text(rollout: &Rollout, layout: TextLayout) -> String {
     for group in groups.iter().take(REASONS_MAX) {
         let tone = if group.stuck { Tone::Bad } else { Tone::Plain };
         text += &format!("  {}\n", layout.paint(tone, &group.to_string()));
-        if let Some(next) = &group.next {
+        if let Some(next) = &group.cause.next {
             text += &format!("    {}\n", layout.paint(Tone::Faint, &announced(next)));
         }
     }

@@ -1,7 +1,9 @@
 //! Example lists for tests.
 
 use everynode_core::api::{IntOrPercent, NodeName, UpdateStrategy};
-use everynode_insight::rollout::{Cause, HeldUpPod, Pause, Phase, Rollout, Strategy};
+use everynode_insight::rollout::{
+    Age, Cause, CauseKind, HeldUpPod, Pause, Phase, Rollout, Strategy,
+};
 
 use super::list::List;
 
@@ -14,18 +16,21 @@ pub(super) fn list() -> List {
 
 /// Rollouts in several states.
 pub(super) fn rollouts() -> Vec<Rollout> {
-    let refused = Cause::CreationFails {
-        message: "error looking up service account infra/collector: serviceaccount \"collector\" \
-                  not found"
-            .to_owned(),
-        stuck: true,
+    let refused = Cause {
+        message: Some(
+            "error looking up service account infra/collector: serviceaccount \"collector\" not \
+             found"
+                .to_owned(),
+        ),
+        ..cause(CauseKind::CreationFails, Age::Long, "can't be created")
     };
-    let outdated = || Cause::AwaitsReplacement { stuck: false };
+    let on_delete = "older revision, to be deleted manually (OnDelete)";
+    let on_delete = cause(CauseKind::AwaitsDeletion, Age::Short, on_delete);
     vec![
         rollout(("default", "crasher"), Phase::Failing, [6, 0, 0], refused),
         rollout(("infra", "collector-with-a-long-name"), Phase::Failing, [20, 3, 17], outdated()),
         rollout(("infra", "agent"), Phase::Progressing, [5000, 4200, 4999], outdated()),
-        rollout(("infra", "old"), Phase::AwaitsDeletion, [3, 0, 3], Cause::AwaitsDeletion),
+        rollout(("infra", "old"), Phase::AwaitsDeletion, [3, 0, 3], on_delete),
         rollout(("kube-system", "fluentd"), Phase::Done, [20, 20, 20], outdated()),
         rollout(("kube-system", "proxy"), Phase::Done, [20, 20, 20], outdated()),
     ]
@@ -35,10 +40,18 @@ pub(super) fn rollouts() -> Vec<Rollout> {
 pub(super) fn many(count: usize) -> Vec<Rollout> {
     let one = |number: usize| {
         let name = format!("daemon-set-{number:05}");
-        let outdated = Cause::AwaitsReplacement { stuck: false };
-        rollout(("infra", &name), Phase::Progressing, [9, 4, 8], outdated)
+        rollout(("infra", &name), Phase::Progressing, [9, 4, 8], outdated())
     };
     (0..count).map(one).collect()
+}
+
+fn outdated() -> Cause {
+    let text = "older revision, waiting to be replaced";
+    cause(CauseKind::AwaitsReplacement, Age::Short, text)
+}
+
+fn cause(kind: CauseKind, age: Age, text: &str) -> Cause {
+    Cause { kind, age, text: text.to_owned(), message: None, next: None }
 }
 
 fn rollout(
@@ -53,9 +66,7 @@ fn rollout(
         desired: true,
         outdated: false,
         stuck: phase == Phase::Failing,
-        message: cause.message().map(str::to_owned),
         cause: cause.clone(),
-        next: None,
     };
     Rollout {
         namespace: namespace.to_owned(),

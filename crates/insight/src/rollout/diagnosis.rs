@@ -1,0 +1,94 @@
+//! Recognizes the cause for which a node holds up a rollout. It is the only place that does: the
+//! commands agree.
+
+use everynode_core::api::{NodeName, ReasonClass, UpdateStrategy};
+
+use super::cause::{Age, Cause, CauseKind, Occurrence};
+use super::evidence::{Evidence, is_stated_guarded};
+use super::pause::Pause;
+use crate::snapshot::{PodDetail, PodState};
+
+impl Evidence<'_> {
+    /// The cause for which a node without a pod holds up the rollout.
+    pub(crate) fn cause_of_missing_pod(&self, node: Option<&NodeName>) -> Cause {
+        let (kind, is_long) = match self.refusal() {
+            Some(_) => (CauseKind::CreationFails, self.is_refused_for_long()),
+            None => (CauseKind::NotCreated, self.has_long_been_missing(node)),
+        };
+        Occurrence { evidence: self, age: Age::long_if(is_long), node, pod: None }.cause(kind)
+    }
+
+    /// The cause for which this pod of the DaemonSet holds up the rollout, if any.
+    pub(crate) fn cause_of(&self, detail: &PodDetail, outdated: bool) -> Option<Cause> {
+        let state = &detail.state;
+        let cause = |kind, is_long| Some(self.cause(kind, Age::long_if(is_long), detail));
+        let waits_for_long = self.is_long_ago(detail.not_ready_since);
+        if !state.is_settled()
+            && let Some(cause) = self.cause_of_node(detail)
+        {
+            return Some(cause);
+        }
+        match state {
+            PodState::Unscheduled { message } if !message.is_empty() => {
+                cause(CauseKind::Unschedulable, false)
+            }
+            PodState::Unscheduled { .. } => cause(CauseKind::AwaitsScheduler, waits_for_long),
+            PodState::Terminating if detail.pod.phase.is_terminal() => None,
+            PodState::Terminating => {
+                let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
+                cause(CauseKind::Terminating, due_at.is_some_and(|at| self.is_long_ago(at)))
+            }
+            _ if state.is_failing() => cause(CauseKind::Failing, false),
+            // Nothing replaces its pods.
+            PodState::Ready if self.daemon_set().terminating => None,
+            _ if outdated && !self.daemon_set().terminating => {
+                let (kind, age) = self.turn(detail.pod.target_node_name());
+                Some(self.cause(kind, age, detail))
+            }
+            PodState::Ready if detail.is_available(self.daemon_set(), self.now()) => None,
+            PodState::Ready => cause(CauseKind::NotYetAvailable, false),
+            PodState::Waiting(_)
+            | PodState::NotReady { .. }
+            | PodState::Failed { .. }
+            | PodState::Succeeded
+            | PodState::Unknown => cause(CauseKind::Starting, waits_for_long),
+        }
+    }
+
+    /// The pod's node as the cause; `None` if it is ready.
+    pub(crate) fn cause_of_node(&self, detail: &PodDetail) -> Option<Cause> {
+        let (node, _) = self.node_not_ready(detail.pod.target_node_name())?;
+        let since = node.not_ready_since;
+        let age = since.map_or(Age::Unknown, |since| Age::long_if(self.is_long_ago(since)));
+        let is_terminating = detail.pod.terminating;
+        let kind = if is_terminating { CauseKind::CannotStop } else { CauseKind::NodeNotReady };
+        Some(self.cause(kind, age, detail))
+    }
+
+    /// The kind of cause for which a pod of an older revision is still on this node.
+    pub(crate) fn turn(&self, node: Option<&NodeName>) -> (CauseKind, Age) {
+        let kind = match self.daemon_set().strategy() {
+            _ if Pause::of(self.daemon_set()) == Pause::Yes => CauseKind::Paused,
+            _ if self.is_held(node) => CauseKind::Held,
+            _ if self.stated_class() == Some(ReasonClass::WaitsForWindow) => {
+                CauseKind::OutsideWindow
+            }
+            _ if self.keeps_old_pods() => CauseKind::WaveNotOpen,
+            UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set()) => {
+                CauseKind::AwaitsDeletion
+            }
+            UpdateStrategy::OnDelete
+            | UpdateStrategy::RollingUpdate { .. }
+            | UpdateStrategy::Malformed => {
+                return (CauseKind::AwaitsReplacement, Age::long_if(self.is_controller_idle()));
+            }
+        };
+        (kind, Age::Short)
+    }
+
+    /// The cause of this kind, in the words of its row, for a pod.
+    pub(crate) fn cause(&self, kind: CauseKind, age: Age, pod: &PodDetail) -> Cause {
+        let node = pod.pod.target_node_name();
+        Occurrence { evidence: self, age, node, pod: Some(pod) }.cause(kind)
+    }
+}
