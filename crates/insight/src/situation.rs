@@ -54,47 +54,18 @@ pub enum Situation {
 impl Situation {
     /// Whether the rollout is incomplete as long as a node is in this state, or the node has a pod
     /// that is going to be deleted.
-    pub const fn holds_up(self) -> bool {
-        match self {
-            Self::Failing
-            | Self::Unschedulable
-            | Self::NotCreated
-            | Self::Stuck
-            | Self::NodeNotReady
-            | Self::Missing
-            | Self::ToBeDeleted
-            | Self::NotReady
-            | Self::Terminating
-            | Self::NotYetAvailable
-            | Self::Outdated => true,
-            Self::Lingering | Self::UpToDate | Self::ShouldRun | Self::Excluded => false,
-        }
+    pub fn holds_up(self) -> bool {
+        self <= Self::Outdated
     }
 
-    /// Whether the node does not leave this state without intervention.
-    pub const fn is_stuck(self) -> bool {
-        match self {
-            Self::Failing
-            | Self::Unschedulable
-            | Self::NotCreated
-            | Self::Stuck
-            | Self::NodeNotReady => true,
-            Self::Missing
-            | Self::ToBeDeleted
-            | Self::NotReady
-            | Self::Terminating
-            | Self::NotYetAvailable
-            | Self::Outdated
-            | Self::Lingering
-            | Self::UpToDate
-            | Self::ShouldRun
-            | Self::Excluded => false,
-        }
+    /// True if the node does not leave this state without intervention.
+    pub fn is_stuck(self) -> bool {
+        self <= Self::NodeNotReady
     }
 
-    /// Whether an operator should look at the node.
-    pub const fn needs_attention(self) -> bool {
-        self.is_stuck() || matches!(self, Self::Missing)
+    /// True if an operator should look at the node.
+    pub fn needs_attention(self) -> bool {
+        self <= Self::Missing
     }
 }
 

@@ -44,18 +44,5 @@ fn ignored_namespace_node_selector(view: &ControllerView<'_>) -> Option<String> 
 
 /// Whether the notice concerns the DaemonSet itself; the others announce what a plan does to pods.
 const fn is_problem(notice: &Notice) -> bool {
-    match notice {
-        Notice::SelectingAll | Notice::Problem(_) => true,
-        Notice::FailedDaemonPod { .. }
-        | Notice::SucceededDaemonPod { .. }
-        | Notice::RolloutPaused
-        | Notice::RolloutResumed
-        | Notice::OutsideWindow { .. }
-        | Notice::WindowOpened
-        | Notice::NotGuarded
-        | Notice::RollingBack { .. }
-        | Notice::Rollout(_)
-        | Notice::Check { .. }
-        | Notice::ExpectationLapsed { .. } => false,
-    }
+    matches!(notice, Notice::SelectingAll | Notice::Problem(_))
 }

@@ -195,15 +195,9 @@ fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {
 }
 
 fn already_failing(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> {
-    let failing = snapshot.pods_of(&daemon_set.key).filter(|detail| match &detail.state {
-        PodState::Unscheduled { .. } | PodState::Waiting(_) | PodState::Failed { .. } => {
-            detail.state.is_failing()
-        }
-        PodState::NotReady { .. }
-        | PodState::Ready
-        | PodState::Terminating
-        | PodState::Succeeded
-        | PodState::Unknown => false,
+    let failing = snapshot.pods_of(&daemon_set.key).filter(|detail| {
+        let state = &detail.state;
+        state.is_failing() && *state != PodState::Unknown
     });
     let mut nodes: Vec<String> = failing
         .filter_map(|detail| detail.pod.target_node_name())
