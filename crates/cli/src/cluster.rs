@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
     namespace: String,
 }
 
-/// Whether a patch is applied, or only validated by the server.
+/// Says if a patch is applied, or only validated by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
     No,
@@ -247,7 +247,7 @@ impl Cluster {
     }
 }
 
-/// What the server answers to a request.
+/// The server's answer to a request.
 struct Answer {
     status: StatusCode,
     warnings: Vec<String>,

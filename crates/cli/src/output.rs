@@ -23,7 +23,7 @@ pub(crate) use table::{Tone, table, table_with_remarks};
 /// How text is laid out for standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextLayout {
-    /// Whether to print colours.
+    /// Colours are printed.
     pub color: bool,
     /// The width of the terminal; `None` if the output is no terminal, where lines are not broken.
     pub width: Option<u16>,
@@ -72,7 +72,7 @@ fn one_line(tone: Tone, text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether to print colours on a stream. `Auto` prints them on terminals, unless the environment
+/// True if colours are printed on a stream. `Auto` prints them on terminals, unless the environment
 /// contains `NO_COLOR` or `TERM=dumb`.
 pub(crate) fn shows_color(when: ColorWhen, is_terminal: bool) -> bool {
     match when {

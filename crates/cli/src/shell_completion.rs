@@ -259,7 +259,7 @@ mod tests {
         line.split(' ').map(OsString::from).collect()
     }
 
-    /// What a shell lists for the last word, without names of a cluster.
+    /// The words that a shell lists for the last word, without names of a cluster.
     fn listed(line: &str) -> Vec<String> {
         let words = words(line);
         let index = words.len() - 1;

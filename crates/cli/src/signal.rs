@@ -42,7 +42,7 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// Whether the parent ignores SIGHUP, as nohup does, so that the process outlives the terminal.
+/// True if the parent ignores SIGHUP, as nohup does, so that the process outlives the terminal.
 fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

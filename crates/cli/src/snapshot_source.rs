@@ -151,7 +151,7 @@ pub(crate) async fn add_policies(
     add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)
 }
 
-/// Whether an installation guards rollouts beside the built-in controller: it holds its lease, and
+/// True if an installation guards rollouts beside the built-in controller: it holds its lease, and
 /// none that is the DaemonSet controller itself does, beside which it does nothing (G18).
 ///
 /// # Errors
@@ -164,7 +164,7 @@ pub(crate) async fn runs_beside(cluster: &Cluster) -> Result<bool, Error> {
     Ok(beside? && !controls?)
 }
 
-/// Whether an installation holds its lease, in any namespace. Without the right to list leases that
+/// True if an installation holds its lease, in any namespace. Without the right to list leases that
 /// is not known, and the conditions of DaemonSets tell.
 async fn leads(cluster: &Cluster, mode: Mode) -> Result<bool, Error> {
     let name = lease_name(mode);

@@ -16,12 +16,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// What `everynode explain` answers.
+    /// The answer of `everynode explain`.
     pub fn explanations(&self, explanations: &[Explanation]) -> String {
         self.file("Nodes of DaemonSets", explanations, explanation)
     }
 
-    /// What `everynode explain --node` answers.
+    /// The answer of `everynode explain --node`.
     pub fn node_explanations(&self, explanations: &[NodeExplanation]) -> String {
         self.file("DaemonSets on a node", explanations, |explanation| {
             let NodeExplanation { namespace, name, node, .. } = explanation;
@@ -36,12 +36,12 @@ impl Report {
         })
     }
 
-    /// What `everynode status` answers.
+    /// The answer of `everynode status`.
     pub fn rollout(&self, rollout: &Rollout) -> String {
         self.file("Rollout of a DaemonSet", std::slice::from_ref(rollout), self::rollout)
     }
 
-    /// What `everynode plan` answers.
+    /// The answer of `everynode plan`.
     pub fn forecasts(&self, forecasts: &[Forecast]) -> String {
         self.file("Plan", forecasts, view::plan::forecast)
     }

@@ -1,4 +1,4 @@
-//! What the pages show, and what people do on them.
+//! The content of the pages, and the actions of people on them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ pub trait Source: Send + Sync + 'static {
         key: &DaemonSetKey,
     ) -> impl Future<Output = Result<Revisions, String>> + Send;
 
-    /// What an action would do now.
+    /// The effects that an action would have now.
     ///
     /// # Errors
     /// A message, if it would have no effect, or that can't be found out.
@@ -62,13 +62,13 @@ pub trait Source: Send + Sync + 'static {
 /// The latest state of something that is read all the time.
 #[derive(Debug)]
 pub struct Reading<T> {
-    /// What was read last.
+    /// The content that was read last.
     pub content: Content<T>,
     /// The connection to the cluster, if it is lost.
     pub lost: Option<LostConnection>,
 }
 
-/// What was read last.
+/// The content that was read last.
 #[derive(Debug)]
 pub enum Content<T> {
     /// It has not been read yet.
@@ -135,7 +135,7 @@ pub struct DaemonSetDetail {
 pub struct NodeDetail {
     /// Its name.
     pub name: NodeName,
-    /// What each DaemonSet does there, the worst state first, as `everynode explain --node` states.
+    /// The state of each DaemonSet there, the worst first, as `everynode explain --node` states it.
     pub daemon_sets: Vec<NodeExplanation>,
     /// DaemonSets that are still being read.
     pub pending: Vec<DaemonSetKey>,
@@ -152,7 +152,7 @@ pub struct Revisions {
     pub template: Value,
 }
 
-/// What a person does on a page.
+/// An action of a person on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Replace no more pods.
@@ -251,23 +251,23 @@ impl FromStr for Action {
     }
 }
 
-/// What an action would do.
+/// The effects that an action would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// What it does, in sentences.
+    /// The effects, in sentences.
     pub effects: Vec<String>,
     /// The fields of the template that it changes; `None` if it changes none.
     pub diff: Option<RevisionDiff>,
-    /// What the action depends on: it is not carried out if that is another by then.
+    /// The state on which the action depends: it is not carried out if that is another by then.
     pub basis: String,
 }
 
-/// What an action has done.
+/// The effect of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The message of the command.
     pub message: String,
-    /// What else there is to know: that no controller has acknowledged it, warnings of the server.
+    /// Remarks: no controller has acknowledged it, warnings of the server.
     pub notes: Vec<String>,
 }
 

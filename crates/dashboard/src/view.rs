@@ -24,7 +24,7 @@ pub(crate) use text::{class, shown};
 use crate::source::LostConnection;
 use everynode_insight::age;
 
-/// What surrounds the content of a page.
+/// The frame around the content of a page.
 pub(crate) struct Page<'a> {
     pub title: &'a str,
     /// Its own path, without that of all pages.
@@ -98,7 +98,7 @@ pub(crate) fn report(title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// What a browser shows for a moment after the exchange of the token.
+/// The page that a browser shows for a moment after the exchange of the token.
 pub(crate) fn entry(base: &str) -> Markup {
     html! {
         (DOCTYPE)

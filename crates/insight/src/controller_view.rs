@@ -14,7 +14,7 @@ use crate::snapshot::{ObjectKind, PodDetail, Snapshot};
 pub(crate) struct ControllerView<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) now: Timestamp,
-    /// What the controller would do at `now`.
+    /// The plan of the controller at `now`.
     pub(crate) plan: Plan,
     controller: ControllerState,
     pods: BTreeMap<Uid, &'a PodDetail>,
@@ -64,22 +64,22 @@ impl<'a> ControllerView<'a> {
         self.pods.get(uid).copied()
     }
 
-    /// Whether the objects of this kind were read.
+    /// True if the objects of this kind were read.
     pub(crate) fn has_read(&self, kind: ObjectKind) -> bool {
         !self.snapshot.unread.contains(&kind)
     }
 
-    /// Whether pods can be assigned to revisions.
+    /// True if pods can be assigned to revisions.
     pub(crate) fn knows_revisions_of_pods(&self) -> bool {
         self.has_read(ObjectKind::Pod) && self.has_read(ObjectKind::ControllerRevision)
     }
 
-    /// Whether the object comes from an API server, and not from a manifest only.
+    /// True if the object comes from an API server, and not from a manifest only.
     pub(crate) fn is_applied(&self) -> bool {
         self.daemon_set().resource_version > ResourceVersion(0)
     }
 
-    /// Whether some nodes have a pod of an older revision where the current one belongs.
+    /// True if some nodes have a pod of an older revision where the current one belongs.
     pub(crate) fn is_rolling(&self) -> bool {
         self.knows_revisions_of_pods() && self.tally().updated < self.tally().current
     }

@@ -1,4 +1,4 @@
-//! What events say about a DaemonSet and its pods.
+//! The events about a DaemonSet and its pods.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct EventLine {
     pub about: String,
     /// The time since the last occurrence, in seconds.
     pub age_seconds: u64,
-    /// Whether the event's type is `Warning`.
+    /// The event's type is `Warning`.
     pub is_warning: bool,
     /// The reason, such as `FailedMount`.
     pub reason: String,

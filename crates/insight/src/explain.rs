@@ -1,8 +1,7 @@
 //! Why each node runs a pod of a DaemonSet or not, and what its pod does. Nodes with the same
 //! answer form a group; groups that need attention come first.
 //!
-//! Whether a node should run a pod, and what the controller does next there, is decided by the
-//! core.
+//! The core decides if a node should run a pod, and what the controller does next there.
 
 mod duration;
 mod finding;
@@ -111,8 +110,8 @@ pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Optio
     })
 }
 
-/// What the operator should do about the DaemonSet as a whole. If no node should run it, the groups
-/// of nodes tell.
+/// The operator's next step for the DaemonSet as a whole. If no node should run it, the groups of
+/// nodes tell.
 fn next_step(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
     let rollout = Rollout::of(snapshot, key, now)?;
     if rollout.phase == Phase::Done { None } else { rollout.next }

@@ -1,4 +1,4 @@
-//! What applying a DaemonSet does to a cluster: which nodes get, lose or keep a pod, in which
+//! A forecast of applying a DaemonSet to a cluster: which nodes get, lose or keep a pod, in which
 //! order, how long it takes, and what can go wrong.
 //!
 //! The core decides: its plans are executed in a simulation of the cluster in virtual time.
@@ -33,7 +33,7 @@ pub struct Proposal {
     pub object: DaemonSetObject,
     /// The differences from the existing object; `None` if there is none.
     pub changes: Option<Vec<Change>>,
-    /// Whether the pods of all controllers were read, so that free resources are known.
+    /// The pods of all controllers were read, so that free resources are known.
     pub knows_room: bool,
     /// The start-up time to assume instead of the one observed.
     pub start_up: Option<std::time::Duration>,
@@ -182,7 +182,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
     }
 }
 
-/// What is known of the proposal without the nodes.
+/// The forecast as far as it is known without the nodes.
 fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Forecast {
     let daemon_set = &proposal.object.daemon_set;
     let action = match &proposal.changes {
@@ -207,7 +207,7 @@ fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Forecast {
 }
 
 impl Forecast {
-    /// Whether applying changes nothing.
+    /// True if applying changes nothing.
     pub fn is_nothing_to_do(&self) -> bool {
         match self.action {
             Action::Nothing => true,

@@ -25,10 +25,9 @@ pub struct Overview {
     pub phase: Phase,
     /// The progress as numbers of nodes.
     pub progress: Progress,
-    /// What the rollout waits for, as a phrase; empty if there is nothing to wait for.
+    /// The reason why the rollout waits, as a phrase; empty if there is nothing to wait for.
     pub waits_for: String,
-    /// What the operator should do about the DaemonSet as a whole; what to do about nodes is in
-    /// `held_up`.
+    /// The operator's next step for the DaemonSet as a whole; those for nodes are in `held_up`.
     pub next: Option<String>,
     /// A node of which all pods are worth reading, because a pod does not fit it.
     pub full_node: Option<NodeName>,
@@ -70,7 +69,7 @@ pub struct RevisionCount {
     pub number: Option<i64>,
     /// The hash in the pods' label.
     pub hash: String,
-    /// Whether the revision stores the current template.
+    /// The revision stores the current template.
     pub is_current: bool,
     /// The number of pods.
     pub pods: usize,

@@ -66,7 +66,7 @@ fn text(reason: &Reason<'_>, node: &Node, seen: &SeenLabels) -> String {
     }
 }
 
-/// What the nodes have instead of the wanted value of a label.
+/// The values that the nodes have instead of the wanted value of a label.
 fn mismatch(
     key: &str,
     wanted: &str,
@@ -105,7 +105,7 @@ fn similar(key: &str, node: &Node, seen: &SeenLabels) -> Option<String> {
     Some(seen.named(key, |_| true).unwrap_or_else(|| key.to_string()))
 }
 
-/// What the nodes have of the labels that the terms require and that do not match.
+/// The nodes' values of the labels that the terms require and that do not match.
 fn affinity_found(terms: &[NodeSelectorTerm], node: &Node, seen: &SeenLabels) -> Option<String> {
     let parsed = terms.iter().filter_map(|term| match term {
         NodeSelectorTerm::Parsed(term) => Some(term),

@@ -169,7 +169,7 @@ impl Rollout {
         announced(&steps.chain(self.next.clone()).next().unwrap_or_else(logs))
     }
 
-    /// Whether the rollout does not end without intervention, whatever waiting brings.
+    /// True if the rollout does not end without intervention: waiting will not help.
     pub const fn is_stuck(&self) -> bool {
         matches!(self.phase, Phase::Failing | Phase::Deleting) || self.long_unobserved
     }
@@ -180,17 +180,17 @@ impl Rollout {
         self.held_up.iter().find(full)?.node.as_ref()
     }
 
-    /// Whether events may tell more about a cause. It is worth reading them only then.
+    /// True if events may tell more about a cause. It is worth reading them only then.
     pub fn events_may_tell_more(&self) -> bool {
         self.held_up.iter().any(|held_up| !held_up.cause.is_turn())
     }
 
-    /// Whether a pod of the current revision is stuck, or can't be created.
+    /// True if a pod of the current revision is stuck, or can't be created.
     pub fn has_stuck_new_pods(&self) -> bool {
         self.held_up.iter().any(|held_up| held_up.stuck && !held_up.outdated)
     }
 
-    /// Whether the rollout does not go on before a person approves a wave, corrects the policy, or
+    /// True if the rollout does not go on before a person approves a wave, corrects the policy, or
     /// ends a failure, whatever pods do.
     pub fn awaits_person(&self) -> bool {
         let awaits_person = self.class().is_some_and(ReasonClass::awaits_person);

@@ -1,4 +1,4 @@
-//! What a DaemonSet's pods do on one node, as one state.
+//! The state of a DaemonSet's pods on one node, as one word.
 
 use std::fmt;
 
@@ -10,6 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Situation {
+    // Those that need intervention.
     /// The pod fails and does not recover without intervention.
     Failing,
     /// The scheduler finds no room for the pod on its node.
@@ -22,6 +23,7 @@ pub enum Situation {
     /// The pod is not ready because its node is not.
     #[serde(rename = "node not ready")]
     NodeNotReady,
+    // Those that pass by themselves.
     /// The node should have a pod and has none.
     Missing,
     /// The node has a pod and must not have one.
@@ -37,6 +39,7 @@ pub enum Situation {
     NotYetAvailable,
     /// The pod is available, and of an older revision.
     Outdated,
+    // Those that hold nothing up.
     /// The pod may stay, but the node would get no new one.
     #[serde(rename = "may stay")]
     Lingering,
@@ -52,7 +55,7 @@ pub enum Situation {
 }
 
 impl Situation {
-    /// Whether the rollout is incomplete as long as a node is in this state, or the node has a pod
+    /// True if the rollout is incomplete as long as a node is in this state, or the node has a pod
     /// that is going to be deleted.
     pub fn holds_up(self) -> bool {
         self <= Self::Outdated

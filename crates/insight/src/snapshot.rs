@@ -86,11 +86,11 @@ pub struct Snapshot {
     pub terminating_namespaces: BTreeSet<Namespace>,
     /// The policies of rollouts, and the labels of the namespaces that were read (G4).
     pub policies: Policies,
-    /// Whether the controller runs with `--namespace-node-selectors`. No object of the cluster
-    /// contains that, so the caller sets it.
+    /// The controller runs with `--namespace-node-selectors`. No object of the cluster contains
+    /// that, so the caller sets it.
     pub honors_namespace_node_selectors: bool,
-    /// Whether an installation of everynode beside the built-in controller holds a lease; `false`
-    /// if that is not known. The caller sets it (G18).
+    /// An installation of everynode beside the built-in controller holds a lease; `false` if that
+    /// is not known. The caller sets it (G18).
     pub runs_beside: bool,
     /// Messages about objects, or parts of them, that could not be read.
     pub problems: Vec<String>,
@@ -100,7 +100,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether the built-in controller rolls this DaemonSet out by itself although something is to
+    /// True if the built-in controller rolls this DaemonSet out by itself although something is to
     /// guard its rollouts: its update strategy is not `OnDelete` (G18).
     pub(crate) fn is_not_guarded(&self, daemon_set: &DaemonSet) -> bool {
         let stated = daemon_set.status.rollout.as_ref();

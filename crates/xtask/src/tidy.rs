@@ -7,6 +7,7 @@ mod declared;
 mod imports;
 mod module_tree;
 mod named_tests;
+mod openers;
 mod places;
 mod rule_codes;
 mod shape;
@@ -32,6 +33,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     problems.extend(words::check(&architecture, &sources)?);
     problems.extend(shape::check(&sources));
     problems.extend(width::check(&sources, width_max));
+    problems.extend(openers::check(&sources));
     problems.extend(rule_codes::check(&rules, &sources, &pages));
     problems.extend(declared::check(&sources, &trees));
     problems.extend(named_tests::check(&pages, &sources, &data_files(root)?));

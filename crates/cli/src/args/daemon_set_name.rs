@@ -49,7 +49,7 @@ impl FromStr for DaemonSetName {
     }
 }
 
-/// Whether it is a DNS subdomain, which is safe in the path of a URL.
+/// True if it is a DNS subdomain, which is safe in the path of a URL.
 fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     name.starts_with(is_letter)

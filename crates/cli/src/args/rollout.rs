@@ -11,7 +11,7 @@ use super::{ConnectionArguments, DaemonSetName, OutputArguments};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct RolloutArguments {
-    /// What to do with the rollout.
+    /// The order or the question about the rollout.
     #[command(subcommand)]
     pub command: RolloutCommand,
 }

@@ -45,7 +45,7 @@ pub(crate) struct ReportArguments {
     pub color: ColorArguments,
 }
 
-/// Whether the output has colours.
+/// The option for colours in the output.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ColorArguments {

@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// Whether a permission is missing, so that other requests may still succeed.
+    /// True if a permission is missing, so that other requests may still succeed.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }

@@ -35,7 +35,7 @@ pub(crate) struct Watcher {
     lost: BTreeSet<&'static str>,
 }
 
-/// Whether the objects of one kind have been read.
+/// The progress of reading the objects of one kind.
 #[derive(Debug)]
 enum ReadState {
     Pending,
@@ -44,7 +44,7 @@ enum ReadState {
     Forbidden,
 }
 
-/// What has happened.
+/// A change that the watches have seen.
 #[derive(Debug)]
 pub(crate) enum Update {
     /// The snapshot has changed.
@@ -130,7 +130,7 @@ impl Watcher {
         self.watched.insert(kind, (selection, ReadState::Pending));
     }
 
-    /// Whether every kind has been read, except those without permission.
+    /// True if every kind has been read, except those without permission.
     pub(crate) fn is_complete(&self) -> bool {
         self.watched.values().all(|(_, state)| match state {
             ReadState::Pending => false,
@@ -138,7 +138,7 @@ impl Watcher {
         })
     }
 
-    /// Whether a watch has no connection.
+    /// True if a watch has no connection.
     pub(crate) fn is_disconnected(&self) -> bool {
         !self.lost.is_empty()
     }
@@ -190,7 +190,7 @@ impl Watcher {
         }
     }
 
-    /// What a failed request means; `None` if it has been reported.
+    /// The update that a failed request means; `None` if it has been reported.
     fn update_of(&mut self, failure: &RequestFailure) -> Option<Update> {
         let failed = |kind: ObjectKind| Resource::from(kind).name() == failure.resource;
         let mut failed = self.watched.iter_mut().filter(|(kind, _)| failed(**kind));

@@ -48,7 +48,7 @@ pub(crate) async fn execute(arguments: DashboardArguments) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What the pages show, read from the cluster as long as somebody looks.
+/// The content of the pages, read from the cluster as long as somebody looks.
 struct Pages {
     cluster: Cluster,
     scope: Selection,

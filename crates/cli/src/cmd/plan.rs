@@ -58,7 +58,7 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
     Ok(if is_idle { ExitCode::SUCCESS } else { EXIT_CHANGES.into() })
 }
 
-/// Whether the server refuses this object, so that others can still be planned.
+/// True if the server refuses this object, so that others can still be planned.
 fn is_refusal(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::Rejected { .. }))
 }

@@ -51,7 +51,7 @@ struct Guarded {
     /// The name of the policy that counts.
     policy: Option<String>,
     revisions: Vec<RevisionEntry>,
-    /// What could not be read.
+    /// Objects that could not be read.
     problems: Vec<String>,
 }
 

@@ -197,7 +197,7 @@ struct RolloutWait {
     policy: WaitPolicy,
     watcher: Watcher,
     display: RolloutDisplay,
-    /// Whether a lost connection has been reported.
+    /// A lost connection has been reported.
     is_disconnected: bool,
 }
 

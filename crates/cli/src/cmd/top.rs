@@ -62,7 +62,7 @@ pub(crate) struct Top {
     daemon_sets: BTreeMap<DaemonSetKey, DaemonSet>,
     /// Problems of objects, and missing permissions.
     pub notes: Vec<String>,
-    /// What was read.
+    /// The objects that were read.
     pub snapshot: Snapshot,
 }
 

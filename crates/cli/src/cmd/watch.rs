@@ -119,7 +119,7 @@ pub(crate) async fn show(
     }
 }
 
-/// Whether standard output is a terminal that can position its cursor.
+/// True if standard output is a terminal that can position its cursor.
 pub(crate) fn can_draw() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     std::io::stdout().is_terminal() && !is_dumb

@@ -7,8 +7,8 @@ use super::diff::changes_of;
 use super::{link, shown};
 use crate::source::{Action, Done, Prepared};
 
-/// What an action will do, and the button that does it. `secret` shows that the form is of this
-/// server.
+/// The effects that an action will have, and the button that starts it. `secret` shows that the
+/// form is of this server.
 pub(crate) fn question(
     key: &DaemonSetKey,
     action: Action,
@@ -41,7 +41,7 @@ pub(crate) fn question(
     }
 }
 
-/// What an action has done.
+/// The effect of an action.
 pub(crate) fn result(key: &DaemonSetKey, action: Action, result: &Result<Done, String>) -> Markup {
     html! {
         h1 { (action.label()) " " (shown(&key.to_string())) }

@@ -1,4 +1,4 @@
-//! What applying a manifest would do.
+//! The effects of applying a manifest.
 
 use everynode_insight::age;
 use everynode_insight::forecast::{Action, Forecast, GuardedWave, NodeChanges, Wave};

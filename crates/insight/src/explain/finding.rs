@@ -23,7 +23,7 @@ pub(super) struct Finding {
     pub(super) why: String,
     /// The message of the scheduler, the kubelet or the container.
     pub(super) detail: Option<String>,
-    /// What the controller does next, or what the operator should do.
+    /// The next step of the controller, or of the operator.
     pub(super) next: Option<String>,
 }
 

@@ -42,7 +42,7 @@ fn ignored_namespace_node_selector(view: &ControllerView<'_>) -> Option<String> 
     ))
 }
 
-/// Whether the notice concerns the DaemonSet itself; the others announce what a plan does to pods.
+/// True if the notice concerns the DaemonSet itself; the others announce what a plan does to pods.
 const fn is_problem(notice: &Notice) -> bool {
     matches!(notice, Notice::SelectingAll | Notice::Problem(_))
 }

@@ -1,4 +1,4 @@
-//! What is known of a DaemonSet without its nodes: the counts of its status, and its pods. So
+//! The explanation of a DaemonSet without its nodes: the counts of its status, and its pods. So
 //! nothing is said of nodes that have no pod, and not whether a node should have one.
 
 use std::collections::BTreeMap;

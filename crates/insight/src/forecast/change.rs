@@ -100,7 +100,7 @@ fn named<'a>(items: &'a [Value], wanted: &str) -> Option<&'a Value> {
     items.iter().find(|item| name(item) == wanted)
 }
 
-/// Whether every item has a name, as containers, volumes and variables do.
+/// True if every item has a name, as containers, volumes and variables do.
 fn are_named(items: &[Value]) -> bool {
     items.iter().all(|item| !name(item).is_empty())
 }

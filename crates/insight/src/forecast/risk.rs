@@ -1,4 +1,4 @@
-//! What can go wrong when a DaemonSet is applied, besides what the simulation shows.
+//! The risks of applying a DaemonSet, besides those that the simulation shows.
 
 use everynode_core::api::{
     DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy, WindowState,
@@ -297,7 +297,7 @@ fn strategy_and_template(
     }
 }
 
-/// What the windows of the policy say of a rollout that would begin now.
+/// The risk that the windows of the policy delay a rollout that would begin now.
 fn windows(
     snapshot: &Snapshot,
     proposal: &Proposal,

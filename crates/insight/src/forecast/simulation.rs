@@ -47,7 +47,7 @@ pub(super) struct Simulation {
     /// When the next transition of a pod is due.
     timers: BTreeSet<(Timestamp, PodName)>,
     waiting_for_room: BTreeMap<NodeName, Vec<PodName>>,
-    /// Whether the scheduler may evict other pods for the DaemonSet's.
+    /// The scheduler may evict other pods for the DaemonSet's.
     has_priority: bool,
     /// The pod of each node at the start.
     pods_before: PodOfNode,
@@ -82,9 +82,9 @@ enum Transition {
 /// A node with the pods of all controllers.
 struct SimulatedNode {
     room: Room,
-    /// Whether the kubelet works, so that pods start and stop.
+    /// The kubelet works, so that pods start and stop.
     is_alive: bool,
-    /// Whether it is known which resources are free.
+    /// It is known which resources are free.
     knows_room: bool,
 }
 
@@ -184,7 +184,7 @@ impl Simulation {
         self.controller.state.counts().desired
     }
 
-    /// What the controller states of a guarded rollout at the end.
+    /// The state of a guarded rollout at the end, as the controller states it.
     pub(super) fn rollout_status(&self) -> Option<RolloutStatus> {
         self.controller.state.rollout_status()
     }

@@ -29,12 +29,12 @@ pub enum Estimate {
     In {
         /// The estimated time.
         seconds: u64,
-        /// What the estimate is computed from.
+        /// The observation that the estimate is computed from.
         basis: EstimateBasis,
     },
 }
 
-/// What an estimate is computed from.
+/// The observation that an estimate is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EstimateBasis {
     /// The recent pace: this number of nodes was updated in this time.

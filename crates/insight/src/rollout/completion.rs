@@ -1,8 +1,8 @@
-//! Whether a rollout is finished.
+//! The end of a rollout, as the status reports it.
 
 use everynode_core::api::Status;
 
-/// Whether a DaemonSet's status reports a finished rollout, and if not, what is missing first.
+/// The state of a rollout by the DaemonSet's status: finished, or what is missing first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// No controller has observed the latest spec yet.

@@ -29,7 +29,7 @@ impl PendingDeletion {
         Self { finalizers: deletion.finalizers.clone(), stuck }
     }
 
-    /// What the operator should do; `None` if nothing holds the DaemonSet.
+    /// The operator's next step; `None` if nothing holds the DaemonSet.
     pub(super) fn next_step(&self, key: &DaemonSetKey) -> Option<String> {
         let DaemonSetKey { namespace, name } = key;
         match self.finalizers.as_slice() {

@@ -1,4 +1,4 @@
-//! What the controller states of a guarded rollout, and the wave that it is at (G21, G22).
+//! The controller's statement about a guarded rollout, and the wave that it is at (G21, G22).
 
 use std::fmt;
 
@@ -49,9 +49,9 @@ pub struct GuardedWave {
 }
 
 impl Guard {
-    /// What the controller has stated of the DaemonSet; `None` if it has stated nothing. With the
-    /// wave, all is as the controller would state it now: its statement follows the record a
-    /// little later. Only what it states of checks is not known otherwise.
+    /// The controller's statement about the DaemonSet; `None` if there is none. With the wave, all
+    /// is as the controller would state it now: its statement follows the record a little later.
+    /// Only what it states of checks is not known otherwise.
     pub(super) fn of(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Option<Self> {
         let stated = daemon_set.status.rollout.as_ref()?;
         let is_under_way = stated.reason != RolloutReason::Complete
@@ -83,7 +83,7 @@ impl Guard {
     }
 }
 
-/// What the controller has stated of a wave with checks that it has updated, whose answers only it
+/// The controller's statement about a wave with checks that it has updated, whose answers only it
 /// knows.
 fn stated_of_checks<'a>(
     daemon_set: &'a DaemonSet,

@@ -52,7 +52,7 @@ pub struct CauseGroup {
     pub pods: usize,
     /// The number of these on nodes that should run a pod.
     pub desired: usize,
-    /// Whether the rollout can't end without intervention, because of these pods.
+    /// The rollout can't end without intervention, because of these pods.
     pub stuck: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct HeldUpNodes {
     pub why: String,
     /// The message of a component about the first of the nodes.
     pub detail: Option<String>,
-    /// What happens next, or what the operator should do; absent if there is nothing to say.
+    /// The next step of the controller, or of the operator; absent if there is nothing to say.
     pub next: Option<String>,
     /// The names of the nodes, in order. Empty if the nodes of the pods are unknown.
     pub nodes: Vec<String>,

@@ -1,5 +1,5 @@
-//! What an operator should know of a DaemonSet although it holds nothing up: another DaemonSet with
-//! its selector, another controller.
+//! Notes about a DaemonSet that an operator should know although they hold nothing up: another
+//! DaemonSet with its selector, another controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 

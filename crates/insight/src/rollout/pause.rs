@@ -1,4 +1,4 @@
-//! Whether a rollout is paused.
+//! The pause of a rollout.
 
 use everynode_core::api::{DaemonSet, RolloutReason};
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ pub enum Pause {
 }
 
 impl Pause {
-    /// Whether the rollout of this DaemonSet is paused.
+    /// The pause of the rollout of this DaemonSet.
     pub fn of(daemon_set: &DaemonSet) -> Self {
         let stated = daemon_set.status.rollout.as_ref().map(|rollout| rollout.reason);
         match (daemon_set.is_paused(), stated == Some(RolloutReason::Paused)) {

@@ -89,7 +89,7 @@ pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[He
     }
 }
 
-/// Whether the latest spec is older than [`PROGRESS_DEADLINE`] and no controller has observed it.
+/// True if the latest spec is older than [`PROGRESS_DEADLINE`] and no controller has observed it.
 pub(crate) fn is_long_unobserved(
     snapshot: &Snapshot,
     daemon_set: &DaemonSet,

@@ -17,7 +17,7 @@ pub(crate) fn current_hashes(
     current.filter_map(|revision| revision.hash()).collect()
 }
 
-/// Whether the pod is of another revision than the `current` ones. No pod is if these are unknown.
+/// True if the pod is of another revision than the `current` ones. No pod is if these are unknown.
 pub(super) fn is_outdated(pod: &Pod, current: &BTreeSet<RevisionHash>) -> bool {
     !current.is_empty() && pod.revision_hash().is_none_or(|hash| !current.contains(&hash))
 }

@@ -14,9 +14,9 @@ pub(super) const PORTS_TAKEN: &str = "node(s) didn't have free ports for the req
 
 /// Why a pod does not fit its node.
 pub(crate) struct Shortage {
-    /// What it asks for and what the node has, or who holds the port.
+    /// The amounts that it asks for and that the node has, or the pod that holds the port.
     pub(crate) text: String,
-    /// What an operator does about it.
+    /// The operator's next step.
     pub(crate) next: Option<String>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn surge_with_host_ports(ports: &[HostPort]) -> String {
 struct Holder {
     namespace: String,
     name: String,
-    /// Whether it is a pod of the same DaemonSet.
+    /// It is a pod of the same DaemonSet.
     is_sibling: bool,
 }
 

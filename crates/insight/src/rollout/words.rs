@@ -54,7 +54,7 @@ impl Rollout {
         self.guard.as_ref().map_or("", |guard| statements_of_checks(&guard.message))
     }
 
-    /// What the controller states of a rollout that waits for a window.
+    /// The message about a rollout that waits for a window.
     fn outside_window(&self) -> Option<&str> {
         let guard = self.guard.as_ref()?;
         (guard.reason.class() == ReasonClass::WaitsForWindow).then_some(&*guard.message)
@@ -64,8 +64,8 @@ impl Rollout {
         self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
     }
 
-    /// What the rollout waits for, as a phrase: the worst cause, with its nodes. Empty if it is
-    /// done.
+    /// The reason why the rollout waits, as a phrase: the worst cause, with its nodes. Empty if it
+    /// is done.
     pub fn waits_for(&self) -> String {
         match (self.phase, self.groups().first()) {
             (Phase::Done, _) if self.desired == 0 => self.no_node_text(),
@@ -111,7 +111,7 @@ impl Rollout {
         parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
-    /// What the rollout waits for, and the number of further causes.
+    /// The reason why the rollout waits, and the number of further causes.
     pub fn reason(&self) -> String {
         let groups = self.groups();
         let further = groups.iter().skip(1).filter(|group| !group.cause.is_turn()).count();
@@ -123,7 +123,7 @@ impl Rollout {
         }
     }
 
-    /// What an operator does next, announced.
+    /// The operator's next step, announced.
     pub fn next_step(&self) -> Option<String> {
         let of_group = || self.stated_group(self.groups())?.cause.next;
         self.next.clone().or_else(of_group).map(|next| announced(&next))

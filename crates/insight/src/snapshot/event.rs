@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub struct EventDetail {
     /// UID of the object that the event is about.
     pub about: Uid,
-    /// Whether the event's type is `Warning`.
+    /// The event's type is `Warning`.
     pub is_warning: bool,
     /// The reason, such as `SuccessfulCreate`.
     pub reason: String,

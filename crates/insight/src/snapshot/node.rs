@@ -26,7 +26,7 @@ pub struct NodeDetail {
     pub changes: Changes,
     /// The allocatable resources with no pod placed yet, and `spec.unschedulable`.
     pub room: Room,
-    /// Whether the node's status contains allocatable resources.
+    /// The node's status contains allocatable resources.
     pub reports_allocatable: bool,
 }
 
@@ -94,7 +94,7 @@ impl NodeDetail {
         self.node.labels.get(ZONE_LABEL).map(|zone| &**zone)
     }
 
-    /// Whether `spec.unschedulable` is set.
+    /// True if `spec.unschedulable` is set.
     pub const fn is_cordoned(&self) -> bool {
         self.room.unschedulable
     }

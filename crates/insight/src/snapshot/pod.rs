@@ -34,7 +34,7 @@ pub struct PodDetail {
     pub not_ready_since: Timestamp,
     /// The deletion, if somebody has deleted it.
     pub deletion: Option<Deletion>,
-    /// Whether all containers have ended.
+    /// All containers have ended.
     pub has_ended: bool,
     /// `spec.schedulerName`, unless it is the default scheduler.
     pub scheduler: Option<String>,
@@ -100,14 +100,14 @@ pub struct ContainerExit {
 }
 
 impl PodDetail {
-    /// Whether the pod counts as available at `now` under the DaemonSet's `minReadySeconds`.
+    /// True if the pod counts as available at `now` under the DaemonSet's `minReadySeconds`.
     pub fn is_available(&self, daemon_set: &DaemonSet, now: Timestamp) -> bool {
         self.pod.readiness.is_available(Some(now), daemon_set.min_ready_seconds, now)
     }
 }
 
 impl PodState {
-    /// Whether the pod does not recover without intervention.
+    /// True if the pod does not recover without intervention.
     pub fn is_failing(&self) -> bool {
         match self {
             Self::Unscheduled { message } => !message.is_empty(),
@@ -140,7 +140,7 @@ impl PodState {
         Some(message).filter(|message| !message.is_empty())
     }
 
-    /// Whether the state of its node no longer matters: the pod is ready, or it has ended.
+    /// True if the state of its node no longer matters: the pod is ready, or it has ended.
     pub(crate) const fn is_settled(&self) -> bool {
         matches!(self, Self::Ready | Self::Failed { .. } | Self::Succeeded)
     }

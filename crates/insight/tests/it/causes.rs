@@ -1,5 +1,5 @@
-//! What `top`, `status`, `explain` and `watch` say about a rollout that does not end, compared with
-//! the transcripts in `causes/`. All of them say the same.
+//! The words of `top`, `status`, `explain` and `watch` about a rollout that does not end, compared
+//! with the transcripts in `causes/`. All of them say the same.
 
 use std::fmt::Write;
 

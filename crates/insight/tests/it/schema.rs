@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use everynode_insight::document::schema;
 use serde_json::{Map, Value};
 
-/// What the generator writes.
+/// The generator's text.
 const FORM: &str = "a schema has this form";
 const START: &str = "<!-- The rest is generated from the schema. -->\n";
 

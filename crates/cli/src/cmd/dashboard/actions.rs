@@ -1,4 +1,4 @@
-//! What people do on the pages: the same as with the commands.
+//! The actions on the pages: the same as those of the commands.
 
 use anyhow::bail;
 use everynode_core::api::{DaemonSetKey, OrderVerb};
@@ -15,7 +15,7 @@ use crate::cmd::rollout::order::{self, OrderKind, PreparedOrder};
 use crate::cmd::rollout::pause;
 use crate::cmd::{restart, undo};
 
-/// What an action would do now.
+/// The effects that an action would have now.
 ///
 /// # Errors
 /// If it would have no effect, or that can't be found out.

@@ -81,7 +81,7 @@ struct List {
     watcher: Watcher,
     notes: Vec<String>,
     read_at: Instant,
-    /// Whether the watch has changed a DaemonSet since the last list.
+    /// The watch has changed a DaemonSet since the last list.
     has_changed: bool,
     sender: watch::Sender<Reading<DaemonSets>>,
 }

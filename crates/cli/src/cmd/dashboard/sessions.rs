@@ -1,5 +1,5 @@
-//! What is read now: each DaemonSet and node once, however many pages show it, as long as somebody
-//! looks at one.
+//! The objects that are read now: each DaemonSet and node once, however many pages show it, as long
+//! as somebody looks at one.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Whether the API server would admit the pods of a planned DaemonSet. It is asked to create one in
-//! a dry run: quotas, Pod Security, service accounts, priority classes and webhooks answer.
+//! The admission of the pods of a planned DaemonSet. The API server is asked to create one in a dry
+//! run: quotas, Pod Security, service accounts, priority classes and webhooks answer.
 
 use std::fmt::Display;
 
@@ -79,7 +79,7 @@ fn unknown(why: &dyn Display) -> String {
     format!("unknown whether the API server admits its pods: {why}")
 }
 
-/// Whether the refusal names an object that the manifest creates.
+/// True if the refusal names an object that the manifest creates.
 fn is_of_manifest(message: &str, manifest: &Manifest) -> bool {
     REQUIRED.iter().any(|(kind, before)| {
         let name = message.split_once(before).map(|(_, rest)| rest);

@@ -18,7 +18,7 @@ use crate::args::{DaemonSetName, RolloutTarget};
 use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
 
-/// What a person asks for.
+/// The order that a person gives.
 #[derive(Clone, Debug)]
 pub(crate) enum OrderKind {
     /// Approve this wave, or the one that the rollout is at.
@@ -61,7 +61,7 @@ pub(crate) struct PreparedOrder {
     /// The hash of the current revision.
     hash: String,
     record: RolloutRecord,
-    /// What could not be read.
+    /// Objects that could not be read.
     pub problems: Vec<String>,
 }
 
@@ -111,12 +111,12 @@ impl PreparedOrder {
         Ok(true)
     }
 
-    /// What the order has done.
+    /// The effect of the order.
     pub(crate) fn done(&self) -> String {
         done(&self.verb)
     }
 
-    /// What the order depends on: the DaemonSet, its revision, and where its rollout is.
+    /// The state on which the order depends: the DaemonSet, its revision, and where its rollout is.
     pub(crate) fn basis(&self) -> String {
         format!("{} {} {}", self.uid, self.hash, self.done())
     }

@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
 use crate::input::InputFile;
 use crate::output;
 
-/// What a sandbox needs for a copy of a cluster.
+/// The objects that a sandbox needs for a copy of a cluster.
 pub(crate) struct ClusterCopy {
     /// The nodes, as `kubectl get nodes -o json` prints them.
     pub nodes: InputFile,

@@ -1,5 +1,5 @@
-//! Whether a cluster has settled: every node is ready, and every DaemonSet is rolled out. Pure
-//! functions.
+//! Tells a settled cluster from others: every node is ready, and every DaemonSet is rolled out.
+//! Pure functions.
 
 use everynode_core::api::Status;
 use everynode_insight::rollout::Completion;
@@ -23,7 +23,7 @@ pub(crate) fn pod_counts(daemon_sets: &[DaemonSet]) -> PodCounts {
     }
 }
 
-/// What is missing, as a phrase for each DaemonSet that is not rolled out.
+/// A phrase for each DaemonSet that is not rolled out: what is missing.
 pub(crate) fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
     daemon_sets.iter().filter_map(unsettled).collect()
 }
@@ -40,7 +40,8 @@ pub(crate) fn unready_pods(pods: &[PodRow]) -> Vec<String> {
     unready.map(|pod| format!("pod {}: {}", pod.key, pod.state)).collect()
 }
 
-/// What is missing in one line: the first phrases, the number of others, and one pod as an example.
+/// One line about what is missing: the first phrases, the number of others, and one pod as an
+/// example.
 pub(crate) fn summary(missing: &[String], pod: Option<&String>) -> String {
     const PHRASES_MAX: usize = 5;
     let more = missing.len().saturating_sub(PHRASES_MAX);

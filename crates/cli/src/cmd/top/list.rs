@@ -13,7 +13,7 @@ const PAGE_ROWS: usize = 10;
 
 /// The live list.
 pub(super) struct List {
-    /// What is listed: `all namespaces`, or a namespace and a label selector.
+    /// The scope of the list: `all namespaces`, or a namespace and a label selector.
     pub scope: String,
     /// All rollouts, stuck ones first; `None` before they have been read.
     pub rollouts: Option<Vec<Rollout>>,
@@ -41,7 +41,7 @@ pub(super) enum StateFilter {
     NeedsHelp,
 }
 
-/// What keys do.
+/// The effect of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// They move, and act on the selected DaemonSet.
@@ -57,7 +57,7 @@ pub(super) enum Mode {
     Help,
 }
 
-/// What a key asks for, beyond a change of the list.
+/// The request of a key, beyond a change of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Nothing.
@@ -72,7 +72,7 @@ pub(super) enum Action {
 }
 
 impl StateFilter {
-    /// What it lists, in the title.
+    /// The listed DaemonSets in the title.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::All => "all states",
@@ -248,7 +248,7 @@ fn key(rollout: &Rollout) -> DaemonSetKey {
     DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str())
 }
 
-/// Whether the key is a letter, which the filter takes.
+/// True if the key is a letter, which the filter takes.
 fn is_typed(event: &Event) -> bool {
     use crossterm::event::KeyModifiers;
     let Event::Key(key) = event else { return false };

@@ -38,7 +38,7 @@ pub(crate) fn key(event: &Event) -> Option<Key> {
     }
 }
 
-/// Whether the size of the terminal has changed.
+/// True if the size of the terminal has changed.
 pub(crate) const fn is_resize(event: &Event) -> bool {
     matches!(event, Event::Resize(..))
 }

@@ -40,18 +40,18 @@ pub(crate) struct Session {
     updated_at: Timestamp,
     /// Messages about missing permissions.
     forbidden: Vec<String>,
-    /// Whether the snapshot has changed since the last evaluation.
+    /// The snapshot has changed since the last evaluation.
     changed: bool,
     evaluated_at: Instant,
     /// The minimum time until the next evaluation.
     evaluation_delay: Duration,
     content: Content,
-    /// What the content was made of; `None` if there is no DaemonSet.
+    /// The answers that the content was made of; `None` if there is no DaemonSet.
     answers: Option<Answers>,
     position: Position,
 }
 
-/// What is known of the DaemonSet, as of the last evaluation.
+/// The answers about the DaemonSet, as of the last evaluation.
 pub(crate) struct Answers {
     pub rollout: Rollout,
     pub explanation: Option<Explanation>,
@@ -151,7 +151,7 @@ impl Session {
         self.position
     }
 
-    /// Whether the DaemonSet is rolled out or deleted.
+    /// True if the DaemonSet is rolled out or deleted.
     pub(crate) fn is_over(&self) -> bool {
         match &self.content {
             Content::Loaded(overview) => overview.phase == Phase::Done,
@@ -174,7 +174,7 @@ impl Session {
         &self.key
     }
 
-    /// What the content of the view was made of.
+    /// The answers that the content of the view was made of.
     pub(crate) const fn answers(&self) -> Option<&Answers> {
         self.answers.as_ref()
     }

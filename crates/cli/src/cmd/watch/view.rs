@@ -56,6 +56,6 @@ pub(crate) struct Position {
     /// The number of lines of the held-up list that are scrolled out of sight. A number beyond the
     /// end shows the last lines.
     pub scroll: usize,
-    /// Whether the help is shown.
+    /// The help is shown.
     pub help: bool,
 }

@@ -100,7 +100,7 @@ fn the_list_scrolls_to_its_end_and_help_covers_it() {
     expect_file!["tests/scrolled_and_help.txt"].assert_eq(&(end + &help));
 }
 
-/// What the cluster says stays on its line, and is marked where it is cut.
+/// A text of the cluster stays on its line, and is marked where it is cut.
 #[test]
 fn texts_of_the_cluster_are_visible_and_cut_visibly() {
     let mut view = example::view(Example::CrashLoop);
