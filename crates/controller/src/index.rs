@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use everynode_core::api::{
     CheckAnswer, DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion,
-    Revision, Timestamp, Uid,
+    Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -422,24 +422,13 @@ impl Index {
 
     fn reset_pods(&mut self, pods: Vec<PodObject>, effects: &mut Effects) {
         self.has_pods = true;
-        let mut by_namespace: BTreeMap<Namespace, BTreeMap<Uid, Box<Pod>>> = BTreeMap::new();
-        for pod in pods {
-            match pod {
-                PodObject::Pod(pod) => {
-                    let pods = by_namespace.entry(pod.namespace.clone()).or_default();
-                    pods.insert(pod.uid.clone(), pod);
-                }
-                PodObject::Foreign { .. } => {}
-            }
-        }
-        for namespace in by_namespace.keys() {
-            self.namespaces.entry(namespace.clone()).or_default();
-        }
-        for (namespace, namespace_index) in &mut self.namespaces {
-            let pods = by_namespace.remove(namespace).unwrap_or_default();
-            namespace_index.reset_pods(pods, &mut self.nodes, &mut effects.changed);
-        }
-        self.namespaces.retain(|_, namespace_index| !namespace_index.is_empty());
+        let pods = pods.into_iter().filter_map(|pod| match pod {
+            PodObject::Pod(pod) => Some((pod.namespace.clone(), pod)),
+            PodObject::Foreign { .. } => None,
+        });
+        self.reset_namespaces(pods, |namespace_index, pods, nodes| {
+            namespace_index.reset_pods(pods, nodes, &mut effects.changed);
+        });
     }
 
     fn observe_revision(&mut self, change: Change<RevisionObject>, effects: &mut Effects) {
@@ -467,22 +456,31 @@ impl Index {
     }
 
     fn reset_revisions(&mut self, revisions: Vec<RevisionObject>, effects: &mut Effects) {
-        let mut by_namespace: BTreeMap<Namespace, Vec<Revision>> = BTreeMap::new();
-        for revision in revisions {
-            match revision {
-                RevisionObject::Revision { namespace, revision } => {
-                    by_namespace.entry(namespace).or_default().push(revision);
-                }
-                RevisionObject::Foreign { .. } => {}
-            }
-        }
-        for namespace in by_namespace.keys() {
-            self.namespaces.entry(namespace.clone()).or_default();
-        }
-        for (namespace, namespace_index) in &mut self.namespaces {
-            let revisions = by_namespace.remove(namespace).unwrap_or_default();
+        let revisions = revisions.into_iter().filter_map(|revision| match revision {
+            RevisionObject::Revision { namespace, revision } => Some((namespace, revision)),
+            RevisionObject::Foreign { .. } => None,
+        });
+        self.reset_namespaces(revisions, |namespace_index, revisions, _| {
             namespace_index.reset_revisions(revisions, &mut effects.changed);
+        });
+    }
+
+    /// Passes the listed objects of each namespace to `reset`, also if there are none.
+    fn reset_namespaces<T>(
+        &mut self,
+        objects: impl Iterator<Item = (Namespace, T)>,
+        mut reset: impl FnMut(&mut NamespaceIndex, Vec<T>, &mut NodeTable),
+    ) {
+        let known = self.namespaces.keys().cloned();
+        let mut by_namespace: BTreeMap<Namespace, Vec<T>> =
+            known.map(|namespace| (namespace, Vec::new())).collect();
+        for (namespace, object) in objects {
+            by_namespace.entry(namespace).or_default().push(object);
         }
+        for (namespace, objects) in by_namespace {
+            reset(self.namespaces.entry(namespace).or_default(), objects, &mut self.nodes);
+        }
+        self.namespaces.retain(|_, namespace_index| !namespace_index.is_empty());
     }
 
     /// Namespace and name of each DaemonSet.

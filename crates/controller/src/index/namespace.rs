@@ -205,10 +205,12 @@ impl NamespaceIndex {
     /// Replaces all pods. Takes one pass over pods and DaemonSets instead of one over their pairs.
     pub(super) fn reset_pods(
         &mut self,
-        pods: BTreeMap<Uid, Box<Pod>>,
+        pods: impl IntoIterator<Item = Box<Pod>>,
         nodes: &mut NodeTable,
         changed: &mut Changed,
     ) {
+        let pods: BTreeMap<Uid, Box<Pod>> =
+            pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();
         let mut orphans = Vec::new();
         for pod in pods.values().map(|pod| &**pod) {

@@ -1,7 +1,7 @@
 //! The index without a server: which DaemonSets an observation affects.
 
 use everynode_core::api::{
-    Labels, NamespaceNodeSelector, Placement, RecordState, ResourceVersion, Template,
+    Labels, NamespaceNodeSelector, Placement, RecordState, ResourceVersion, Revision, Template,
 };
 use everynode_core::plan::{Notice, Outcome, Write};
 use everynode_k8s::convert::{self, Interner};
