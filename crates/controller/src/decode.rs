@@ -63,9 +63,9 @@ impl Decode for Nodes {
 }
 
 impl Namespaces {
-    /// A decoder that leaves out node selectors, which do not count (C15).
-    pub fn only_labels() -> Self {
-        Self { interner: Interner::default(), has_only_labels: true }
+    /// A decoder that may leave out node selectors, which then do not count (C15).
+    pub fn new(has_only_labels: bool) -> Self {
+        Self { interner: Interner::default(), has_only_labels }
     }
 }
 

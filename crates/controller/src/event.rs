@@ -47,3 +47,9 @@ pub enum Event {
         answer: CheckAnswer,
     },
 }
+
+impl From<Observation> for Event {
+    fn from(observation: Observation) -> Self {
+        Self::Observed(observation)
+    }
+}

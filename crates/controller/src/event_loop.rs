@@ -7,4 +7,4 @@ mod driver;
 mod state;
 
 pub use driver::{Decisions, EventLoop};
-pub use state::{ListedResource, LoopState, Task};
+pub use state::{LoopState, Task};

@@ -23,7 +23,7 @@ use everynode_k8s::convert::{
 };
 use everynode_k8s::policies::Policies;
 
-use crate::observation::{Observation, OrphanListRequest, OrphanPods};
+use crate::observation::{Observation, OrphanListRequest, OrphanPods, WatchedResource};
 use crate::watch::Change;
 use namespace::NamespaceIndex;
 pub use policies::PolicyStatusWrite;
@@ -38,7 +38,7 @@ pub struct Effects {
     /// Orphan pods to list live: they were dropped if no DaemonSet selected them before (C3).
     pub orphan_lists: Vec<OrphanListRequest>,
     /// The resource of which the API server listed an older state than it had shown before.
-    pub restored: Option<&'static str>,
+    pub restored: Option<WatchedResource>,
 }
 
 /// A plan with the DaemonSet that its writes are made from.
@@ -60,7 +60,8 @@ pub struct Index {
     /// Policy objects whose status may have to change.
     changed_policies: BTreeSet<PolicyReference>,
     watermarks: Watermarks,
-    shown: Shown,
+    /// The version of the newest change that each watch has shown.
+    shown: BTreeMap<WatchedResource, ResourceVersion>,
     /// DaemonSets whose last plan waited for a watch to catch up (C60).
     waiting: BTreeSet<DaemonSetKey>,
     /// The watermarks at the last [`wake`](Self::wake).
@@ -69,41 +70,6 @@ pub struct Index {
     early_lists: Vec<OrphanPods>,
     /// Whether pods have been listed. No orphan was dropped before that.
     has_pods: bool,
-}
-
-/// The newest change that each watch has shown.
-#[derive(Debug, Default)]
-struct Shown {
-    nodes: NewestChange,
-    namespaces: NewestChange,
-    rollout_policies: NewestChange,
-    cluster_rollout_policies: NewestChange,
-    daemon_sets: NewestChange,
-    pods: NewestChange,
-    revisions: NewestChange,
-}
-
-/// The version of the newest change of a watch.
-#[derive(Debug, Default)]
-struct NewestChange(ResourceVersion);
-
-impl NewestChange {
-    /// Records a change, and returns whether it is new: a watch that restarts may show changes
-    /// again, even those of a predecessor of the same name (C1).
-    ///
-    /// A bookmark counts for nothing here. etcd before 3.4.25 and 3.5.8 could report a version
-    /// before the changes that lead to it.
-    fn is_new<T>(&mut self, change: &Change<T>) -> bool {
-        let version = change.version();
-        match change {
-            Change::Applied { .. } | Change::Deleted { .. } if version <= self.0 => return false,
-            Change::Reset { .. } | Change::Applied { .. } | Change::Deleted { .. } => {
-                self.0 = version;
-            }
-            Change::Reached(_) => {}
-        }
-        true
-    }
 }
 
 impl Index {
@@ -115,65 +81,42 @@ impl Index {
     /// Applies a change that a watch reports.
     pub fn observe(&mut self, observation: Observation) -> Effects {
         let mut effects = Effects::default();
+        let (resource, change) = (observation.resource(), observation.change());
+        let watermark = resource.watermark(&mut self.watermarks);
+        if watermark.is_some_and(|watermark| advance(watermark, &change)) {
+            self.server_restored(resource, &mut effects);
+        }
+        if !is_new(self.shown.entry(resource).or_default(), &change) {
+            return effects;
+        }
         match observation {
-            Observation::Node(change) => {
-                if self.shown.nodes.is_new(&change) {
-                    self.observe_node(change, &mut effects);
-                }
-            }
-            Observation::Namespace(change) => {
-                if self.shown.namespaces.is_new(&change) {
-                    self.observe_namespace(change, &mut effects);
-                }
-            }
-            Observation::RolloutPolicy(change) => {
-                if self.shown.rollout_policies.is_new(&change) {
-                    self.observe_policy(true, change, &mut effects);
-                }
-            }
+            Observation::Node(change) => self.observe_node(change, &mut effects),
+            Observation::DaemonSet(change) => self.observe_daemon_set(change, &mut effects),
+            Observation::Revision(change) => self.observe_revision(change, &mut effects),
+            Observation::Namespace(change) => self.observe_namespace(change, &mut effects),
+            Observation::RolloutPolicy(change) => self.observe_policy(true, change, &mut effects),
             Observation::ClusterRolloutPolicy(change) => {
-                if self.shown.cluster_rollout_policies.is_new(&change) {
-                    self.observe_policy(false, change, &mut effects);
-                }
-            }
-            Observation::DaemonSet(change) => {
-                if advance(&mut self.watermarks.daemon_sets, &change) {
-                    self.server_restored("daemonsets", &mut effects);
-                }
-                if self.shown.daemon_sets.is_new(&change) {
-                    self.observe_daemon_set(change, &mut effects);
-                }
+                self.observe_policy(false, change, &mut effects);
             }
             Observation::Pod(change) => {
-                if advance(&mut self.watermarks.pods, &change) {
-                    self.server_restored("pods", &mut effects);
-                    // The list has all orphans. The live lists are of versions that the restored
-                    // server may never reach.
-                    self.early_lists.clear();
-                    self.namespaces.values_mut().for_each(NamespaceIndex::cancel_listings);
-                }
-                if self.shown.pods.is_new(&change) {
-                    self.observe_pod(change, &mut effects);
-                }
+                self.observe_pod(change, &mut effects);
                 self.apply_early_lists(&mut effects);
-            }
-            Observation::Revision(change) => {
-                if advance(&mut self.watermarks.revisions, &change) {
-                    self.server_restored("controllerrevisions", &mut effects);
-                }
-                if self.shown.revisions.is_new(&change) {
-                    self.observe_revision(change, &mut effects);
-                }
             }
         }
         effects
     }
 
     /// The server was restored: the next list of this resource replaces everything.
-    fn server_restored(&mut self, resource: &'static str, effects: &mut Effects) {
+    fn server_restored(&mut self, resource: WatchedResource, effects: &mut Effects) {
         effects.restored = Some(resource);
         for namespace_index in self.namespaces.values_mut() {
             namespace_index.server_restored(&mut effects.changed);
+        }
+        if resource == WatchedResource::Pod {
+            // The list has all orphans. The live lists are of versions that the restored server
+            // may never reach.
+            self.early_lists.clear();
+            self.namespaces.values_mut().for_each(NamespaceIndex::cancel_listings);
         }
     }
 
@@ -500,7 +443,7 @@ impl Index {
 /// not stale: etcd was restored from a backup, and the server assigns resourceVersions a second
 /// time (C1). Such a list replaces the known state like any list. It also moves the watermark back,
 /// since with the old watermark writes would count as seen that are not (C60).
-fn advance<T>(watermark: &mut ResourceVersion, change: &Change<T>) -> bool {
+fn advance(watermark: &mut ResourceVersion, change: &Change<()>) -> bool {
     let (known, version) = (*watermark, change.version());
     *watermark = match change {
         Change::Reset { .. } => version,
@@ -508,6 +451,21 @@ fn advance<T>(watermark: &mut ResourceVersion, change: &Change<T>) -> bool {
         Change::Applied { .. } | Change::Deleted { .. } | Change::Reached(_) => version.max(known),
     };
     *watermark < known
+}
+
+/// Records a change as the newest that a watch has shown, and returns whether it is new: a watch
+/// that restarts may show changes again, even those of a predecessor of the same name (C1).
+///
+/// A bookmark counts for nothing here. etcd before 3.4.25 and 3.5.8 could report a version before
+/// the changes that lead to it.
+fn is_new(newest: &mut ResourceVersion, change: &Change<()>) -> bool {
+    let version = change.version();
+    match change {
+        Change::Applied { .. } | Change::Deleted { .. } if version <= *newest => return false,
+        Change::Reset { .. } | Change::Applied { .. } | Change::Deleted { .. } => *newest = version,
+        Change::Reached(_) => {}
+    }
+    true
 }
 
 #[cfg(test)]

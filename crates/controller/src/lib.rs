@@ -23,7 +23,8 @@
 //! | module | task |
 //! |---|---|
 //! | [`watch`], [`decode`] | list and watch a resource; decode what decisions read of an object |
-//! | [`event`], [`observation`] | the inputs of the event loop |
+//! | [`observation`] | the table of watched resources, and what their watches report |
+//! | [`event`] | the inputs of the event loop |
 //! | [`event_loop`], [`index`], [`queue`] | the state, and what to do next |
 //! | [`executor`], [`orphans`] | the writes of a plan, and the live list of orphan pods |
 //! | [`checks`] | what the checks of guarded rollouts ask, and what the answers mean |

@@ -1,9 +1,6 @@
 //! One replica of the controller, from its start to its shutdown: it waits to lead, leads until it
 //! is stopped or loses its lease, and then shuts down.
 
-mod watches;
-
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,16 +16,17 @@ use crate::api::Server;
 use crate::checks::CheckClient;
 use crate::environment::Environment;
 use crate::event::Event;
-use crate::event_loop::{Decisions, EventLoop, ListedResource, LoopState};
+use crate::event_loop::{Decisions, EventLoop, LoopState};
 use crate::executor::{Executor, PodNames};
 use crate::index::Index;
 use crate::lease::other::{self, OtherInstallation, Presence};
 use crate::lease::{self, Fence, Leadership};
 use crate::metrics::Metrics;
+use crate::observation::{WatchOptions, WatchedResource};
 use crate::outage_log::OutageLog;
 use crate::recorder::Recorder;
 use crate::supervisor::{self, Supervisor};
-use watches::{OptionalResources, Watches};
+use crate::watch::{ConnectionState, WatchContext};
 
 /// Timeouts of a shutdown: first for writes in flight, then for the release of the lease.
 const WRITES_TIMEOUT: Duration = Duration::from_millis(2000);
@@ -38,12 +36,8 @@ const EVENTS_WAITING_MAX: usize = 1024;
 
 /// A replica and its dependencies.
 pub struct Replica<S> {
-    /// Manages only DaemonSets in this namespace. Nodes are read in any case.
-    pub namespace: Option<String>,
-    /// Whether namespaces are read for their node selectors (C15).
-    pub namespace_node_selectors: bool,
-    /// Whether RolloutPolicies and ClusterRolloutPolicies count (G4).
-    pub rollout_policies: bool,
+    /// What is watched.
+    pub watch_options: WatchOptions,
     /// The configuration of decisions.
     pub config: Config,
     /// The API server, for lists and watches.
@@ -241,25 +235,7 @@ impl<S: Server> Replica<S> {
         let tasks = TaskTracker::new();
         let watching = CancellationToken::new();
         let _stop_watches_on_drop = watching.clone().drop_guard();
-        let mut event_loop = self.event_loop(sender.clone(), &tasks, stop);
-        let watches = Watches {
-            client: self.client.clone(),
-            sender,
-            outages: self.outages.clone(),
-            environment: self.environment.clone(),
-            metrics: self.metrics.clone(),
-            supervisor: self.supervisor.clone(),
-            namespace: self.namespace.clone(),
-            stop: watching.clone(),
-        };
-        watches.start_all_but_pods(OptionalResources {
-            namespace_node_selectors: self.namespace_node_selectors,
-            rollout_policies: self.rollout_policies,
-        });
-        let watches = Arc::new(watches);
-        let later = watches.clone();
-        event_loop.watch_namespaces = Some(Box::new(move || later.start_namespaces(false)));
-        event_loop.watch_pods = Some(Box::new(move || watches.start_pods()));
+        let mut event_loop = self.event_loop(sender, &tasks, stop, &watching);
         event_loop.run(&mut events, stop).await;
         watching.cancel();
         drop(events);
@@ -278,15 +254,33 @@ impl<S: Server> Replica<S> {
         events: mpsc::Sender<Event>,
         tasks: &TaskTracker,
         stop: &CancellationToken,
+        watching: &CancellationToken,
     ) -> EventLoop<S> {
+        if self.watch_options.namespace_node_selectors {
+            tracing::info!(
+                "--namespace-node-selectors is set: nothing is done before namespaces are listed, \
+                 which requires permission to list and watch them"
+            );
+        }
         let state = LoopState::new(
             Index::new(self.config),
-            self.listed_resources(),
+            WatchedResource::initial(&self.watch_options).collect(),
             self.recorder.clone(),
             self.metrics.clone(),
             self.outages.clone(),
             self.synced.clone(),
         );
+        let watches = WatchContext {
+            client: self.client.clone(),
+            sender: events.clone(),
+            wrap_connection: |connection| match connection {
+                ConnectionState::Connected(_) => Some(Event::Connected),
+                ConnectionState::Lost(_) => None,
+            },
+            outages: self.outages.clone(),
+            environment: self.environment.clone(),
+            metrics: self.metrics.clone(),
+        };
         let executor = Executor {
             api: self.server.clone(),
             events,
@@ -303,30 +297,10 @@ impl<S: Server> Replica<S> {
             tasks: tasks.clone(),
             supervisor: self.supervisor.clone(),
             checks: self.checks.clone(),
-            watch_pods: None,
-            watch_namespaces: None,
+            watch_options: self.watch_options.clone(),
+            watches: Arc::new(watches),
+            stop_watches: watching.clone(),
         }
-    }
-
-    /// The resources that are listed before any decision.
-    fn listed_resources(&self) -> BTreeSet<ListedResource> {
-        let mut listed = BTreeSet::from([
-            ListedResource::Node,
-            ListedResource::DaemonSet,
-            ListedResource::Revision,
-            ListedResource::Pod,
-        ]);
-        if self.rollout_policies {
-            listed.extend([ListedResource::RolloutPolicy, ListedResource::ClusterRolloutPolicy]);
-        }
-        if self.namespace_node_selectors {
-            listed.insert(ListedResource::Namespace);
-            tracing::info!(
-                "--namespace-node-selectors is set: nothing is done before namespaces are listed, \
-                 which requires permission to list and watch them"
-            );
-        }
-        listed
     }
 }
 

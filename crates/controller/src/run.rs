@@ -22,6 +22,7 @@ use crate::environment::Environment;
 use crate::lease::other::{OtherInstallation, Presence};
 use crate::lease::{self, Fence, Leadership, Timing};
 use crate::metrics::Metrics;
+use crate::observation::WatchOptions;
 use crate::outage_log::OutageLog;
 use crate::recorder::{self, Recorder};
 use crate::replica::{self, Candidacy, Replica};
@@ -309,9 +310,11 @@ impl Shared {
         let server = Api::new(self.client.clone(), fence.clone(), limit);
         let hosts = Hosts::Allowed(options.check_hosts);
         Ok(Replica {
-            namespace: options.namespace,
-            namespace_node_selectors: options.namespace_node_selectors,
-            rollout_policies: options.mode != Mode::Unguarded,
+            watch_options: WatchOptions {
+                namespace: options.namespace,
+                namespace_node_selectors: options.namespace_node_selectors,
+                rollout_policies: options.mode != Mode::Unguarded,
+            },
             config: Config {
                 mode: options.mode,
                 burst_replicas: options.burst_replicas,

@@ -109,26 +109,32 @@ pub trait Decode: Send + Sync {
 
 /// The list and watch of one resource.
 pub struct Watch<D: Decode, E> {
-    /// The API server.
-    pub client: kube::Client,
     /// The resource to watch.
     pub resource: Resource,
     /// Decodes its objects.
     pub decoder: D,
-    /// Takes the events. A full channel slows the watch down.
-    pub sender: mpsc::Sender<E>,
     /// Makes the receiver's event from a change.
     pub wrap: fn(Change<D::Item>) -> E,
-    /// Makes the receiver's event from a change of the connection, if the receiver needs it.
-    pub wrap_connection: fn(ConnectionState) -> Option<E>,
     /// Whether the server may lack the resource, or refuse to list it: there are no objects then,
     /// and the server is asked again later.
     pub is_optional: bool,
+    /// What it has in common with other watches.
+    pub context: Arc<WatchContext<E>>,
+}
+
+/// What all watches of one receiver have in common.
+pub struct WatchContext<E> {
+    /// The API server.
+    pub client: kube::Client,
+    /// Takes the events. A full channel slows the watches down.
+    pub sender: mpsc::Sender<E>,
+    /// Makes the receiver's event from a change of a connection, if the receiver needs it.
+    pub wrap_connection: fn(ConnectionState) -> Option<E>,
     /// For the log.
     pub outages: OutageLog,
     /// Spreads the requests of several watches.
     pub environment: Environment,
-    /// The controller's metrics.
+    /// Counts restarts and unreadable objects.
     pub metrics: Arc<Metrics>,
 }
 
@@ -207,7 +213,7 @@ impl<D: Decode, E> Watch<D, E> {
         progress.machine.ended(end);
         let pause = progress
             .backoff
-            .failed(progress.machine.is_listing(), self.environment.random_fraction());
+            .failed(progress.machine.is_listing(), self.context.environment.random_fraction());
         let retry_after = error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
         // Count restarts of the watch itself, not outages of the server.
         if !matches!(end, End::RetryLater | End::NoAnswer) {
@@ -217,7 +223,7 @@ impl<D: Decode, E> Watch<D, E> {
             let message = error.to_string();
             // A refusal that may make the resource count as absent is logged when it does.
             if !progress.absence.is_pending() {
-                self.outages.failed(&self.subject(), error.failure_kind(), &message);
+                self.context.outages.failed(&self.subject(), error.failure_kind(), &message);
             }
             progress.is_connected = false;
             let failure =
@@ -254,7 +260,7 @@ impl<D: Decode, E> Watch<D, E> {
             let version = ResourceVersion(0);
             self.send_change(Change::Reset { items: Vec::new(), version }).await?;
         }
-        sleep(absence::pause(times, self.environment.random_fraction())).await;
+        sleep(absence::pause(times, self.context.environment.random_fraction())).await;
         Ok(())
     }
 
@@ -309,7 +315,7 @@ impl<D: Decode, E> Watch<D, E> {
 
     /// Reads a watch to its end, which is always an error of some kind.
     async fn stream(&mut self, query: &str, progress: &mut Progress<D::Item>) -> Result<(), Error> {
-        let timeout_after = WATCH_TIMEOUT.mul_f64(1.0 + self.environment.random_fraction());
+        let timeout_after = WATCH_TIMEOUT.mul_f64(1.0 + self.context.environment.random_fraction());
         let uri = format!(
             "{}watch=true&allowWatchBookmarks=true&timeoutSeconds={}&{query}",
             self.resource.query(),
@@ -382,7 +388,7 @@ impl<D: Decode, E> Watch<D, E> {
             .header(header::ACCEPT, encoding.accept())
             .body(Body::empty())
             .map_err(kube::Error::HttpError)?;
-        let (parts, body) = self.client.send(request).await?.into_parts();
+        let (parts, body) = self.context.client.send(request).await?.into_parts();
         if parts.status.is_success() {
             return Ok(Response::from_parts(parts, body));
         }
@@ -408,7 +414,7 @@ impl<D: Decode, E> Watch<D, E> {
         let resource = self.resource.name;
         for problem in problems {
             let reason = "Undecodable";
-            self.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
+            self.context.metrics.problems.get_or_create(&ReasonLabels { reason }).inc();
             match progress.problem_log.action(Instant::now()) {
                 LogAction::Problem => tracing::error!("{resource}: {problem}"),
                 LogAction::Limit => tracing::error!(
@@ -430,12 +436,12 @@ impl<D: Decode, E> Watch<D, E> {
     }
 
     async fn send_change(&self, change: Change<D::Item>) -> Result<(), Error> {
-        self.sender.send((self.wrap)(change)).await.map_err(|_| Error::ReceiverDropped)
+        self.context.sender.send((self.wrap)(change)).await.map_err(|_| Error::ReceiverDropped)
     }
 
     fn restarts(&self) -> Counter {
         let labels = ResourceLabels { resource: self.resource.name };
-        self.metrics.watch_restarts.get_or_create_owned(&labels)
+        self.context.metrics.watch_restarts.get_or_create_owned(&labels)
     }
 
     /// The subject of the requests in the log.
@@ -448,14 +454,16 @@ impl<D: Decode, E> Watch<D, E> {
         if std::mem::replace(&mut progress.is_connected, true) {
             return Ok(());
         }
-        self.outages.answered();
-        self.outages.recovered(&self.subject());
+        self.context.outages.answered();
+        self.context.outages.recovered(&self.subject());
         self.send_connection_state(ConnectionState::Connected(self.resource.name)).await
     }
 
     async fn send_connection_state(&self, state: ConnectionState) -> Result<(), Error> {
-        match (self.wrap_connection)(state) {
-            Some(event) => self.sender.send(event).await.map_err(|_| Error::ReceiverDropped),
+        match (self.context.wrap_connection)(state) {
+            Some(event) => {
+                self.context.sender.send(event).await.map_err(|_| Error::ReceiverDropped)
+            }
             None => Ok(()),
         }
     }

@@ -387,9 +387,11 @@ impl Mutation {
 
     /// Whether the replica does nothing, because only a timer or a bookmark would start a sync.
     pub fn skips(self, events: &[Event]) -> bool {
-        let starts_none =
-            |event: &Event| matches!(event, Event::Observed(seen) if is_bookmark(seen));
-        self == Self::ForgetTimers && events.iter().all(starts_none)
+        let is_bookmark = |event: &Event| match event {
+            Event::Observed(seen) => matches!(seen.change(), WatchChange::Reached(_)),
+            _ => false,
+        };
+        self == Self::ForgetTimers && events.iter().all(is_bookmark)
     }
 
     /// Whether the replica plans nothing because of what it observes.
@@ -542,19 +544,6 @@ impl Mutation {
             _ => {}
         }
         None
-    }
-}
-
-fn is_bookmark(observation: &Observation) -> bool {
-    match observation {
-        Observation::Node(change) => matches!(change, WatchChange::Reached(_)),
-        Observation::DaemonSet(change) => matches!(change, WatchChange::Reached(_)),
-        Observation::Pod(change) => matches!(change, WatchChange::Reached(_)),
-        Observation::Revision(change) => matches!(change, WatchChange::Reached(_)),
-        Observation::Namespace(change) => matches!(change, WatchChange::Reached(_)),
-        Observation::RolloutPolicy(change) | Observation::ClusterRolloutPolicy(change) => {
-            matches!(change, WatchChange::Reached(_))
-        }
     }
 }
 

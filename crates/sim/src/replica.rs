@@ -12,6 +12,7 @@ use everynode_controller::event_loop::LoopState;
 use everynode_controller::lease::{self, Fence, Leadership, Timing};
 use everynode_controller::lease_name;
 use everynode_controller::metrics::Metrics;
+use everynode_controller::observation::WatchOptions;
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::recorder::Recorder;
 use everynode_controller::replica::{Candidacy, Failure, Replica as Controller};
@@ -112,9 +113,11 @@ impl Replica {
         };
         let outages = OutageLog::default();
         let controller = Controller {
-            namespace: None,
-            rollout_policies: false,
-            namespace_node_selectors: settings.namespace_node_selectors,
+            watch_options: WatchOptions {
+                namespace: None,
+                namespace_node_selectors: settings.namespace_node_selectors,
+                rollout_policies: false,
+            },
             config,
             client: Connection::client(number, outbox.clone()),
             checks: Arc::new(DrawnAnswers::new(seed)),

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_controller::environment::Environment;
-use everynode_controller::metrics::Metrics;
 use everynode_controller::outage_log::OutageLog;
 use everynode_controller::watch::{
-    self, Change, ConnectionState, Decode, Encoded, RequestFailure, Watch,
+    self, Change, ConnectionState, Decode, Encoded, RequestFailure, Watch, WatchContext,
 };
 use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
@@ -22,13 +21,9 @@ const BUFFER_SIZE: usize = 1000;
 /// A snapshot and the watches that update it.
 pub(crate) struct Watcher {
     pub snapshot: Snapshot,
-    client: kube::Client,
     server: String,
-    sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
-    environment: Environment,
-    outages: OutageLog,
-    metrics: Arc<Metrics>,
+    context: Arc<WatchContext<Event>>,
     /// The watched selections, and whether they have been read.
     watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
     /// The resources whose watches have no connection.
@@ -69,15 +64,19 @@ impl Cluster {
         selections: impl IntoIterator<Item = (ObjectKind, Selection)>,
     ) -> Watcher {
         let (sender, events) = mpsc::channel(BUFFER_SIZE);
+        let context = WatchContext {
+            client: self.client.clone(),
+            sender,
+            wrap_connection: |state| Some(Event::Connection(state)),
+            outages: OutageLog::default(),
+            environment: Environment::default(),
+            metrics: Arc::default(),
+        };
         let mut watcher = Watcher {
             snapshot: Snapshot::default(),
-            client: self.client.clone(),
             server: self.server.clone(),
-            sender,
             events,
-            environment: Environment::default(),
-            outages: OutageLog::default(),
-            metrics: Arc::default(),
+            context: Arc::new(context),
             watched: BTreeMap::new(),
             lost: BTreeSet::new(),
         };
@@ -109,22 +108,17 @@ impl Watcher {
     fn follow(&mut self, kind: ObjectKind, selection: Selection) {
         let resource = Resource::from(kind);
         let watch = Watch {
-            client: self.client.clone(),
             resource: watch::Resource {
                 name: resource.name(),
                 path: selection.path(resource, None, None),
             },
             decoder: RawDecoder,
-            sender: self.sender.clone(),
             wrap: wrap(kind),
             is_optional: matches!(
                 kind,
                 ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy
             ),
-            wrap_connection: |state| Some(Event::Connection(state)),
-            outages: self.outages.clone(),
-            environment: self.environment.clone(),
-            metrics: self.metrics.clone(),
+            context: self.context.clone(),
         };
         tokio::spawn(watch.run());
         self.watched.insert(kind, (selection, ReadState::Pending));

@@ -18,10 +18,11 @@ use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
 use crate::executor::Executor;
-use crate::observation::OrphanListRequest;
+use crate::observation::{OrphanListRequest, WatchOptions, WatchedResource};
 use crate::orphans;
 use crate::outage_log::OutageLog;
 use crate::supervisor::Supervisor;
+use crate::watch::WatchContext;
 
 /// Maximum number of events that are handled in one step.
 const EVENTS_MAX: usize = 512;
@@ -68,15 +69,19 @@ pub struct EventLoop<S = Api> {
     pub supervisor: Supervisor,
     /// Asks checks.
     pub checks: Arc<dyn CheckClient>,
-    /// Starts the watch of pods, once.
-    pub watch_pods: Option<Box<dyn FnOnce() + Send>>,
-    /// Starts the watch of namespaces for their labels, once.
-    pub watch_namespaces: Option<Box<dyn FnOnce() + Send>>,
+    /// What is watched.
+    pub watch_options: WatchOptions,
+    /// What the watches have in common.
+    pub watches: Arc<WatchContext<Event>>,
+    /// Stops the watches.
+    pub stop_watches: CancellationToken,
 }
 
 impl<S: Server> EventLoop<S> {
-    /// Runs until `stop` is cancelled.
+    /// Starts the first watches, and runs until `stop` is cancelled.
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
+        let initial = WatchedResource::initial(&self.watch_options);
+        initial.filter(|first| *first != WatchedResource::LAST).for_each(|first| self.watch(first));
         let mut batch = Vec::new();
         let mut alarm = pin!(sleep(Duration::ZERO));
         while !stop.is_cancelled() {
@@ -109,23 +114,14 @@ impl<S: Server> EventLoop<S> {
         wait.map_or(IDLE_MAX, |wait| wait.min(IDLE_MAX))
     }
 
-    fn start(&mut self, task: Task) {
+    fn start(&self, task: Task) {
         match task {
             Task::Execute { plan, raw } => {
                 let execution = self.executor.clone().execute(plan, raw);
                 self.tasks.spawn(self.supervisor.supervise("the execution of a plan", execution));
             }
             Task::ListOrphans(request) => self.list_orphans(request),
-            Task::WatchPods => {
-                if let Some(watch_pods) = self.watch_pods.take() {
-                    watch_pods();
-                }
-            }
-            Task::WatchNamespaces => {
-                if let Some(watch_namespaces) = self.watch_namespaces.take() {
-                    watch_namespaces();
-                }
-            }
+            Task::Watch(resource) => self.watch(resource),
             Task::WritePolicyStatus(write) => {
                 let writing = self.executor.clone().write_policy_status(write);
                 let task = "the write of a policy's status";
@@ -133,6 +129,15 @@ impl<S: Server> EventLoop<S> {
             }
             Task::AskCheck(question) => self.ask_check(question),
         }
+    }
+
+    fn watch(&self, resource: WatchedResource) {
+        let (stop, name) = (self.stop_watches.clone(), format!("the watch of {}", resource.name()));
+        let watch = resource.watch(&self.watch_options, self.watches.clone());
+        let watching = async move {
+            stop.run_until_cancelled(watch).await;
+        };
+        tokio::spawn(self.supervisor.supervise_until(self.stop_watches.clone(), name, watching));
     }
 
     fn ask_check(&self, question: CheckQuestion) {

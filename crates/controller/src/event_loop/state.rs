@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::executor::regarding;
 use crate::index::{Effects, Index, PolicyStatusWrite};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
-use crate::observation::{Observation, OrphanListRequest};
+use crate::observation::{Observation, OrphanListRequest, WatchedResource};
 use crate::outage_log::{FailureKind, OutageLog};
 use crate::queue::{Queue, UNKNOWN_RETRY_MAX};
 use crate::recorder::{Occurrence, Recorder, Severity};
@@ -37,25 +37,6 @@ const POLICY_STATUS_AFTER: Duration = Duration::from_secs(1);
 /// much for each of the small corrections of a time server.
 const WALL_CLOCK_TOLERANCE_MS: u64 = 500;
 
-/// A resource whose first list must be complete before any decision (C1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ListedResource {
-    /// `nodes`
-    Node,
-    /// `namespaces`, listed only with `--namespace-node-selectors`.
-    Namespace,
-    /// `daemonsets`
-    DaemonSet,
-    /// `controllerrevisions`
-    Revision,
-    /// `rolloutpolicies`, which may not be installed.
-    RolloutPolicy,
-    /// `clusterrolloutpolicies`, which may not be installed.
-    ClusterRolloutPolicy,
-    /// `pods`
-    Pod,
-}
-
 /// Work to do beside the event loop. Its results arrive as events.
 #[derive(Debug)]
 pub enum Task {
@@ -69,10 +50,8 @@ pub enum Task {
     },
     /// Lists orphan pods; the answer arrives as [`Event::OrphansListed`].
     ListOrphans(OrphanListRequest),
-    /// Starts the watch of pods: all other initial lists are complete.
-    WatchPods,
-    /// Starts the watch of namespaces: a policy selects them by their labels.
-    WatchNamespaces,
+    /// Starts the watch of a resource.
+    Watch(WatchedResource),
     /// Writes the status of a policy object. The outcome arrives as
     /// [`Event::PolicyStatusWritten`].
     WritePolicyStatus(PolicyStatusWrite),
@@ -90,17 +69,16 @@ pub struct LoopState {
     pub metrics: Arc<Metrics>,
     /// Logs requests that fail.
     pub outages: OutageLog,
-    /// Resources whose first list is not complete. Pods are listed last: only then is it known
-    /// which orphans a DaemonSet selects.
-    pub pending_lists: BTreeSet<ListedResource>,
+    /// Resources whose first list is not complete. Nothing is decided before all are (C1).
+    pub pending_lists: BTreeSet<WatchedResource>,
     /// Set to true when all initial lists are complete.
     pub synced: watch::Sender<bool>,
     /// When to plan for which DaemonSet.
     pub queue: Queue,
     /// When to write the status of which policy object.
     pub policy_queue: Queue<PolicyReference>,
-    /// Whether namespaces are watched, or will be.
-    pub watches_namespaces: bool,
+    /// Resources whose watch is started.
+    pub watched: BTreeSet<WatchedResource>,
     /// Tasks that the next return of [`process`](Self::process) hands out.
     pub tasks: Vec<Task>,
     /// How far the wall clock is ahead of the steady one for decisions, in milliseconds.
@@ -108,22 +86,25 @@ pub struct LoopState {
 }
 
 impl LoopState {
-    /// A state that waits for the first list of each resource in `pending_lists`. `synced`
-    /// becomes true when all of them are complete.
+    /// A state that waits for the first list of each resource in `pending_lists`. The watches of
+    /// all but the [last](WatchedResource::LAST) are started already. `synced` becomes true when
+    /// all lists are complete.
     pub fn new(
         index: Index,
-        pending_lists: BTreeSet<ListedResource>,
+        pending_lists: BTreeSet<WatchedResource>,
         recorder: Recorder,
         metrics: Arc<Metrics>,
         outages: OutageLog,
         synced: watch::Sender<bool>,
     ) -> Self {
+        let mut watched = pending_lists.clone();
+        watched.remove(&WatchedResource::LAST);
         Self {
             index,
             recorder,
             metrics,
             outages,
-            watches_namespaces: pending_lists.contains(&ListedResource::Namespace),
+            watched,
             pending_lists,
             synced,
             queue: Queue::default(),
@@ -183,19 +164,7 @@ impl LoopState {
 
     fn handle(&mut self, event: Event, now: Timestamp) {
         match event {
-            Event::Observed(observation) => {
-                let listed = listed_resource(&observation);
-                let may_need_namespaces =
-                    matches!(observation, Observation::ClusterRolloutPolicy(_));
-                let effects = self.index.observe(observation);
-                self.apply_effects(effects, now);
-                if may_need_namespaces {
-                    self.watch_namespaces_if_needed();
-                }
-                if let Some(listed) = listed {
-                    self.record_initial_list(listed);
-                }
-            }
+            Event::Observed(observation) => self.observe(observation, now),
             Event::Connected => self.queue.retry_all(now),
             Event::OrphansListed(orphans) => {
                 let effects = self.index.observe_orphans(orphans);
@@ -218,6 +187,19 @@ impl LoopState {
         }
     }
 
+    fn observe(&mut self, observation: Observation, now: Timestamp) {
+        let (resource, change) = (observation.resource(), observation.change());
+        let effects = self.index.observe(observation);
+        self.apply_effects(effects, now);
+        // What a policy selects by the labels of namespaces is not known until they are listed.
+        if resource == WatchedResource::ClusterRolloutPolicy && self.index.needs_namespaces() {
+            self.watch(WatchedResource::Namespace);
+        }
+        if matches!(change, Change::Reset { .. }) {
+            self.record_initial_list(resource);
+        }
+    }
+
     fn record_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
         let (Outcome::Failed { message } | Outcome::Unknown { message }) = outcome else { return };
         self.outages.failed(&subject(key), FailureKind::Refused, message);
@@ -230,8 +212,9 @@ impl LoopState {
     fn apply_effects(&mut self, effects: Effects, now: Timestamp) {
         if let Some(resource) = effects.restored {
             tracing::warn!(
-                "the API server lists an older state of {resource} than it has shown before, \
-                 as after a restore of etcd"
+                "the API server lists an older state of {} than it has shown before, \
+                 as after a restore of etcd",
+                resource.name()
             );
         }
         for key in &effects.deleted {
@@ -276,13 +259,13 @@ impl LoopState {
         self.metrics.sync_finished(key);
     }
 
-    /// Records that an initial list is complete. Nothing is decided before all of them are (C1).
-    fn record_initial_list(&mut self, kind: ListedResource) {
-        if !self.pending_lists.remove(&kind) {
+    /// Records that an initial list is complete.
+    fn record_initial_list(&mut self, resource: WatchedResource) {
+        if !self.pending_lists.remove(&resource) {
             return;
         }
-        if self.pending_lists.iter().eq([&ListedResource::Pod]) {
-            self.tasks.push(Task::WatchPods);
+        if self.pending_lists.iter().eq([&WatchedResource::LAST]) {
+            self.watch(WatchedResource::LAST);
         }
         if self.pending_lists.is_empty() {
             tracing::info!("all lists are complete: {} nodes", self.index.nodes().len());
@@ -290,13 +273,12 @@ impl LoopState {
         }
     }
 
-    /// Starts to watch namespaces once a policy selects them by their labels. Until they are
-    /// listed, nothing is decided: what the policy selects is not known.
-    fn watch_namespaces_if_needed(&mut self) {
-        if !self.watches_namespaces && self.index.needs_namespaces() {
-            self.watches_namespaces = true;
-            self.pending_lists.insert(ListedResource::Namespace);
-            self.tasks.push(Task::WatchNamespaces);
+    /// Starts a watch, unless it is started already. Until its first list is complete, nothing is
+    /// decided.
+    fn watch(&mut self, resource: WatchedResource) {
+        if self.watched.insert(resource) {
+            self.pending_lists.insert(resource);
+            self.tasks.push(Task::Watch(resource));
         }
     }
 
@@ -429,28 +411,6 @@ impl LoopState {
             self.metrics.events_dropped.inc();
         }
     }
-}
-
-/// The resource of which this is a list.
-const fn listed_resource(observation: &Observation) -> Option<ListedResource> {
-    Some(match observation {
-        Observation::Node(Change::Reset { .. }) => ListedResource::Node,
-        Observation::Namespace(Change::Reset { .. }) => ListedResource::Namespace,
-        Observation::DaemonSet(Change::Reset { .. }) => ListedResource::DaemonSet,
-        Observation::Revision(Change::Reset { .. }) => ListedResource::Revision,
-        Observation::Pod(Change::Reset { .. }) => ListedResource::Pod,
-        Observation::RolloutPolicy(Change::Reset { .. }) => ListedResource::RolloutPolicy,
-        Observation::ClusterRolloutPolicy(Change::Reset { .. }) => {
-            ListedResource::ClusterRolloutPolicy
-        }
-        Observation::Node(_)
-        | Observation::Namespace(_)
-        | Observation::DaemonSet(_)
-        | Observation::Revision(_)
-        | Observation::RolloutPolicy(_)
-        | Observation::ClusterRolloutPolicy(_)
-        | Observation::Pod(_) => return None,
-    })
 }
 
 /// The subject of a DaemonSet's writes in the log.

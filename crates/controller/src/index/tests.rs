@@ -346,10 +346,13 @@ fn a_list_of_older_state_replaces_the_known_state() {
         |index: &Index| index.state(&key).unwrap().daemon_set().template.canonical.to_string();
     assert_eq!(template(&index), "new", "a repeated older change is ignored");
     let effects = index.observe(Observation::DaemonSet(reset(vec![at(40, "old")], 60)));
-    assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some("daemonsets")));
+    assert_eq!(
+        (changed(&effects), effects.restored),
+        (vec!["a"], Some(WatchedResource::DaemonSet))
+    );
     assert_eq!(template(&index), "old");
     let effects = index.observe(Observation::Revision(reset(vec![revision(41, "old")], 60)));
-    assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some("controllerrevisions")));
+    assert_eq!((changed(&effects), effects.restored), (vec!["a"], Some(WatchedResource::Revision)));
     let writes = index.plan(&key, Timestamp(0)).unwrap().plan.writes;
     let creates = |write: &Write| matches!(write, Write::CreateRevision(_));
     assert!(!writes.iter().any(creates), "the revision is the restored one: {writes:?}");

@@ -19,9 +19,11 @@ fn replica(leadership: Leadership, asked: &Asked) -> Replica<Api> {
     });
     let (client, fence) = (Client::new(silent, "default"), Fence::open());
     Replica {
-        namespace: None,
-        rollout_policies: false,
-        namespace_node_selectors: false,
+        watch_options: WatchOptions {
+            namespace: None,
+            namespace_node_selectors: false,
+            rollout_policies: false,
+        },
         config: Config::default(),
         server: Api::new(client.clone(), fence.clone(), None),
         checks: Arc::new(ChecksDisabled),
@@ -178,17 +180,15 @@ async fn the_lease_is_released_only_if_no_write_is_in_flight() {
 async fn namespaces_are_followed_only_where_their_node_selectors_count() {
     for is_followed in [false, true] {
         let asked = Asked::default();
-        let replica = Replica {
-            namespace_node_selectors: is_followed,
-            ..replica(Leadership::Leading, &asked)
-        };
+        let mut replica = replica(Leadership::Leading, &asked);
+        replica.watch_options.namespace_node_selectors = is_followed;
         let stop = CancellationToken::new();
         // The clock moves on when every task waits: by then all lists have been asked for.
         assert!(timeout(Duration::from_secs(1), replica.work(None, &stop)).await.is_err());
         let asked = asked.lock().unwrap().clone();
         assert!(asked.contains("/api/v1/nodes"), "{asked:?}");
         assert_eq!(asked.contains("/api/v1/namespaces"), is_followed, "{asked:?}");
-        let is_listed = replica.listed_resources().contains(&ListedResource::Namespace);
-        assert_eq!(is_listed, is_followed);
+        let mut listed = WatchedResource::initial(&replica.watch_options);
+        assert_eq!(listed.any(|listed| listed == WatchedResource::Namespace), is_followed);
     }
 }

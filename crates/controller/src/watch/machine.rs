@@ -64,6 +64,17 @@ impl<T> Change<T> {
             | Self::Reached(version) => *version,
         }
     }
+
+    /// The same change without its objects.
+    pub fn without_objects(&self) -> Change<()> {
+        let (item, version) = ((), self.version());
+        match self {
+            Self::Reset { .. } => Change::Reset { items: Vec::new(), version },
+            Self::Applied { .. } => Change::Applied { item, version },
+            Self::Deleted { .. } => Change::Deleted { item, version },
+            Self::Reached(_) => Change::Reached(version),
+        }
+    }
 }
 
 /// The next request to the API server.

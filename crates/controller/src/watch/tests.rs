@@ -187,17 +187,20 @@ impl<T: std::fmt::Debug + Send + 'static> TestWatch<T> {
         let config = client::Config::for_test(&format!("http://{address}"));
         let (sender, changes) = mpsc::channel(100);
         let metrics = Arc::new(Metrics::default());
-        let watch = Watch {
+        let context = WatchContext {
             client: client::client(&config, client::Pings::default()).unwrap(),
-            resource: Resource { name: "controllerrevisions", path: "/revisions".to_owned() },
-            decoder,
             sender,
-            wrap: |change| change,
             wrap_connection: |_| None,
-            is_optional,
             outages: OutageLog::default(),
             environment: Environment::default(),
             metrics: metrics.clone(),
+        };
+        let watch = Watch {
+            resource: Resource { name: "controllerrevisions", path: "/revisions".to_owned() },
+            decoder,
+            wrap: |change| change,
+            is_optional,
+            context: Arc::new(context),
         };
         tokio::spawn(watch.run());
         Self { changes, script, metrics }

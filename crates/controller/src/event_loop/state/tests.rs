@@ -18,16 +18,16 @@ fn state() -> LoopState {
         metrics: Arc::new(Metrics::new()),
         outages: OutageLog::default(),
         pending_lists: [
-            ListedResource::Node,
-            ListedResource::DaemonSet,
-            ListedResource::Revision,
-            ListedResource::Pod,
+            WatchedResource::Node,
+            WatchedResource::DaemonSet,
+            WatchedResource::Revision,
+            WatchedResource::Pod,
         ]
         .into(),
         synced: watch::channel(false).0,
         queue: Queue::default(),
         policy_queue: Queue::default(),
-        watches_namespaces: false,
+        watched: BTreeSet::new(),
         tasks: Vec::new(),
         wall_ahead_ms: 0,
     };
@@ -133,7 +133,9 @@ fn writes_go_on_soon_after_a_server_stops_refusing() {
 #[test]
 fn a_connection_wakes_only_daemon_sets_with_a_failure() {
     let mut state = state();
-    let [Task::WatchPods, Task::Execute { .. }] = &state.process([], Timestamp(0))[..] else {
+    let [Task::Watch(WatchedResource::Pod), Task::Execute { .. }] =
+        &state.process([], Timestamp(0))[..]
+    else {
         panic!("a plan is due")
     };
     let before = state.next_deadline();
@@ -155,11 +157,29 @@ fn namespaces_are_awaited_once_a_policy_needs_them() {
     };
     let needs = applied(json!({ "daemonSets": { "selector": {} }, "namespaces": selector }));
     let tasks = state.process([needs], Timestamp(0));
-    assert!(matches!(tasks[..], [Task::WatchPods, Task::WatchNamespaces]), "{tasks:?}");
+    assert!(
+        matches!(
+            tasks[..],
+            [Task::Watch(WatchedResource::Pod), Task::Watch(WatchedResource::Namespace)]
+        ),
+        "{tasks:?}"
+    );
     assert_eq!(state.next_deadline(), None);
     let listed = Event::Observed(Observation::Namespace(reset([])));
     let tasks = state.process([listed], Timestamp(0));
     assert!(matches!(tasks[..], [Task::Execute { .. }]), "{tasks:?}");
+}
+
+/// C1: pods are watched once, although namespaces are awaited while pods are listed.
+#[test]
+fn pods_are_watched_once() {
+    let mut state = state();
+    state.pending_lists.extend([WatchedResource::Namespace, WatchedResource::Pod]);
+    let lists = [Observation::Namespace(reset([])), Observation::Pod(reset([]))];
+    let tasks = state.process(lists.map(Event::Observed), Timestamp(0));
+    assert!(state.pending_lists.is_empty());
+    let watched = tasks.iter().filter(|task| matches!(task, Task::Watch(WatchedResource::Pod)));
+    assert_eq!(watched.count(), 1, "{tasks:?}");
 }
 
 /// G21: the status of a policy is written a second after it has changed, and again after a failure.
@@ -175,11 +195,9 @@ fn the_status_of_a_policy_is_written_soon_and_again_after_a_failure() {
     let writes = |tasks: Vec<Task>| {
         let write = |task| match task {
             Task::WritePolicyStatus(write) => Some(write),
-            Task::Execute { .. }
-            | Task::ListOrphans(_)
-            | Task::WatchPods
-            | Task::WatchNamespaces
-            | Task::AskCheck(_) => None,
+            Task::Execute { .. } | Task::ListOrphans(_) | Task::Watch(_) | Task::AskCheck(_) => {
+                None
+            }
         };
         tasks.into_iter().filter_map(write).collect::<Vec<_>>()
     };
@@ -201,11 +219,9 @@ fn fail_next_sync(state: &mut LoopState, outcome: &Outcome, now: Timestamp) -> T
     let tasks = state.process([], now);
     let plan = tasks.into_iter().find_map(|task| match task {
         Task::Execute { plan, .. } => Some(plan),
-        Task::ListOrphans(_)
-        | Task::WatchPods
-        | Task::WatchNamespaces
-        | Task::AskCheck(_)
-        | Task::WritePolicyStatus(_) => None,
+        Task::ListOrphans(_) | Task::Watch(_) | Task::AskCheck(_) | Task::WritePolicyStatus(_) => {
+            None
+        }
     });
     let plan = plan.expect("the plan has writes");
     let written = plan.writes.into_iter().map(|write| Event::Written {
