@@ -28,6 +28,7 @@ use crate::api::{Api, Content, Error, Server};
 use crate::event::Event;
 use crate::index::PolicyStatusWrite;
 use crate::metrics::{self, Metrics, WriteLabels};
+use crate::observation::WatchedResource;
 use crate::recorder::{Occurrence, Recorder, Regarding, Severity};
 pub use name::PodNames;
 use request::Request;
@@ -218,7 +219,7 @@ impl<S: Server> Execution<'_, S> {
     async fn create_revision(&self, new: &NewRevision) -> Outcome {
         let template = self.raw.template();
         let body = patch::revision(&self.raw.owner(), &template, &self.raw.annotations, new);
-        let path = request::collection(&self.raw.key.namespace, "controllerrevisions");
+        let path = request::collection(WatchedResource::Revision, &self.raw.key.namespace);
         match self.send(Method::POST, &path, Content::Json, body.into()).await {
             Ok(body) => answer::written(convert::meta(&body)),
             Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,

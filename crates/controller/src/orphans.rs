@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::api::{Error, Server};
 use crate::backoff::ExponentialBackoff;
 use crate::event::Event;
-use crate::observation::{OrphanListRequest, OrphanPods};
+use crate::observation::{OrphanListRequest, OrphanPods, WatchedResource};
 use crate::outage_log::{self, FailureKind, OutageLog};
 
 /// Short, because the list costs the server little and a DaemonSet waits for it (C64).
@@ -110,7 +110,7 @@ pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<Orph
 /// The path of the pods that the selector matches, or of all pods of the namespace if the selector
 /// is too long for a URI.
 fn path(request: &OrphanListRequest) -> String {
-    let pods = format!("/api/v1/namespaces/{}/pods", request.key.namespace);
+    let pods = WatchedResource::Pod.path(Some(request.key.namespace.as_str()));
     let selector = label_selector_text(&request.selector);
     let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
     if selector.len() > SELECTOR_BYTES_MAX {

@@ -9,6 +9,7 @@ use http::Method;
 
 use super::{Execution, request};
 use crate::api::{Content, Error, Server};
+use crate::observation::WatchedResource;
 use crate::recorder::Severity;
 
 /// Maximum number of requests to create one pod while the generated names are taken, as in an API
@@ -59,7 +60,7 @@ impl<S: Server> Execution<'_, S> {
     }
 
     async fn send_creation(&self, new: &NewPod) -> Result<Bytes, Error> {
-        let path = request::collection(&self.raw.key.namespace, "pods");
+        let path = request::collection(WatchedResource::Pod, &self.raw.key.namespace);
         self.send(Method::POST, &path, Content::Json, self.raw.pod(new).into()).await
     }
 

@@ -8,6 +8,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::api::Content;
+use crate::observation::WatchedResource;
 
 /// A request with the object that it changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,16 +29,15 @@ impl Request {
     /// The request for a write; `None` for those that need more than the write contains.
     pub(super) fn for_write(write: &Write, owner: &Owner) -> Option<Self> {
         let pod = |pod: &PodReference, content, body| {
-            let path = format!("{}/{}", collection_text(owner.namespace, "pods"), pod.name);
+            let path = object(WatchedResource::Pod, owner.namespace, pod.name.as_str());
             Self::patch(path, &pod.uid, content, body)
         };
         let revision = |revision: &RevisionReference, content, body| {
-            let path = revision_text(owner.namespace, &revision.name);
+            let path = object(WatchedResource::Revision, owner.namespace, revision.name.as_str());
             Self::patch(path, &revision.uid, content, body)
         };
         let status = |body, repeats| {
-            let object =
-                format!("{}/{}", collection_text(owner.namespace, "daemonsets"), owner.name);
+            let object = object(WatchedResource::DaemonSet, owner.namespace, owner.name);
             let path = format!("{object}/status");
             let content = if patch::has_conditions(&body) {
                 Content::StrategicMergePatch
@@ -132,31 +132,35 @@ fn delete_revision(revision: &RevisionReference) -> Value {
     options
 }
 
-pub(super) fn collection(namespace: &Namespace, plural: &str) -> String {
-    collection_text(namespace.as_str(), plural)
+/// The path of the objects in a namespace.
+pub(super) fn collection(resource: WatchedResource, namespace: &Namespace) -> String {
+    resource.path(Some(namespace.as_str()))
 }
 
 pub(super) fn pod(namespace: &Namespace, name: &PodName) -> String {
-    format!("{}/{name}", collection(namespace, "pods"))
+    object(WatchedResource::Pod, namespace.as_str(), name.as_str())
 }
 
 pub(super) fn revision(namespace: &Namespace, name: &RevisionName) -> String {
-    revision_text(namespace.as_str(), name)
+    object(WatchedResource::Revision, namespace.as_str(), name.as_str())
 }
 
 pub(super) fn daemon_set(key: &DaemonSetKey) -> String {
-    format!("{}/{}", collection(&key.namespace, "daemonsets"), key.name)
+    object(WatchedResource::DaemonSet, key.namespace.as_str(), key.name.as_str())
+}
+
+fn object(resource: WatchedResource, namespace: &str, name: &str) -> String {
+    format!("{}/{name}", resource.path(Some(namespace)))
 }
 
 /// The path of the status of a policy object.
 pub(super) fn policy_status(policy: &PolicyReference) -> String {
-    let group = "/apis/everynode.dev/v1alpha1";
-    match &policy.namespace {
-        Some(namespace) => {
-            format!("{group}/namespaces/{namespace}/rolloutpolicies/{}/status", policy.name)
-        }
-        None => format!("{group}/clusterrolloutpolicies/{}/status", policy.name),
-    }
+    let namespace = policy.namespace.as_ref().map(Namespace::as_str);
+    let resource = match namespace {
+        Some(_) => WatchedResource::RolloutPolicy,
+        None => WatchedResource::ClusterRolloutPolicy,
+    };
+    format!("{}/{}/status", resource.path(namespace), policy.name)
 }
 
 /// The label `verb` of the metrics.
@@ -179,15 +183,6 @@ pub(super) fn resource(path: &str) -> &'static str {
         () if path.starts_with("/api/v1/") => "pods",
         () => "other",
     }
-}
-
-fn collection_text(namespace: &str, plural: &str) -> String {
-    let group = if plural == "pods" { "api/v1" } else { "apis/apps/v1" };
-    format!("/{group}/namespaces/{namespace}/{plural}")
-}
-
-fn revision_text(namespace: &str, name: &RevisionName) -> String {
-    format!("{}/{name}", collection_text(namespace, "controllerrevisions"))
 }
 
 #[cfg(test)]
