@@ -19,7 +19,7 @@ pub fn change(
 ) -> Option<AdmissionChange> {
     let Some(pod) = stored else { return Some(AdmissionChange::Controller) };
     let controller = pod.controller.as_ref();
-    match Ownership::by(uid, selector, controller, &pod.labels, pod.terminating) {
+    match Ownership::determine_for(uid, selector, controller, &pod.labels, pod.terminating) {
         Ownership::Owned | Ownership::Orphan => {}
         Ownership::Foreign if controller.is_some() => return Some(AdmissionChange::Controller),
         Ownership::Released | Ownership::Foreign => return Some(AdmissionChange::Labels),

@@ -189,7 +189,7 @@ impl Expectations {
     /// What is still awaited, given how far the watches are; `None` if nothing is. Forgets what
     /// they have reached.
     pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
-        self.written.retain(|kind, version| watermarks.of(*kind) < *version);
+        self.written.retain(|kind, version| watermarks.version(*kind) < *version);
         self.creations.remove_until(watermarks.pods);
         let waiting = Waiting {
             in_flight: self.in_flight,
@@ -253,7 +253,7 @@ impl Expectations {
 }
 
 impl Watermarks {
-    const fn of(&self, kind: ObjectKind) -> ResourceVersion {
+    const fn version(&self, kind: ObjectKind) -> ResourceVersion {
         match kind {
             ObjectKind::DaemonSet => self.daemon_sets,
             ObjectKind::Pod => self.pods,

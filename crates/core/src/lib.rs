@@ -70,6 +70,7 @@
 //! }
 //! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::struct_excessive_bools)]
 
 pub mod admission;
 pub mod api;

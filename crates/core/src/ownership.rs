@@ -22,18 +22,18 @@ impl Ownership {
     /// the object has a deletion timestamp: such an object is never adopted.
     ///
     /// A malformed selector releases and adopts nothing.
-    pub fn of(
+    pub fn determine(
         daemon_set: &DaemonSet,
         controller: Option<&Uid>,
         labels: &Labels,
         terminating: bool,
     ) -> Self {
         let selector = daemon_set.selector.as_ref();
-        Self::by(&daemon_set.uid, selector, controller, labels, terminating)
+        Self::determine_for(&daemon_set.uid, selector, controller, labels, terminating)
     }
 
     /// The same, for a DaemonSet with this UID and this selector.
-    pub(crate) fn by(
+    pub(crate) fn determine_for(
         owner: &Uid,
         selector: Option<&LabelSelector>,
         controller: Option<&Uid>,
@@ -53,8 +53,8 @@ impl Ownership {
 /// Whether changes of an object with this controller and these labels may change what is planned
 /// for the DaemonSet: it is the controller, or there is none and the selector matches.
 ///
-/// Unlike [`Ownership::of`], this includes terminating objects without a controller: the DaemonSet
-/// may know them as orphans.
+/// Unlike [`Ownership::determine`], this includes terminating objects without a controller: the
+/// DaemonSet may know them as orphans.
 pub fn concerns(daemon_set: &DaemonSet, controller: Option<&Uid>, labels: &Labels) -> bool {
     match controller {
         Some(uid) => *uid == daemon_set.uid,
@@ -120,7 +120,7 @@ mod tests {
             (&malformed, Some(&own), &other, false, Owned, true),
             (&malformed, None, &matching, false, Foreign, false),
         ] {
-            let found = Ownership::of(daemon_set, controller, labels, terminating);
+            let found = Ownership::determine(daemon_set, controller, labels, terminating);
             assert_eq!(found, expected, "{controller:?} {labels:?} {terminating}");
             assert_eq!(concerns(daemon_set, controller, labels), concerned);
         }

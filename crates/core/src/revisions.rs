@@ -234,7 +234,7 @@ impl RevisionHistory {
         NewRevision { name, hash, number, collision_count }
     }
 
-    /// Records that a revision was created. If somebody deletes it, it is created again after a
+    /// Records that a revision was created. If a user deletes it, it is created again after a
     /// delay: the garbage collector deletes each one while the watch of DaemonSets has yet to show
     /// that the DaemonSet is deleted (C40).
     pub(crate) fn record_creation(&mut self, new: &NewRevision, now: Timestamp) {
@@ -354,7 +354,7 @@ impl Revision {
 
     /// The relation of the revision to a DaemonSet (C21).
     pub(crate) fn ownership(&self, daemon_set: &DaemonSet) -> Ownership {
-        Ownership::of(daemon_set, self.controller.as_ref(), &self.labels, self.terminating)
+        Ownership::determine(daemon_set, self.controller.as_ref(), &self.labels, self.terminating)
     }
 
     /// Reports data that contains no template, or else a malformed record (C4, G9).

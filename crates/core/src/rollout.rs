@@ -7,7 +7,7 @@
 //! | | |
 //! |---|---|
 //! | `state` | `RolloutState`, which owns what follows; here the others meet |
-//! | `input` | what a rollout reads of its DaemonSet |
+//! | `input` | the parts of its DaemonSet's state that a rollout reads |
 //! | `stage` | where the rollout is, by its record, its policy and the time |
 //! | `transition` | which record comes next |
 //! | `record_writes` | records whose write has failed, or has an unknown outcome |
@@ -18,7 +18,7 @@
 //! | `checks` | which checks of a wave are due, and what their answers say together |
 //! | `progress` | whether it has been without progress for too long |
 //! | `rollback` | how nodes go back to the base |
-//! | `condition` | what is stated of it |
+//! | `condition` | reason and message of its condition |
 //! | `status` | where it is, for reports |
 //!
 //! Nothing here has I/O or a clock. [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes

@@ -111,7 +111,7 @@ struct Reports {
     problems: Vec<Problem>,
     was_selecting_all_reported: bool,
     /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
-    /// somebody changes again and again is reported once (G18).
+    /// changes again and again is reported once (G18).
     was_not_guarded_reported: bool,
 }
 
@@ -429,8 +429,8 @@ impl DaemonSetState {
         RolloutStatus::new(&self.rollout, self.rollout.leaked_nodes(!self.creates_pods()))
     }
 
-    /// What the condition states of a guarded or paused rollout, as of the last plan: reason and
-    /// message (G21).
+    /// Reason and message of the condition of a guarded or paused rollout, as of the last plan
+    /// (G21).
     pub const fn rollout_condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
         self.rollout.condition()
     }

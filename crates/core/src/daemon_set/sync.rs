@@ -1,5 +1,5 @@
-//! What one sync writes (C20–C56, C70). Each part reads the index through a [`SyncInput`] and adds
-//! writes to a [`Draft`]; none of them changes the state.
+//! The writes of one sync (C20–C56, C70). Each part reads the index through a [`SyncInput`] and
+//! adds writes to a [`Draft`]; none of them changes the state.
 
 mod beside;
 mod draft;
@@ -30,7 +30,7 @@ pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
 pub(super) use rolling_update::rolling_update;
 pub(super) use status::{StatusState, plan_status};
 
-/// What a sync reads. Counts and sets are up to date at `now`.
+/// The input of a sync. Counts and sets are up to date at `now`.
 pub(super) struct SyncInput<'a> {
     pub now: Now,
     pub config: &'a Config,

@@ -1,4 +1,4 @@
-//! What one node contributes to counts and sets: a pure function of its slot and the time.
+//! The contribution of one node to counts and sets: a pure function of its slot and the time.
 //! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
 
 use crate::api::{DaemonSet, Now, PodPhase, RevisionHash, Timestamp, UpdateStrategy};
@@ -35,7 +35,7 @@ pub(crate) struct RolloutParameters {
     pub min_ready_seconds: u32,
 }
 
-/// What an assessment reads of the rollout. It is the same for all nodes.
+/// The rules of a rollout that assessments read. They are the same for all nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RolloutRules<'a> {
     /// Whether any pod is replaced for its revision.
@@ -46,7 +46,7 @@ pub(crate) struct RolloutRules<'a> {
     pub guard: Option<GuardRules>,
 }
 
-/// What an assessment reads of a guarded rollout.
+/// The rules of a guarded rollout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GuardRules {
     /// Whether nodes that went down before the rollout reached them are left alone (G13).

@@ -14,7 +14,7 @@ use super::input::RolloutInput;
 /// How old an answer may be that the condition states while others have another text and say the
 /// same. Each change of it is a write.
 const STATED_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of Jobs for a check of a wave: one, and one more after somebody deleted it.
+/// Maximum number of Jobs for a check of a wave: one, and one more after a user deleted it.
 const JOBS_MAX: u8 = 2;
 
 /// The checks of a wave that bakes.
@@ -28,7 +28,7 @@ pub(super) struct Checks {
     notices: Vec<Notice>,
 }
 
-/// What answers are about. Another attempt at the same wave has another time.
+/// The subject of answers. Another attempt at the same wave has another time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CheckedWave {
     revision: RevisionHash,
@@ -45,7 +45,7 @@ struct CheckState {
     last: Option<(Timestamp, CheckAnswer)>,
     /// Number of answers in a row that failed; those that say neither are left out.
     failures: u8,
-    /// What the condition states.
+    /// The answer that the condition states.
     stated: Option<StatedAnswer>,
     /// The verdicts that are reported once, and have been.
     reported: Vec<CheckVerdict>,
@@ -63,7 +63,7 @@ enum Question {
     Answered(Timestamp),
 }
 
-/// What the checks of a wave that bakes say, taken together.
+/// The verdict of all checks of a wave that bakes, taken together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChecksVerdict {
     /// All have passed, or there are none.
@@ -99,7 +99,7 @@ impl Checks {
         Some(known)
     }
 
-    /// What the checks say together. Those that are asked again and again must pass after the end
+    /// The verdict of all checks. Those that are asked again and again must pass after the end
     /// of the bake time.
     pub(super) fn verdict(&self, baked_at: Option<Timestamp>) -> ChecksVerdict {
         if let Some(why) = self.checks.iter().find_map(CheckState::failure) {

@@ -1,4 +1,5 @@
-//! What the condition `Progressing` states of a guarded or paused rollout (G21). Pure functions.
+//! Reason and message of the condition `Progressing` of a guarded or paused rollout (G21). Pure
+//! functions.
 
 use std::sync::Arc;
 
@@ -12,11 +13,11 @@ use super::stage::Stage;
 use super::transition::WaveBlocker;
 use super::wave::Waves;
 
-/// What the condition states beside the stage.
+/// The parts of the condition that the stage does not determine.
 pub(super) struct Situation<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
-    /// What a wave that bakes still waits for.
+    /// The reason for which a wave that bakes still waits.
     pub blocker: Option<WaveBlocker>,
     /// The last answers to its checks.
     pub checks: &'a [CheckStatement],
@@ -27,7 +28,7 @@ pub(super) struct Situation<'a> {
     pub leaked: usize,
 }
 
-/// What the condition states: its reason and its message.
+/// The reason and the message of the condition.
 pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
@@ -100,7 +101,7 @@ fn stated(
     Some((reason, with_statements(&message, checks)))
 }
 
-/// What the condition states of a rollout that is under way, at this wave.
+/// The condition of a rollout that is under way, at this wave.
 fn moving(
     wave: &str,
     blocker: Option<WaveBlocker>,
@@ -133,12 +134,12 @@ fn moving(
     }
 }
 
-/// What the condition states of a rollout that waits for a window.
+/// The condition of a rollout that waits for a window.
 fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
     (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
 }
 
-/// What the condition states of a failed rollout.
+/// The condition of a failed rollout.
 fn failed(
     record: &RolloutRecord,
     goes_back: bool,

@@ -21,18 +21,18 @@ pub(crate) enum Gate {
     #[default]
     Open,
     /// Not all of them.
-    Guarded(Guarded),
+    Guarded(GuardedGate),
 }
 
 /// How a guarded or paused rollout governs nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Guarded {
+pub(crate) struct GuardedGate {
     /// The stored revisions of other templates than the target's.
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
-    /// Whether the target is stored, or was until somebody interfered. If not, labels still tell
-    /// which pods had the previous target.
+    /// Whether the target is stored, or was until another client changed that. If not, labels still
+    /// tell which pods had the previous target.
     is_target_known: bool,
     movement: Movement,
 }
@@ -103,7 +103,7 @@ impl Gate {
             (_, None) if is_rolled_out() => None,
             (_, None) => before().find(may_be_base),
         };
-        Self::Guarded(Guarded { templates, base, is_target_known, movement })
+        Self::Guarded(GuardedGate { templates, base, is_target_known, movement })
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
@@ -170,7 +170,7 @@ impl Gate {
                 if !found.should_continue_running() && governing.wanted == Wanted::Kept =>
             {
                 let is_known = |pod: &PodView| {
-                    guarded.is_target(pod, labels) || guarded.revision_of(pod, labels).is_some()
+                    guarded.is_target(pod, labels) || guarded.stored_revision(pod, labels).is_some()
                 };
                 if pods.iter().all(is_known) { found } else { Eligibility::ContinueRunning }
             }
@@ -179,7 +179,7 @@ impl Gate {
     }
 }
 
-impl Guarded {
+impl GuardedGate {
     fn governing(
         &self,
         pods: &[PodView],
@@ -187,7 +187,7 @@ impl Guarded {
         labels: &RevisionLabels,
     ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
-        let carried = || pods.iter().find_map(|pod| self.revision_of(pod, labels));
+        let carried = || pods.iter().find_map(|pod| self.stored_revision(pod, labels));
         let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
         match self.movement.direction {
             Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
@@ -207,10 +207,10 @@ impl Guarded {
     fn is_target(&self, pod: &PodView, labels: &RevisionLabels) -> bool {
         self.is_target_known
             && labels.is_updated(pod.labels)
-            && self.revision_of(pod, labels).is_none()
+            && self.stored_revision(pod, labels).is_none()
     }
 
-    fn revision_of(
+    fn stored_revision(
         &self,
         pod: &PodView,
         labels: &RevisionLabels,

@@ -1,4 +1,4 @@
-//! What a rollout reads of the state of its DaemonSet.
+//! The input of a rollout: the parts of its DaemonSet's state that it reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
 
 use super::stage::Stage;
 
-/// What a rollout reads of the state of its DaemonSet, at one time.
+/// The parts of a DaemonSet's state that its rollout reads, at one time.
 #[derive(Clone, Copy)]
 pub(crate) struct RolloutInput<'a> {
     pub now: Now,

@@ -1,5 +1,5 @@
 //! Whether a guarded rollout makes progress (G15). A node whose old pod never ends neither has the
-//! target nor fails: without a limit, nobody would learn that the rollout is stuck.
+//! target nor fails: without a limit, a rollout that is stuck would look like a slow one.
 
 use std::time::Duration;
 

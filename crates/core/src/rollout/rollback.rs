@@ -10,7 +10,7 @@ use super::input::RolloutInput;
 use super::stage::Stage;
 use super::wave::Waves;
 
-/// Why nodes do not go back although somebody has rolled the attempt back.
+/// Why nodes do not go back although the attempt was rolled back before.
 const CAME_AGAIN: &str =
     "its template came again after it was rolled back; nodes keep what they have";
 /// Why nodes do not go back without the right to change the template.
@@ -22,7 +22,7 @@ const NOT_ALLOWED: &str =
 pub(super) enum RollbackProgress {
     /// There is no base but the failed revision itself.
     None,
-    /// Only somebody else can change the template back, for this reason (G20).
+    /// Only another client can change the template back, for this reason (G20).
     Barred(&'static str),
     /// A pod of the failed revision exists.
     UnderWay,

@@ -108,8 +108,8 @@ impl<'a> Stage<'a> {
     }
 
     /// An aborted rollout goes back at once, others as the policy says (G15). If the time of the
-    /// failure is far ahead, the clock was wrong when it was written, and nobody knows how long ago
-    /// that is: waiting for that time could take hours.
+    /// failure is far ahead, the clock was wrong when it was written, and the time since then
+    /// is unknown: waiting for that time could take hours.
     fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
         let after = match record.reason {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),

@@ -27,8 +27,8 @@ use super::stage::Stage;
 use super::transition::{TransitionInput, WaveBlocker, wave_blocker};
 use super::wave::{Rank, Waves};
 
-/// What is known of a guarded or paused rollout, as of the last plan. Most plans change nothing of
-/// what it is determined from.
+/// A guarded or paused rollout, as of the last plan. Most plans change nothing of what it is
+/// determined from.
 #[derive(Debug, Default)]
 pub(crate) struct RolloutState {
     /// Which revision governs a node.
@@ -40,14 +40,14 @@ pub(crate) struct RolloutState {
     /// The checks of a wave that bakes; `None` if it has none.
     checks: Option<Box<Checks>>,
     progress: Progress,
-    /// What the condition states. New facts invalidate it.
+    /// Reason and message of the condition. New facts invalidate it.
     condition: Memo<ConditionKey, Option<(RolloutReason, Arc<str>)>>,
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pace: Option<Box<Pace>>,
     record_writes: RecordWrites,
 }
 
-/// What stage, gate and condition are determined from, beside nodes and time.
+/// The inputs of stage, gate and condition, except nodes and time.
 #[derive(Debug, PartialEq, Eq)]
 struct StageKey {
     revisions: u64,
@@ -62,7 +62,7 @@ struct StageKey {
     wall_ahead_ms: i64,
 }
 
-/// What follows from the stage of the rollout.
+/// The consequences of the rollout's stage.
 #[derive(Debug, Default)]
 struct StageFacts {
     /// The record of the current revision.
@@ -79,7 +79,7 @@ struct StageFacts {
     opening: Option<Opening>,
 }
 
-/// What the condition is determined from, beside what [`StageKey`] has.
+/// The inputs of the condition that [`StageKey`] does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ConditionKey {
     blocker: Option<WaveBlocker>,
@@ -110,7 +110,7 @@ impl RolloutState {
         self.waves().map_or(Wave::Closed, |waves| waves.wave(id))
     }
 
-    /// What the condition states.
+    /// Reason and message of the condition.
     pub(crate) const fn condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
         self.condition.last().as_ref()
     }
@@ -135,7 +135,7 @@ impl RolloutState {
         self.bake.ends_at()
     }
 
-    /// What an assessment reads of the rollout.
+    /// The rules of the rollout that an assessment reads.
     pub(crate) fn rules(&self, policy: Option<&Arc<RolloutPolicy>>) -> RolloutRules<'_> {
         let guard = self.waves.is_some().then(|| GuardRules {
             spares_down_nodes: self.gate.spares_down_nodes(),
@@ -276,10 +276,9 @@ impl RolloutState {
     ) -> bool {
         let Some(policy) = input.policy() else { return self.waves.take().is_some() };
         let template = &input.daemon_set.template.canonical;
-        let continued = self
-            .waves
-            .take()
-            .filter(|waves| waves.is_of(policy, template) && waves.position() <= position.as_ref());
+        let continued = self.waves.take().filter(|waves| {
+            waves.are_for(policy, template) && waves.position() <= position.as_ref()
+        });
         let is_new = continued.is_none();
         let mut waves = continued.unwrap_or_else(|| {
             let mut waves = Waves::new(policy.clone(), template.clone());
@@ -430,7 +429,7 @@ impl RolloutState {
         self.condition.set(key, condition);
     }
 
-    /// What a wave that bakes still waits for.
+    /// The reason for which a wave that bakes still waits.
     fn blocker(&self) -> Option<WaveBlocker> {
         let record = self.moving().filter(|record| record.phase == RolloutPhase::Baking)?;
         let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
@@ -438,7 +437,7 @@ impl RolloutState {
         Some(wave_blocker(self.waves()?, record, is_baked, have_checks_passed))
     }
 
-    /// What the checks of the current wave say.
+    /// The verdict of the current wave's checks.
     fn checks_verdict(&self) -> ChecksVerdict {
         let checks = self.checks.as_ref();
         checks.map_or(ChecksVerdict::Passed, |checks| checks.verdict(self.bake.ended_at()))

@@ -22,7 +22,7 @@ pub(crate) struct RecordChange<'a> {
     pub transition: Transition,
 }
 
-/// What a change of the record is decided from.
+/// The input of a change of the record.
 pub(crate) struct TransitionInput<'a> {
     pub daemon_set: &'a DaemonSet,
     pub revisions: &'a RevisionSet<'a>,
@@ -32,7 +32,7 @@ pub(crate) struct TransitionInput<'a> {
     pub wall: Timestamp,
     /// When the bake time of the wave was over, if it is.
     pub baked_at: Option<Timestamp>,
-    /// What the checks of the wave say.
+    /// The verdict of the wave's checks.
     pub checks: ChecksVerdict,
     /// When the next window of the policy opens, if the rollout must wait for it.
     pub opening: Option<&'a Opening>,
@@ -42,7 +42,7 @@ pub(crate) struct TransitionInput<'a> {
     pub is_rolled_out: bool,
 }
 
-/// What a rollout waits for between two waves.
+/// The reason for which a rollout waits between two waves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaveBlocker {
     Nothing,
@@ -341,7 +341,7 @@ impl<'a> TransitionInput<'a> {
     }
 }
 
-/// What the wave of a record that bakes still waits for.
+/// The reason for which the wave of a record that bakes still waits.
 pub(crate) fn wave_blocker(
     waves: &Waves,
     record: &RolloutRecord,

@@ -43,15 +43,13 @@ pub(crate) struct Waves {
     count: Memo<Position, WaveCount>,
 }
 
-/// What a node is part of.
+/// A node, and the groups that it is part of.
 #[derive(Clone, Debug, Default)]
 struct NodeWaves {
     /// The numbers of its groups, one for each step that has the node.
     groups: Vec<usize>,
-    /// Whether the policy excludes the node from rollouts.
-    is_held: bool,
+    wave: Wave,
     status: NodeStatus,
-    is_open: bool,
     /// Since when the node is without an available pod, while it is.
     starting_since: Option<Timestamp>,
 }
@@ -104,7 +102,7 @@ impl Waves {
     }
 
     /// Whether they are those of this policy and this template.
-    pub(crate) fn is_of(&self, policy: &RolloutPolicy, template: &str) -> bool {
+    pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
         *self.policy == *policy && *self.template == *template
     }
 
@@ -129,13 +127,17 @@ impl Waves {
         self.must_fill = true;
         self.count.invalidate();
         if let Some(labels) = labels {
-            node.groups = self.groups_of(labels);
+            node.groups = self.group_numbers(labels);
             // An empty selector would hold all nodes.
             let hold = &self.policy.hold;
-            node.is_held = !hold.is_empty() && hold.matches(labels);
-            // Another node takes its place in the wave: with both, the wave would be too large
-            // once the node is no longer held.
-            node.is_open &= !node.is_held;
+            let is_held = !hold.is_empty() && hold.matches(labels);
+            node.wave = match node.wave {
+                // Another node takes its place in the wave: with both, the wave would be too large
+                // once the node is no longer held.
+                _ if is_held => Wave::Held,
+                Wave::Held => Wave::Closed,
+                Wave::Closed | Wave::Open => node.wave,
+            };
             self.count(&node, true);
             *self.node_mut(id) = node;
         }
@@ -143,11 +145,7 @@ impl Waves {
 
     /// Whether the node's wave is open.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
-        self.nodes.get(id.index()).map_or(Wave::Closed, |node| match (node.is_held, node.is_open) {
-            (true, _) => Wave::Held,
-            (false, true) => Wave::Open,
-            (false, false) => Wave::Closed,
-        })
+        self.nodes.get(id.index()).map_or(Wave::Closed, |node| node.wave)
     }
 
     /// Whether [`fill`](Self::fill) may open nodes.
@@ -287,7 +285,7 @@ impl Waves {
             Some(number) => number.is_some_and(|number| node.groups.contains(&number)),
         };
         let nodes = self.nodes.iter().enumerate();
-        let open = nodes.filter(move |(_, node)| node.is_open && node.counts() && is_in(node));
+        let open = nodes.filter(move |(_, node)| node.wave == Wave::Open && is_in(node));
         open.map(|(index, _)| NodeId::from_index(index))
     }
 
@@ -355,7 +353,7 @@ impl Waves {
         size.map_or(0, |size| size.resolve(members).min(members))
     }
 
-    fn groups_of(&mut self, labels: &Labels) -> Vec<usize> {
+    fn group_numbers(&mut self, labels: &Labels) -> Vec<usize> {
         let policy = self.policy.clone();
         let steps = policy.steps.iter().enumerate();
         let of_node = steps.filter(|(_, step)| step.nodes.matches(labels));
@@ -371,15 +369,15 @@ impl Waves {
 
     fn candidates(&self, is_in: impl Fn(&NodeWaves) -> bool) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter().enumerate();
-        let candidates =
-            nodes.filter(move |(_, node)| !node.is_open && node.counts() && is_in(node));
+        let candidates = nodes
+            .filter(move |(_, node)| node.wave == Wave::Closed && node.counts() && is_in(node));
         candidates.map(|(index, _)| NodeId::from_index(index))
     }
 
     fn open(&mut self, id: NodeId) {
         let mut node = std::mem::take(self.node_mut(id));
         self.count(&node, false);
-        node.is_open = true;
+        node.wave = Wave::Open;
         self.count(&node, true);
         *self.node_mut(id) = node;
     }
@@ -407,7 +405,11 @@ impl NodeWaves {
     /// A node that is open counts, too, if the target has emptied it: otherwise a template that
     /// fits no node would empty one after the other.
     const fn counts(&self) -> bool {
-        (self.status.is_member() || self.is_open) && !self.is_held
+        match self.wave {
+            Wave::Held => false,
+            Wave::Open => true,
+            Wave::Closed => self.status.is_member(),
+        }
     }
 }
 
@@ -418,14 +420,15 @@ impl Group {
             Holding::Outdated => (node.status.is_done, false),
             Holding::Target => (node.status.is_done, true),
         };
+        let is_open = node.wave == Wave::Open;
         let counts = [
             (&mut self.members, true),
-            (&mut self.open, node.is_open),
-            (&mut self.done, node.is_open && node.status.is_done),
-            (&mut self.passed, node.is_open && (node.status.is_done || node.status.has_failed)),
+            (&mut self.open, is_open),
+            (&mut self.done, is_open && node.status.is_done),
+            (&mut self.passed, is_open && (node.status.is_done || node.status.has_failed)),
             (&mut self.updated, is_updated),
             (&mut self.on_target, has_target),
-            (&mut self.on_target_but_closed, has_target && !node.is_open),
+            (&mut self.on_target_but_closed, has_target && !is_open),
             (&mut self.failed, node.status.has_failed),
         ];
         for (count, counts) in counts {

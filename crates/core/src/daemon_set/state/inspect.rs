@@ -46,7 +46,7 @@ pub enum Availability {
     Available,
     /// It becomes available at this time if it stays ready.
     At(Timestamp),
-    /// It is not ready, or nobody knows since when.
+    /// It is not ready, or since when is unknown.
     Unknown,
 }
 

@@ -95,7 +95,7 @@ impl DaemonSetState {
             return Ownership::Foreign;
         }
         let controller = pod.controller.as_ref();
-        Ownership::of(&self.daemon_set, controller, &pod.labels, pod.terminating)
+        Ownership::determine(&self.daemon_set, controller, &pod.labels, pod.terminating)
     }
 
     /// Stores the newest version of a pod in the one location where it belongs.
@@ -155,7 +155,7 @@ impl DaemonSetState {
     }
 
     /// Records that a pod leaves its node before it is ready: this controller has not deleted it,
-    /// but somebody has, or has given it other labels or another owner.
+    /// but another client has, or has given it other labels or another owner.
     fn record_loss(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
         let is_new = self.find(uid, location).is_some_and(|pod| {

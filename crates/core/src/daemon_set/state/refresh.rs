@@ -15,7 +15,7 @@ use crate::rollout::GoverningRevision;
 
 use super::DaemonSetState;
 
-/// What the current revision is determined from.
+/// The inputs of the current revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TargetKey {
     revisions: u64,
@@ -23,7 +23,7 @@ pub(super) struct TargetKey {
     template_generation: Option<i64>,
 }
 
-/// What the revision that governs a node says of it.
+/// The verdict on a node of the revision that governs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evaluation {
     pub eligibility: Eligibility,
@@ -89,7 +89,7 @@ impl DaemonSetState {
         }
     }
 
-    /// What the revision that governs a node says of it (G1).
+    /// The verdict on a node of the revision that governs it (G1).
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
@@ -180,7 +180,7 @@ impl DaemonSetState {
         if current.is_none() || self.history.classify(&self.daemon_set).current.is_none() {
             self.is_target_stored.invalidate();
         }
-        // Somebody may have deleted the revision of the target, or taken its owner from it.
+        // Another client may have deleted the revision of the target, or taken its owner from it.
         let is_lost = || {
             let lost = self.history.lost_current(&self.daemon_set);
             self.labels.current_hashes().any(|hash| lost.contains(hash))
@@ -237,7 +237,7 @@ impl DaemonSetState {
     }
 
     /// What makes a pod up to date if no revision of the current template has ever been seen, which
-    /// happens after a restart if somebody has deleted it: the template generation alone (C45).
+    /// happens after a restart if a user has deleted it: the template generation alone (C45).
     fn current_generation(&self) -> Option<CurrentRevision> {
         let template_generation = self.daemon_set.template_generation;
         let is_first = self.labels.current_hashes().next().is_none();

@@ -1,4 +1,4 @@
-//! What is done beside the built-in controller, which creates the pods: outdated pods are deleted
+//! The revision beside the built-in controller, which creates the pods: outdated ones are deleted
 //! (G18–G20).
 
 use crate::api::RevisionHash;

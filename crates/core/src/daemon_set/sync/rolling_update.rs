@@ -23,7 +23,7 @@ pub(in crate::daemon_set) fn rolling_update(
     let admitted = input.groups.map(|groups| {
         groups.admitted(budget, input.retry_order, input.pending_names, input.now.steady)
     });
-    let candidates = Candidates::of(input, admitted.as_ref());
+    let candidates = Candidates::new(input, admitted.as_ref());
     match budget {
         Budget::Surge(max_surge) => surge(input, &candidates, max_surge, hash, draft),
         Budget::Unavailable(max_unavailable) => replace(input, &candidates, max_unavailable, draft),
@@ -39,7 +39,7 @@ struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    fn of(input: &SyncInput<'a>, admitted: Option<&'a Admitted>) -> Self {
+    fn new(input: &SyncInput<'a>, admitted: Option<&'a Admitted>) -> Self {
         let all = input.work_sets;
         match admitted {
             None => Self {

@@ -7,7 +7,7 @@ use crate::plan::{Notice, Write};
 use super::SyncInput;
 use super::draft::Draft;
 
-/// What is known of earlier writes of the status.
+/// Earlier writes of the status, as far as they are known.
 #[derive(Clone, Copy)]
 pub(in crate::daemon_set) struct StatusState {
     /// Whether the known status is older than one that this controller wrote, or the DaemonSet
@@ -53,7 +53,7 @@ pub(in crate::daemon_set) fn plan_status(
 /// When changed counts may be written again. A rollout changes them several times for each pod, and
 /// each write of a status costs as much as one of a pod. A new observed generation is written at
 /// once, and so are the condition of a guarded or paused rollout and the counts of a DaemonSet that
-/// is rolled out: somebody may wait for these.
+/// is rolled out: users may wait for these.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
     let known = &input.daemon_set.status;
     let is_new =
@@ -101,7 +101,7 @@ fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
     Some(RolloutCondition { reason: *reason, message: message.clone(), since })
 }
 
-/// What is reported if the rollout begins to wait for a window, or no longer does.
+/// The report if the rollout begins to wait for a window, or no longer does.
 fn window_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
     let stated = status.rollout.as_ref()?;
     let known = input.daemon_set.status.rollout.as_ref().map(|known| known.reason);

@@ -1,4 +1,5 @@
-//! What waves read of a node: what it has, and whether it is done or has failed (G11, G15).
+//! The status of a node in its waves: the pods it has, and whether it is done or has failed (G11,
+//! G15).
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::placement;
 use super::super::input::RolloutInput;
 use super::Waves;
 
-/// What waves read of a node's assessment.
+/// The parts of a node's assessment that waves read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeStatus {
     pub holding: Holding,
@@ -20,7 +21,8 @@ pub(super) struct NodeStatus {
     pub has_failed: bool,
 }
 
-/// What a node has, and what it should have. All but the first make it a member of its groups.
+/// The pods that a node has, compared with those that it should have. All but the first make it a
+/// member of its groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Holding {
     /// It has no pod, and should run none.
