@@ -289,14 +289,16 @@ impl DaemonSetState {
     /// Evaluates one node that changed or was deleted (C16).
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
-        self.rollout.apply_node(id, nodes.node(id).map(|node| &node.labels));
+        if let Some(waves) = &mut self.rollout.waves {
+            waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
+        }
         if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).eligibility;
         let slot = &mut self.slots[id.index()];
-        if slot.eligibility == eligibility && self.rollout.waves().is_none() {
+        if slot.eligibility == eligibility && self.rollout.waves.is_none() {
             return false;
         }
         if slot.eligibility != eligibility {
@@ -395,7 +397,7 @@ impl DaemonSetState {
         let slot = self.slots.get(id.index());
         let pods = slot.map_or(&[][..], |slot| slot.pods.as_slice());
         let wave = slot.map_or(Wave::Closed, |slot| slot.wave);
-        let governing = self.rollout.gate().governing(pods, wave, &self.labels);
+        let governing = self.rollout.gate.governing(pods, wave, &self.labels);
         let placement = &*governing.template(&self.daemon_set.template).placement;
         let reasons = nodes.node(id).map(|node| {
             placement::reasons_against(placement, &self.namespace_node_selector.labels, node)

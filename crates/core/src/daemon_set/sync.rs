@@ -82,7 +82,7 @@ impl<'a> SyncInput<'a> {
     ) -> NewPod {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        match self.rollout.gate().governing(pods, slot.wave, self.labels).old {
+        match self.rollout.gate.governing(pods, slot.wave, self.labels).old {
             None => self.new_pod(node, target),
             Some((hash, template)) => NewPod {
                 template_generation: None,

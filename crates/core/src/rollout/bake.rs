@@ -10,7 +10,7 @@ use super::wave::Waves;
 
 /// The bake time of the current wave.
 #[derive(Debug, Default)]
-pub(super) struct Bake {
+pub(crate) struct Bake {
     /// `None` unless a wave bakes.
     time: Memo<PhaseKey, Option<BakeTime>>,
 }
@@ -44,7 +44,7 @@ impl Bake {
     }
 
     /// When it was over, by the steady clock, if it is.
-    pub(super) fn ended_at(&self) -> Option<Timestamp> {
+    pub(crate) fn ended_at(&self) -> Option<Timestamp> {
         self.time.last().and_then(|time| match time.end {
             BakeEnd::At(_) => None,
             BakeEnd::Over(at) => Some(at),

@@ -19,7 +19,7 @@ const JOBS_MAX: u8 = 2;
 
 /// The checks of a wave that bakes.
 #[derive(Debug)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     wave: CheckedWave,
     checks: Vec<CheckState>,
     /// How often what is stated of them has changed.
@@ -132,7 +132,7 @@ impl Checks {
     }
 
     /// Adds the checks that are due to the plan.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         daemon_set: &DaemonSetKey,
         baked_at: Option<Timestamp>,
@@ -161,7 +161,7 @@ impl Checks {
 
     /// Applies the answer to a check of a plan. One that concerns another wave or another check
     /// than the current ones means nothing.
-    pub(super) fn apply_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
+    pub(crate) fn apply_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
         let wave = &self.wave;
         if (&wave.revision, &wave.name, wave.since)
             != (&question.revision, &question.wave, question.since)

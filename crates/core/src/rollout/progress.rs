@@ -14,9 +14,9 @@ use super::wave::Waves;
 
 /// How long a rollout that has something to do has created no pod of the target.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// The maximum beside `minReadySeconds`; `None` without one.
-    limit: Option<Duration>,
+    pub limit: Option<Duration>,
     /// Whether a pod of the target was created since the last plan.
     has_created: bool,
     /// `None` while the rollout has nothing to do, or must not do anything.
@@ -43,17 +43,13 @@ impl Progress {
     }
 
     /// Records that a watch has shown a new pod of the target.
-    pub(super) const fn record_creation(&mut self) {
+    pub(crate) const fn record_creation(&mut self) {
         self.has_created = true;
     }
 
     /// Measures the time anew.
     pub(super) fn restart(&mut self) {
         self.without = Memo::default();
-    }
-
-    pub(super) fn refresh_limit(&mut self, input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) {
-        self.limit = limit(input, revisions);
     }
 
     /// Determines since when the rollout is without progress. Time in which it bakes, or waits for
@@ -87,7 +83,10 @@ impl Progress {
 
 /// The maximum time without progress beside `minReadySeconds`: a node must become available within
 /// `readyWithin` after its old pod has ended. With a pace, the next pod may wait for a minute.
-fn limit(input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) -> Option<Duration> {
+pub(super) fn progress_limit(
+    input: &RolloutInput<'_>,
+    revisions: &RevisionSet<'_>,
+) -> Option<Duration> {
     let policy = input.policy()?;
     let ready_within = policy.failure?.ready_within?;
     let pace = if policy.pods_per_minute.is_some() { MINUTE } else { Duration::ZERO };

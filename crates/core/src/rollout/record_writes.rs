@@ -16,7 +16,7 @@ const UNKNOWN_FOR: Duration = Duration::from_secs(90);
 
 /// The last writes of the record.
 #[derive(Debug, Default)]
-pub(super) struct RecordWrites {
+pub(crate) struct RecordWrites {
     /// Set after a record could not be written: when that is tried again (G9).
     retry_at: Option<Timestamp>,
     /// The record whose last write has an unknown outcome: the stored record may be another one
@@ -62,7 +62,7 @@ impl RecordWrites {
 
     /// Whether the watch has yet to show whether a record was written: until then nothing is done
     /// by the one that it has shown.
-    pub(super) fn awaits_watch(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
+    pub(crate) fn await_watch(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
         let is_over = |unknown: &mut Unknown| {
             !history.has_version(&unknown.revision) || unknown.ends_at() <= now
         };

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use crate::api::{
-    CheckAnswer, DaemonSetKey, Labels, NodeName, Now, Opening, PolicySource, Position,
-    RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, Timestamp, UpdateStrategy,
+    NodeName, Opening, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutReason,
+    RolloutRecord, Timestamp, UpdateStrategy,
 };
 use crate::memo::Memo;
 use crate::node::{GuardRules, PodView, RolloutRules, Wave};
 use crate::node_table::{NodeId, NodeTable};
-use crate::plan::{CheckQuestion, Notice, Outcome, Plan, RevisionReference, Write};
-use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
+use crate::plan::{Notice, Outcome, RevisionReference, Write};
+use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
@@ -20,7 +20,7 @@ use super::condition::{Situation, condition};
 use super::gate::Gate;
 use super::input::RolloutInput;
 use super::pace::Pace;
-use super::progress::Progress;
+use super::progress::{Progress, progress_limit};
 use super::record_writes::RecordWrites;
 use super::rollback::{RollbackProgress, returns_beside, roll_back};
 use super::stage::Stage;
@@ -32,19 +32,19 @@ use super::wave::{Rank, Waves};
 #[derive(Debug, Default)]
 pub(crate) struct RolloutState {
     /// Which revision governs a node.
-    gate: Gate,
-    /// The waves of the policy, if there is one.
-    waves: Option<Box<Waves>>,
+    pub gate: Gate,
+    /// The waves of the policy, if a valid one guards the rollout.
+    pub waves: Option<Box<Waves>>,
     facts: Memo<StageKey, StageFacts>,
-    bake: Bake,
+    pub bake: Bake,
     /// The checks of a wave that bakes; `None` if it has none.
-    checks: Option<Box<Checks>>,
-    progress: Progress,
+    pub checks: Option<Box<Checks>>,
+    pub progress: Progress,
     /// Reason and message of the condition. New facts invalidate it.
     condition: Memo<ConditionKey, Option<(RolloutReason, Arc<str>)>>,
     /// On how many nodes a rollout may begin now, if its policy limits that.
-    pace: Option<Box<Pace>>,
-    record_writes: RecordWrites,
+    pub pace: Option<Box<Pace>>,
+    pub record_writes: RecordWrites,
 }
 
 /// The inputs of stage, gate and condition, except nodes and time.
@@ -90,24 +90,9 @@ struct ConditionKey {
 }
 
 impl RolloutState {
-    /// Which revision governs a node.
-    pub(crate) const fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
-    /// The waves of the policy, if a valid one guards the rollout.
-    pub(crate) fn waves(&self) -> Option<&Waves> {
-        self.waves.as_deref()
-    }
-
-    /// On how many nodes the rollout may begin now, if its policy limits that.
-    pub(crate) fn pace(&self) -> Option<&Pace> {
-        self.pace.as_deref()
-    }
-
     /// Whether the node's wave is open.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
-        self.waves().map_or(Wave::Closed, |waves| waves.wave(id))
+        self.waves.as_deref().map_or(Wave::Closed, |waves| waves.wave(id))
     }
 
     /// Reason and message of the condition.
@@ -130,11 +115,6 @@ impl RolloutState {
         self.facts.last().opening.is_some()
     }
 
-    /// When the bake time of the current wave ends, by the steady clock, if that lies ahead.
-    pub(super) fn bake_ends_at(&self) -> Option<Timestamp> {
-        self.bake.ends_at()
-    }
-
     /// The rules of the rollout that an assessment reads.
     pub(crate) fn rules(&self, policy: Option<&Arc<RolloutPolicy>>) -> RolloutRules<'_> {
         let guard = self.waves.is_some().then(|| GuardRules {
@@ -150,7 +130,7 @@ impl RolloutState {
     /// moves on beside the built-in controller (G17).
     pub(crate) fn leaked_nodes(&self, is_beside: bool) -> usize {
         let is_under_way = self.moving().is_some_and(|record| record.phase.is_under_way());
-        let waves = self.waves().filter(|_| is_under_way && is_beside);
+        let waves = self.waves.as_deref().filter(|_| is_under_way && is_beside);
         waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
     }
 
@@ -222,7 +202,7 @@ impl RolloutState {
         let gate = movement.map_or(Gate::Open, |movement| {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
-        self.progress.refresh_limit(input, &revisions);
+        self.progress.limit = progress_limit(input, &revisions);
         self.facts.set(key, facts);
         self.condition.invalidate();
         self.apply_gate(gate, stage.position().cloned(), input, nodes)
@@ -315,20 +295,6 @@ impl RolloutState {
         is_new
     }
 
-    /// The wall clock was set, so what pods tell is older or younger than it seemed.
-    pub(crate) fn apply_wall_clock(&mut self, now: Timestamp) {
-        if let Some(pace) = &mut self.pace {
-            pace.forget_recovered(now);
-        }
-    }
-
-    /// Applies the labels of a node; `None` if it was deleted.
-    pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
-        if let Some(waves) = &mut self.waves {
-            waves.apply_node(id, labels);
-        }
-    }
-
     /// Applies a node's assessment. Returns when the node has failed unless its pod becomes
     /// available before.
     pub(crate) fn apply_slot(
@@ -343,11 +309,6 @@ impl RolloutState {
             pace.apply_slot(nodes.name(id), slot, input.now);
         }
         waves.apply_slot(id, nodes.node(id), slot, input)
-    }
-
-    /// Records that a watch has shown a new pod of the target.
-    pub(crate) const fn record_creation(&mut self) {
-        self.progress.record_creation();
     }
 
     /// Opens nodes of the current waves, and returns them.
@@ -407,7 +368,7 @@ impl RolloutState {
             blocker: self.blocker(),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
-            returns_beside: returns_beside(input.is_beside(), self.moving(), self.waves()),
+            returns_beside: returns_beside(input.is_beside(), self.moving(), self.waves.as_deref()),
         };
         if self.condition.get(&key).is_some() {
             return;
@@ -418,7 +379,7 @@ impl RolloutState {
         let rollback = RollbackProgress::new(input, &stage, &revisions, base, key.returns_beside);
         let checks = self.checks.as_ref().map(|checks| checks.statements());
         let situation = Situation {
-            waves: self.waves(),
+            waves: self.waves.as_deref(),
             blocker: key.blocker,
             checks: &checks.unwrap_or_default(),
             rollback,
@@ -434,7 +395,7 @@ impl RolloutState {
         let record = self.moving().filter(|record| record.phase == RolloutPhase::Baking)?;
         let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
         let is_baked = self.bake.ended_at().is_some();
-        Some(wave_blocker(self.waves()?, record, is_baked, have_checks_passed))
+        Some(wave_blocker(self.waves.as_deref()?, record, is_baked, have_checks_passed))
     }
 
     /// The verdict of the current wave's checks.
@@ -459,7 +420,9 @@ impl RolloutState {
 
     /// Whether the record stays as it is until the nodes of the wave have changed.
     fn awaits_nodes(&self, now: Timestamp) -> bool {
-        let (Some(waves), Some(record)) = (self.waves(), self.moving()) else { return false };
+        let (Some(waves), Some(record)) = (self.waves.as_deref(), self.moving()) else {
+            return false;
+        };
         let is_complete = record.phase == RolloutPhase::Complete;
         self.facts.last().awaits_nodes
             && !self.progress.is_stuck(now)
@@ -475,7 +438,7 @@ impl RolloutState {
         TransitionInput {
             daemon_set: input.daemon_set,
             revisions,
-            waves: self.waves(),
+            waves: self.waves.as_deref(),
             wall: input.now.wall_seconds(),
             baked_at: self.bake.ended_at(),
             checks: self.checks_verdict(),
@@ -507,52 +470,9 @@ impl RolloutState {
         restarts
     }
 
-    /// Whether the watch has yet to show whether a record was written.
-    pub(crate) fn awaits_record(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
-        self.record_writes.awaits_watch(history, now)
-    }
-
     /// Beside the built-in controller, the replacement of the template of a failed rollout with
     /// that of the base, if it is due.
     pub(crate) fn roll_back(&self, input: &RolloutInput<'_>) -> Option<(Notice, Write)> {
         roll_back(input, self.gate.base())
-    }
-
-    /// Adds the checks that are due to the plan.
-    pub(crate) fn ask_checks(&mut self, daemon_set: &DaemonSetKey, now: Now, plan: &mut Plan) {
-        let baked_at = self.bake.ended_at();
-        if let Some(checks) = &mut self.checks {
-            checks.ask(daemon_set, baked_at, now, plan);
-        }
-    }
-
-    /// Applies the answer to a check of a plan; returns whether it means anything.
-    pub(crate) fn apply_check_answer(
-        &mut self,
-        question: &CheckQuestion,
-        answer: CheckAnswer,
-    ) -> bool {
-        self.checks.as_mut().is_some_and(|checks| checks.apply_answer(question, answer))
-    }
-
-    /// Records that writes are sent by which the rollout begins on these nodes.
-    pub(crate) fn begin(&mut self, begun: &[NodeName], now: Timestamp) {
-        if let Some(pace) = &mut self.pace {
-            begun.iter().for_each(|node| pace.begin(node, now));
-        }
-    }
-
-    /// Records the outcome of a write by which the rollout may have begun on a node.
-    /// `is_repeated` is whether an earlier request of it may still take effect.
-    pub(crate) fn apply_outcome(
-        &mut self,
-        node: &NodeName,
-        outcome: &Outcome,
-        is_repeated: bool,
-        now: Timestamp,
-    ) {
-        if let Some(pace) = &mut self.pace {
-            pace.apply_outcome(node, outcome, is_repeated, now);
-        }
     }
 }

@@ -51,7 +51,7 @@ impl RolloutStatus {
     /// guarded nor paused.
     pub(crate) fn new(rollout: &RolloutState, leaked_nodes: usize) -> Option<Self> {
         let (reason, message) = rollout.condition()?;
-        let (record, waves) = (rollout.record(), rollout.waves());
+        let (record, waves) = (rollout.record(), rollout.waves.as_deref());
         Some(Self {
             reason: *reason,
             message: message.clone(),
@@ -60,7 +60,7 @@ impl RolloutStatus {
             leaked_nodes,
             wave: record
                 .zip(waves)
-                .and_then(|(record, waves)| WaveStatus::new(record, waves, rollout.bake_ends_at())),
+                .and_then(|(record, waves)| WaveStatus::new(record, waves, rollout.bake.ends_at())),
         })
     }
 }

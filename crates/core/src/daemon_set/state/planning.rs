@@ -60,10 +60,15 @@ impl DaemonSetState {
         } else {
             self.plan_writes(now, &mut draft);
         }
-        self.rollout.ask_checks(&self.daemon_set.key, now, &mut draft.plan);
+        let baked_at = self.rollout.bake.ended_at();
+        if let Some(checks) = &mut self.rollout.checks {
+            checks.ask(&self.daemon_set.key, baked_at, now, &mut draft.plan);
+        }
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
-        self.rollout.begin(&draft.begun, now.steady);
+        if let Some(pace) = &mut self.rollout.pace {
+            draft.begun.iter().for_each(|node| pace.begin(node, now.steady));
+        }
         self.record_planned(&draft.plan, now.steady);
         draft.plan
     }
@@ -151,7 +156,7 @@ impl DaemonSetState {
             draft.write(write);
             return;
         }
-        if self.rollout.awaits_record(&self.history, now.steady) {
+        if self.rollout.record_writes.await_watch(&self.history, now.steady) {
             self.plan_status(None, now, draft);
             return;
         }
@@ -190,13 +195,13 @@ impl DaemonSetState {
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        !self.rollout.gate().is_open() && self.history.has_orphans(&self.daemon_set)
+        !self.rollout.gate.is_open() && self.history.has_orphans(&self.daemon_set)
     }
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
     fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.rollout.gate().is_open() || *self.is_target_stored.last();
+        let are_counts_known = self.rollout.gate.is_open() || *self.is_target_stored.last();
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
@@ -294,7 +299,7 @@ impl DaemonSetState {
                 self.mark_all();
             }
         }
-        self.apply_outcome_to_rollout(&write, &outcome, now);
+        self.apply_outcome_to_pace(&write, &outcome, now);
         match outcome {
             Outcome::Written { uid, resource_version } => {
                 self.succeeded(&write, now);
@@ -342,18 +347,20 @@ impl DaemonSetState {
     /// Applies the answer to a check of a plan. One that concerns another wave or another check
     /// than the current ones means nothing.
     pub fn apply_check_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
-        self.rollout.apply_check_answer(question, answer)
+        let checks = self.rollout.checks.as_mut();
+        checks.is_some_and(|checks| checks.apply_answer(question, answer))
     }
 
     /// Applies the outcome of a write by which the rollout may have begun on a node.
-    fn apply_outcome_to_rollout(&mut self, write: &Write, outcome: &Outcome, now: Timestamp) {
+    fn apply_outcome_to_pace(&mut self, write: &Write, outcome: &Outcome, now: Timestamp) {
         let is_of_pod = matches!(write, Write::CreatePod(_) | Write::DeletePod(_));
-        let Some(node) = write.target().node().filter(|_| is_of_pod) else { return };
+        let node = write.target().node().filter(|_| is_of_pod);
+        let (Some(pace), Some(node)) = (&mut self.rollout.pace, node) else { return };
         let is_repeated = match write.deleted() {
             Some(uid) => self.expectations.is_outcome_unknown(uid),
             None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
         };
-        self.rollout.apply_outcome(node, outcome, is_repeated, now);
+        pace.apply_outcome(node, outcome, is_repeated, now);
     }
 
     /// Records the writes of a plan that is about to be executed.
@@ -492,7 +499,7 @@ impl DaemonSetState {
             repeated = self.wanted_deletions(&unknown, deleted + unknown.len(), now, nodes);
         }
         for pod in repeated {
-            let pace = self.rollout.pace();
+            let pace = self.rollout.pace.as_deref();
             let begun = pod.node.iter().filter(|node| pace.is_some_and(|pace| pace.counts(node)));
             begun.for_each(|node| draft.begin(node, pace));
             draft.write(Write::DeletePod(pod.clone()));

@@ -188,7 +188,7 @@ impl DaemonSetState {
                 match slot.pods.remove(&pod.uid) {
                     Some(old) => self.labels.release(old.labels),
                     None if self.labels.is_updated(pod.labels) => {
-                        self.rollout.record_creation();
+                        self.rollout.progress.record_creation();
                     }
                     None => {}
                 }

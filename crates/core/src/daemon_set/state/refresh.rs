@@ -93,13 +93,13 @@ impl DaemonSetState {
     pub(super) fn evaluate(&self, id: NodeId, nodes: &NodeTable) -> Evaluation {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
-        let governing = self.rollout.gate().governing(pods, slot.wave, &self.labels);
+        let governing = self.rollout.gate.governing(pods, slot.wave, &self.labels);
         let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
             // The built-in controller places all pods by the target.
             let governing = if self.creates_pods() { governing } else { GoverningRevision::TARGET };
-            self.rollout.gate().eligibility(governing, target, selector, node, pods, &self.labels)
+            self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { eligibility, wanted: governing.wanted }
     }
@@ -124,7 +124,7 @@ impl DaemonSetState {
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
         self.slots[id.index()].wave = self.rollout.wave(id);
         let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
-        let was_down_before = self.rollout.waves().is_some() && self.was_down_before(id, nodes);
+        let was_down_before = self.rollout.waves.is_some() && self.was_down_before(id, nodes);
         let slot = &mut self.slots[id.index()];
         (slot.eligibility, slot.wanted) = (eligibility, wanted);
         slot.flags.set(SlotFlags::WAS_DOWN_BEFORE, was_down_before);
@@ -136,7 +136,7 @@ impl DaemonSetState {
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         let is_changed = self.refresh_current(now, nodes);
         if is_wall_clock_set {
-            self.rollout.apply_wall_clock(now.steady);
+            self.rollout.pace.iter_mut().for_each(|pace| pace.forget_recovered(now.steady));
         }
         if is_changed || is_wall_clock_set {
             self.mark_all();
@@ -253,7 +253,7 @@ impl DaemonSetState {
 
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.assessing.count += 1;
-        if !self.rollout.gate().is_open() {
+        if !self.rollout.gate.is_open() {
             // A pod that came or went may have changed which revision governs the node.
             self.re_evaluate(id, nodes);
         }
@@ -283,7 +283,7 @@ impl DaemonSetState {
             self.assessing.timers.insert((at, id));
         }
         self.apply_assessment(id, old, nodes);
-        if self.rollout.waves().is_some() {
+        if self.rollout.waves.is_some() {
             let (rollout, input) = self.rollout_parts(now);
             let fails_at = rollout.apply_slot(id, &input, nodes);
             self.assessing.timers.extend(fails_at.map(|at| (at, id)));
@@ -339,7 +339,9 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
-            self.rollout.apply_node(id, None);
+            if let Some(waves) = &mut self.rollout.waves {
+                waves.apply_node(id, None);
+            }
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.failed_pods.forget(id);
             self.backoffs.lost_pods.forget(id);

@@ -50,7 +50,7 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
     let set = input.history.classify(input.daemon_set);
     let excess = set.old.len().saturating_sub(limit);
     let is_live = |hash: RevisionHash| {
-        input.labels.is_live(&hash) || input.rollout.gate().base() == Some(&hash)
+        input.labels.is_live(&hash) || input.rollout.gate.base() == Some(&hash)
     };
     let unused = set.old.iter().filter(|old| !is_live(old.pod_hash()));
     for revision in unused.take(excess).filter(|revision| !revision.terminating) {

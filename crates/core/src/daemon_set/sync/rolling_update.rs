@@ -111,9 +111,9 @@ fn surge(
         if draft.creations_left() == 0 {
             break;
         }
-        if !draft.touched.contains(&id) && draft.may_begin(name, input.rollout.pace()) {
+        if !draft.touched.contains(&id) && draft.may_begin(name, input.rollout.pace.as_deref()) {
             draft.create(input.governing_pod(name.clone(), id, hash));
-            draft.begin(name, input.rollout.pace());
+            draft.begin(name, input.rollout.pace.as_deref());
         }
     }
 }
@@ -126,8 +126,10 @@ fn begin(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft
         if !draft.may_delete() {
             break;
         }
-        if draft.may_begin(name, input.rollout.pace()) && delete_old(input, name, id, draft) {
-            draft.begin(name, input.rollout.pace());
+        if draft.may_begin(name, input.rollout.pace.as_deref())
+            && delete_old(input, name, id, draft)
+        {
+            draft.begin(name, input.rollout.pace.as_deref());
             begun += 1;
         }
     }
