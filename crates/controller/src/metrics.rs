@@ -3,6 +3,7 @@
 //! `everynode`.
 
 mod classic_text;
+mod gauges;
 mod labels;
 #[cfg(target_os = "linux")]
 mod process;
@@ -25,7 +26,7 @@ use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey};
 use everynode_core::daemon_set::{NodeCounts, RolloutStatus};
 use everynode_core::plan::Transition;
 
-use labels::DaemonSetLabels;
+use gauges::{Gauges, count};
 use rollout::RolloutMetrics;
 
 pub use labels::ReasonLabels;
@@ -60,7 +61,7 @@ pub struct Metrics {
     pub leader: Gauge,
     /// The `rest_client_*` family.
     pub requests: RequestMetrics,
-    daemon_sets: DaemonSetMetrics,
+    daemon_sets: Gauges<NodeCounts>,
     rollouts: RolloutMetrics,
     /// DaemonSets whose sync is running, with its start.
     working: Mutex<BTreeMap<DaemonSetKey, Instant>>,
@@ -83,14 +84,14 @@ pub struct QueueMetrics {
     longest_running_seconds: Gauge<f64, AtomicU64>,
 }
 
-#[derive(Debug, Default)]
-struct DaemonSetMetrics {
-    desired: Family<DaemonSetLabels, Gauge>,
-    ready: Family<DaemonSetLabels, Gauge>,
-    available: Family<DaemonSetLabels, Gauge>,
-    updated: Family<DaemonSetLabels, Gauge>,
-    misscheduled: Family<DaemonSetLabels, Gauge>,
-}
+/// The `everynode_daemonset_*` metrics.
+const DAEMON_SET_GAUGES: &[gauges::Row<NodeCounts>] = &[
+    ("desired", "Nodes that should run a pod", |counts| count(counts.desired)),
+    ("ready", "Nodes whose pod is ready", |counts| count(counts.ready)),
+    ("available", "Nodes whose pod is available", |counts| count(counts.available)),
+    ("updated", "Nodes whose pod is of the current revision", |counts| count(counts.updated)),
+    ("misscheduled", "Nodes that run a pod and should not", |counts| count(counts.misscheduled)),
+];
 
 /// Labels of `everynode_syncs_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -181,7 +182,8 @@ impl Metrics {
         r.register_collector(Box::new(process::ProcessCollector));
         let requests = RequestMetrics::new(r);
         let queue = QueueMetrics::new(r.sub_registry_with_label(("name".into(), QUEUE.into())));
-        let daemon_sets = DaemonSetMetrics::new(r.sub_registry_with_prefix("everynode_daemonset"));
+        let daemon_sets =
+            Gauges::new(r.sub_registry_with_prefix("everynode_daemonset"), DAEMON_SET_GAUGES);
         let rollouts = RolloutMetrics::new(r.sub_registry_with_prefix("everynode_rollout"));
         let r = r.sub_registry_with_prefix("everynode");
         register_build_info(r);
@@ -279,17 +281,7 @@ impl Metrics {
 
     /// Sets the gauges of a DaemonSet.
     pub fn set_daemon_set(&self, key: &DaemonSetKey, counts: &NodeCounts) {
-        for (family, value) in [
-            (&self.daemon_sets.desired, counts.desired),
-            (&self.daemon_sets.ready, counts.ready),
-            (&self.daemon_sets.available, counts.available),
-            (&self.daemon_sets.updated, counts.updated),
-            (&self.daemon_sets.misscheduled, counts.misscheduled),
-        ] {
-            family
-                .get_or_create(&DaemonSetLabels::of(key))
-                .set(i64::try_from(value).unwrap_or(i64::MAX));
-        }
+        self.daemon_sets.set(key, Some(counts));
     }
 
     /// Sets the gauges of a DaemonSet's rollout; `None` if it is neither guarded nor paused.
@@ -313,11 +305,7 @@ impl Metrics {
 
     /// Removes the gauges of a deleted DaemonSet.
     pub fn remove_daemon_set(&self, key: &DaemonSetKey) {
-        let DaemonSetMetrics { desired, ready, available, updated, misscheduled } =
-            &self.daemon_sets;
-        for family in [desired, ready, available, updated, misscheduled] {
-            family.remove(&DaemonSetLabels::of(key));
-        }
+        self.daemon_sets.set(key, None);
         self.rollouts.set(key, None);
     }
 }
@@ -377,24 +365,6 @@ impl QueueMetrics {
 
     fn done(&self, duration: Duration) {
         self.work_seconds.observe(duration.as_secs_f64());
-    }
-}
-
-impl DaemonSetMetrics {
-    fn new(r: &mut Registry) -> Self {
-        let of = |family: &Family<DaemonSetLabels, Gauge>| family.clone();
-        let metrics = Self::default();
-        register(r, "desired", "Nodes that should run a pod", of(&metrics.desired));
-        register(r, "ready", "Nodes whose pod is ready", of(&metrics.ready));
-        register(r, "available", "Nodes whose pod is available", of(&metrics.available));
-        register(r, "updated", "Nodes whose pod is of the current revision", of(&metrics.updated));
-        register(
-            r,
-            "misscheduled",
-            "Nodes that run a pod and should not",
-            of(&metrics.misscheduled),
-        );
-        metrics
     }
 }
 

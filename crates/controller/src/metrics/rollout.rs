@@ -14,23 +14,46 @@ use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey, RolloutPhase, R
 use everynode_core::daemon_set::RolloutStatus;
 use everynode_core::plan::Transition;
 
+use super::gauges::{Gauges, Row, count};
 use super::labels::{DaemonSetLabels, ReasonLabels};
 use super::register;
 
 /// The `everynode_rollout_*` metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RolloutMetrics {
     info: Family<InfoLabels, Gauge>,
-    phase_start: Family<DaemonSetLabels, Gauge>,
-    failed_nodes: Family<DaemonSetLabels, Gauge>,
-    leaked_nodes: Family<DaemonSetLabels, Gauge>,
-    waves: Family<DaemonSetLabels, Gauge>,
-    waves_done: Family<DaemonSetLabels, Gauge>,
+    gauges: Gauges<RolloutStatus>,
     transitions: Family<ReasonLabels, Counter>,
     check_answers: Family<AnswerLabels, Counter>,
     /// The DaemonSets that have gauges, with the reason that is exported.
     exported: Mutex<BTreeMap<DaemonSetKey, RolloutReason>>,
 }
+
+const GAUGES: &[Row<RolloutStatus>] = &[
+    (
+        "phase_start_timestamp_seconds",
+        "When the phase of a guarded rollout began, as its record states it",
+        |state| Some(state.record.as_ref()?.since.as_millis().div_euclid(1000)),
+    ),
+    ("failed_nodes", "Nodes on which a guarded rollout has failed", |state| {
+        count(state.failed_nodes)
+    }),
+    (
+        "leaked_nodes",
+        "Nodes of later waves that have the new template already, because the built-in \
+         controller created their pods",
+        |state| count(state.leaked_nodes),
+    ),
+    ("waves", "Waves of a guarded rollout; all other nodes are the last", |state| {
+        count(state.wave.as_ref()?.waves)
+    }),
+    ("waves_done", "Waves of a guarded rollout that are complete", |state| {
+        // After the last wave there is no other one that would end it.
+        let (wave, record) = (state.wave.as_ref()?, state.record.as_ref()?);
+        let is_complete = record.phase == RolloutPhase::Complete;
+        count(if is_complete { wave.waves } else { wave.waves_before })
+    }),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InfoLabels {
@@ -56,44 +79,28 @@ impl InfoLabels {
 impl RolloutMetrics {
     /// Registers all of them; `r` has their prefix.
     pub(super) fn new(r: &mut Registry) -> Self {
-        let metrics = Self::default();
-        register(
-            r,
-            "info",
-            "1 for each guarded or paused rollout, by the reason of its condition Progressing",
-            metrics.info.clone(),
-        );
-        for (name, help, family) in [
-            (
-                "phase_start_timestamp_seconds",
-                "When the phase of a guarded rollout began, as its record states it",
-                &metrics.phase_start,
+        Self {
+            info: register(
+                r,
+                "info",
+                "1 for each guarded or paused rollout, by the reason of its condition Progressing",
+                Family::default(),
             ),
-            ("failed_nodes", "Nodes on which a guarded rollout has failed", &metrics.failed_nodes),
-            (
-                "leaked_nodes",
-                "Nodes of later waves that have the new template already, because the built-in \
-                 controller created their pods",
-                &metrics.leaked_nodes,
+            gauges: Gauges::new(r, GAUGES),
+            transitions: register(
+                r,
+                "transitions",
+                "Transitions of guarded rollouts, by the reason of their event",
+                Family::default(),
             ),
-            ("waves", "Waves of a guarded rollout; all other nodes are the last", &metrics.waves),
-            ("waves_done", "Waves of a guarded rollout that are complete", &metrics.waves_done),
-        ] {
-            register(r, name, help, family.clone());
+            check_answers: register(
+                r,
+                "check_answers",
+                "Answers to the checks of guarded rollouts, by what they ask and by what they say",
+                Family::default(),
+            ),
+            exported: Mutex::default(),
         }
-        register(
-            r,
-            "transitions",
-            "Transitions of guarded rollouts, by the reason of their event",
-            metrics.transitions.clone(),
-        );
-        register(
-            r,
-            "check_answers",
-            "Answers to the checks of guarded rollouts, by what they ask and by what they say",
-            metrics.check_answers.clone(),
-        );
-        metrics
     }
 
     /// Counts a transition.
@@ -126,37 +133,7 @@ impl RolloutMetrics {
         if reason.is_none() && old.is_none() {
             return;
         }
-        for (family, value) in self.values(state) {
-            match value {
-                Some(value) => {
-                    family.get_or_create(&DaemonSetLabels::of(key)).set(value);
-                }
-                None => {
-                    family.remove(&DaemonSetLabels::of(key));
-                }
-            }
-        }
-    }
-
-    fn values(
-        &self,
-        state: Option<&RolloutStatus>,
-    ) -> [(&Family<DaemonSetLabels, Gauge>, Option<i64>); 5] {
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let record = state.and_then(|state| state.record.as_deref());
-        let wave = state.and_then(|state| state.wave.as_ref());
-        // After the last wave there is no other one that would end it.
-        let done = wave.zip(record).map(|(wave, record)| {
-            let is_complete = record.phase == RolloutPhase::Complete;
-            if is_complete { wave.waves } else { wave.waves_before }
-        });
-        [
-            (&self.phase_start, record.map(|record| record.since.as_millis().div_euclid(1000))),
-            (&self.failed_nodes, state.map(|state| number(state.failed_nodes))),
-            (&self.leaked_nodes, state.map(|state| number(state.leaked_nodes))),
-            (&self.waves, wave.map(|wave| number(wave.waves))),
-            (&self.waves_done, done.map(number)),
-        ]
+        self.gauges.set(key, state);
     }
 
     fn exported(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, RolloutReason>> {
