@@ -62,7 +62,7 @@ impl<S: Server> Runner<S> {
                     Err(cause) => unknown(&cause),
                 }
             }
-            CheckKind::CronJob { name } => self.job(question, name).await,
+            CheckKind::CronJob(name) => self.job(question, name).await,
         }
     }
 

@@ -11,6 +11,7 @@ mod problem;
 mod revision;
 mod rollout;
 mod scheduling;
+pub mod schema;
 mod time;
 
 pub use daemon_set::{
@@ -36,7 +37,7 @@ pub use rollout::{
     POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
     RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
     RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, statements_of_checks, with_statements,
+    Window, WindowState, Windows, stated_checks, statements_of_checks, time_zone, with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

@@ -1,8 +1,9 @@
 //! The decisions of everynode: observations go in, a [`Plan`](plan::Plan) of writes comes out.
 //!
-//! This crate does no I/O, reads no clock, draws no random number and knows no JSON. Time is an
-//! argument, objects are narrow types that contain only what a decision reads, and every collection
-//! whose order could reach a decision is ordered: the same observations always give the same plan.
+//! This crate does no I/O, reads no clock, draws no random number and knows no JSON but the schema
+//! of a policy. Time is an argument, objects are narrow types that contain only what a decision
+//! reads, and every collection whose order could reach a decision is ordered: the same observations
+//! always give the same plan.
 //!
 //! # Layout
 //!

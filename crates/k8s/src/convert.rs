@@ -29,7 +29,9 @@ pub use order::{rollout_order, rollout_order_text};
 pub use placement::placement;
 pub use pod::{PodObject, pod, pod_of_protobuf};
 pub use policy::rollout_policy;
-pub use policy_object::{PolicyObject, PolicyReference, PolicyTarget, policy_object};
+pub use policy_object::{
+    PolicyObject, PolicyReference, PolicyTarget, policy_object, policy_schemas,
+};
 pub use revision::{RevisionObject, revision};
 pub use selector::{label_selector, label_selector_text};
 pub use wire::{Meta, meta, meta_of_protobuf, timestamp};

@@ -1,24 +1,32 @@
 //! The status of a policy object (G21).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `status` of a RolloutPolicy or a ClusterRolloutPolicy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyStatus {
     /// The newest generation that the controller follows.
     pub observed_generation: i64,
     /// `Ready` and `Stalled`.
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<PolicyCondition>,
     /// The number of DaemonSets that the policy governs.
+    #[schemars(with = "i32")]
     pub daemon_set_count: u32,
-    /// The first of them, by namespace and name.
+    /// The first hundred of them, by namespace and name.
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["namespace", "name"],
+    ))]
     pub daemon_sets: Vec<GovernedDaemonSet>,
 }
 
 /// A condition of a policy object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(!default, extend("required" = ["type", "status"]))]
 pub struct PolicyCondition {
     /// `Ready` or `Stalled`.
     pub r#type: String,
@@ -27,6 +35,7 @@ pub struct PolicyCondition {
     /// The generation of the policy that the condition is about.
     pub observed_generation: i64,
     /// When `status` changed, in whole seconds.
+    #[schemars(extend("format" = "date-time"))]
     pub last_transition_time: String,
     /// One word.
     pub reason: String,
@@ -35,8 +44,9 @@ pub struct PolicyCondition {
 }
 
 /// What a policy says of a DaemonSet that it governs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(!default, extend("required" = ["namespace", "name"]))]
 pub struct GovernedDaemonSet {
     /// The namespace, in a ClusterRolloutPolicy.
     #[serde(skip_serializing_if = "String::is_empty")]

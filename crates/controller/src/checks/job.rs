@@ -178,7 +178,7 @@ pub(super) mod tests {
     }
 
     fn of_job() -> CheckQuestion {
-        question(CheckKind::CronJob { name: "smoke-test".into() })
+        question(CheckKind::CronJob("smoke-test".into()))
     }
 
     /// G5: the name is that of the same attempt at the same wave, and no other, and short enough.

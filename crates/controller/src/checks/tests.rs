@@ -273,7 +273,7 @@ async fn certificates_are_verified() {
 }
 
 fn smoke() -> CheckQuestion {
-    question(CheckKind::CronJob { name: "smoke-test".into() })
+    question(CheckKind::CronJob("smoke-test".into()))
 }
 
 /// G5: a Job is created once for each attempt; a controller that starts finds it.

@@ -2,8 +2,13 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
+use super::schema;
+
 /// An absolute number or a percentage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Written")]
 pub enum IntOrPercent {
     /// An absolute number.
     Int(u32),
@@ -28,6 +33,28 @@ impl IntOrPercent {
         }
     }
 }
+
+/// As a policy has it: the number, or `5%`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u32),
+    Text(String),
+}
+
+impl TryFrom<Written> for IntOrPercent {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let percent = |text: String| text.strip_suffix('%')?.parse().ok();
+        match written {
+            Written::Number(number) => Ok(Self::Int(number)),
+            Written::Text(text) => percent(text).map(Self::Percent).ok_or("it is no percentage"),
+        }
+    }
+}
+
+schema::schema_of!(IntOrPercent, schema::int_or_percent);
 
 impl fmt::Display for IntOrPercent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,13 @@
 //! Labels and label selectors.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::schema::{self, rule};
 
 /// The label with the [hash](super::RevisionHash) of the revision that a pod or a revision has.
 pub const HASH_LABEL: &str = "controller-revision-hash";
@@ -54,7 +60,8 @@ impl fmt::Debug for Labels {
 }
 
 /// A `metav1.LabelSelector` with `matchLabels` and `matchExpressions` as one list of requirements.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Written")]
 pub struct LabelSelector {
     /// The conditions, all of which must hold.
     pub requirements: Vec<LabelRequirement>,
@@ -80,6 +87,62 @@ pub enum LabelOperator {
     Exists,
     /// The label does not exist.
     DoesNotExist,
+}
+
+/// A label selector as a policy has it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "label selector")]
+struct Written {
+    #[serde(default)]
+    #[schemars(schema_with = "schema::labels")]
+    match_labels: BTreeMap<Arc<str>, Arc<str>>,
+    #[serde(default)]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    match_expressions: Vec<Expression>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+    "message": rule::VALUES,
+}]))]
+struct Expression {
+    #[schemars(schema_with = "schema::label_key")]
+    key: Arc<str>,
+    operator: Operator,
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label_values")]
+    values: Vec<Arc<str>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+schema::schema_of!(LabelSelector, Written::json_schema);
+
+impl From<Written> for LabelSelector {
+    fn from(written: Written) -> Self {
+        let labels = written
+            .match_labels
+            .into_iter()
+            .map(|(key, value)| LabelRequirement { key, operator: LabelOperator::In(vec![value]) });
+        let expressions = written.match_expressions.into_iter().map(|expression| {
+            let operator = match expression.operator {
+                Operator::In => LabelOperator::In(expression.values),
+                Operator::NotIn => LabelOperator::NotIn(expression.values),
+                Operator::Exists => LabelOperator::Exists,
+                Operator::DoesNotExist => LabelOperator::DoesNotExist,
+            };
+            LabelRequirement { key: expression.key, operator }
+        });
+        Self { requirements: labels.chain(expressions).collect() }
+    }
 }
 
 impl LabelSelector {

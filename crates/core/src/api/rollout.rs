@@ -19,4 +19,4 @@ pub use record::{
     GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
     RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
 };
-pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows};
+pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows, time_zone};

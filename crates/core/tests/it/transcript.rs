@@ -314,7 +314,7 @@ fn check(key: &str, value: &str) -> RolloutCheck {
         interval: duration(word()),
         failures: word().parse().unwrap_or(1),
         kind: match key {
-            "job" => CheckKind::CronJob { name: format!("{name}-test").into() },
+            "job" => CheckKind::CronJob(format!("{name}-test").into()),
             _ => CheckKind::Http { url: format!("http://{name}/").into() },
         },
     }

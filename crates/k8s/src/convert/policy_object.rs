@@ -1,15 +1,17 @@
 //! RolloutPolicies and ClusterRolloutPolicies (G4).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use everynode_core::api::schema::{SUBDOMAIN, rule, text as text_schema};
 use everynode_core::api::{DaemonSetName, LabelSelector, Namespace, RolloutPolicy, Uid};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::Error;
-use super::label::is_subdomain;
-use super::policy::{Errors, Fields, policy};
+use super::policy::{Errors, Schema, read, schema_of};
 use super::wire::{Metadata, text};
 use crate::go_json;
 use crate::policy_status::PolicyStatus;
@@ -43,11 +45,17 @@ pub struct PolicyObject {
 }
 
 /// Which DaemonSets a policy selects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "has(self.name) != has(self.selector)",
+    "message": rule::ONE_TARGET,
+}]))]
 pub enum PolicyTarget {
-    /// The one with this name.
-    Name(DaemonSetName),
-    /// Those with such labels.
+    /// The name of one DaemonSet.
+    #[serde(rename = "name")]
+    Name(#[schemars(schema_with = "daemon_set_name")] DaemonSetName),
+    /// By their labels; an empty selector selects all of the namespace.
+    #[serde(rename = "selector")]
     Labels(LabelSelector),
 }
 
@@ -107,6 +115,61 @@ pub fn policy_object(json: &[u8]) -> Result<PolicyObject, Error> {
     })
 }
 
+/// How new templates of DaemonSets in the policy's namespace are rolled out.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the form; its parts are read one by one")]
+struct NamespacedSpec {
+    /// The DaemonSets whose rollouts the policy guards.
+    daemon_sets: PolicyTarget,
+    #[schemars(flatten)]
+    policy: RolloutPolicy,
+}
+
+/// How new templates of DaemonSets that no RolloutPolicy selects are rolled out.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it describes the form; its parts are read one by one")]
+struct ClusterSpec {
+    /// The DaemonSets whose rollouts the policy guards.
+    daemon_sets: ClusterTarget,
+    /// The namespaces of the DaemonSets, by their labels. By default all.
+    #[serde(default)]
+    namespaces: LabelSelector,
+    #[schemars(flatten)]
+    policy: RolloutPolicy,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it is read as a PolicyTarget")]
+struct ClusterTarget {
+    /// By their labels; an empty selector selects all.
+    selector: LabelSelector,
+}
+
+fn daemon_set_name(_: &mut SchemaGenerator) -> schemars::Schema {
+    text_schema("name", SUBDOMAIN, 253, "must be the name of a DaemonSet")
+}
+
+static NAMESPACED_SPEC: LazyLock<Schema> = LazyLock::new(Schema::of::<NamespacedSpec>);
+static CLUSTER_SPEC: LazyLock<Schema> = LazyLock::new(Schema::of::<ClusterSpec>);
+
+/// The schemas of `spec` and `status` of a RolloutPolicy, or of a ClusterRolloutPolicy, with the
+/// keywords that [`everynode_core::api::schema`] lists.
+pub fn policy_schemas(is_namespaced: bool) -> [Value; 2] {
+    let mut status = schema_of::<PolicyStatus>();
+    if !is_namespaced {
+        return [schema_of::<ClusterSpec>(), status];
+    }
+    let governed = &mut status["properties"]["daemonSets"];
+    governed["x-kubernetes-list-map-keys"] = json!(["name"]);
+    governed["items"]["required"] = json!(["name"]);
+    if let Some(fields) = governed["items"]["properties"].as_object_mut() {
+        fields.remove("namespace");
+    }
+    [schema_of::<NamespacedSpec>(), status]
+}
+
 struct Spec {
     target: Option<PolicyTarget>,
     namespaces: Option<LabelSelector>,
@@ -114,64 +177,23 @@ struct Spec {
 }
 
 fn decode(spec: &Value, is_namespaced: bool) -> Spec {
-    let mut errors = Errors::default();
-    let Some(mut fields) = Fields::of("spec", spec, &mut errors) else {
-        return Spec { target: None, namespaces: None, policy: errors.result(None) };
-    };
-    let mut target = target(&mut fields, is_namespaced, &mut errors);
-    let mut namespaces = None;
-    if !is_namespaced && fields.has("namespaces") {
-        namespaces = fields.optional_selector("namespaces", &mut errors);
-        // Which DaemonSets it selects is not known then.
-        target = target.filter(|_| namespaces.is_some());
-    }
-    let policy = policy(&mut fields, &mut errors);
-    fields.finish(&mut errors);
-    Spec { target, namespaces, policy: errors.result(policy) }
+    let schema = if is_namespaced { &NAMESPACED_SPEC } else { &CLUSTER_SPEC };
+    let namespaces = field(schema, spec, "namespaces");
+    let target = field(schema, spec, "daemonSets");
+    // Without valid namespaces it is not known which DaemonSets the policy selects.
+    let is_known = is_namespaced || spec["namespaces"].is_null() || namespaces.is_some();
+    Spec { target: target.filter(|_| is_known), namespaces, policy: read(schema, "spec", spec) }
 }
 
-fn target(
-    fields: &mut Fields<'_>,
-    is_namespaced: bool,
-    errors: &mut Errors,
-) -> Option<PolicyTarget> {
-    let path = fields.path("daemonSets");
-    let Some(value) = fields.take("daemonSets") else {
-        errors.required(&path);
-        return None;
-    };
-    let mut fields = Fields::of(&path, value, errors)?;
-    let has_name = is_namespaced && fields.has("name");
-    let target = match (has_name, fields.has("selector")) {
-        (true, false) => {
-            let name = fields.take("name").and_then(Value::as_str).filter(|n| is_subdomain(n));
-            if name.is_none() {
-                errors.invalid(
-                    &fields.path("name"),
-                    &value["name"],
-                    "must be the name of a DaemonSet",
-                );
-            }
-            name.map(|name| PolicyTarget::Name(name.into()))
-        }
-        (false, true) => fields.optional_selector("selector", errors).map(PolicyTarget::Labels),
-        (true, true) | (false, false) if is_namespaced => {
-            errors.invalid(&path, value, "exactly one of name and selector is required");
-            return None;
-        }
-        (true, true) | (false, false) => {
-            errors.required(&fields.path("selector"));
-            None
-        }
-    };
-    fields.finish(errors);
-    target
+/// A field that is valid, whatever the others are.
+fn field<T: DeserializeOwned>(schema: &Schema, spec: &Value, name: &str) -> Option<T> {
+    let read = schema.field(name)?.read(name, &spec[name], &mut Errors::default())?;
+    serde_json::from_value(read).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn object(namespace: Option<&str>, spec: &Value) -> PolicyObject {
         let metadata = json!({ "name": "p", "namespace": namespace, "uid": "u", "generation": 3 });

@@ -112,7 +112,7 @@ async fn answer(
     mut question: CheckQuestion,
     deadline: Option<Instant>,
 ) -> CheckAnswer {
-    let CheckKind::CronJob { name } = question.check.kind.clone() else {
+    let CheckKind::CronJob(name) = question.check.kind.clone() else {
         return runner.answer(&question).await;
     };
     let Some(deadline) = deadline else {

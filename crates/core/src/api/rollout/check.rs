@@ -5,7 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use crate::api::Timestamp;
+use crate::api::schema::{self, rule};
 
 /// Maximum number of characters of an answer, which conditions, events and records state.
 const ANSWER_LENGTH_MAX: usize = 256;
@@ -13,46 +17,80 @@ const ANSWER_LENGTH_MAX: usize = 256;
 const QUESTION_LENGTH_MAX: usize = 256;
 
 /// One of the `checks` of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "[has(self.http), has(self.prometheus), has(self.cronJob)].filter(is, is).size() \
+                 == 1",
+        "message": rule::ONE_QUESTION,
+    },
+    {
+        "rule": "!has(self.cronJob) || !has(self.failures)",
+        "message": rule::ONE_ANSWER,
+        "fieldPath": ".failures",
+    },
+]))]
 pub struct RolloutCheck {
-    /// `name`, unique in the policy.
+    /// The name of the check, unique in the policy.
+    #[schemars(schema_with = "schema::name")]
     pub name: Arc<str>,
-    /// `interval`: how often it is asked.
+    /// How often it is asked.
+    #[serde(deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend(
+        "default" = "30s",
+        "x-at-least" = "1s",
+        "x-reason" = "must be a duration of at least 1s, such as 30s",
+    ))]
     pub interval: Duration,
-    /// `failures`: how many answers in a row must fail until the rollout fails.
+    /// How many times in a row it must fail until the rollout fails; not for a `cronJob`, which
+    /// gives one answer.
+    #[schemars(range(min = 1, max = 100), extend("default" = 3))]
     pub failures: u8,
     /// What is asked.
+    #[serde(flatten)]
     pub kind: CheckKind,
 }
 
 /// What a check asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum CheckKind {
-    /// `http`: whether this URL answers with success.
+    /// Passes with an answer of 2xx, and fails with one of 4xx.
     Http {
-        /// The URL, without credentials.
+        /// The URL that is asked, without credentials and fragment.
+        #[schemars(schema_with = "schema::url")]
         url: Arc<str>,
     },
-    /// `prometheus`: whether the value of a query is within bounds.
+    /// Passes while the value of a query is within its bounds, of which there is at least one.
+    #[schemars(extend("x-kubernetes-validations" = [
+        { "rule": "has(self.min) || has(self.max)", "message": rule::A_BOUND },
+        {
+            "rule": "!has(self.min) || !has(self.max) || double(self.min) <= double(self.max)",
+            "message": rule::ORDERED_BOUNDS,
+        },
+    ]))]
     Prometheus {
-        /// The URL of the server, without credentials.
+        /// The server, without credentials, query and fragment.
+        #[schemars(schema_with = "schema::url_without_query")]
         url: Arc<str>,
         /// The query.
+        #[schemars(
+            length(min = 1, max = 4096),
+            extend("x-reason" = "must be a query of at most 4096 characters")
+        )]
         query: Arc<str>,
-        /// `min`: the smallest value that passes.
+        /// The smallest value that passes.
         min: Option<Decimal>,
-        /// `max`: the greatest value that passes.
+        /// The greatest value that passes.
         max: Option<Decimal>,
     },
-    /// `cronJob`: whether a Job of this CronJob's template succeeds.
-    CronJob {
-        /// Its name; the namespace is that of the DaemonSet.
-        name: Arc<str>,
-    },
+    /// The name of a CronJob of the DaemonSet's namespace. A Job of its template must succeed.
+    CronJob(#[schemars(schema_with = "schema::cron_job")] Arc<str>),
 }
 
 /// A decimal number as a policy states it, such as `-0.05`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Decimal(Arc<str>);
 
 /// What an answer says of a check.
@@ -125,6 +163,16 @@ impl Decimal {
     }
 }
 
+impl TryFrom<String> for Decimal {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("it is no decimal number")
+    }
+}
+
+schema::schema_of!(Decimal, schema::decimal);
+
 impl CheckAnswer {
     /// An answer with this text, of which control characters and what is too long are left out.
     pub fn new(verdict: CheckVerdict, text: &str) -> Self {
@@ -161,7 +209,7 @@ impl RolloutCheck {
     /// Whether it starts a Job, which gives one answer, rather than asking again and again.
     pub const fn is_job(&self) -> bool {
         match self.kind {
-            CheckKind::CronJob { .. } => true,
+            CheckKind::CronJob(_) => true,
             CheckKind::Http { .. } | CheckKind::Prometheus { .. } => false,
         }
     }
@@ -187,7 +235,7 @@ impl CheckKind {
         match self {
             Self::Http { .. } => "http",
             Self::Prometheus { .. } => "prometheus",
-            Self::CronJob { .. } => "cronJob",
+            Self::CronJob(_) => "cronJob",
         }
     }
 }
@@ -197,7 +245,7 @@ impl fmt::Display for CheckKind {
         match self {
             Self::Http { url } => write!(f, "GET {url}"),
             Self::Prometheus { url, query, .. } => write!(f, "{query} at {url}"),
-            Self::CronJob { name } => write!(f, "a job of cronjob {name}"),
+            Self::CronJob(name) => write!(f, "a job of cronjob {name}"),
         }
     }
 }

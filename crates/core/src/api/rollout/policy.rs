@@ -4,6 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::api::schema::{self, rule};
 use crate::api::{IntOrPercent, LabelSelector, Problem};
 
 use super::check::RolloutCheck;
@@ -30,76 +34,159 @@ pub enum PolicySource {
 }
 
 /// How new templates of a DaemonSet are rolled out. The default has neither steps nor limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.steps) || self.steps.all(step, !has(step.checks) || step.checks.all(name, \
+             has(self.checks) && self.checks.exists(check, check.name == name)))",
+    "message": rule::KNOWN_CHECKS,
+    "fieldPath": ".steps",
+}]))]
 pub struct RolloutPolicy {
-    /// `paused`: no pod is replaced (G6).
+    /// Pauses the rollouts. No pod is replaced; missing pods are created.
+    #[serde(default)]
     pub paused: bool,
-    /// `steps`, by which nodes get a new template; all other nodes get it after the last one.
+    /// The steps by which nodes get a new template, one after the other. All other nodes get it
+    /// after the last one; without any, all nodes are one wave.
+    #[serde(default)]
+    #[schemars(
+        length(max = 20),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub steps: Vec<RolloutStep>,
     /// Identifies the content of `steps`, so that a record can state by which steps it was made.
+    #[serde(skip)]
     pub steps_hash: Arc<str>,
-    /// `maxUnavailable`: maximum number of desired nodes without an available pod. The smaller of
-    /// this and that of the DaemonSet holds.
+    /// Maximum number of unavailable nodes, if that is smaller than what the DaemonSet allows by
+    /// its `maxUnavailable` or `maxSurge`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::positive")]
     pub max_unavailable: Option<IntOrPercent>,
-    /// `maxUnavailablePer`: the same for the nodes of each group.
+    /// The same for each group of nodes with the same value of a label. Nodes without the label
+    /// are a group. With `maxSurge`, it limits the nodes on which a new pod starts.
     pub max_unavailable_per: Option<GroupLimit>,
-    /// `podsPerMinute`: maximum number of nodes on which the rollout begins within a minute.
+    /// Maximum number of nodes on which the rollout begins within 60 seconds, forward or back: it
+    /// deletes the old pod, or with `maxSurge` creates a new one beside it.
+    #[schemars(
+        range(min = 1, max = 2_147_483_647),
+        extend("x-reason" = "must be a number that is greater than 0")
+    )]
     pub pods_per_minute: Option<NonZeroU32>,
-    /// `windows`: when pods are replaced.
+    /// When pods are replaced and waves begin: times of the week. By default always.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub windows: Windows,
-    /// `failure`: when a rollout fails. Without it, it never does.
+    /// When a rollout fails. Without it, it never does.
     pub failure: Option<FailureRule>,
-    /// `hold`: nodes whose pods are not replaced.
+    /// Nodes whose pods are not replaced, forward or back. In its wave another node takes the place
+    /// of such a node; once it is no longer held, it is updated with a later wave. A rollout is
+    /// complete without them, but commands that count pods, such as `status`, wait for them and
+    /// name them.
+    #[schemars(extend("default" = {
+        "matchExpressions": [{ "key": HOLD_LABEL, "operator": "Exists" }],
+    }))]
     pub hold: LabelSelector,
-    /// `checks`, of which steps name those that their waves must pass.
+    /// What must pass before a rollout goes on from the waves of the steps that name it.
+    #[serde(default)]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub checks: Vec<RolloutCheck>,
 }
 
 /// A limit for each group of nodes that have the same value of a label. Nodes without the label
 /// are a group of their own (G13).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct GroupLimit {
-    /// `label`: the key of the label.
+    /// The key of the label.
+    #[schemars(schema_with = "schema::label_key")]
     pub label: Arc<str>,
-    /// `max`: maximum number of unavailable nodes of a group; a percentage is one of its nodes that
-    /// should run a pod, rounded up.
+    /// Maximum number of unavailable nodes in each group, or a percentage of its nodes that should
+    /// run a pod, rounded up.
+    #[schemars(schema_with = "schema::positive")]
     pub max: IntOrPercent,
 }
 
 /// When a node fails, how many may, and what happens then (G15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct FailureRule {
-    /// `maxNodes`: maximum number of failed nodes; a percentage is one of the nodes that have a pod
-    /// of the target, rounded down.
+    /// Maximum number of failed nodes, or a percentage of those that have a new pod, rounded down.
+    #[schemars(extend("default" = 0))]
     pub max_nodes: IntOrPercent,
-    /// `maxRestarts`: maximum number of restarts of a container of a new pod.
+    /// Maximum number of restarts of a container of a new pod: with more, its node fails. By
+    /// default they do not count.
+    #[schemars(range(min = 0, max = 100))]
     pub max_restarts: Option<u8>,
-    /// `readyWithin`: how long a node may be without an available pod once its old pod is gone or
-    /// its new one is there, in addition to `minReadySeconds`.
+    /// A node fails if it has no available pod so long after its old pod is gone or its new one is
+    /// there; `minReadySeconds` is added. By default it may take any time. The rollout fails, too,
+    /// if it has nodes left and creates no new pod for that long, with the termination grace period
+    /// added, and a minute with `podsPerMinute`: an old pod may never end.
+    #[serde(default, deserialize_with = "schema::read_optional_duration")]
+    #[schemars(schema_with = "schema::duration", extend(
+        "x-at-least" = "30s",
+        "x-reason" = "must be a duration of at least 30s, such as 10m",
+    ))]
     pub ready_within: Option<Duration>,
-    /// `rollbackAfter`: how long after the failure nodes go back to the base; `None` if they keep
-    /// what they have until somebody decides.
+    /// How long after the failure nodes go back to the template that was complete before. By
+    /// default they keep what they have until somebody decides.
+    #[serde(default, deserialize_with = "schema::read_optional_duration")]
+    #[schemars(
+        schema_with = "schema::duration",
+        extend("x-reason" = "must be a duration such as 0s or 10m")
+    )]
     pub rollback_after: Option<Duration>,
 }
 
 /// One of the `steps` of a policy: one wave for each size, for each value of `by`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RolloutStep {
-    /// `name`, unique in the policy.
+    /// The name of the step, unique in the policy.
+    #[schemars(schema_with = "schema::name")]
     pub name: Arc<str>,
-    /// `nodes`: the nodes of the step.
+    /// The nodes of the step, by their labels. By default all.
+    #[serde(default)]
     pub nodes: LabelSelector,
-    /// `by`: the key of the label whose values divide these nodes into groups, which are updated
-    /// one after the other in the order of the values; nodes without the label are the last group.
+    /// The key of a label. The nodes with each of its values are updated one group after the other,
+    /// in the order of the values, and last the nodes without it.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label_key")]
     pub by: Option<Arc<str>>,
-    /// `upTo`: how many nodes of a group have the new template after each wave. Not empty.
+    /// How many nodes of a group have the new template after each wave: growing numbers, or
+    /// percentages, rounded up.
+    #[schemars(
+        length(min = 1, max = 10),
+        extend("default" = ["100%"], "x-kubernetes-list-type" = "set"),
+        extend("x-kubernetes-validations" = [
+            {
+                "rule": "self.map(each, type(each) == int, int(each)).isSorted()",
+                "message": rule::GROWING,
+            },
+            { "rule": growing_percentages(), "message": rule::GROWING },
+        ])
+    )]
     pub up_to: Vec<IntOrPercent>,
-    /// `bake`: how long all nodes of a wave must have been updated and available.
+    /// How long the nodes of a wave must be updated and available.
+    #[serde(deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "0s"))]
     pub bake: Duration,
-    /// `checks`: the names of the policy's checks that each wave must pass.
+    /// The names of those of the policy's checks that each wave must pass.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::check_names")]
     pub checks: Vec<Arc<str>>,
-    /// `approval`: whether somebody must approve each wave before the next one begins.
+    /// Somebody must approve each wave before the next one begins.
+    #[serde(default)]
     pub approval: bool,
+}
+
+/// The rule that percentages grow. Functions of strings cost too much where a value may be a
+/// number, so that its length is not limited.
+fn growing_percentages() -> String {
+    let numbers: Vec<String> = (0..=100).map(|number| format!("'{number}%': {number}")).collect();
+    let numbers = numbers.join(", ");
+    format!("self.map(each, type(each) == string, {{ {numbers} }}[each]).isSorted()")
 }
 
 impl PolicySource {

@@ -4,18 +4,26 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use jiff::civil::{Date, Weekday};
-use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
 use crate::api::Timestamp;
+use crate::api::schema::{self, rule};
+
+/// The database that is part of the program, whatever the machine has.
+static TIME_ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 /// How many days ahead the next window is looked for. Each window opens once a week, unless the
 /// clock skips it.
 const DAYS_AHEAD: usize = 15;
 
 /// The `windows` of a policy. Without any, a rollout goes on at any time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Windows(Vec<Window>);
 
 /// One of the `windows`: on these days, from one time to another.
@@ -23,24 +31,39 @@ pub struct Windows(Vec<Window>);
 /// If the second time is not later than the first, it is one of the next day. A time that the
 /// zone's clock skips on a day is the moment at which it skips it; of a time that it shows twice,
 /// the first one counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "(has(self.from) ? self.from : '00:00') != (has(self.to) ? self.to : '24:00')",
+    "message": rule::DIFFERENT_TIMES,
+}]))]
 pub struct Window {
-    /// `days` on which it opens. Not empty.
+    /// The days on which the window opens.
+    #[schemars(schema_with = "days", extend("default" = Days::NAMES))]
     pub days: Days,
-    /// `from`, before [`TimeOfDay::MIDNIGHT`].
+    /// When it opens, by the clock of its time zone.
+    #[schemars(schema_with = "schema::opening", extend("default" = "00:00"))]
     pub from: TimeOfDay,
-    /// `to`, another time than `from`.
+    /// When it closes, on the next day if that is before it opens; another time than `from`.
+    #[schemars(schema_with = "schema::closing", extend("default" = "24:00"))]
     pub to: TimeOfDay,
-    /// `timeZone`.
+    /// A name of the IANA database, written as there, such as `America/New_York`.
+    #[serde(rename = "timeZone", deserialize_with = "read_time_zone")]
+    #[schemars(schema_with = "schema::time_zone", extend(
+        "default" = "UTC",
+        "x-kubernetes-validations" = [{ "message": rule::TIME_ZONE }],
+    ))]
     pub zone: TimeZone,
 }
 
 /// Days of the week.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
 pub struct Days(u8);
 
 /// A time of a day, to the minute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct TimeOfDay {
     minutes: u16,
 }
@@ -91,9 +114,49 @@ impl Days {
     }
 }
 
+impl TryFrom<Vec<String>> for Days {
+    type Error = &'static str;
+
+    fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
+        let number =
+            |name| (0..).zip(Self::NAMES).find_map(|(n, known)| (known == name).then_some(n));
+        let numbers: Option<BTreeSet<u8>> = names.into_iter().map(number).collect();
+        numbers.map(|numbers| Self::of(&numbers)).ok_or("it is no day")
+    }
+}
+
+fn days(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": Days::NAMES.len(),
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "enum": Days::NAMES },
+    })
+}
+
+impl TryFrom<String> for TimeOfDay {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let time = |text: &str| {
+            let (hour, minute) = text.split_once(':')?;
+            Self::new(hour.parse().ok()?, minute.parse().ok()?)
+        };
+        time(&text).ok_or("it is no time of a day")
+    }
+}
+
+/// The time zone with exactly this name, of the database that is part of the program.
+pub fn time_zone(name: &str) -> Option<TimeZone> {
+    TIME_ZONES.get(name).ok().filter(|zone| zone.iana_name() == Some(name))
+}
+
+fn read_time_zone<'de, D: Deserializer<'de>>(from: D) -> Result<TimeZone, D::Error> {
+    time_zone(&String::deserialize(from)?).ok_or_else(|| D::Error::custom(rule::TIME_ZONE))
+}
+
 impl TimeOfDay {
-    /// The beginning of a day.
-    pub const START: Self = Self { minutes: 0 };
     /// The end of a day, `24:00`.
     pub const MIDNIGHT: Self = Self { minutes: 24 * 60 };
 

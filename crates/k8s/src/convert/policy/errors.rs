@@ -1,0 +1,56 @@
+//! What is wrong with a policy, as Kubernetes words it.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Maximum number of errors that are reported, and of characters of a value in one.
+const ERRORS_MAX: usize = 5;
+const VALUE_LENGTH_MAX: usize = 60;
+
+/// The errors that were found.
+#[derive(Default)]
+pub(in crate::convert) struct Errors {
+    count: usize,
+    /// The paths of the first ones and what is wrong there, one for each path.
+    reported: Vec<(String, String)>,
+}
+
+impl Errors {
+    /// The number of errors so far.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A value that is not allowed.
+    pub(super) fn invalid(&mut self, path: &str, value: &Value, why: &str) {
+        let mut text = value.to_string();
+        if let Some((at, _)) = text.char_indices().nth(VALUE_LENGTH_MAX) {
+            text.truncate(at);
+            text.push('…');
+        }
+        self.add(path, format!("Invalid value: {text}: {why}"));
+    }
+
+    /// A list or an object with more items than it may have.
+    pub(super) fn too_many(&mut self, path: &str, items: usize, max: usize) {
+        self.add(path, format!("Too many: {items}: must have at most {max}"));
+    }
+
+    /// Anything else.
+    pub(super) fn add(&mut self, path: &str, why: String) {
+        self.count += 1;
+        let is_new = self.reported.iter().all(|(other, _)| other != path);
+        if is_new && self.reported.len() < ERRORS_MAX {
+            self.reported.push((path.to_owned(), why));
+        }
+    }
+}
+
+impl fmt::Display for Errors {
+    /// On one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = self.reported.iter().map(|(path, why)| format!("{path}: {why}"));
+        f.write_str(&texts.collect::<Vec<_>>().join("; "))
+    }
+}
