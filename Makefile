@@ -52,6 +52,7 @@ instructions: ## whether the core's hot paths cost what they did (callgrind; ski
 manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
 	mv deploy/everynode.yaml.new deploy/everynode.yaml
+	$(CARGO) xtask policies
 
 tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
