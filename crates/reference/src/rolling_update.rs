@@ -1,0 +1,154 @@
+//! Which pods are replaced for their revision (C50–C55).
+
+use std::collections::BTreeSet;
+
+use everynode_core::api::{IntOrPercent, Node, NodeName, Pod, Timestamp, UpdateStrategy};
+
+use crate::{Objects, pods, revisions};
+
+/// The nodes on which a rolling update may work at a time (C51).
+enum Budget {
+    Unavailable(usize),
+    Surge(usize),
+}
+
+/// One step of a rolling update.
+pub(crate) enum Step<'a> {
+    /// A new pod is created on the node.
+    Create(&'a NodeName),
+    /// An old pod is deleted.
+    Delete(&'a Pod),
+}
+
+/// The pods of a node that nobody deletes, by revision (C45).
+struct ByRevision<'a> {
+    new: Vec<&'a Pod>,
+    old: Vec<&'a Pod>,
+}
+
+impl Step<'_> {
+    fn node(&self) -> &NodeName {
+        match self {
+            Self::Create(node) => node,
+            Self::Delete(pod) => pods::node_of(pod).expect("pods are found by their node"),
+        }
+    }
+}
+
+/// The budget for as many nodes as should run a pod; `None` if nothing is replaced (C50, C51).
+fn budget(objects: &Objects) -> Option<Budget> {
+    let (max_unavailable, max_surge) = match objects.daemon_set.update_strategy {
+        UpdateStrategy::OnDelete | UpdateStrategy::Malformed => return None,
+        UpdateStrategy::RollingUpdate { max_unavailable, max_surge } => {
+            (max_unavailable, max_surge)
+        }
+    };
+    let desired = desired(objects);
+    let count = |max| match max {
+        IntOrPercent::Int(number) => number as usize,
+        IntOrPercent::Percent(percent) => {
+            let hundredths = desired * percent as usize;
+            hundredths / 100 + usize::from(!hundredths.is_multiple_of(100))
+        }
+    };
+    Some(match (count(max_unavailable), count(max_surge)) {
+        (0, 0) => Budget::Unavailable(usize::from(desired > 0)),
+        (max_unavailable, 0) => Budget::Unavailable(max_unavailable),
+        (_, max_surge) => Budget::Surge(max_surge),
+    })
+}
+
+/// The number of nodes that should run a pod.
+fn desired(objects: &Objects) -> usize {
+    objects.nodes.iter().filter(|node| pods::answer(objects, node).create).count()
+}
+
+/// The pods of a node by revision. If the node must not keep them, they are all deleted anyway.
+fn by_revision<'a>(objects: &'a Objects, node: &Node) -> ByRevision<'a> {
+    let mut staying = pods::staying(objects, &node.name);
+    if !pods::answer(objects, node).keep {
+        staying.clear();
+    }
+    let (new, old) = staying.into_iter().partition(|pod| revisions::is_current(objects, pod));
+    ByRevision { new, old }
+}
+
+/// The nodes that take part: those that should run a pod or have one, by name (C55).
+fn nodes(objects: &Objects) -> impl Iterator<Item = &Node> {
+    pods::nodes(objects).into_iter().filter(|node| {
+        pods::answer(objects, node).create || !pods::on_node(objects, &node.name).is_empty()
+    })
+}
+
+/// The steps of the rolling update, but on the nodes on which pods are deleted anyway (C50–C53).
+pub(crate) fn steps<'a>(
+    objects: &'a Objects,
+    others: &BTreeSet<&NodeName>,
+    now: Timestamp,
+) -> Vec<Step<'a>> {
+    let mut steps = match budget(objects) {
+        None => Vec::new(),
+        Some(Budget::Unavailable(max)) => without_surge(objects, max, now),
+        Some(Budget::Surge(max)) => with_surge(objects, max, now),
+    };
+    steps.retain(|step| !others.contains(step.node()));
+    steps
+}
+
+/// Replacements that leave a node without a pod for a while: unavailable old pods at once,
+/// available ones as far as the budget allows (C52).
+fn without_surge(objects: &Objects, max_unavailable: usize, now: Timestamp) -> Vec<Step<'_>> {
+    let mut unavailable = 0;
+    let (mut at_once, mut candidates) = (Vec::new(), Vec::new());
+    for node in nodes(objects) {
+        let pods = by_revision(objects, node);
+        match (&pods.new[..], &pods.old[..]) {
+            ([new], []) if pods::is_available(objects, new, now) => {}
+            ([], [old]) if pods::is_available(objects, old, now) => {
+                candidates.push(Step::Delete(old))
+            }
+            ([], [old]) => {
+                unavailable += 1;
+                at_once.push(Step::Delete(old));
+            }
+            _ => unavailable += 1,
+        }
+    }
+    at_once.extend(candidates.into_iter().take(max_unavailable.saturating_sub(unavailable)));
+    at_once
+}
+
+/// Creations of new pods beside old ones: beside unavailable ones at once, beside available ones as
+/// far as the budget allows. An old pod is deleted once the new one is available; on nodes that
+/// should not run a pod at once if it is not available, else while more nodes have an available pod
+/// than are desired (C53).
+fn with_surge(objects: &Objects, max_surge: usize, now: Timestamp) -> Vec<Step<'_>> {
+    let (mut surging, mut available) = (0, 0);
+    let (mut replaced, mut at_once) = (Vec::new(), Vec::new());
+    let (mut candidates, mut to_leave) = (Vec::new(), Vec::new());
+    for node in nodes(objects) {
+        let pods = by_revision(objects, node);
+        let is_available = |pod: &&Pod| pods::is_available(objects, pod, now);
+        if pods.new.len() > 1 || pods.old.len() > 1 {
+            surging += 1;
+            continue;
+        }
+        available += usize::from(pods.old.first().or(pods.new.first()).is_some_and(is_available));
+        let should_run = pods::answer(objects, node).create;
+        match (&pods.new[..], &pods.old[..]) {
+            ([new], [old]) if is_available(new) => replaced.push(Step::Delete(old)),
+            ([_], [_]) => surging += 1,
+            ([], [old]) => match (should_run, is_available(old)) {
+                (true, _) if !pods::may_create(objects, &node.name, now) => {}
+                (true, false) => at_once.push(Step::Create(&node.name)),
+                (true, true) => candidates.push(Step::Create(&node.name)),
+                (false, false) => at_once.push(Step::Delete(old)),
+                (false, true) => to_leave.push(Step::Delete(old)),
+            },
+            _ => {}
+        }
+    }
+    candidates.truncate(max_surge.saturating_sub(surging));
+    to_leave.truncate(available.saturating_sub(desired(objects)));
+    replaced.into_iter().chain(at_once).chain(candidates).chain(to_leave).collect()
+}
