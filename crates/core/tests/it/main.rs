@@ -4,13 +4,12 @@
 mod beside;
 mod cost;
 mod guarded;
-mod oracle;
 mod placement;
 mod properties;
+mod reference;
 mod replacement;
 mod shared_nodes;
 mod support;
 mod transcript;
 mod transcripts;
-mod upstream;
 mod waiting;
