@@ -384,14 +384,27 @@ fn failed(write: &Write, cause: impl Display) -> Outcome {
 }
 
 /// The outcome of a write without a definite answer. A pod's deletion is repeated until its
-/// outcome is known (C52), so it is [`Outcome::Unknown`]. Any other write can safely be planned
-/// again, so it is [`Outcome::Failed`].
+/// outcome is known (C52), and nothing is decided by a record that may have been replaced (G9), so
+/// these are [`Outcome::Unknown`]. Any other write can safely be planned again, so it is
+/// [`Outcome::Failed`].
 fn unanswered(write: &Write, cause: impl Display) -> Outcome {
     let message = format!("{write}: {cause}");
-    if matches!(write, Write::DeletePod(_)) {
-        Outcome::Unknown { message }
-    } else {
-        Outcome::Failed { message }
+    match write {
+        Write::DeletePod(_) | Write::WriteRecord { .. } => Outcome::Unknown { message },
+        Write::CreatePod(_)
+        | Write::AdoptPod(_)
+        | Write::ReleasePod(_)
+        | Write::RelabelPod { .. }
+        | Write::CreateRevision(_)
+        | Write::AdoptRevision(_)
+        | Write::ReleaseRevision(_)
+        | Write::LabelRevision { .. }
+        | Write::RaiseRevision { .. }
+        | Write::DeleteRevision(_)
+        | Write::RaiseCollisionCount { .. }
+        | Write::UpdateStatus { .. }
+        | Write::UpdateConditions { .. }
+        | Write::RollBack { .. } => Outcome::Failed { message },
     }
 }
 

@@ -8,7 +8,7 @@ use everynode_sandbox::json::Value;
 use super::history::History;
 use super::model::{Eligibility, Pod};
 use super::situation::{Clocks, Seen, Situation};
-use super::{PendingWrite, Property, Violation, violation};
+use super::{PendingWrite, Property, Violation, record, violation};
 use crate::role::Role;
 use crate::view::View;
 
@@ -23,14 +23,17 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
         return violation(Property::Foreign, message);
     };
     let status = &write.body["status"];
+    // Nothing is decided by a record that may have been replaced, until a watch shows it (G9).
+    let may_wait = record::comes_first(view);
     let problem = if situation.ds.metadata.is_terminating {
         Some("is written although the DaemonSet is terminating".to_owned())
     } else if view.role == Role::Beside {
         // Conditions only, which are judged at rest.
         None
     } else if status["collisionCount"].is_null() {
-        counts_problem(&situation, status)
-            .or_else(|| generation_problem(&situation, view.is_waiting, write))
+        counts_problem(&situation, status).or_else(|| {
+            generation_problem(&situation, view.is_waiting, write).filter(|_| !may_wait)
+        })
     } else {
         collision_problem(&situation, status)
     }?;

@@ -1,6 +1,8 @@
 //! Creations and deletions of pods by the class of their answer: written, failed or unknown (C34,
 //! C35, C52).
 
+use everynode_core::api::{Position, RolloutPhase, RolloutRecord, Timestamp};
+
 use super::*;
 
 fn status(code: u16, reason: &str, message: &str) -> (u16, Value) {
@@ -57,6 +59,25 @@ fn answers() -> Vec<(Script, Class)> {
     ]
 }
 
+fn record() -> Write {
+    let revision = RevisionReference {
+        name: "r".into(),
+        uid: "pod-uid".into(),
+        resource_version: ResourceVersion(7),
+    };
+    let record = RolloutRecord {
+        phase: RolloutPhase::Failed,
+        position: Position::AllNodes,
+        began: Timestamp(0),
+        since: Timestamp(0),
+        approvals: Vec::new(),
+        steps_hash: "".into(),
+        order: None,
+        reason: None,
+    };
+    Write::WriteRecord { revision, record: record.into() }
+}
+
 /// C34, C35, C72: a creation has failed only if the answer shows that no pod was created, as "too
 /// many requests" does. After any other answer the outcome is unknown.
 #[tokio::test(start_paused = true)]
@@ -111,6 +132,16 @@ async fn a_deletion_that_can_t_be_resolved_is_unknown() {
     });
     let outcomes = same.execute(vec![Write::DeletePod(pod())]).await;
     assert_eq!(class(&outcomes[0]), Class::Failed, "{outcomes:?}");
+}
+
+/// G9: a record without a definite answer may have been written; one that was refused was not.
+#[tokio::test(start_paused = true)]
+async fn an_answer_shows_whether_a_record_may_have_been_written() {
+    for (index, (script, expected)) in answers().into_iter().enumerate() {
+        let mut server = Server::new(script);
+        let outcomes = server.execute(vec![record()]).await;
+        assert_eq!(class(&outcomes[0]), expected, "answer {index}: {outcomes:?}");
+    }
 }
 
 /// C29, C61: a patch without a definite answer has failed, since it can be sent again, even if
