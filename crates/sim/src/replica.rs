@@ -82,6 +82,13 @@ pub(crate) struct Replica {
     pub forbidden_until: Timestamp,
 }
 
+impl Settings {
+    fn watch_options(&self) -> WatchOptions {
+        let namespace_node_selectors = self.namespace_node_selectors;
+        WatchOptions { namespace: None, namespace_node_selectors, rollout_policies: false }
+    }
+}
+
 impl Replica {
     /// Starts a process. Must be called in the runtime.
     pub(crate) fn start(settings: &Settings, outbox: &Outbox) -> Self {
@@ -113,11 +120,7 @@ impl Replica {
         };
         let outages = OutageLog::default();
         let controller = Controller {
-            watch_options: WatchOptions {
-                namespace: None,
-                namespace_node_selectors: settings.namespace_node_selectors,
-                rollout_policies: false,
-            },
+            watch_options: settings.watch_options(),
             config,
             client: Connection::client(number, outbox.clone()),
             checks: Arc::new(DrawnAnswers::new(seed)),
