@@ -56,6 +56,7 @@ fn each_state_has_its_health() -> Result<()> {
         ("RollingUpdate", ROLLING, "RollingBack", "Degraded", "RollingBack: why"),
         ("RollingUpdate", ROLLING, "Failed", "Degraded", "Failed: why"),
         ("OnDelete", ROLLING, "InvalidPolicy", "Degraded", "InvalidPolicy: why"),
+        ("OnDelete", ROLLING, "InvalidRecord", "Degraded", "InvalidRecord: why"),
         ("RollingUpdate", DONE, "Complete", "Healthy", ""),
         ("RollingUpdate", (2, 3, 2), "Complete", "Progressing", unavailable),
         ("RollingUpdate", (1, 3, 3), "Failed", "Progressing", unobserved),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::leader;
 use super::separate_process::bare;
-use crate::world::manifest::{daemon_set, with};
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{World, eventually};
 
 const ALERTS: &str = include_str!("../../deploy/components/monitoring/alerts.yaml");
@@ -159,6 +159,8 @@ async fn scrape(world: &World) -> Result<Samples> {
     let annotations = json!({"everynode.dev/rollout-policy": policy.to_string()});
     let policy = json!({"metadata": {"annotations": annotations}});
     world.create_daemon_set(&with(daemon_set("a"), policy)).await?;
+    world.reaches("a", "Complete").await?;
+    world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     eventually("the controller has reported problems", async || {
         let (_, answer) = leader::get(&address, "/metrics").await?;
         for expected in [

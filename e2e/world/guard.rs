@@ -52,10 +52,13 @@ impl World {
         eventually(&what, async || self.stated(name, reason).await).await
     }
 
-    /// Whether the condition `Progressing` has this reason.
+    /// Whether the condition `Progressing` has this reason, and the newest spec is observed.
     pub(crate) async fn stated(&self, name: &str, reason: &str) -> Result<()> {
         let conditions = self.conditions(name).await?;
         ensure!(conditions["Progressing"] == reason, "{conditions}");
+        let daemon_set = self.daemon_sets().get(name).await?;
+        let observed = daemon_set.status.unwrap_or_default().observed_generation;
+        ensure!(observed == daemon_set.metadata.generation, "generation {observed:?} is observed");
         Ok(())
     }
 

@@ -329,6 +329,12 @@ pub enum Notice {
 /// What a change of a rollout's record means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
+    /// The revision was in use when a policy or a pause began to govern the DaemonSet: it is the
+    /// base (G37).
+    Adopted {
+        /// The revision.
+        revision: RevisionHash,
+    },
     /// A new template begins to be rolled out, at this wave; to all nodes without one.
     Begun {
         /// The revision.
@@ -386,6 +392,7 @@ impl Transition {
     /// The `reason` of the event (C71).
     pub const fn reason(&self) -> &'static str {
         match self {
+            Self::Adopted { .. } => "RevisionAdopted",
             Self::Begun { .. } => "RolloutBegun",
             Self::WaveUpdated { .. } => "RolloutWaveUpdated",
             Self::WaveBegun { .. } => "RolloutWaveBegun",
@@ -411,7 +418,8 @@ impl Transition {
             | Self::NodesFailed { .. }
             | Self::NoProgress { .. }
             | Self::CheckFailed { .. } => true,
-            Self::Begun { .. }
+            Self::Adopted { .. }
+            | Self::Begun { .. }
             | Self::WaveUpdated { .. }
             | Self::WaveBegun { .. }
             | Self::Completed { .. }

@@ -173,7 +173,7 @@ impl RevisionHistory {
 
     /// Whether any revision has the record of a guarded rollout (G8).
     pub(crate) fn has_records(&self) -> bool {
-        self.revisions.values().any(|revision| revision.record.stored().is_some())
+        self.revisions.values().any(|revision| revision.record.is_known())
     }
 
     /// Whether this version of the revision is the newest known one.
@@ -357,7 +357,7 @@ impl Revision {
         Ownership::determine(daemon_set, self.controller.as_ref(), &self.labels, self.terminating)
     }
 
-    /// Reports data that contains no template, or else a malformed record (C4, G9).
+    /// Reports data that contains no template, or else a record without effect (C4, G44).
     pub(crate) fn problem(&self) -> Option<Problem> {
         let name = self.name.clone();
         match (&self.template, &self.record) {
@@ -365,7 +365,8 @@ impl Revision {
             (Ok(_), RecordState::Malformed(message)) => {
                 Some(Problem::Record { name, message: message.clone() })
             }
-            (Ok(_), RecordState::None | RecordState::Stored(_)) => None,
+            (Ok(_), RecordState::Foreign) => Some(Problem::ForeignRecord { name }),
+            (Ok(_), RecordState::None | RecordState::Unproven(_) | RecordState::Stored(_)) => None,
         }
     }
 }

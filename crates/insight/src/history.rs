@@ -33,6 +33,8 @@ pub struct StoredRevision {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: String,
+    #[serde(default)]
+    uid: String,
     creation_timestamp: Option<String>,
     #[serde(default)]
     labels: Option<BTreeMap<String, String>>,
@@ -229,7 +231,7 @@ fn serialize_record<S: Serializer>(
     to: S,
 ) -> Result<S::Ok, S::Error> {
     let read = |record: &Arc<RolloutRecord>| -> RecordDocument {
-        serde_json::from_str(&record_text(record)).expect("a record is written as JSON")
+        serde_json::from_str(&record_text(record, None)).expect("a record is written as JSON")
     };
     record.as_ref().map(read).serialize(to)
 }
@@ -238,13 +240,14 @@ fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> Re
     let StoredRevision { metadata, revision, data } = revision;
     let mut annotations = metadata.annotations.unwrap_or_default();
     let record = annotations.get(RECORD_ANNOTATION).map(String::as_str);
+    let uid = metadata.uid.as_str().into();
     let hash = metadata.labels.and_then(|mut labels| labels.remove(HASH_LABEL));
     let template = revision_data::template_of_data(&data).ok();
     RevisionEntry {
         revision,
         current: false,
         creation_timestamp: metadata.creation_timestamp,
-        rollout: record_state(record).stored().cloned(),
+        rollout: record_state(record, &uid).stored().cloned(),
         change_cause: annotations.remove(CHANGE_CAUSE_ANNOTATION),
         pods: pods.map(|pods| hash.as_ref().and_then(|hash| pods.get(hash)).copied().unwrap_or(0)),
         template: template

@@ -78,7 +78,8 @@ pub fn raise_revision(revision: &RevisionReference, number: i64) -> Value {
 /// The merge patch that sets a revision's record (G8).
 pub fn write_record(revision: &RevisionReference, record: &RolloutRecord) -> Value {
     let mut patch = of_revision(revision);
-    patch["metadata"]["annotations"] = json!({ RECORD_ANNOTATION: record_text(record) });
+    patch["metadata"]["annotations"] =
+        json!({ RECORD_ANNOTATION: record_text(record, Some(&revision.uid)) });
     patch
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everynode_core::api::{
-    GroupValue, Position, RecordReason, RecordState, RolloutPhase, RolloutRecord, Timestamp,
+    GroupValue, Position, RecordReason, RecordState, RolloutPhase, RolloutRecord, Timestamp, Uid,
     WaveName, WavePosition,
 };
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireRecord {
+    /// The UID of the revision that the record is about. Absent in records of the first edition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<Arc<str>>,
     phase: Phase,
     /// Absent after the last step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +44,7 @@ struct WireWave {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RolloutPhase")]
 enum PhaseDef {
+    Pending,
     Updating,
     Baking,
     Complete,
@@ -53,6 +57,7 @@ struct Phase(#[serde(with = "PhaseDef")] RolloutPhase);
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Reason {
+    Adopted,
     Aborted,
     PromotedInFull,
     NodesFailed,
@@ -64,6 +69,7 @@ impl Reason {
     /// The reason without its message, and that.
     fn parts(reason: &RecordReason) -> (Self, Option<Arc<str>>) {
         match reason {
+            RecordReason::Adopted => (Self::Adopted, None),
             RecordReason::Aborted => (Self::Aborted, None),
             RecordReason::PromotedInFull => (Self::PromotedInFull, None),
             RecordReason::NodesFailed => (Self::NodesFailed, None),
@@ -74,6 +80,7 @@ impl Reason {
 
     fn with_message(self, message: Option<Arc<str>>) -> RecordReason {
         match self {
+            Self::Adopted => RecordReason::Adopted,
             Self::Aborted => RecordReason::Aborted,
             Self::PromotedInFull => RecordReason::PromotedInFull,
             Self::NodesFailed => RecordReason::NodesFailed,
@@ -83,17 +90,39 @@ impl Reason {
     }
 }
 
-/// Decodes the value of the annotation, if there is one.
-pub fn record_state(annotation: Option<&str>) -> RecordState {
-    match annotation.map(read) {
-        None => RecordState::None,
-        Some(Ok(record)) => RecordState::Stored(record.into()),
-        Some(Err(why)) => RecordState::Malformed(why.into()),
+/// Decodes the value of the annotation of the revision with this UID, if there is one.
+///
+/// Whoever may change a DaemonSet may write such an annotation there, and the built-in controller
+/// copies it to new revisions. Nobody can know their UIDs before, so a record counts if it names
+/// that of its revision (G44). One of the first edition names none: of what it says only the part
+/// counts that lets nothing go on.
+pub fn record_state(annotation: Option<&str>, revision: &Uid) -> RecordState {
+    let (named, record) = match annotation.map(read) {
+        None => return RecordState::None,
+        Some(Err(why)) => return RecordState::Malformed(why.into()),
+        Some(Ok(read)) => read,
+    };
+    match (named, record.phase) {
+        (Some(named), _) if *named != *revision.to_string() => RecordState::Foreign,
+        (Some(_), _) | (None, RolloutPhase::Failed | RolloutPhase::Superseded) => {
+            RecordState::Stored(record.into())
+        }
+        (None, RolloutPhase::Complete) => RecordState::Unproven(record.into()),
+        (None, RolloutPhase::Pending | RolloutPhase::Updating | RolloutPhase::Baking) => {
+            let pending = RolloutRecord {
+                phase: RolloutPhase::Pending,
+                position: Position::AllNodes,
+                approvals: Vec::new(),
+                reason: None,
+                ..record
+            };
+            RecordState::Stored(pending.into())
+        }
     }
 }
 
-/// The value of the annotation.
-pub fn record_text(record: &RolloutRecord) -> String {
+/// The value of the annotation of the revision with this UID; without one, the record for people.
+pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
     let wave = match &record.position {
         Position::AllNodes => None,
         Position::Wave(wave) => Some(WireWave {
@@ -107,6 +136,7 @@ pub fn record_text(record: &RolloutRecord) -> String {
     };
     let (reason, message) = record.reason.as_ref().map(Reason::parts).unzip();
     let wire = WireRecord {
+        revision: revision.map(|uid| uid.to_string().into()),
         phase: Phase(record.phase),
         wave,
         began: time_text(record.began),
@@ -120,13 +150,14 @@ pub fn record_text(record: &RolloutRecord) -> String {
     serde_json::to_string(&wire).expect("all keys are strings")
 }
 
-fn read(text: &str) -> Result<RolloutRecord, String> {
+/// The UID that a record names, if it does, and the record.
+fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
     let wire: WireRecord = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let time = |text: &String| {
         let time: Result<jiff::Timestamp, _> = text.parse();
         time.map(|time| Timestamp(time.as_millisecond())).map_err(|error| error.to_string())
     };
-    Ok(RolloutRecord {
+    let record = RolloutRecord {
         phase: wire.phase.0,
         position: wire.wave.map_or(Position::AllNodes, |wave| {
             Position::Wave(WavePosition {
@@ -141,7 +172,8 @@ fn read(text: &str) -> Result<RolloutRecord, String> {
         steps_hash: wire.steps,
         order: wire.order,
         reason: wire.reason.map(|reason| reason.with_message(wire.message)),
-    })
+    };
+    Ok((wire.revision, record))
 }
 
 /// The time as Kubernetes writes it.
@@ -152,6 +184,10 @@ pub fn time_text(time: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn uid() -> Uid {
+        "u".into()
+    }
 
     fn record() -> RolloutRecord {
         RolloutRecord {
@@ -194,28 +230,58 @@ mod tests {
         let checked =
             RolloutRecord { reason: Some(RecordReason::CheckFailed(why.into())), ..failed.clone() };
         assert!(
-            record_text(&checked)
+            record_text(&checked, Some(&uid()))
                 .ends_with(&format!("\"reason\":\"CheckFailed\",\"message\":\"{why}\"}}"))
         );
         for record in [baking, failed, unlabelled, checked] {
-            let text = record_text(&record);
-            assert_eq!(record_state(Some(&text)), RecordState::Stored(record.into()), "{text}");
+            let text = record_text(&record, Some(&uid()));
+            let read = record_state(Some(&text), &uid());
+            assert_eq!(read, RecordState::Stored(record.into()), "{text}");
         }
         assert_eq!(
-            record_text(&record()),
-            "{\"phase\":\"Baking\",\"wave\":{\"step\":1,\"group\":\"eu-1\",\"size\":0},\
+            record_text(&record(), Some(&uid())),
+            "{\"revision\":\"u\",\"phase\":\"Baking\",\"wave\":{\"step\":1,\"group\":\"eu-1\",\"size\":0},\
              \"began\":\"1970-01-01T00:01:00Z\",\"since\":\"1970-01-01T00:01:30Z\",\
              \"approvals\":[\"canary\"],\"steps\":\"5d4f\",\"order\":\"approve 8c canary now\"}"
         );
     }
 
-    /// G9: a record that cannot be read is reported, and counts as lost.
+    /// G44: a record that cannot be read is malformed, and one that names another revision foreign.
     #[test]
-    fn a_malformed_record_is_reported() {
-        assert_eq!(record_state(None), RecordState::None);
-        let text = record_text(&record());
+    fn a_malformed_or_foreign_record_is_recognized() {
+        assert_eq!(record_state(None, &uid()), RecordState::None);
+        let text = record_text(&record(), Some(&uid()));
         for bad in ["", "{}", "[]", &text.replace("Baking", "Frying"), &text.replace("1970", "x")] {
-            assert!(matches!(record_state(Some(bad)), RecordState::Malformed(_)), "{bad}");
+            let read = record_state(Some(bad), &uid());
+            assert!(matches!(read, RecordState::Malformed(_)), "{bad}");
         }
+        assert_eq!(record_state(Some(&text), &"other".into()), RecordState::Foreign);
+    }
+
+    /// G44: of a record of the first edition, which names no revision, a failure counts; one that
+    /// was under way begins anew, and a complete one is for pods to prove.
+    #[test]
+    fn a_record_of_the_first_edition_means_what_is_safe() {
+        let read = |phase: &str| {
+            let record = RolloutRecord {
+                reason: Some(RecordReason::Aborted),
+                since: Timestamp::from_seconds(4_000_000_000),
+                ..record()
+            };
+            let text = record_text(&record, None).replace("Baking", phase);
+            record_state(Some(&text), &uid())
+        };
+        for phase in ["Updating", "Baking"] {
+            let RecordState::Stored(record) = read(phase) else { panic!("{phase}") };
+            let place = (record.phase, &record.position);
+            assert_eq!(place, (RolloutPhase::Pending, &Position::AllNodes));
+            assert!(record.approvals.is_empty() && record.reason.is_none());
+            assert!(record.order.is_some(), "it is not carried out again");
+        }
+        for phase in ["Failed", "Superseded"] {
+            let RecordState::Stored(record) = read(phase) else { panic!("{phase}") };
+            assert_eq!(record.phase.as_str(), phase);
+        }
+        assert!(matches!(read("Complete"), RecordState::Unproven(_)));
     }
 }

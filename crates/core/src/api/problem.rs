@@ -57,12 +57,17 @@ pub enum Problem {
         /// Why it is malformed.
         message: Arc<str>,
     },
-    /// The record of a rollout: it counts as lost, so the rollout begins again (G9).
+    /// The record of a rollout: the rollout is held (G44).
     Record {
         /// `metadata.name` of the revision.
         name: RevisionName,
         /// Why it is malformed.
         message: Arc<str>,
+    },
+    /// A record that names another revision than the one that it is on: it is ignored (G44).
+    ForeignRecord {
+        /// `metadata.name` of the revision.
+        name: RevisionName,
     },
     /// `data` of a ControllerRevision: the revision matches no template.
     Revision {
@@ -126,7 +131,7 @@ impl Problem {
             Self::Paused { .. } => "InvalidPausedAnnotation",
             Self::Policy { .. } => "InvalidRolloutPolicy",
             Self::Order { .. } => "InvalidRolloutOrder",
-            Self::Record { .. } => "InvalidRolloutRecord",
+            Self::Record { .. } | Self::ForeignRecord { .. } => "InvalidRolloutRecord",
             Self::Revision { .. } => "InvalidRevision",
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",

@@ -113,6 +113,8 @@ struct Reports {
     /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
     /// changes again and again is reported once (G18).
     was_not_guarded_reported: bool,
+    /// The text of an order without effect, of which no record can tell (G43).
+    reported_order: Option<Arc<str>>,
 }
 
 /// Earlier writes of the status.
@@ -140,6 +142,7 @@ impl DaemonSetState {
             problems: problems.collect(),
             was_selecting_all_reported: false,
             was_not_guarded_reported: false,
+            reported_order: None,
         };
         let backoffs = Backoffs {
             failed_pods: Backoff::new(Cause::Failure),

@@ -138,6 +138,9 @@ impl fmt::Display for CheckQuestion {
 impl fmt::Display for Transition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Adopted { revision } => {
+                write!(f, "revision {revision} is in use; rollouts are guarded from now on")
+            }
             Self::Begun { revision, wave: Some(wave) } => {
                 write!(f, "the rollout of revision {revision} begins with wave {wave}")
             }
@@ -217,7 +220,14 @@ impl fmt::Display for Problem {
                 write!(
                     f,
                     "controllerrevision {name}: metadata.annotations[{RECORD_ANNOTATION}]: \
-                     {message}; the rollout begins again"
+                     {message}; a rollout of this revision is held"
+                )
+            }
+            Self::ForeignRecord { name } => {
+                write!(
+                    f,
+                    "controllerrevision {name}: metadata.annotations[{RECORD_ANNOTATION}] is a \
+                     copy of another revision's; it is ignored"
                 )
             }
             Self::Template { message } => {

@@ -97,6 +97,17 @@ impl RevisionLabels {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
 
+    /// The number of pods with this hash, terminating and ended ones included.
+    pub(crate) fn pods_with(&self, hash: &RevisionHash) -> u32 {
+        let same = self.pairs.iter().filter(|pair| pair.hash.as_ref() == Some(hash));
+        same.map(|pair| pair.pods).sum()
+    }
+
+    /// The number of pods of the current revision, terminating and ended ones included.
+    pub(crate) fn updated_pods(&self) -> u32 {
+        self.pairs.iter().filter(|pair| pair.updated).map(|pair| pair.pods).sum()
+    }
+
     /// Whether any pod is not of the current revision, even a terminating or ended one.
     pub(crate) fn has_outdated_pods(&self) -> bool {
         self.pairs.iter().any(|pair| pair.pods > 0 && !pair.updated)

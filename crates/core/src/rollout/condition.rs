@@ -9,7 +9,7 @@ use crate::api::{
 };
 
 use super::rollback::RollbackProgress;
-use super::stage::Stage;
+use super::stage::{Halt, Stage};
 use super::transition::WaveBlocker;
 use super::wave::Waves;
 
@@ -26,6 +26,8 @@ pub(super) struct Situation<'a> {
     pub opening: Option<&'a Opening>,
     /// The number of nodes that have the target although their wave is closed.
     pub leaked: usize,
+    /// Whether nodes lack a revision that is complete.
+    pub has_nodes_left: bool,
 }
 
 /// The reason and the message of the condition.
@@ -53,7 +55,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, blocker, checks, rollback, opening, leaked: _ } = *situation;
+    let Situation { waves, blocker, checks, rollback, opening, .. } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -69,24 +71,17 @@ fn stated(
         ),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
         Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, rollback),
-        Stage::WithoutPolicy { .. } => (
-            RolloutReason::InvalidPolicy,
-            match &daemon_set.policy {
-                PolicySource::Invalid(why) => {
-                    format!("the rollout policy is invalid, so no pod is replaced: {why}")
-                }
-                PolicySource::None | PolicySource::Valid(_) => {
-                    "the rollout policy was removed before the rollout was complete; no pod is \
-                     replaced"
-                        .to_owned()
-                }
-            },
-        ),
+        Stage::Halted { why, .. } => halted(*why, &daemon_set.policy),
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete && rollback == RollbackProgress::UnderWay =>
         {
             let message = "nodes go back to this revision, which was complete before";
             (RolloutReason::Updating, message.to_owned())
+        }
+        Stage::Moving(record)
+            if record.reason == Some(RecordReason::Adopted) && situation.has_nodes_left =>
+        {
+            (RolloutReason::Updating, "nodes get the revision that is in use".to_owned())
         }
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
@@ -134,6 +129,25 @@ fn moving(
     }
 }
 
+/// The condition of a rollout that is held until somebody acts.
+fn halted(why: Halt, policy: &PolicySource) -> (RolloutReason, String) {
+    match (why, policy) {
+        (Halt::RecordUnreadable, _) => (
+            RolloutReason::InvalidRecord,
+            "the record of the rollout cannot be read, so no pod is replaced".to_owned(),
+        ),
+        (Halt::PolicyInvalid, PolicySource::Invalid(why)) => (
+            RolloutReason::InvalidPolicy,
+            format!("the rollout policy is invalid, so no pod is replaced: {why}"),
+        ),
+        (Halt::PolicyInvalid | Halt::PolicyRemoved, _) => (
+            RolloutReason::InvalidPolicy,
+            "the rollout policy was removed before the rollout was complete; no pod is replaced"
+                .to_owned(),
+        ),
+    }
+}
+
 /// The condition of a rollout that waits for a window.
 fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
     (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
@@ -150,7 +164,9 @@ fn failed(
         Some(RecordReason::NodesFailed) => "has failed: too many nodes failed".to_owned(),
         Some(RecordReason::NoProgress) => "has failed: it made no progress".to_owned(),
         Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
-        Some(RecordReason::PromotedInFull) | None => "has failed".to_owned(),
+        Some(RecordReason::Adopted | RecordReason::PromotedInFull) | None => {
+            "has failed".to_owned()
+        }
     };
     let (is_over, message) = match rollback {
         _ if !goes_back => (true, "nodes keep what they have"),

@@ -75,10 +75,10 @@ impl<'a> GoverningRevision<'a> {
 
 impl Gate {
     /// The gate of a paused or guarded rollout. The base is the revision that was last rolled out
-    /// to the end. If no record states one, it is the newest old revision that a pod has and whose
-    /// rollout has not failed. If no pod has one, the target is rolled out already, unless it has
-    /// no pods either: then the base remains what it was, or what was the target. `labels` may be
-    /// those of the previous target.
+    /// to the end (G36). While no record states one, it is the newest old revision that a pod has
+    /// and of which no rollout is known. If no pod has one, the target is rolled out already,
+    /// unless it has no pods either: then the base remains what it was, or what was the target.
+    /// `labels` may be those of the previous target.
     pub(crate) fn guarded(
         &self,
         revisions: &RevisionSet<'_>,
@@ -89,9 +89,9 @@ impl Gate {
         let stored = |old: &&Revision| Some((old.pod_hash(), old.template.clone().ok()?));
         let templates: BTreeMap<_, _> = revisions.old.iter().filter_map(stored).collect();
         let is_stored = |hash: &RevisionHash| templates.contains_key(hash);
-        let failed: Vec<_> =
-            revisions.old.iter().filter(|old| has_failed(old)).map(|old| old.pod_hash()).collect();
-        let may_be_base = |hash: &RevisionHash| is_stored(hash) && !failed.contains(hash);
+        let known = revisions.old.iter().filter(|old| old.record.is_known());
+        let known: Vec<_> = known.map(|old| old.pod_hash()).collect();
+        let may_be_base = |hash: &RevisionHash| is_stored(hash) && !known.contains(hash);
         let newest_first = revisions.old.iter().rev().map(|old| old.pod_hash());
         let used = newest_first.filter(may_be_base).find(|hash| labels.is_live(hash));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
@@ -223,10 +223,6 @@ impl GuardedGate {
 enum Complete {
     Current,
     Old(RevisionHash),
-}
-
-fn has_failed(revision: &Revision) -> bool {
-    revision.record.stored().is_some_and(|record| record.phase == RolloutPhase::Failed)
 }
 
 fn last_complete(revisions: &RevisionSet<'_>) -> Option<Complete> {

@@ -32,17 +32,22 @@ pub(super) enum RollbackProgress {
 
 impl RollbackProgress {
     /// How far nodes have gone back from a failed revision, to the revision `base`.
-    /// `returns_beside` is as [`returns_beside`] says.
+    /// `has_nodes_left` is as [`has_nodes_left`] says. Beside the built-in controller nodes go back
+    /// while the revision that was complete before is the target.
     pub(super) fn new(
         input: &RolloutInput<'_>,
         stage: &Stage<'_>,
         revisions: &RevisionSet<'_>,
         base: Option<&RevisionHash>,
-        returns_beside: bool,
+        has_nodes_left: bool,
     ) -> Self {
         let is_live = |hash: &RevisionHash| input.labels.is_live(hash);
         match (stage, base) {
-            (Stage::Moving(_), _) if returns_beside && input.has_bad_pods() => Self::UnderWay,
+            (Stage::Moving(_), _)
+                if has_nodes_left && input.is_beside() && input.has_bad_pods() =>
+            {
+                Self::UnderWay
+            }
             (Stage::Moving(_), _) => Self::Done,
             (Stage::Failed { record, .. }, Some(_)) if input.is_beside() => {
                 match was_rolled_back(input, record, revisions) {
@@ -58,15 +63,10 @@ impl RollbackProgress {
     }
 }
 
-/// Whether nodes lack a revision that was complete before, beside the built-in controller: there
-/// nodes go back while that revision is the target. `record` is that of a rollout that moves
-/// forward.
-pub(super) fn returns_beside(
-    is_beside: bool,
-    record: Option<&RolloutRecord>,
-    waves: Option<&Waves>,
-) -> bool {
-    let record = record.filter(|record| is_beside && record.phase == RolloutPhase::Complete);
+/// Whether nodes lack a revision that is complete: they get one that was in use or complete before.
+/// `record` is that of a rollout that moves forward.
+pub(super) fn has_nodes_left(record: Option<&RolloutRecord>, waves: Option<&Waves>) -> bool {
+    let record = record.filter(|record| record.phase == RolloutPhase::Complete);
     record.zip(waves).is_some_and(|(record, waves)| !waves.is_complete(&record.position))
 }
 

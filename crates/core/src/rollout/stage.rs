@@ -4,16 +4,13 @@
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Now, PolicySource, Position, RecordReason, Revision, RolloutPhase, RolloutPolicy,
-    RolloutRecord, Timestamp,
+    DaemonSet, Now, PolicySource, Position, RecordReason, RecordState, Revision, RolloutPhase,
+    RolloutPolicy, RolloutRecord, Timestamp,
 };
 use crate::config::{Duties, PodDuty, RollBackDuty};
 use crate::revisions::RevisionSet;
 
 use super::gate::{Direction, Movement};
-
-/// How far the clocks of two replicas may differ.
-const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 
 /// Where the rollout of the current template is. The main ways:
 ///
@@ -21,7 +18,7 @@ const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 /// Pending ── it begins ─▶ Moving to a wave ── the last wave is done ─▶ Moving to all nodes
 ///                                                                        │ they are done
 ///                                                                        ▼
-///                                                                      Moving, complete
+/// in use when a policy or a pause comes ───────────────────────────▶ Moving, complete
 /// Moving ── nodes fail, no progress, a check fails, an abort ─▶ Failed ── its time ─▶ it goes back
 /// Failed ── a retry ─▶ Moving to a wave
 /// Moving ── the policy's steps change ─▶ Pending
@@ -29,8 +26,9 @@ const CLOCK_ERROR_MAX: Duration = Duration::from_secs(60);
 ///
 /// [`TransitionInput::change`](super::transition::TransitionInput::change) writes the record that
 /// moves it along one of these arrows. A new template makes a new revision, which has no record:
-/// its rollout is `Pending`, and the old record becomes superseded. An earlier template still has
-/// its own record.
+/// its rollout is `Pending` until it may begin, and the old record becomes superseded. An earlier
+/// template still has its own record. Wherever a rollout is, it is `Halted` while its policy is
+/// missing or invalid, or its record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage<'a> {
     /// Nothing guards the rollout (G2).
@@ -40,9 +38,9 @@ pub(crate) enum Stage<'a> {
     NotGuarded,
     /// Nothing is replaced, and no record is due: without a policy the rollout is paused.
     Paused,
-    /// The policy is invalid, or is gone in the middle of the rollout (G7).
-    WithoutPolicy { has_failed: bool },
-    /// The rollout has no record for this policy yet.
+    /// The rollout is held until somebody acts.
+    Halted { why: Halt, has_failed: bool },
+    /// The rollout has not begun by the steps of this policy.
     Pending,
     /// The rollout is at the record's position, or complete.
     Moving(&'a RolloutRecord),
@@ -56,6 +54,17 @@ pub(crate) enum Stage<'a> {
     },
 }
 
+/// Why a rollout is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The policy is invalid (G7).
+    PolicyInvalid,
+    /// The policy is gone, and the rollout has yet to end (G7, G43).
+    PolicyRemoved,
+    /// The record cannot be read (G44).
+    RecordUnreadable,
+}
+
 impl<'a> Stage<'a> {
     pub(super) fn new(
         duties: Duties,
@@ -66,40 +75,35 @@ impl<'a> Stage<'a> {
         if duties.pods == PodDuty::DeleteOutdated && daemon_set.is_rolled_out_by_others() {
             return Self::NotGuarded;
         }
-        let record = revisions.current.and_then(|current| current.record.stored());
-        let record = record.map(|record| &**record);
+        let state = revisions.current.map(|current| &current.record);
+        if let Some(RecordState::Malformed(_)) = state {
+            return Self::Halted { why: Halt::RecordUnreadable, has_failed: false };
+        }
+        let record = state.and_then(|state| state.stored()).map(|record| &**record);
         let has_failed = record.is_some_and(|record| record.phase == RolloutPhase::Failed);
         match &daemon_set.policy {
+            PolicySource::None | PolicySource::Invalid(_)
+                if record.is_some_and(RolloutRecord::is_promoted_in_full) =>
+            {
+                Self::without_guard(daemon_set)
+            }
             PolicySource::None => match record {
-                Some(record) if record.phase.is_under_way() => match record.position {
-                    Position::AllNodes => Self::without_guard(daemon_set),
-                    Position::Wave(_) => Self::WithoutPolicy { has_failed },
-                },
-                Some(_) if has_failed => Self::WithoutPolicy { has_failed },
+                Some(record) if record.reason == Some(RecordReason::Aborted) => {
+                    Self::Failed { record, back_at: Some(record.since), goes_back: true }
+                }
+                Some(record) if has_failed || record.phase.is_under_way() => {
+                    Self::Halted { why: Halt::PolicyRemoved, has_failed }
+                }
                 Some(_) | None => Self::without_guard(daemon_set),
             },
-            PolicySource::Invalid(_) => {
-                let under_way = record.filter(|record| record.phase.is_under_way());
-                match under_way.and_then(|record| record.reason.as_ref()) {
-                    Some(RecordReason::PromotedInFull) => Self::without_guard(daemon_set),
-                    Some(
-                        RecordReason::Aborted
-                        | RecordReason::NodesFailed
-                        | RecordReason::NoProgress
-                        | RecordReason::CheckFailed(_),
-                    )
-                    | None => Self::WithoutPolicy { has_failed },
-                }
-            }
+            PolicySource::Invalid(_) => Self::Halted { why: Halt::PolicyInvalid, has_failed },
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, now),
                 Some(record) if record.phase == RolloutPhase::Complete => {
                     let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
                     if is_base { Self::Moving(record) } else { Self::Pending }
                 }
-                Some(record)
-                    if record.phase.is_under_way() && record.steps_hash == policy.steps_hash =>
-                {
+                Some(record) if record.has_begun() && record.steps_hash == policy.steps_hash => {
                     Self::Moving(record)
                 }
                 Some(_) | None => Self::Pending,
@@ -107,14 +111,14 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// An aborted rollout goes back at once, others as the policy says (G15). If the time of the
-    /// failure is far ahead, the clock was wrong when it was written, and the time since then
-    /// is unknown: waiting for that time could take hours.
+    /// An aborted rollout goes back at once, others as the policy says (G15). A clock that is
+    /// behind the one that wrote the time of the failure makes that later, never at once (G51).
     fn failed(record: &'a RolloutRecord, policy: &RolloutPolicy, now: Now) -> Self {
         let after = match record.reason {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),
             Some(
-                RecordReason::PromotedInFull
+                RecordReason::Adopted
+                | RecordReason::PromotedInFull
                 | RecordReason::NodesFailed
                 | RecordReason::NoProgress
                 | RecordReason::CheckFailed(_),
@@ -123,8 +127,7 @@ impl<'a> Stage<'a> {
         };
         let back_at = after.map(|after| record.since + after);
         let wall = now.to_wall(now.steady);
-        let is_clock_wrong = record.since > wall + CLOCK_ERROR_MAX;
-        let goes_back = back_at.is_some_and(|at| at <= wall || is_clock_wrong);
+        let goes_back = back_at.is_some_and(|at| at <= wall);
         Self::Failed { record, back_at, goes_back }
     }
 
@@ -146,7 +149,7 @@ impl<'a> Stage<'a> {
             Self::Unguarded
             | Self::NotGuarded
             | Self::Paused
-            | Self::WithoutPolicy { .. }
+            | Self::Halted { .. }
             | Self::Failed { .. } => false,
         }
     }
@@ -173,11 +176,12 @@ impl<'a> Stage<'a> {
         };
         match self {
             Self::Unguarded => None,
-            Self::NotGuarded | Self::Paused | Self::WithoutPolicy { has_failed: false } => {
-                forward(false)
-            }
-            Self::WithoutPolicy { has_failed: true } => back(false),
-            Self::Pending | Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
+            Self::NotGuarded
+            | Self::Paused
+            | Self::Pending
+            | Self::Halted { has_failed: false, .. } => forward(false),
+            Self::Halted { has_failed: true, .. } => back(false),
+            Self::Moving(_) => forward(!daemon_set.is_paused() && !awaits_window),
             Self::Failed { goes_back: true, .. } => back(!daemon_set.is_paused()),
             Self::Failed { goes_back: false, .. } => forward(false),
         }
@@ -191,7 +195,7 @@ impl<'a> Stage<'a> {
             | Self::Unguarded
             | Self::NotGuarded
             | Self::Paused
-            | Self::WithoutPolicy { .. }
+            | Self::Halted { .. }
             | Self::Pending
             | Self::Moving(_) => None,
         }
@@ -204,7 +208,7 @@ impl<'a> Stage<'a> {
             Self::Unguarded
             | Self::NotGuarded
             | Self::Paused
-            | Self::WithoutPolicy { .. }
+            | Self::Halted { .. }
             | Self::Pending
             | Self::Failed { .. } => None,
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::api::{
-    NodeName, Opening, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutReason,
+    NodeName, Opening, Order, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutReason,
     RolloutRecord, Timestamp, UpdateStrategy,
 };
 use crate::memo::Memo;
@@ -22,7 +22,7 @@ use super::input::RolloutInput;
 use super::pace::Pace;
 use super::progress::{Progress, progress_limit};
 use super::record_writes::RecordWrites;
-use super::rollback::{RollbackProgress, returns_beside, roll_back};
+use super::rollback::{RollbackProgress, has_nodes_left, roll_back};
 use super::stage::Stage;
 use super::transition::{TransitionInput, WaveBlocker, wave_blocker};
 use super::wave::{Rank, Waves};
@@ -86,7 +86,8 @@ struct ConditionKey {
     /// How often what is stated of the checks has changed.
     check_changes: u64,
     leaked: usize,
-    returns_beside: bool,
+    /// Whether nodes lack a revision that is complete.
+    has_nodes_left: bool,
 }
 
 impl RolloutState {
@@ -368,7 +369,7 @@ impl RolloutState {
             blocker: self.blocker(),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
-            returns_beside: returns_beside(input.is_beside(), self.moving(), self.waves.as_deref()),
+            has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
         };
         if self.condition.get(&key).is_some() {
             return;
@@ -376,7 +377,7 @@ impl RolloutState {
         let revisions = input.revisions();
         let stage = input.stage(&revisions);
         let base = self.gate.base();
-        let rollback = RollbackProgress::new(input, &stage, &revisions, base, key.returns_beside);
+        let rollback = RollbackProgress::new(input, &stage, &revisions, base, key.has_nodes_left);
         let checks = self.checks.as_ref().map(|checks| checks.statements());
         let situation = Situation {
             waves: self.waves.as_deref(),
@@ -385,6 +386,7 @@ impl RolloutState {
             rollback,
             opening: self.facts.last().opening.as_ref(),
             leaked: key.leaked,
+            has_nodes_left: key.has_nodes_left,
         };
         let condition = condition(input.daemon_set, &stage, &situation);
         self.condition.set(key, condition);
@@ -404,8 +406,11 @@ impl RolloutState {
         checks.map_or(ChecksVerdict::Passed, |checks| checks.verdict(self.bake.ended_at()))
     }
 
-    /// The next change of a record, if one is due.
-    pub(crate) fn record_change(&self, input: &RolloutInput<'_>) -> Option<(Notice, Write)> {
+    /// The next change of a record, if one is due, and what people need to know of it.
+    pub(crate) fn record_change(
+        &self,
+        input: &RolloutInput<'_>,
+    ) -> Option<(Option<Notice>, Write)> {
         let now = input.now.steady;
         let is_delayed = self.record_writes.is_delayed(now);
         if !input.is_guarded() || is_delayed || self.awaits_nodes(now) {
@@ -415,7 +420,19 @@ impl RolloutState {
         let stage = input.stage(&revisions);
         let change = self.transition_input(input, &revisions).change(&stage)?;
         let (revision, record) = (change.revision.reference(), change.record.into());
-        Some((Notice::Rollout(change.transition), Write::WriteRecord { revision, record }))
+        let notice = change.transition.map(Notice::Rollout);
+        Some((notice, Write::WriteRecord { revision, record }))
+    }
+
+    /// Why an order has no effect of which no record can tell (G43).
+    pub(crate) fn unrecorded_order(
+        &self,
+        order: &Order,
+        input: &RolloutInput<'_>,
+    ) -> Option<&'static str> {
+        let revisions = input.revisions();
+        let stage = input.stage(&revisions);
+        self.transition_input(input, &revisions).unrecorded(&stage, order)
     }
 
     /// Whether the record stays as it is until the nodes of the wave have changed.
@@ -438,6 +455,7 @@ impl RolloutState {
         TransitionInput {
             daemon_set: input.daemon_set,
             revisions,
+            labels: input.labels,
             waves: self.waves.as_deref(),
             wall: input.now.wall_seconds(),
             baked_at: self.bake.ended_at(),

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Opening, Order, OrderVerb, Position, RecordReason, Revision, RolloutPhase,
-    RolloutRecord, Timestamp,
+    DaemonSet, Opening, Order, OrderVerb, Position, RecordReason, RecordState, Revision,
+    RolloutPhase, RolloutRecord, Timestamp,
 };
 use crate::plan::Transition;
-use crate::revisions::RevisionSet;
+use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
-use super::stage::Stage;
+use super::stage::{Halt, Stage};
 use super::wave::Waves;
 
 /// A change of a revision's record, and what it means to people.
@@ -19,13 +19,18 @@ use super::wave::Waves;
 pub(crate) struct RecordChange<'a> {
     pub revision: &'a Revision,
     pub record: RolloutRecord,
-    pub transition: Transition,
+    /// `None` if nothing happens that people need to know.
+    pub transition: Option<Transition>,
 }
+
+/// A record, and what it means to people.
+type Change = (RolloutRecord, Option<Transition>);
 
 /// The input of a change of the record.
 pub(crate) struct TransitionInput<'a> {
     pub daemon_set: &'a DaemonSet,
     pub revisions: &'a RevisionSet<'a>,
+    pub labels: &'a RevisionLabels,
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// The wall clock, in whole seconds.
@@ -66,13 +71,22 @@ impl<'a> TransitionInput<'a> {
         }
         // Until the revision has its label back, labels tell which pods had the previous target.
         let target = self.revisions.current.filter(|target| target.hash().is_some())?;
+        if let Some(change) = self.adopt(target) {
+            return Some(change);
+        }
+        let stored = || target.record.stored().map(|record| &**record);
         let (record, transition) = match stage {
-            Stage::Unguarded => self.complete_without_policy(target)?,
-            Stage::NotGuarded | Stage::Paused => return None,
-            Stage::WithoutPolicy { .. } => {
-                let record = target.record.stored()?;
-                self.apply_operator_order(record)?
+            Stage::NotGuarded => return None,
+            Stage::Unguarded | Stage::Paused => {
+                let record = stored()?;
+                self.apply_operator_order(record)
+                    .or_else(|| self.complete_without_policy(target, record))?
             }
+            Stage::Halted { why, .. } => match stored() {
+                Some(record) => self.apply_operator_order(record)?,
+                None if *why == Halt::PolicyInvalid => self.register(target),
+                None => self.replace_unreadable(target)?,
+            },
             Stage::Pending => self.begin_or_wait(target, self.waves?)?,
             Stage::Failed { record, .. } => self.apply_operator_order(record)?,
             Stage::Moving(record) => self
@@ -82,18 +96,62 @@ impl<'a> TransitionInput<'a> {
         Some(RecordChange { revision: target, record, transition })
     }
 
+    /// The record of the revision that is in use when a policy or a pause begins to govern the
+    /// DaemonSet: the one that most pods have, available or not (G37). It is the base, so nothing
+    /// goes back behind it. The first template is in use, too: nothing is older.
+    fn adopt(&self, target: &'a Revision) -> Option<RecordChange<'a>> {
+        if !self.daemon_set.is_guarded() {
+            return None;
+        }
+        let is_complete = |revision: &&Revision| {
+            let record = revision.record.stored();
+            record.is_some_and(|record| record.phase == RolloutPhase::Complete)
+        };
+        // Of two that as many pods have, the older one comes last, and counts.
+        let all = || [target].into_iter().chain(self.revisions.old.iter().rev().copied());
+        let is_established = all().any(|revision| is_complete(&revision));
+        if is_established && target.record.is_known() {
+            return None;
+        }
+        let pods = |revision: &Revision| match revision.uid == target.uid {
+            true => self.labels.updated_pods(),
+            false => self.labels.pods_with(&revision.pod_hash()),
+        };
+        let in_use = |revision: &&Revision| pods(revision) > 0;
+        let is_unknown = |revision: &&Revision| !revision.record.is_known();
+        let most = all().filter(in_use).max_by_key(|revision| pods(revision));
+        let chosen = match most.filter(is_unknown) {
+            Some(most) => most,
+            None if is_established => return None,
+            None => {
+                let most = all().filter(in_use).filter(is_unknown);
+                let first = || (!self.labels.has_outdated_pods()).then_some(target);
+                most.max_by_key(|revision| pods(revision))
+                    .or_else(|| {
+                        all().filter_map(unproven).max_by_key(|(since, _)| *since).map(|(_, it)| it)
+                    })
+                    .or_else(|| first().filter(is_unknown))?
+            }
+        };
+        let record = RolloutRecord {
+            reason: Some(RecordReason::Adopted),
+            ..self.with_phase(&self.new_record(chosen), RolloutPhase::Complete)
+        };
+        let transition = Some(Transition::Adopted { revision: chosen.pod_hash() });
+        Some(RecordChange { revision: chosen, record, transition })
+    }
+
     /// The record of a rollout that goes to all nodes without a policy, once they have the target:
     /// it is the base then.
-    fn complete_without_policy(&self, target: &Revision) -> Option<(RolloutRecord, Transition)> {
-        let record = target.record.stored()?;
-        let goes_on = record.phase.is_under_way() && record.position == Position::AllNodes;
+    fn complete_without_policy(&self, target: &Revision, record: &RolloutRecord) -> Option<Change> {
+        let goes_on = record.is_promoted_in_full() && !self.daemon_set.is_paused();
         (goes_on && self.is_rolled_out).then(|| self.completed(target, record))
     }
 
-    fn completed(&self, target: &Revision, record: &RolloutRecord) -> (RolloutRecord, Transition) {
+    fn completed(&self, target: &Revision, record: &RolloutRecord) -> Change {
         let revision = target.pod_hash();
         let record = self.with_phase(record, RolloutPhase::Complete);
-        (record, Transition::Completed { revision })
+        (record, Some(Transition::Completed { revision }))
     }
 
     /// Whether nothing but nodes and time can change the record of a rollout that moves.
@@ -105,7 +163,7 @@ impl<'a> TransitionInput<'a> {
             Stage::Unguarded
             | Stage::NotGuarded
             | Stage::Paused
-            | Stage::WithoutPolicy { .. }
+            | Stage::Halted { .. }
             | Stage::Pending
             | Stage::Failed { .. } => false,
         }
@@ -122,32 +180,59 @@ impl<'a> TransitionInput<'a> {
             Some(RecordChange {
                 revision: old,
                 record: self.with_phase(&record, RolloutPhase::Superseded),
-                transition: Transition::Superseded { revision: old.pod_hash() },
+                transition: Some(Transition::Superseded { revision: old.pod_hash() }),
             })
         })
     }
 
-    /// The record of a rollout that begins, which waits for a window if it replaces pods. Meanwhile
-    /// it can be aborted, or promoted in full (G10).
-    fn begin_or_wait(
-        &self,
-        target: &Revision,
-        waves: &Waves,
-    ) -> Option<(RolloutRecord, Transition)> {
-        let (record, why) = self.begin(target, waves);
-        if self.opening.is_none() || record.phase == RolloutPhase::Complete {
-            return Some((record, why));
+    /// The record of a rollout that begins, or that waits because it is paused or no window is open
+    /// (G38). Meanwhile it can be aborted, or promoted in full (G10).
+    fn begin_or_wait(&self, target: &Revision, waves: &Waves) -> Option<Change> {
+        let begun = self.begin(target, waves);
+        let may_begin = self.opening.is_none() && !self.daemon_set.is_paused();
+        if may_begin || begun.0.phase == RolloutPhase::Complete {
+            return Some(begun);
         }
-        match self.daemon_set.order.as_ref().filter(|_| self.foreign_order().is_none())?.verb {
-            OrderVerb::Abort | OrderVerb::PromoteFull => self.apply_operator_order(&record),
-            OrderVerb::Approve(_) | OrderVerb::Promote(_) | OrderVerb::Retry => None,
+        match target.record.stored().filter(|record| record.phase == RolloutPhase::Pending) {
+            Some(pending) => self.apply_operator_order(pending),
+            None => Some(self.register(target)),
+        }
+    }
+
+    /// The record of a template that is first seen while its rollout may not begin (G38).
+    fn register(&self, target: &Revision) -> Change {
+        (self.new_record(target), None)
+    }
+
+    /// An order that ends an unreadable record; any other one leaves it as it is (G44).
+    fn replace_unreadable(&self, target: &Revision) -> Option<Change> {
+        let RecordState::Malformed(_) = target.record else { return None };
+        let failed = RolloutRecord { phase: RolloutPhase::Failed, ..self.new_record(target) };
+        self.apply_operator_order(&failed).filter(|(record, _)| record.has_begun())
+    }
+
+    /// A record of which nothing is known but the revision and, if there was one, the last order:
+    /// an order that was given before does not concern this attempt.
+    fn new_record(&self, revision: &Revision) -> RolloutRecord {
+        let previous = revision.record.stored().and_then(|record| record.order.clone());
+        RolloutRecord {
+            phase: RolloutPhase::Pending,
+            position: Position::AllNodes,
+            began: self.wall,
+            since: self.wall,
+            approvals: Vec::new(),
+            steps_hash: self
+                .waves
+                .map(|waves| waves.policy().steps_hash.clone())
+                .unwrap_or_default(),
+            order: previous.or_else(|| Some(self.foreign_order()?.text.clone())),
+            reason: None,
         }
     }
 
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
     /// kept: all nodes get it. A template that all nodes have is complete.
-    fn begin(&self, target: &Revision, waves: &Waves) -> (RolloutRecord, Transition) {
-        let previous = target.record.stored();
+    fn begin(&self, target: &Revision, waves: &Waves) -> Change {
         let (phase, position) = if waves.is_rolled_out() {
             (RolloutPhase::Complete, Position::AllNodes)
         } else if self.revisions.old.is_empty() {
@@ -160,20 +245,7 @@ impl<'a> TransitionInput<'a> {
             RolloutPhase::Complete => Transition::Completed { revision },
             _ => Transition::Begun { revision, wave: waves.name(&position) },
         };
-        let record = RolloutRecord {
-            phase,
-            position,
-            began: self.wall,
-            since: self.since(phase),
-            approvals: Vec::new(),
-            steps_hash: waves.policy().steps_hash.clone(),
-            // An order that was given before does not concern this attempt.
-            order: previous
-                .and_then(|record| record.order.clone())
-                .or_else(|| Some(self.foreign_order()?.text.clone())),
-            reason: None,
-        };
-        (record, why)
+        (self.at(&self.new_record(target), position, phase), Some(why))
     }
 
     /// The order that names another revision than the target.
@@ -183,7 +255,7 @@ impl<'a> TransitionInput<'a> {
     }
 
     /// Carries out an order that has not been carried out (G10).
-    fn apply_operator_order(&self, record: &RolloutRecord) -> Option<(RolloutRecord, Transition)> {
+    fn apply_operator_order(&self, record: &RolloutRecord) -> Option<Change> {
         let order = self.daemon_set.order.as_ref()?;
         let was_given = |revision: &Revision| {
             revision
@@ -203,7 +275,31 @@ impl<'a> TransitionInput<'a> {
             Ok(changed) => (changed, Transition::Ordered(order.clone())),
             Err(why) => (record.clone(), Transition::OrderIgnored { order: order.clone(), why }),
         };
-        Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, why))
+        Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, Some(why)))
+    }
+
+    /// Why an order has no effect of which no record can tell (G43).
+    pub(crate) fn unrecorded(&self, stage: &Stage<'_>, order: &Order) -> Option<&'static str> {
+        let target = self.revisions.current?;
+        let is_recorded = |revision: &Revision| {
+            let record = revision.record.stored();
+            record.is_some_and(|record| record.order.as_ref() == Some(&order.text))
+        };
+        let was_given = self.revisions.old.iter().any(|old| is_recorded(old));
+        if was_given || target.record.stored().is_some() {
+            return None;
+        }
+        match stage {
+            Stage::NotGuarded => Some("the built-in controller rolls out by itself"),
+            Stage::Unguarded | Stage::Paused => Some("no rollout policy guards the DaemonSet"),
+            Stage::Halted { why: Halt::RecordUnreadable, .. } => {
+                match self.replace_unreadable(target) {
+                    Some(_) => None,
+                    None => Some("the record of the rollout cannot be read; a retry begins anew"),
+                }
+            }
+            Stage::Halted { .. } | Stage::Pending | Stage::Failed { .. } | Stage::Moving(_) => None,
+        }
     }
 
     fn effect(
@@ -255,12 +351,7 @@ impl<'a> TransitionInput<'a> {
 
     /// The next record if the wave is complete and nothing is awaited. A pause stops it. A wave
     /// begins in a window.
-    fn proceed(
-        &self,
-        target: &Revision,
-        record: &RolloutRecord,
-        waves: &Waves,
-    ) -> Option<(RolloutRecord, Transition)> {
+    fn proceed(&self, target: &Revision, record: &RolloutRecord, waves: &Waves) -> Option<Change> {
         let position = &record.position;
         let failed = |reason| RolloutRecord {
             reason: Some(reason),
@@ -268,19 +359,21 @@ impl<'a> TransitionInput<'a> {
         };
         if record.phase.is_under_way() && waves.has_failed_nodes() {
             let nodes = waves.group(&Position::AllNodes).failed;
-            return Some((failed(RecordReason::NodesFailed), Transition::NodesFailed { nodes }));
+            let why = Transition::NodesFailed { nodes };
+            return Some((failed(RecordReason::NodesFailed), Some(why)));
         }
         if self.is_stuck {
             let group = waves.group(position);
             let nodes = group.open - group.passed;
-            return Some((failed(RecordReason::NoProgress), Transition::NoProgress { nodes }));
+            let why = Transition::NoProgress { nodes };
+            return Some((failed(RecordReason::NoProgress), Some(why)));
         }
         if let ChecksVerdict::Failed(why) = &self.checks
             && record.phase == RolloutPhase::Baking
         {
             let why = why.clone();
             let record = failed(RecordReason::CheckFailed(why.clone()));
-            return Some((record, Transition::CheckFailed { why }));
+            return Some((record, Some(Transition::CheckFailed { why })));
         }
         if self.daemon_set.is_paused() || !waves.is_complete(position) {
             return None;
@@ -296,14 +389,14 @@ impl<'a> TransitionInput<'a> {
                 next = waves.after(&next);
             }
             let why = Transition::WaveBegun { wave: waves.name(&next) };
-            Some((self.at(record, next, RolloutPhase::Updating), why))
+            Some((self.at(record, next, RolloutPhase::Updating), Some(why)))
         };
         match (record.phase, waves.step(position)) {
             (RolloutPhase::Updating, None) => Some(self.completed(target, record)),
             (RolloutPhase::Updating, Some(step)) if step.has_wait() => {
                 let wave = waves.name(position)?;
                 let why = Transition::WaveUpdated { wave };
-                Some((self.with_phase(record, RolloutPhase::Baking), why))
+                Some((self.with_phase(record, RolloutPhase::Baking), Some(why)))
             }
             (RolloutPhase::Updating, Some(_)) => advance(),
             (RolloutPhase::Baking, _) => {
@@ -316,7 +409,13 @@ impl<'a> TransitionInput<'a> {
                     WaveBlocker::Nothing => advance(),
                 }
             }
-            (RolloutPhase::Complete | RolloutPhase::Failed | RolloutPhase::Superseded, _) => None,
+            (
+                RolloutPhase::Pending
+                | RolloutPhase::Complete
+                | RolloutPhase::Failed
+                | RolloutPhase::Superseded,
+                _,
+            ) => None,
         }
     }
 
@@ -338,6 +437,17 @@ impl<'a> TransitionInput<'a> {
             Some(last) => last.max(self.wall),
             None => self.wall,
         }
+    }
+}
+
+/// The time of a complete record that names no revision, and its revision.
+fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
+    match &revision.record {
+        RecordState::Unproven(record) => Some((record.since, revision)),
+        RecordState::None
+        | RecordState::Malformed(_)
+        | RecordState::Foreign
+        | RecordState::Stored(_) => None,
     }
 }
 

@@ -242,7 +242,7 @@ impl Waves {
     pub(crate) fn is_complete(&self, position: &Position) -> bool {
         let group = self.group(position);
         match position {
-            Position::AllNodes => group.done == group.members,
+            Position::AllNodes => group.passed == group.members,
             Position::Wave(wave) => {
                 let size = self.size_at(position, wave.step, &wave.group, group.members);
                 group.open >= size && group.passed == group.open

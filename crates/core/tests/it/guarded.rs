@@ -324,8 +324,8 @@ impl Guarded {
             return if is_guarded || seen.paused { 0 } else { all };
         };
         match (record.phase, &record.position) {
+            (RolloutPhase::Pending | RolloutPhase::Failed, _) => 0,
             (RolloutPhase::Complete, _) | (_, Position::AllNodes) => all,
-            (RolloutPhase::Failed, _) => 0,
             // Without a policy, a template that comes back is not guarded any more.
             (RolloutPhase::Superseded, _) => {
                 if is_guarded {
@@ -345,7 +345,7 @@ impl Guarded {
         let (Some(record), Some(target)) = (self.record(), self.target()) else { return };
         let is_behind_canary = match &record.position {
             Position::Wave(wave) => wave.step > 0,
-            Position::AllNodes => record.phase != RolloutPhase::Complete,
+            Position::AllNodes => record.has_begun(),
         };
         assert!(
             !is_behind_canary || self.approved.contains(&target),
@@ -408,7 +408,7 @@ impl Guarded {
                     let target = self.target().expect("the revision is stored");
                     self.order(Verb::ApproveCanary, target);
                 }
-                RolloutPhase::Updating | RolloutPhase::Superseded => {}
+                RolloutPhase::Pending | RolloutPhase::Updating | RolloutPhase::Superseded => {}
             }
         }
         panic!("the rollout does not end: {:?}", self.record());

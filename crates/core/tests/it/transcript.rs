@@ -7,9 +7,9 @@ use std::time::Duration;
 use everynode_core::api::{
     CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
     IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
-    OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, Revision, RolloutCheck,
-    RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
-    Timestamp, UpdateStrategy, Window, Windows,
+    OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, RecordState, Revision,
+    RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
+    Template, TimeOfDay, Timestamp, UpdateStrategy, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -105,6 +105,7 @@ fn execute(world: &mut World, command: &str) -> String {
             world.state.apply_namespace_node_selector(selector.into(), &world.nodes);
         }
         "advance" => world.advance(duration(words[0])),
+        "wall-clock" => world.wall_ahead_ms = 1_000 * words[0].parse::<i64>().expect("seconds"),
         "delay" => world.delay(kind(words[0])),
         "deliver" => world.deliver_delayed(),
         "relist" => world.relist(),
@@ -220,7 +221,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "template" => ds.template.canonical = value.into(),
         "node-selector" => {
             let mut placement = (*ds.template.placement).clone();
-            placement.node_selector = Labels::from_iter([pair(value, '=')]);
+            let selector = Some(value).filter(|value| !value.is_empty());
+            placement.node_selector = selector.map(|value| pair(value, '=')).into_iter().collect();
             ds.template = Template::new(ds.template.canonical.clone(), placement);
         }
         "template-generation" => ds.template_generation = value.parse().ok(),
@@ -439,6 +441,13 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
         "unlabelled" => revision.labels = Labels::from_iter([("app", "ds")]),
         "app" => revision.labels = with_label(&revision.labels, "app", value),
         "owner" => revision.controller = (value != "none").then(|| value.into()),
+        "record" => {
+            revision.record = match value {
+                "malformed" => RecordState::Malformed("unknown phase".into()),
+                "foreign" => RecordState::Foreign,
+                other => panic!("record {other}"),
+            }
+        }
         other => panic!("revision has no {other}"),
     }
     revision

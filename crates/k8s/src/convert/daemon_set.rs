@@ -230,6 +230,7 @@ fn is_of_template(problem: &Problem) -> bool {
         | Problem::Policy { .. }
         | Problem::Order { .. }
         | Problem::Record { .. }
+        | Problem::ForeignRecord { .. }
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
         | Problem::ChangedPod { .. }

@@ -61,6 +61,7 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
     };
     let revision = Revision {
         name: name.into(),
+        record: record(&text_of_json, &uid),
         uid,
         resource_version: resource_version(text(wire.metadata.resource_version.as_ref())),
         labels: wire.metadata.labels(interner),
@@ -68,19 +69,18 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         terminating: wire.metadata.deletion_timestamp.is_some(),
         number: wire.revision.unwrap_or(0),
         template: template(wire.data, interner).map_err(|message| interner.text(&message)),
-        record: record(&text_of_json),
     };
     Ok(RevisionObject::Revision { namespace, revision })
 }
 
 /// The record of a guarded rollout. Most revisions have none.
-fn record(json: &str) -> RecordState {
+fn record(json: &str, revision: &Uid) -> RecordState {
     if !json.contains(RECORD_ANNOTATION) {
         return RecordState::None;
     }
     let annotations: Option<Option<TextMap>> =
         read_first(json, &["metadata", "annotations"]).ok().flatten();
-    record_state(annotations.flatten().unwrap_or_default().get(RECORD_ANNOTATION))
+    record_state(annotations.flatten().unwrap_or_default().get(RECORD_ANNOTATION), revision)
 }
 
 /// The template in `data`. The core reports an error as a problem (C4). Malformed parts of its

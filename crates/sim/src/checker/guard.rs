@@ -202,9 +202,9 @@ impl<'a> Situation<'a> {
         !on_node.pods.iter().any(|our| self.is_updated(our.pod) && is_older(our.pod))
     }
 
-    /// The revision of nodes without a pod: the one whose rollout was completed last. If no record
-    /// states one, it is the newest old one that a pod has and that has not failed, or the target
-    /// if there is none.
+    /// The revision of nodes without a pod: the one whose rollout was completed last (G36). While
+    /// no record states one, it is the newest old one that a pod has and of which no rollout is
+    /// known, or the target if there is none.
     pub(super) fn base(&self) -> Governing<'a> {
         let current = self.revisions.current.last().copied();
         let all = self.revisions.old.iter().copied().chain(current);
@@ -222,10 +222,8 @@ impl<'a> Situation<'a> {
             Some(_) | None => {}
         }
         let is_used = |revision: &&Revision| self.is_used(revision.metadata.pod_hash());
-        let has_failed =
-            |old: &Revision| old.record.as_ref().is_some_and(|r| r.phase == Phase::Failed);
         let old = self.revisions.old.iter().rev().copied();
-        let mut stored = old.filter(|old| is_stored(old) && !has_failed(old));
+        let mut stored = old.filter(|old| is_stored(old) && !old.has_record());
         let current = &self.revisions.current;
         match stored.clone().find(|old| is_used(old)) {
             Some(old) => Governing::Old(old),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::demands::Demands;
 use super::history::History;
-use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Record};
+use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Record, Revision};
 use super::reason::{Deletion, Doubt};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
@@ -196,6 +196,9 @@ fn guard(situation: &Situation) -> Problem {
     if records.next().is_some() && is_responsible {
         return Some((Property::Record, "an older rollout is not superseded".to_owned()));
     }
+    if is_responsible && lacks_base(situation) {
+        return Some((Property::Record, "no revision is recorded as the base".to_owned()));
+    }
     if situation.is_base_unknown() {
         return None;
     }
@@ -209,28 +212,20 @@ fn guard(situation: &Situation) -> Problem {
             Some("Paused")
         }
         Stage::Paused => Some("Paused"),
-        Stage::Pending if situation.awaits_window && situation.ds.is_paused() => Some("Paused"),
-        Stage::Pending if situation.awaits_window => Some("OutsideWindow"),
-        Stage::Pending => {
-            return Some((Property::Record, "the rollout has no record".to_owned()));
-        }
-        Stage::WithoutPolicy { .. } => Some("InvalidPolicy"),
-        Stage::Failed { .. } => Some("Failed"),
-        Stage::Moving(record) => match record.phase {
-            Phase::Complete => Some("Complete"),
-            Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
-                Some("OutsideWindow")
-            }
-            // A node that cannot be updated has joined the wave.
-            Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
-            // The same after its bake time and its approval.
-            Phase::Baking if is_approved(situation, record) && has_blocker(situation) => {
-                Some("Updating")
-            }
-            Phase::Baking => Some("AwaitingApproval"),
-            Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
-            Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
+        Stage::Pending => match has_pending_record(situation) {
+            true if situation.ds.is_paused() => Some("Paused"),
+            true if situation.awaits_window => Some("OutsideWindow"),
+            _ => return Some((Property::Record, "the rollout has not begun".to_owned())),
         },
+        Stage::Halted { .. } => {
+            let target = situation.revisions.current.last();
+            match target.is_some_and(|target| target.has_unreadable_record) {
+                true => Some("InvalidRecord"),
+                false => Some("InvalidPolicy"),
+            }
+        }
+        Stage::Failed { .. } => Some("Failed"),
+        Stage::Moving(record) => reason_of(situation, record, stated),
     };
     if reason == Some("Updating") && !has_blocker(situation) {
         return Some((Property::Record, "the rollout does not move on".to_owned()));
@@ -249,6 +244,54 @@ fn guard(situation: &Situation) -> Problem {
         let message = format!("the condition states {stated:?}, correct is {reason:?}");
         (Property::Condition, message)
     })
+}
+
+/// Whether the target is recorded as one whose rollout may not begin (G38).
+fn has_pending_record(situation: &Situation) -> bool {
+    let target = situation.revisions.current.last();
+    let record = target.and_then(|target| target.record.as_ref());
+    record.is_some_and(|record| record.phase == Phase::Pending)
+}
+
+/// The reason of the condition of a rollout that is where its record says.
+fn reason_of<'a>(
+    situation: &Situation,
+    record: &Record,
+    stated: Option<&'a str>,
+) -> Option<&'a str> {
+    match record.phase {
+        // Nodes that cannot have a pod lack the revision that was in use before.
+        Phase::Complete
+            if record.is_adoption() && stated == Some("Updating") && has_blocker(situation) =>
+        {
+            stated
+        }
+        Phase::Complete => Some("Complete"),
+        Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
+            Some("OutsideWindow")
+        }
+        // A node that cannot be updated has joined the wave.
+        Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
+        // The same after its bake time and its approval.
+        Phase::Baking if is_approved(situation, record) && has_blocker(situation) => {
+            Some("Updating")
+        }
+        Phase::Baking => Some("AwaitingApproval"),
+        Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
+        Phase::Pending | Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
+    }
+}
+
+/// Whether a revision is in use that should be recorded as the base, because none is (G37).
+fn lacks_base(situation: &Situation) -> bool {
+    let Some(target) = situation.revisions.current.last() else { return false };
+    let mut all = situation.revisions.old.iter().chain([target]);
+    let is_complete = |revision: &&&Revision| {
+        revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
+    };
+    situation.ds.is_to_be_guarded()
+        && !all.clone().any(|revision| is_complete(&revision))
+        && all.any(|it| !it.has_record() && situation.pods_of(it, target) > 0)
 }
 
 /// Whether the wave of a record needs no approval, or has it.

@@ -27,7 +27,9 @@ pub(super) fn written(write: &PendingWrite) -> Option<Record> {
     let is_revision = write.target.kind.kind == CONTROLLER_REVISION.kind;
     let is_patch = write.request.method == http::Method::PATCH;
     let annotations = &write.body["metadata"]["annotations"];
-    (is_revision && is_patch).then(|| Record::parse(annotations)).flatten()
+    let uid = write.uid_precondition().or(write.object().map(|object| object.uid()));
+    let written = || Record::parse(annotations, uid.unwrap_or_default());
+    (is_revision && is_patch).then(written).flatten()
 }
 
 /// Whether a plan holds a record and nothing else, or waits for one of unknown outcome (G9).
@@ -59,16 +61,37 @@ pub(super) fn check(
         }
         // Which nodes are eligible is not known then, nor which waves have nodes.
         () if situation.is_base_unknown() => None,
-        () => match situation.revisions.current.last().filter(is_it) {
-            Some(current) => judge.transition(current.record.as_ref(), &new),
-            None => match situation.revisions.old.iter().find(is_it) {
-                Some(old) => superseded_problem(old.record.as_ref(), &new),
+        () => {
+            let target = situation.revisions.current.last().filter(is_it);
+            let old = situation.revisions.old.iter().find(is_it);
+            match target.or(old) {
                 None => Some("is written to another revision".to_owned()),
-            },
-        },
+                Some(chosen) if new.is_adoption() && chosen.record.is_none() => {
+                    judge.adoption(chosen, &new)
+                }
+                Some(chosen) => match target {
+                    Some(target) => judge.transition(target, &new),
+                    None => superseded_problem(chosen.record.as_ref(), &new),
+                },
+            }
+        }
     }?;
     let name = &situation.ds.metadata.name;
     violation(Property::Record, format!("{name}: the record {new:?} {problem}"))
+}
+
+/// The record of a template whose rollout has not begun (G38).
+fn pending(new: &Record, order: Option<String>) -> Record {
+    Record {
+        phase: Phase::Pending,
+        position: Position::AllNodes,
+        began: new.began,
+        since: new.since,
+        approvals: Vec::new(),
+        steps: new.steps.clone(),
+        order,
+        reason: None,
+    }
 }
 
 /// Records of older templates are closed, and nothing else (G11).
@@ -87,8 +110,49 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Why a revision must not be recorded as the one that was in use when a policy or a pause
+    /// came: it is the one that most pods have, and no record says more (G37).
+    fn adoption(&self, chosen: &Revision, new: &Record) -> Option<String> {
+        let situation = self.situation;
+        let expected = Record {
+            phase: Phase::Complete,
+            position: Position::AllNodes,
+            approvals: Vec::new(),
+            reason: Some("Adopted".to_owned()),
+            order: self.foreign_order(),
+            ..new.clone()
+        };
+        let all = || situation.revisions.old.iter().chain(situation.revisions.current.last());
+        let is_established = all().any(|revision| {
+            revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
+        });
+        let target = situation.revisions.current.last()?;
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let in_use = pods(chosen);
+        let most = all().map(|revision| pods(revision)).max().unwrap_or_default();
+        let most_unknown = all().filter(|revision| !revision.has_record()).map(|it| pods(it)).max();
+        let is_first = in_use == 0 && !situation.has_outdated_pods();
+        let why = match () {
+            () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
+            () if is_established && target.has_record() => "is of a rollout that is known",
+            () if is_established && in_use < most => "is that of a revision that fewer pods have",
+            () if Some(in_use) < most_unknown => "is that of a revision that fewer pods have",
+            () if in_use == 0 && !is_first => "is that of a revision that no pod has",
+            () => return self.differs(new, &expected),
+        };
+        (!situation.is_hash_doubtful()).then(|| why.to_owned())
+    }
+
+    /// The text of an order that names another revision than the target: it does not concern an
+    /// attempt that begins.
+    fn foreign_order(&self) -> Option<String> {
+        let order = self.situation.ds.order.as_ref()?;
+        (!self.is_target(&order.hash)).then(|| order.text.clone())
+    }
+
     /// Why the record of the target must not change like this.
-    fn transition(&self, old: Option<&Record>, new: &Record) -> Option<String> {
+    fn transition(&self, target: &Revision, new: &Record) -> Option<String> {
+        let old = target.record.as_ref();
         if old == Some(new) {
             return Some("is the stored one".to_owned());
         }
@@ -98,14 +162,22 @@ impl Judge<'_> {
         }
         let policy = self.situation.ds.policy.valid();
         match (&self.situation.stage, old, policy) {
-            (Stage::Unguarded, Some(old), _) if old.is_under_way() => {
-                self.completion_without_policy(old, new)
-            }
-            (Stage::Unguarded | Stage::NotGuarded | Stage::Paused, ..) => {
-                Some("is that of no guarded rollout".to_owned())
-            }
+            (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
             (_, Some(old), policy) if old.order != new.order => self.order(old, new, policy),
+            (Stage::Unguarded, Some(old), _) if old.is_promoted_in_full() => {
+                self.completion_without_policy(old, new)
+            }
+            (Stage::Unguarded | Stage::Paused, ..) => {
+                Some("is that of no guarded rollout".to_owned())
+            }
+            (Stage::Halted { .. }, None, policy) if target.has_unreadable_record => {
+                let failed = Record { phase: Phase::Failed, ..pending(new, None) };
+                self.order(&failed, new, policy)
+            }
+            (Stage::Halted { .. }, None, _) => {
+                self.differs(new, &pending(new, self.foreign_order()))
+            }
             (Stage::Moving(old), _, Some(policy)) => self.progress(old, new, policy),
             (stage, ..) => Some(format!("changes in stage {stage:?}")),
         }
@@ -113,12 +185,7 @@ impl Judge<'_> {
 
     /// The record of a rollout that begins.
     fn beginning(&self, old: Option<&Record>, new: &Record, policy: &Policy) -> Option<String> {
-        let order = old.and_then(|old| old.order.clone());
-        let foreign = || {
-            let order = self.situation.ds.order.as_ref()?;
-            (!self.is_target(&order.hash)).then(|| order.text.clone())
-        };
-        let order = order.or_else(foreign);
+        let order = old.and_then(|old| old.order.clone()).or_else(|| self.foreign_order());
         let is_done = self.incomplete(&Position::AllNodes).is_none() && self.has_members();
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
@@ -139,24 +206,13 @@ impl Judge<'_> {
             order,
             reason: None,
         };
-        if self.situation.awaits_window && phase == Phase::Updating {
-            return self.order_outside_window(&expected, new, policy);
-        }
-        self.differs(new, &expected)
-    }
-
-    /// Outside of windows a rollout does not begin, but it can be aborted or promoted in full (G5,
-    /// G10).
-    fn order_outside_window(
-        &self,
-        begun: &Record,
-        new: &Record,
-        policy: &Policy,
-    ) -> Option<String> {
-        let order = self.situation.ds.order.as_ref().filter(|order| self.is_target(&order.hash));
-        match order.map(|order| &order.verb) {
-            Some(Verb::Abort | Verb::PromoteFull) => self.order(begun, new, Some(policy)),
-            _ => Some("begins outside of windows".to_owned()),
+        let waits = self.situation.awaits_window || self.situation.ds.is_paused();
+        match old.filter(|old| old.phase == Phase::Pending) {
+            _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
+            None => self.differs(new, &pending(new, expected.order)),
+            // Meanwhile it can be aborted or promoted in full (G5, G10).
+            Some(old) if old.order != new.order => self.order(old, new, Some(policy)),
+            Some(_) => Some("begins while it is paused or outside of windows".to_owned()),
         }
     }
 
@@ -343,7 +399,6 @@ impl Judge<'_> {
 
     /// Why the wave at a position is not complete (G11). A wave does not wait for failed nodes.
     fn incomplete(&self, position: &Position) -> Option<String> {
-        let tolerates = *position != Position::AllNodes;
         let members: Vec<_> = self.members(position).collect();
         let open: Vec<_> = members.iter().filter(|(name, _)| self.is_open(name)).collect();
         let is_beginning = matches!(self.situation.stage, Stage::Pending);
@@ -356,8 +411,7 @@ impl Judge<'_> {
         if open.len() < size && !is_beginning {
             return Some(format!("{} of {size} nodes are open", open.len()));
         }
-        let is_passed =
-            |on_node: &OnNode| self.is_done(on_node) || tolerates && self.may_have_failed(on_node);
+        let is_passed = |on_node: &OnNode| self.is_done(on_node) || self.may_have_failed(on_node);
         let mut waited = members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
         let (name, _) = waited.find(|(_, on_node)| !is_passed(on_node))?;
         Some(format!("node {name} is not done"))

@@ -374,6 +374,26 @@ impl<'a> Situation<'a> {
             || self.ds.has_generation(pod)
     }
 
+    /// The number of pods of a revision, the target or an older one.
+    pub(super) fn pods_of(&self, revision: &Revision, target: &Revision) -> usize {
+        let is_target = revision.metadata.uid == target.metadata.uid;
+        let is_its = |pod: &&&Pod| match is_target {
+            true => self.is_updated(pod),
+            false => pod.metadata.hash() == Some(revision.metadata.pod_hash()),
+        };
+        self.our_pods().filter(is_its).count()
+    }
+
+    /// Whether any pod is not of the target.
+    pub(super) fn has_outdated_pods(&self) -> bool {
+        self.our_pods().any(|pod| !self.is_updated(pod))
+    }
+
+    fn our_pods(&self) -> impl Iterator<Item = &&Pod> {
+        let is_ours = |pod: &&&Pod| self.ds.owns(&pod.metadata) || self.ds.adopts(&pod.metadata);
+        self.pods.values().filter(is_ours)
+    }
+
     /// Whether the pod is available by the wall clock (C54).
     pub(super) fn is_surely_available(&self, pod: &Pod) -> bool {
         let earliest = Timestamp(self.wall_clock.0 - CLOCK_TOLERANCE_MS);

@@ -6,7 +6,7 @@ use everynode_core::api::Timestamp;
 use crate::role::Role;
 
 use super::history::History;
-use super::model::{DaemonSet, Phase, Policy, PolicySource, Position, Record, Revision};
+use super::model::{DaemonSet, Phase, Policy, PolicySource, Record, Revision};
 
 /// What record and policy allow.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,10 @@ pub(super) enum Stage<'a> {
     NotGuarded,
     /// The annotation pauses it, and there is no policy (G6).
     Paused,
-    /// The policy is invalid, or was removed in the middle of the rollout (G7).
-    WithoutPolicy { has_failed: bool },
-    /// A policy guards it, and no record for its steps is stored (G9).
+    /// The policy is invalid, or was removed before the end of the rollout, or its record cannot be
+    /// read (G7, G43, G44).
+    Halted { has_failed: bool },
+    /// A policy guards it, and it has not begun by its steps (G9, G38).
     Pending,
     /// The rollout is where its record says.
     Moving(&'a Record),
@@ -64,19 +65,21 @@ impl<'a> Stage<'a> {
         let record = current.last().and_then(|current| current.record.as_ref());
         let has_failed = record.is_some_and(|record| record.phase == Phase::Failed);
         let unguarded = if ds.has_pause { Self::Paused } else { Self::Unguarded };
-        let under_way = record.filter(|record| record.is_under_way());
+        if current.last().is_some_and(|current| current.has_unreadable_record) {
+            return Self::Halted { has_failed: false };
+        }
+        let is_promoted = record.is_some_and(Record::is_promoted_in_full);
         match &ds.policy {
-            PolicySource::None => match under_way {
-                Some(record) if record.position != Position::AllNodes => {
-                    Self::WithoutPolicy { has_failed }
+            PolicySource::None | PolicySource::Invalid if is_promoted => unguarded,
+            PolicySource::None => match record {
+                // Whoever aborts does not wait for a policy.
+                Some(record) if record.reason.as_deref() == Some("Aborted") => {
+                    Self::Failed { goes_back: true }
                 }
-                None if has_failed => Self::WithoutPolicy { has_failed },
+                Some(record) if has_failed || record.is_under_way() => Self::Halted { has_failed },
                 Some(_) | None => unguarded,
             },
-            PolicySource::Invalid => match under_way.and_then(|record| record.reason.as_deref()) {
-                Some("PromotedInFull") => unguarded,
-                Some(_) | None => Self::WithoutPolicy { has_failed },
-            },
+            PolicySource::Invalid => Self::Halted { has_failed },
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, clock),
                 Some(record) if record.phase == Phase::Complete => {
@@ -89,7 +92,7 @@ impl<'a> Stage<'a> {
                     let is_base = !old.iter().any(was_replaced);
                     if is_base { Self::Moving(record) } else { Self::Pending }
                 }
-                Some(record) if record.is_under_way() && history.is_of_steps(record, policy) => {
+                Some(record) if record.has_begun() && history.is_of_steps(record, policy) => {
                     Self::Moving(record)
                 }
                 Some(_) | None => Self::Pending,
@@ -103,10 +106,7 @@ impl<'a> Stage<'a> {
         } else {
             policy.failure.as_ref().and_then(|rule| rule.rollback_after_ms)
         };
-        let goes_back = after_ms.is_some_and(|after_ms| {
-            // A time that is far ahead was written by a clock that was wrong.
-            record.since.0 + after_ms <= clock.0 || record.since.0 > clock.0 + 60_000
-        });
+        let goes_back = after_ms.is_some_and(|after_ms| record.since.0 + after_ms <= clock.0);
         Self::Failed { goes_back }
     }
 
@@ -116,12 +116,12 @@ impl<'a> Stage<'a> {
         let is_complete = matches!(self, Self::Moving(record) if record.phase == Phase::Complete);
         let (goes_back, replaces) = match self {
             Self::Unguarded => return None,
-            Self::NotGuarded | Self::Paused | Self::Failed { goes_back: false } => (false, false),
-            Self::WithoutPolicy { .. } | Self::Failed { .. } if role == Role::Beside => {
+            Self::NotGuarded | Self::Paused | Self::Pending | Self::Failed { goes_back: false } => {
                 (false, false)
             }
-            Self::WithoutPolicy { has_failed } => (*has_failed, false),
-            Self::Pending | Self::Moving(_) => (false, !is_paused),
+            Self::Halted { .. } | Self::Failed { .. } if role == Role::Beside => (false, false),
+            Self::Halted { has_failed } => (*has_failed, false),
+            Self::Moving(_) => (false, !is_paused),
             Self::Failed { goes_back: true } => (true, !is_paused),
         };
         Some(Movement { goes_back, replaces, spares_down_nodes: !is_complete })

@@ -103,6 +103,14 @@ pub enum GuardedMutation {
     CompleteTooEarly,
     /// A failed revision is treated as complete (G11).
     FailedIsComplete,
+    /// A rollout that must wait begins (G38).
+    BeginWhileHeld,
+    /// The revision that is in use is recorded as superseded, not as complete (G37).
+    AdoptedIsSuperseded,
+    /// A record counts whatever revision it names (G44).
+    TrustForeignRecords,
+    /// A record that cannot be read is treated as none (G44).
+    UnreadableIsNone,
     /// The condition of a rollout that awaits an approval states that it bakes (G21).
     StateBaking,
     /// The condition of a complete rollout states that it goes on (G21).
@@ -112,7 +120,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 45] = [
+    pub const ALL: [(Self, Property); 49] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -156,6 +164,10 @@ impl GuardedMutation {
         (Self::ForgetSteps, Property::Record),
         (Self::CompleteTooEarly, Property::Record),
         (Self::FailedIsComplete, Property::Gate),
+        (Self::BeginWhileHeld, Property::Record),
+        (Self::AdoptedIsSuperseded, Property::Record),
+        (Self::TrustForeignRecords, Property::Record),
+        (Self::UnreadableIsNone, Property::Record),
         (Self::StateBaking, Property::Condition),
         (Self::StateUpdating, Property::Condition),
     ];
@@ -172,10 +184,19 @@ impl GuardedMutation {
                 }
             }
             "ControllerRevision" => {
+                let uid = object["metadata"]["uid"].clone();
                 let annotation = &mut object["metadata"]["annotations"][RECORD];
                 let record = annotation.as_str().and_then(|text| serde_json::from_str(text).ok());
                 let Some(mut record): Option<Value> = record else { return false };
-                self.change_record(&mut record);
+                match self {
+                    Self::TrustForeignRecords => record["revision"] = uid,
+                    Self::UnreadableIsNone if record["phase"].is_null() => {
+                        record = json!({"revision": "another", "phase": "Superseded",
+                            "began": "2026-01-01T00:00:00Z", "since": "2026-01-01T00:00:00Z",
+                            "steps": ""});
+                    }
+                    _ => self.change_record(&mut record),
+                }
                 *annotation = json!(record.to_string());
             }
             "Node" => self.change_conditions(&mut object["status"]["conditions"]),
@@ -394,6 +415,14 @@ impl GuardedMutation {
             }
             (Self::ApproveUnasked, RolloutPhase::Baking, _) => {
                 record.approvals = ["canary", "gate", "zones/x"].map(Into::into).to_vec();
+            }
+            (Self::BeginWhileHeld, RolloutPhase::Pending, _) => {
+                record.phase = RolloutPhase::Updating;
+            }
+            (Self::AdoptedIsSuperseded, RolloutPhase::Complete, _)
+                if record.reason == Some(RecordReason::Adopted) =>
+            {
+                record.phase = RolloutPhase::Superseded;
             }
             (Self::GiveUp, RolloutPhase::Updating, _) => {
                 record.phase = RolloutPhase::Failed;

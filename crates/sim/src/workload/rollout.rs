@@ -223,12 +223,19 @@ fn label_node(world: &mut World, rng: &mut Pcg64Mcg) {
     world.update(&NODE, node);
 }
 
-/// Removes or damages a record.
+/// Removes or damages a record, or replaces it with a copy of another revision's.
 fn lose_record(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
+    let other = world.random_object(&CONTROLLER_REVISION, rng);
+    let copy = other.map(|other| other["metadata"]["annotations"][RECORD].clone());
     let Some(annotations) = revision["metadata"]["annotations"].as_object_mut() else { return };
-    if annotations.remove(RECORD).is_some() && rng.random_ratio(1, 2) {
-        annotations.insert(RECORD.to_owned(), json!("{}"));
+    let had_record = annotations.remove(RECORD).is_some();
+    match (rng.random_range(0..4), copy) {
+        (0, _) if had_record => drop(annotations.insert(RECORD.to_owned(), json!("{}"))),
+        (1, Some(copy)) if copy.is_string() => {
+            annotations.insert(RECORD.to_owned(), copy);
+        }
+        _ => {}
     }
     world.update(&CONTROLLER_REVISION, revision);
 }

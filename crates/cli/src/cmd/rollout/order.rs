@@ -144,8 +144,8 @@ fn verb(
     let needs_policy =
         || policy.context("there is no valid rollout policy; see everynode rollout get");
     let at_wave = || match needs_policy()?.wave_name(&record.position) {
-        Some(wave) if record.phase.is_under_way() => Ok(wave),
-        _ if record.position == Position::AllNodes && record.phase.is_under_way() => {
+        Some(wave) if record.has_begun() => Ok(wave),
+        _ if record.position == Position::AllNodes && record.has_begun() => {
             bail!("the rollout is past its last wave")
         }
         _ => bail!("the rollout is at no wave: its phase is {phase}"),

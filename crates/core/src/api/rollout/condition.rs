@@ -36,6 +36,8 @@ pub enum RolloutReason {
     Paused,
     /// The policy is invalid, or was deleted before the rollout was complete (G7).
     InvalidPolicy,
+    /// The record of the rollout cannot be read (G44).
+    InvalidRecord,
     /// The built-in controller rolls out by itself, because the update strategy is not `OnDelete`
     /// (G18).
     NotGuarded,
@@ -59,9 +61,10 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Paused,
         Self::InvalidPolicy,
+        Self::InvalidRecord,
         Self::NotGuarded,
         Self::Updating,
         Self::Baking,
@@ -78,6 +81,7 @@ impl RolloutReason {
         match self {
             Self::Paused => ("Paused", ReasonClass::NotGuarded),
             Self::InvalidPolicy => ("InvalidPolicy", ReasonClass::Failed),
+            Self::InvalidRecord => ("InvalidRecord", ReasonClass::Failed),
             Self::NotGuarded => ("NotGuarded", ReasonClass::NotGuarded),
             Self::Updating => ("Updating", ReasonClass::WaitsForNodes),
             Self::Baking => ("Baking", ReasonClass::WaitsForTime),

@@ -33,6 +33,17 @@ pub struct RolloutRecord {
 }
 
 impl RolloutRecord {
+    /// Whether the rollout has begun and has yet to end.
+    pub fn has_begun(&self) -> bool {
+        self.phase.is_under_way() && self.phase != RolloutPhase::Pending
+    }
+
+    /// Whether the rollout goes to all nodes because somebody has promoted it so, and has yet to
+    /// end: it needs no policy (G43).
+    pub fn is_promoted_in_full(&self) -> bool {
+        self.has_begun() && self.reason == Some(RecordReason::PromotedInFull)
+    }
+
     /// The attempt to roll out the revision with this hash, as
     /// [`ROLLED_BACK_ANNOTATION`](super::ROLLED_BACK_ANNOTATION) names it: the hash, and when the
     /// attempt began in seconds since 1970.
@@ -44,6 +55,8 @@ impl RolloutRecord {
 /// The phases of a rollout (G11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutPhase {
+    /// The template is known, and its first wave has not begun: no node is governed by it (G38).
+    Pending,
     /// The nodes of the wave get the new template.
     Updating,
     /// All of them have it, and the wave's bake time or approval is awaited.
@@ -59,6 +72,8 @@ pub enum RolloutPhase {
 /// Why a record is what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordReason {
+    /// The revision was in use when a policy or a pause began to govern the DaemonSet (G37).
+    Adopted,
     /// Somebody has aborted the rollout: nodes go back to the base.
     Aborted,
     /// Somebody has promoted the rollout to all nodes, without the policy's steps.
@@ -137,9 +152,13 @@ pub enum RecordState {
     /// It has none.
     #[default]
     None,
-    /// It has one that cannot be read, for this reason. It counts as none, and the waits are
-    /// repeated (G9).
+    /// It has one that cannot be read, for this reason: the rollout is held (G44).
     Malformed(Arc<str>),
+    /// It has a copy of another revision's record, which has no effect (G44).
+    Foreign,
+    /// It has this complete record of a version that did not name the revision. Anybody who may
+    /// change the DaemonSet may have made it, so only pods prove it (G44).
+    Unproven(Arc<RolloutRecord>),
     /// It has this one.
     Stored(Arc<RolloutRecord>),
 }
@@ -148,6 +167,7 @@ impl RolloutPhase {
     /// The name in the record and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Pending => "Pending",
             Self::Updating => "Updating",
             Self::Baking => "Baking",
             Self::Complete => "Complete",
@@ -156,10 +176,10 @@ impl RolloutPhase {
         }
     }
 
-    /// Whether the rollout goes on.
+    /// Whether the rollout has yet to end.
     pub const fn is_under_way(self) -> bool {
         match self {
-            Self::Updating | Self::Baking => true,
+            Self::Pending | Self::Updating | Self::Baking => true,
             Self::Complete | Self::Failed | Self::Superseded => false,
         }
     }
@@ -169,6 +189,7 @@ impl RecordReason {
     /// The name in the record and in messages.
     pub const fn as_str(&self) -> &'static str {
         match self {
+            Self::Adopted => "Adopted",
             Self::Aborted => "Aborted",
             Self::PromotedInFull => "PromotedInFull",
             Self::NodesFailed => "NodesFailed",
@@ -179,11 +200,20 @@ impl RecordReason {
 }
 
 impl RecordState {
-    /// The record, if there is one.
+    /// The record, if there is one that counts.
     pub const fn stored(&self) -> Option<&Arc<RolloutRecord>> {
         match self {
-            Self::None | Self::Malformed(_) => None,
+            Self::None | Self::Malformed(_) | Self::Foreign | Self::Unproven(_) => None,
             Self::Stored(record) => Some(record),
+        }
+    }
+
+    /// Whether anything is known of a rollout of the revision, if only that its record cannot be
+    /// read.
+    pub const fn is_known(&self) -> bool {
+        match self {
+            Self::None | Self::Foreign | Self::Unproven(_) => false,
+            Self::Malformed(_) | Self::Stored(_) => true,
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::daemon_set::sync::{self, Draft, PodRevision, StatusState, SyncInput};
 use crate::node::{Assessor, BudgetUse, PodView, Slot, ended_pods, surplus_pods};
 use crate::node_table::NodeTable;
 use crate::plan::{
-    CheckQuestion, NewPod, Notice, ObjectKind, Outcome, Plan, PodReference, Watermarks, Write,
-    WriteResult, WriteTarget,
+    CheckQuestion, NewPod, Notice, ObjectKind, Outcome, Plan, PodReference, Transition, Watermarks,
+    Write, WriteResult, WriteTarget,
 };
 
 use super::DaemonSetState;
@@ -52,6 +52,7 @@ impl DaemonSetState {
         self.refresh(now, nodes);
         self.report_problems(&mut draft.plan);
         self.report_not_guarded(&mut draft.plan);
+        self.report_order(now, &mut draft.plan);
         self.give_up_deletions(now.steady);
         self.update_pending_names(now, nodes);
         if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
@@ -152,7 +153,7 @@ impl DaemonSetState {
         }
         let (rollout, input) = self.rollout_parts(now);
         if let Some((notice, write)) = rollout.record_change(&input) {
-            draft.plan.notices.push(notice);
+            draft.plan.notices.extend(notice);
             draft.write(write);
             return;
         }
@@ -225,6 +226,19 @@ impl DaemonSetState {
 
     fn report_problems(&mut self, plan: &mut Plan) {
         plan.notices.extend(self.reports.problems.drain(..).map(Notice::Problem));
+    }
+
+    /// Reports once that an order has no effect of which no record can tell (G43).
+    fn report_order(&mut self, now: Now, plan: &mut Plan) {
+        let order = self.daemon_set.order.as_ref();
+        let is_reported =
+            order.is_none_or(|order| self.reports.reported_order.as_ref() == Some(&order.text));
+        let Some(order) = order.filter(|_| !is_reported).cloned() else { return };
+        let (rollout, input) = self.rollout_parts(now);
+        if let Some(why) = rollout.unrecorded_order(&order, &input) {
+            self.reports.reported_order = Some(order.text.clone());
+            plan.notices.push(Notice::Rollout(Transition::OrderIgnored { order, why }));
+        }
     }
 
     /// Reports once that a policy has no effect, because of the update strategy (G18).

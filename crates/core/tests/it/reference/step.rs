@@ -111,7 +111,7 @@ impl Step {
             Self::Duplicate(at, number) => {
                 let template = Ok(world.server.daemon_set.template.clone());
                 let new = Revision { template, ..stored(at, "", number) };
-                // Two duplicates have two hashes.
+                // With two duplicates of one hash the core plans to relabel a pod twice.
                 if world.server.revisions.values().all(|it| it.hash() != new.hash()) {
                     world.put_revision(new);
                 }

@@ -54,7 +54,7 @@ impl Simulation {
         };
         let is_noted =
             self.reached.last().is_some_and(|reached| reached.position == record.position);
-        if record.phase.is_under_way() && !is_noted {
+        if record.has_begun() && !is_noted {
             let position = record.position.clone();
             self.reached.push(ReachedWave { position, at: self.now });
         }

@@ -31,6 +31,7 @@ pub(in crate::checker) struct Record {
 /// The phases of a rollout (G11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::checker) enum Phase {
+    Pending,
     Updating,
     Baking,
     Complete,
@@ -56,13 +57,27 @@ pub(in crate::checker) enum Verb {
 }
 
 impl Record {
-    /// The record in the annotations of a revision. One that cannot be read counts as lost (G9).
-    pub(in crate::checker) fn parse(annotations: &Value) -> Option<Self> {
+    /// Whether the revision with this UID has a record that cannot be read: one that names another
+    /// revision is a copy, which does not count (G44).
+    pub(in crate::checker) fn is_unreadable(annotations: &Value, uid: &str) -> bool {
+        let Some(text) = annotations[RECORD].as_str() else { return false };
+        let record: Value = serde_json::from_str(text).unwrap_or_default();
+        let is_copy = record["revision"].as_str().is_some_and(|named| named != uid);
+        !is_copy && Self::parse(annotations, uid).is_none()
+    }
+
+    /// The record in the annotations of a revision; `None` if it cannot be read, or if the one that
+    /// it names is not this one (G44).
+    pub(in crate::checker) fn parse(annotations: &Value, uid: &str) -> Option<Self> {
         let record: Value = serde_json::from_str(annotations[RECORD].as_str()?).ok()?;
+        if record["revision"] != uid {
+            return None;
+        }
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         let approvals = record["approvals"].as_array().into_iter().flatten();
         Some(Self {
             phase: match record["phase"].as_str()? {
+                "Pending" => Phase::Pending,
                 "Updating" => Phase::Updating,
                 "Baking" => Phase::Baking,
                 "Complete" => Phase::Complete,
@@ -87,9 +102,24 @@ impl Record {
         })
     }
 
-    /// Whether the rollout goes on.
+    /// Whether the rollout has yet to end.
     pub(in crate::checker) fn is_under_way(&self) -> bool {
+        self.phase == Phase::Pending || self.has_begun()
+    }
+
+    /// Whether the rollout has begun and has yet to end.
+    pub(in crate::checker) fn has_begun(&self) -> bool {
         matches!(self.phase, Phase::Updating | Phase::Baking)
+    }
+
+    /// Whether it is that of a revision that was in use before (G37).
+    pub(in crate::checker) fn is_adoption(&self) -> bool {
+        self.phase == Phase::Complete && self.reason.as_deref() == Some("Adopted")
+    }
+
+    /// Whether it goes to all nodes without a policy (G43).
+    pub(in crate::checker) fn is_promoted_in_full(&self) -> bool {
+        self.has_begun() && self.reason.as_deref() == Some("PromotedInFull")
     }
 }
 

@@ -16,16 +16,26 @@ pub(in crate::checker) struct Revision {
     pub template: Value,
     pub placement: Placement,
     pub record: Option<Record>,
+    /// Whether it has a record that cannot be read (G44).
+    pub has_unreadable_record: bool,
 }
 
 impl Revision {
+    /// Whether anything is known of a rollout of it.
+    pub(in crate::checker) const fn has_record(&self) -> bool {
+        self.record.is_some() || self.has_unreadable_record
+    }
+
     pub(in crate::checker) fn parse(object: &Value) -> Self {
         let template = stored_template(object);
+        let (annotations, uid) = (&object["metadata"]["annotations"], &object["metadata"]["uid"]);
+        let uid = uid.as_str().unwrap_or_default();
         Self {
             metadata: Metadata::parse(object),
+            record: Record::parse(annotations, uid),
+            has_unreadable_record: Record::is_unreadable(annotations, uid),
             number: object["revision"].as_i64().unwrap_or_default(),
             placement: Placement::parse(&template),
-            record: Record::parse(&object["metadata"]["annotations"]),
             template,
         }
     }
