@@ -100,9 +100,11 @@ impl RevisionSet<'_> {
         ours.copied().filter(|revision| revision.hash().is_none())
     }
 
-    /// The hashes of all revisions that store the current template.
+    /// The hashes of all revisions that store the current template. A duplicate without its label
+    /// is about to get it back, and its pods stay up to date meanwhile.
     pub(crate) fn current_hashes(&self) -> BTreeSet<RevisionHash> {
-        self.current.iter().chain(&self.duplicates).filter_map(|revision| revision.hash()).collect()
+        let current = self.current.and_then(Revision::hash);
+        current.into_iter().chain(self.duplicates.iter().map(|it| it.pod_hash())).collect()
     }
 }
 
@@ -258,9 +260,11 @@ impl RevisionHistory {
         same.filter_map(Revision::hash).chain(deleted).collect()
     }
 
-    /// Forgets the deleted revision, because the template changed.
-    pub(crate) fn forget_deleted_current(&mut self) {
+    /// Forgets what concerned the template before: its deleted revision, and since when there were
+    /// duplicates of it.
+    pub(crate) fn forget_current(&mut self) {
         self.deleted_current = None;
+        self.duplicates_since = None;
     }
 
     /// Records that the name of a new revision was taken (C43). `existing` and `collision_count`

@@ -248,7 +248,7 @@ impl DaemonSetState {
             self.backoffs.failed_pods.set_generation(new.status.observed_generation);
         backed_off.extend(self.backoffs.lost_pods.set_generation(new.generation));
         if new.template.canonical != old.template.canonical {
-            self.history.forget_deleted_current();
+            self.history.forget_current();
         }
         if new.template.placement != old.template.placement {
             self.evaluate_all(nodes);

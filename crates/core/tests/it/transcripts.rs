@@ -72,6 +72,7 @@ transcripts! {
     guarded_unlabelled: "guarded-unlabelled",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
+    duplicates: "duplicates",
     history: "history",
     malformed_template: "malformed-template",
     min_ready: "min-ready",
