@@ -10,6 +10,7 @@ mod count;
 mod status;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::api::{
@@ -215,10 +216,13 @@ impl Waves {
             opened.iter().for_each(|id| self.open(*id));
             return opened;
         }
-        let keys: Vec<_> =
-            self.numbers.iter().map(|(key, number)| (key.clone(), *number)).collect();
-        for ((step, value), number) in keys {
-            let size = self.size_at(&position, step, &value, self.groups[number].members);
+        let sizes = self.numbers.iter().map(|((step, value), number)| {
+            let members = self.groups[*number].members;
+            (*number, self.size_at(&position, *step, value, members))
+        });
+        let short = sizes.filter(|(number, size)| self.groups[*number].open < *size);
+        for (number, size) in short.collect::<Vec<_>>() {
+            // A node that was just opened may be one of this group, too.
             let missing = size.saturating_sub(self.groups[number].open);
             if missing == 0 {
                 continue;
@@ -301,8 +305,8 @@ impl Waves {
         if wave.size + 1 < step.up_to.len() {
             return Position::Wave(WavePosition { size: wave.size + 1, ..wave.clone() });
         }
-        let group = self.groups_of_step(wave.step).find(|value| **value > wave.group);
-        match group {
+        let behind = Bound::Excluded((wave.step, wave.group.clone()));
+        match self.groups_from(behind, wave.step).next() {
             Some(group) => {
                 Position::Wave(WavePosition { step: wave.step, group: group.clone(), size: 0 })
             }
@@ -330,7 +334,19 @@ impl Waves {
 
     /// The values of the step's groups that have nodes, in their order.
     fn groups_of_step(&self, step: usize) -> impl Iterator<Item = &GroupValue> {
-        let of_step = self.numbers.iter().filter(move |((of, _), _)| *of == step);
+        // No value is before the empty one.
+        self.groups_from(Bound::Included((step, GroupValue::Value("".into()))), step)
+    }
+
+    /// The values of the step's groups that have nodes, in their order, from one on. It visits no
+    /// group before.
+    fn groups_from(
+        &self,
+        first: Bound<(usize, GroupValue)>,
+        step: usize,
+    ) -> impl Iterator<Item = &GroupValue> {
+        let from = self.numbers.range((first, Bound::Unbounded));
+        let of_step = from.take_while(move |((of, _), _)| *of == step);
         let with_nodes = of_step.filter(|(_, number)| self.groups[**number].members > 0);
         with_nodes.map(|((_, value), _)| value)
     }
