@@ -92,7 +92,10 @@ impl<'a> Stage<'a> {
                     let is_base = !old.iter().any(was_replaced);
                     if is_base { Self::Moving(record) } else { Self::Pending }
                 }
-                Some(record) if record.has_begun() && history.is_of_steps(record, policy) => {
+                Some(record)
+                    if record.is_promoted_in_full()
+                        || record.has_begun() && history.is_of_steps(record, policy) =>
+                {
                     Self::Moving(record)
                 }
                 Some(_) | None => Self::Pending,
