@@ -103,7 +103,7 @@ fn health_of(reason: RolloutReason) -> Option<&'static str> {
             Some("Progressing")
         }
         ReasonClass::WaitsForWindow | ReasonClass::WaitsForPerson => Some("Suspended"),
-        ReasonClass::RollsBack | ReasonClass::Failed => Some("Degraded"),
+        ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck => Some("Degraded"),
         ReasonClass::Complete => None,
     }
 }

@@ -55,6 +55,7 @@ mod tests {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
             restarts: 0,
+            trouble: None,
             unschedulable: false,
         };
         edit(&mut pod);

@@ -27,13 +27,13 @@ pub use names::{
     RevisionName, Uid,
 };
 pub use namespace::NamespaceNodeSelector;
-pub use node::{Node, Taint, TaintEffect};
-pub use pod::{Pod, PodPhase, Readiness};
+pub use node::{CORDONED_TAINT, Node, Taint, TaintEffect};
+pub use pod::{Pod, PodPhase, PodTrouble, Readiness};
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub use rollout::{
-    CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Days, Decimal, FailureRule, GroupLimit,
-    GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
+    Absent, CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Days, Decimal, FailureRule,
+    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
     POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
     RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
     RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition,

@@ -56,7 +56,9 @@
 //!     name: "a".into(),
 //!     labels: Labels::default(),
 //!     taints: Vec::new(),
+//!     created: Timestamp(0),
 //!     not_ready_since: None,
+//!     conditions: Vec::new(),
 //! });
 //!
 //! let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);

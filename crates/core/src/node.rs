@@ -3,14 +3,17 @@
 mod assess;
 mod pods;
 mod slot;
+mod state;
 
 pub(crate) use assess::{
-    Assessor, GuardRules, NodeDelays, RolloutParameters, RolloutRules, ended_pods, surplus_pods,
+    Assessor, NodeDelays, RolloutParameters, RolloutRules, ended_pods, surplus_pods,
 };
 pub(crate) use pods::{PodFlags, PodView};
 pub(crate) use slot::{
     BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Wanted, Wave,
     Work,
 };
+pub(crate) use state::Direction;
 
 pub use slot::Step;
+pub use state::{NodeState, SetAside};

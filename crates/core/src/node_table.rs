@@ -158,11 +158,18 @@ impl NodeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Labels;
+    use crate::api::{Labels, Timestamp};
 
     fn node(name: &str, zone: &str) -> Node {
         let labels = Labels::from_iter([("zone", zone)]);
-        Node { name: name.into(), labels, taints: Vec::new(), not_ready_since: None }
+        Node {
+            name: name.into(),
+            labels,
+            taints: Vec::new(),
+            created: Timestamp(0),
+            not_ready_since: None,
+            conditions: Vec::new(),
+        }
     }
 
     /// C16: a heartbeat changes nothing, a label does, and a list reveals deletions.

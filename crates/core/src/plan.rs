@@ -357,6 +357,11 @@ pub enum Transition {
         /// The number of failed nodes.
         nodes: usize,
     },
+    /// More nodes went down after they got the target than the policy tolerates (G15).
+    NodesLost {
+        /// The number of lost nodes.
+        nodes: usize,
+    },
     /// No pod of the revision was created for too long (G15).
     NoProgress {
         /// The number of nodes that are neither updated nor failed.
@@ -396,9 +401,10 @@ impl Transition {
             Self::Begun { .. } => "RolloutBegun",
             Self::WaveUpdated { .. } => "RolloutWaveUpdated",
             Self::WaveBegun { .. } => "RolloutWaveBegun",
-            Self::NodesFailed { .. } | Self::NoProgress { .. } | Self::CheckFailed { .. } => {
-                "RolloutFailed"
-            }
+            Self::NodesFailed { .. }
+            | Self::NodesLost { .. }
+            | Self::NoProgress { .. }
+            | Self::CheckFailed { .. } => "RolloutFailed",
             Self::Completed { .. } => "RolloutComplete",
             Self::Superseded { .. } => "RolloutSuperseded",
             Self::Ordered(order) => match order.verb {
@@ -416,6 +422,7 @@ impl Transition {
         match self {
             Self::OrderIgnored { .. }
             | Self::NodesFailed { .. }
+            | Self::NodesLost { .. }
             | Self::NoProgress { .. }
             | Self::CheckFailed { .. } => true,
             Self::Adopted { .. }

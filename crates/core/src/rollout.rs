@@ -39,8 +39,10 @@ mod status;
 mod transition;
 mod wave;
 
-pub(crate) use gate::GoverningRevision;
+pub(crate) use condition::Stated;
+pub(crate) use gate::Verdict;
 pub(crate) use input::RolloutInput;
 pub(crate) use pace::Pace;
 pub(crate) use state::RolloutState;
 pub use status::{RolloutStatus, WaveStatus};
+pub use wave::StateCounts;

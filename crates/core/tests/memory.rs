@@ -73,6 +73,7 @@ fn running_pod(number: usize) -> Pod {
         phase: PodPhase::Running,
         readiness: Readiness::ReadySince(NOW),
         restarts: 0,
+        trouble: None,
         unschedulable: false,
         ..pod
     }

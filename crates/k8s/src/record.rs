@@ -61,6 +61,7 @@ enum Reason {
     Aborted,
     PromotedInFull,
     NodesFailed,
+    NodesLost,
     NoProgress,
     CheckFailed,
 }
@@ -73,6 +74,7 @@ impl Reason {
             RecordReason::Aborted => (Self::Aborted, None),
             RecordReason::PromotedInFull => (Self::PromotedInFull, None),
             RecordReason::NodesFailed => (Self::NodesFailed, None),
+            RecordReason::NodesLost => (Self::NodesLost, None),
             RecordReason::NoProgress => (Self::NoProgress, None),
             RecordReason::CheckFailed(why) => (Self::CheckFailed, Some(why.clone())),
         }
@@ -84,6 +86,7 @@ impl Reason {
             Self::Aborted => RecordReason::Aborted,
             Self::PromotedInFull => RecordReason::PromotedInFull,
             Self::NodesFailed => RecordReason::NodesFailed,
+            Self::NodesLost => RecordReason::NodesLost,
             Self::NoProgress => RecordReason::NoProgress,
             Self::CheckFailed => RecordReason::CheckFailed(message.unwrap_or_default()),
         }

@@ -22,11 +22,18 @@ pub fn unknown(why: &str) -> CheckAnswer {
     CheckAnswer::new(CheckVerdict::Unknown, why)
 }
 
-/// What a status says: 2xx passes, 4xx fails, and all else is neither.
+/// The answer of a status: 2xx passes and 4xx fails, unless it is about the question rather than the
+/// rollout, such as one of too many (G46). All else is neither.
 pub fn http(reply: &Reply) -> CheckAnswer {
     let text = status_text(reply);
     let verdict = match reply.status {
         status if status.is_success() => CheckVerdict::Passed,
+        StatusCode::UNAUTHORIZED
+        | StatusCode::FORBIDDEN
+        | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        | StatusCode::REQUEST_TIMEOUT
+        | StatusCode::TOO_EARLY
+        | StatusCode::TOO_MANY_REQUESTS => CheckVerdict::Unknown,
         status if status.is_client_error() => CheckVerdict::Failed,
         _ => CheckVerdict::Unknown,
     };

@@ -111,6 +111,12 @@ async fn a_status_counts_whatever_follows() {
         ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz", true, Passed, "200 OK"),
         ("HTTP/1.0 204 No Content\r\n\r\n", true, Passed, "204 No Content"),
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", true, Failed, "404 Not Found"),
+        (
+            "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n",
+            true,
+            Unknown,
+            "429 Too Many Requests",
+        ),
         ("HTTP/1.1 503 x\r\ncontent-length: 0\r\n\r\n", true, Unknown, "503 Service Unavailable"),
         (
             "HTTP/1.1 307 x\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n",

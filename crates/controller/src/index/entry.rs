@@ -95,12 +95,11 @@ impl Entry {
         }
         let stated = self.state.rollout_condition();
         let known = self.rollout.as_ref().map(|known| known.as_ref());
-        let is_same = known.is_some_and(|known| {
-            known.map(|known| (known.reason, &known.message)) == stated.map(|(r, m)| (*r, m))
-        });
+        let is_same =
+            known.is_some_and(|known| known.map(|known| (known.reason, &known.message)) == stated);
         if !is_same {
             let stated = stated.map(|(reason, message)| StatedRollout {
-                reason: *reason,
+                reason,
                 message: message.clone(),
                 wave: self.state.wave(),
             });

@@ -36,7 +36,7 @@ const GAUGES: &[Row<RolloutStatus>] = &[
         |state| Some(state.record.as_ref()?.since.as_millis().div_euclid(1000)),
     ),
     ("failed_nodes", "Nodes on which a guarded rollout has failed", |state| {
-        count(state.failed_nodes)
+        count(state.nodes.failed)
     }),
     (
         "leaked_nodes",
@@ -146,7 +146,7 @@ mod tests {
     use std::sync::Arc;
 
     use everynode_core::api::{Position, RolloutRecord, Timestamp};
-    use everynode_core::daemon_set::WaveStatus;
+    use everynode_core::daemon_set::{StateCounts, WaveStatus};
 
     use super::*;
     use crate::metrics::{Metrics, TextFormat};
@@ -166,7 +166,7 @@ mod tests {
                 order: None,
                 reason: None,
             })),
-            failed_nodes: 2,
+            nodes: StateCounts { failed: 2, ..StateCounts::default() },
             leaked_nodes: 1,
             wave: Some(WaveStatus {
                 name: None,

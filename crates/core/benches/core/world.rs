@@ -210,6 +210,7 @@ impl World {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
             restarts: 0,
+            trouble: None,
             unschedulable: false,
         };
         let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
@@ -271,6 +272,9 @@ fn policy() -> RolloutPolicy {
     let failure = FailureRule {
         max_nodes: IntOrPercent::Percent(5),
         max_restarts: Some(2),
+        max_lost: None,
+        max_removed: IntOrPercent::Int(0),
+        cannot_start: true,
         ready_within: Some(Duration::from_secs(600)),
         rollback_after: None,
     };
@@ -299,6 +303,8 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         name: name.clone(),
         labels: Labels::from_iter([("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")]),
         taints: if tainted { vec![taint] } else { Vec::new() },
+        created: Timestamp(0),
         not_ready_since: None,
+        conditions: Vec::new(),
     }
 }

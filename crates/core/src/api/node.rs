@@ -16,9 +16,28 @@ pub struct Node {
     pub labels: Labels,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
     /// Since when the condition `Ready` is not true, by the wall clock; `None` if it is, or if the
-    /// node has no such condition (G13).
+    /// node has no such condition (G33).
     pub not_ready_since: Option<Timestamp>,
+    /// The types of all other conditions that are true (G33).
+    pub conditions: Vec<Arc<str>>,
+}
+
+/// The taint of a node that is cordoned.
+pub const CORDONED_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+impl Node {
+    /// Whether the node has a taint with this key.
+    pub fn has_taint(&self, key: &str) -> bool {
+        self.taints.iter().any(|taint| *taint.key == *key)
+    }
+
+    /// Whether the node is cordoned.
+    pub fn is_cordoned(&self) -> bool {
+        self.has_taint(CORDONED_TAINT)
+    }
 }
 
 /// A taint of a node. It prints as kubectl prints it: `key=value:effect`.

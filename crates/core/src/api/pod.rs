@@ -32,9 +32,11 @@ pub struct Pod {
     pub phase: PodPhase,
     /// The condition `Ready`.
     pub readiness: Readiness,
-    /// The highest `restartCount` of its containers, at most 255 (G15).
+    /// The highest `restartCount` of its containers, at most 255 (G34).
     pub restarts: u8,
-    /// Whether the condition `PodScheduled` is false (G13).
+    /// Why a container does not run, if the kubelet states one of these reasons.
+    pub trouble: Option<PodTrouble>,
+    /// Whether the condition `PodScheduled` is false (G33).
     pub unschedulable: bool,
 }
 
@@ -52,6 +54,63 @@ impl Pod {
     /// The value of the template generation label, if it is a number (C45).
     pub fn template_generation(&self) -> Option<i64> {
         self.labels.get(TEMPLATE_GENERATION_LABEL)?.parse().ok()
+    }
+}
+
+/// The `reason` for which a container waits, as far as it is a trouble. Later ones say more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodTrouble {
+    /// It ends again and again.
+    CrashLoopBackOff,
+    /// Its image cannot be pulled.
+    ErrImagePull,
+    /// The same, and the kubelet waits before it tries again.
+    ImagePullBackOff,
+    /// Its image has no valid name.
+    InvalidImageName,
+    /// A ConfigMap or a Secret is missing, or the container's configuration is wrong.
+    CreateContainerConfigError,
+    /// The container runtime refuses to create it.
+    CreateContainerError,
+}
+
+impl PodTrouble {
+    const ALL: [Self; 6] = [
+        Self::CrashLoopBackOff,
+        Self::ErrImagePull,
+        Self::ImagePullBackOff,
+        Self::InvalidImageName,
+        Self::CreateContainerConfigError,
+        Self::CreateContainerError,
+    ];
+
+    /// The trouble with this `reason`, if it is one.
+    pub fn of(reason: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|trouble| trouble.as_str() == reason)
+    }
+
+    /// The `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CrashLoopBackOff => "CrashLoopBackOff",
+            Self::ErrImagePull => "ErrImagePull",
+            Self::ImagePullBackOff => "ImagePullBackOff",
+            Self::InvalidImageName => "InvalidImageName",
+            Self::CreateContainerConfigError => "CreateContainerConfigError",
+            Self::CreateContainerError => "CreateContainerError",
+        }
+    }
+
+    /// Whether the container cannot start at all (G34).
+    pub const fn prevents_start(self) -> bool {
+        match self {
+            Self::CrashLoopBackOff => false,
+            Self::ErrImagePull
+            | Self::ImagePullBackOff
+            | Self::InvalidImageName
+            | Self::CreateContainerConfigError
+            | Self::CreateContainerError => true,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub use check::{
 };
 pub use condition::{ReasonClass, RolloutCondition, RolloutReason, statements_of_checks};
 pub use policy::{
-    FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
+    Absent, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
     RolloutStep,
 };
 pub use record::{

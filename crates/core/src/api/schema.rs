@@ -103,6 +103,15 @@ pub(super) fn label_key(_: &mut SchemaGenerator) -> Schema {
     text("label key", LABEL_KEY, 317, "must be the key of a label")
 }
 
+pub(super) fn label_keys(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+        "items": label_key(generator),
+    })
+}
+
 pub(super) fn label_value(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

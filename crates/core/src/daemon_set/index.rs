@@ -7,6 +7,7 @@ mod retry_order;
 mod work_sets;
 
 pub use counts::NodeCounts;
+pub(super) use counts::Room;
 pub(super) use groups::{Admitted, Groups};
 pub(super) use pending_names::{PendingNames, PodPresence};
 pub(super) use retry_order::RetryOrder;

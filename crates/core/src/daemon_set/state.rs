@@ -299,7 +299,7 @@ impl DaemonSetState {
             let assessment = &self.slots[id.index()].assessment;
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
-        let eligibility = self.evaluate(id, nodes).eligibility;
+        let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let slot = &mut self.slots[id.index()];
         if slot.eligibility == eligibility && self.rollout.waves.is_none() {
             return false;
@@ -413,11 +413,13 @@ impl DaemonSetState {
         let slot = &self.slots[id.index()];
         debug_assert_eq!(
             slot.eligibility,
-            self.evaluate(id, nodes).eligibility,
+            self.evaluate(id, nodes).verdict.eligibility,
             "the node was applied"
         );
         let budget = self.daemon_set.budget(self.index.counts.desired);
-        Inspection::new(slot, &self.sync_input(now.into()).assessor(), budget)
+        let waves = self.rollout.waves.as_deref();
+        let state = waves.map(|waves| waves.state(id));
+        Inspection::new(slot, state, &self.sync_input(now.into()).assessor(), budget)
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.
@@ -436,8 +438,8 @@ impl DaemonSetState {
 
     /// Reason and message of the condition of a guarded or paused rollout, as of the last plan
     /// (G21).
-    pub const fn rollout_condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
-        self.rollout.condition()
+    pub fn rollout_condition(&self) -> Option<(RolloutReason, &Arc<str>)> {
+        self.rollout.condition().map(|stated| (stated.reason, &stated.message))
     }
 
     /// The wave that a guarded rollout is at, as of the last plan.

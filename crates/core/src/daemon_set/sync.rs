@@ -18,7 +18,7 @@ use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::RolloutState;
 
-use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
+use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets};
 use crate::config::Config;
 use crate::node::{Assessor, PodView, RolloutRules, Slot};
 
@@ -92,13 +92,8 @@ impl<'a> SyncInput<'a> {
         }
     }
 
-    /// How many more nodes the rollout may begin on, within this maximum: a guarded one counts
-    /// those on which it has begun, available or not before (G14).
-    pub(super) fn beginnings_left(&self, max: usize) -> usize {
-        if self.rules.guard.is_some() {
-            max.saturating_sub(self.counts.in_flight)
-        } else {
-            usize::MAX
-        }
+    /// On how many more nodes the rollout may begin, within this maximum.
+    pub(super) fn room(&self, max: usize) -> Room {
+        Room::new(self.rules.guarded, max, self.counts)
     }
 }

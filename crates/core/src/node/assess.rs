@@ -7,9 +7,9 @@ use crate::revisions::RevisionLabels;
 
 use super::pods::{PodFlags, PodView};
 use super::slot::{
-    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Step, Wanted,
-    Work,
+    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Step, Wanted, Work,
 };
+use super::state::Direction;
 
 /// When the delayed work of a node is due.
 #[derive(Clone, Copy, Debug)]
@@ -42,17 +42,8 @@ pub(crate) struct RolloutRules<'a> {
     pub replaces: bool,
     /// The base, unless that is the target.
     pub base: Option<&'a RevisionHash>,
-    /// Set if a policy guards the rollout.
-    pub guard: Option<GuardRules>,
-}
-
-/// The rules of a guarded rollout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct GuardRules {
-    /// Whether nodes that went down before the rollout reached them are left alone (G13).
-    pub spares_down_nodes: bool,
-    /// Maximum number of restarts of a container of a pod of the target (G15).
-    pub max_restarts: Option<u8>,
+    /// The direction of a guarded rollout; `None` if no policy guards it.
+    pub guarded: Option<Direction>,
 }
 
 impl RolloutParameters {
@@ -206,16 +197,8 @@ impl<'a> Assessor<'a> {
                 if !replaces && matches!(pods, ActivePods::Old(_)) {
                     assessment.step = Step::None;
                 }
-                let Some(guard) = self.rules.guard else { return };
-                if slot.flags.contains(SlotFlags::WAS_DOWN_BEFORE) {
-                    assessment.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
-                    assessment.progress = NodeProgress::Done;
-                    if guard.spares_down_nodes {
-                        assessment.step = Step::None;
-                    }
-                } else if slot.wanted != Wanted::Kept {
+                if self.rules.guarded.is_some() && slot.wanted != Wanted::Kept {
                     assessment.progress = self.progress(slot, &pods);
-                    assessment.has_failed = self.has_failed(slot, guard.max_restarts);
                 }
             }
         }
@@ -244,7 +227,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Whether the new pod starts (G15). A node whose old pod has yet to stop does not start.
+    /// Whether the new pod starts (G34). A node whose old pod has yet to stop does not start.
     fn is_starting(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         slot.wanted == Wanted::Target
             && slot.eligibility.should_continue_running()
@@ -255,16 +238,6 @@ impl<'a> Assessor<'a> {
                 ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
                 ActivePods::Old(_) | ActivePods::TooMany => false,
             }
-    }
-
-    /// Whether a pod of the target ended as failed, or restarted too often (G15).
-    fn has_failed(&self, slot: &Slot, max_restarts: Option<u8>) -> bool {
-        let has_failed = |pod: &PodView| {
-            pod.phase == PodPhase::Failed || max_restarts.is_some_and(|max| pod.restarts > max)
-        };
-        slot.wanted == Wanted::Target
-            && slot.eligibility.should_continue_running()
-            && slot.pods.as_slice().iter().any(|pod| self.is_updated(pod) && has_failed(pod))
     }
 
     /// Whether the node is without its old pod, or has a new one that is not available (G14).

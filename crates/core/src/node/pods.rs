@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use crate::api::{NodeName, Now, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
+use crate::api::{NodeName, Now, Pod, PodName, PodPhase, PodTrouble, Readiness, Timestamp, Uid};
 use crate::plan::PodReference;
 use crate::revisions::RevisionLabelsId;
 
@@ -28,8 +28,10 @@ pub(crate) struct PodView {
     /// The revision labels of the pod.
     pub labels: RevisionLabelsId,
     pub phase: PodPhase,
-    /// The highest number of restarts of a container (G15).
+    /// The highest number of restarts of a container (G34).
     pub restarts: u8,
+    /// Why a container does not run, if that is known.
+    pub trouble: Option<PodTrouble>,
     pub flags: PodFlags,
 }
 
@@ -63,6 +65,7 @@ impl PodView {
             labels,
             phase: pod.phase,
             restarts: pod.restarts,
+            trouble: pod.trouble,
             flags,
         }
     }

@@ -24,8 +24,8 @@ pub(crate) struct Slot {
 bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct SlotFlags: u8 {
-        /// The node went down before the rollout reached it: it is left alone (G13).
-        const WAS_DOWN_BEFORE = 1;
+        /// Only the target's placement removes the node's pod: its own revision would allow it (G42).
+        const LOSES_POD = 1;
         /// The next plan assesses the slot again.
         const MARKED = 1 << 1;
         /// Since the last assessment a pod has left the node before it was ready, and this
@@ -79,8 +79,6 @@ pub(crate) struct NodeAssessment {
     pub scheduling: Scheduling,
     pub budget_use: BudgetUse,
     pub progress: NodeProgress,
-    /// Whether a pod of the target ended as failed, or restarted too often (G15).
-    pub has_failed: bool,
     pub work: Work,
     pub step: Step,
 }
@@ -130,7 +128,7 @@ pub(crate) enum NodeProgress {
     NotBegun,
     /// It has begun, and is not done (G14).
     InFlight,
-    /// In flight, and the node is without a pod, or has a new one that is not available (G15).
+    /// In flight, and the node is without a pod, or has a new one that is not available (G34).
     Starting,
     /// Nothing is left to do on the node if its wave is open (G11).
     Done,

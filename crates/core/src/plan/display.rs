@@ -153,6 +153,10 @@ impl fmt::Display for Transition {
             Self::NodesFailed { nodes } => {
                 write!(f, "the rollout fails: {nodes} nodes have failed")
             }
+            Self::NodesLost { nodes } => write!(
+                f,
+                "the rollout fails: {nodes} nodes went down after they got the new template"
+            ),
             Self::NoProgress { nodes } => {
                 write!(f, "the rollout fails: it makes no progress, and {nodes} nodes are left")
             }

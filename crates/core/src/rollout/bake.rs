@@ -52,8 +52,8 @@ impl Bake {
     }
 
     /// Determines whether the bake time is over: its end is that time after the last node became
-    /// available, without the pods that were created since the wave was complete. Otherwise a
-    /// cluster that grows would never end it. `record` is that of a rollout that moves forward.
+    /// available, without those that have joined. Otherwise a cluster that grows would never end
+    /// it. `record` is that of a rollout that moves forward.
     pub(super) fn refresh(
         &mut self,
         record: Option<&RolloutRecord>,
@@ -85,20 +85,10 @@ impl Bake {
             && at <= now.steady
             && waves.is_complete(&record.position)
         {
-            let at = available_since(waves, record, input).max(time.began) + bake;
+            let since = waves.bakes_since(&record.position);
+            let at = since.map_or(time.began, |since| since.max(time.began)) + bake;
             time.end = if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) };
         }
         self.time.set(key, Some(time));
     }
-}
-
-/// When the last of the open nodes at the position of a record became available, by the steady
-/// clock. Pods created after the phase began make no difference.
-fn available_since(waves: &Waves, record: &RolloutRecord, input: &RolloutInput<'_>) -> Timestamp {
-    let nodes = waves.open_nodes(&record.position);
-    let pods = nodes.flat_map(|id| input.slots[id.index()].pods.as_slice());
-    let known = pods.filter(|pod| !pod.is_terminating() && pod.creation_timestamp <= record.since);
-    let min_ready_seconds = input.daemon_set.min_ready_seconds;
-    let since = known.filter_map(|pod| pod.available_at(min_ready_seconds, input.now));
-    since.max().unwrap_or(Timestamp(i64::MIN))
 }

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use crate::api::{
-    CheckStatement, DaemonSet, Opening, PAUSED_ANNOTATION, PolicySource, RecordReason,
-    RolloutPhase, RolloutReason, RolloutRecord, with_statements,
+    CheckStatement, DaemonSet, NodeName, Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource,
+    RecordReason, RolloutPhase, RolloutReason, RolloutRecord, with_statements,
 };
+use crate::node::SetAside;
 
 use super::rollback::RollbackProgress;
 use super::stage::{Halt, Stage};
-use super::transition::WaveBlocker;
-use super::wave::Waves;
+use super::transition::{Hindrance, WaveBlocker};
+use super::wave::{StateCounts, Waves};
 
 /// The parts of the condition that the stage does not determine.
 pub(super) struct Situation<'a> {
@@ -19,6 +20,7 @@ pub(super) struct Situation<'a> {
     pub waves: Option<&'a Waves>,
     /// The reason for which a wave that bakes still waits.
     pub blocker: Option<WaveBlocker>,
+    pub hindrance: Option<Hindrance>,
     /// The last answers to its checks.
     pub checks: &'a [CheckStatement],
     pub rollback: RollbackProgress,
@@ -26,28 +28,95 @@ pub(super) struct Situation<'a> {
     pub opening: Option<&'a Opening>,
     /// The number of nodes that have the target although their wave is closed.
     pub leaked: usize,
+    /// How far the wave is, while the rollout is under way.
+    pub wave: Option<&'a WaveProgress>,
     /// Whether nodes lack a revision that is complete.
     pub has_nodes_left: bool,
 }
 
-/// The reason and the message of the condition.
+/// Maximum number of nodes that a message names.
+pub(super) const NAMED_NODES: usize = 3;
+
+/// How far a wave is (G32).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WaveProgress {
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// Those that are open, by their state.
+    pub states: StateCounts,
+    /// The first nodes that have been without an available pod for long, with the reason for which
+    /// a container waits there.
+    pub starting: Vec<(NodeName, Option<PodTrouble>)>,
+    /// How many others there are.
+    pub more_starting: usize,
+    /// Whether the rollout was done with no node for too long.
+    pub is_stuck: bool,
+}
+
+impl WaveProgress {
+    /// The numbers of nodes, such as `12 of 40 nodes done, 2 updating, 3 set aside: 2 down, 1 lost`.
+    fn counts(&self) -> String {
+        let StateCounts { done, updating, failed, set_aside, .. } = self.states;
+        let mut parts = vec![format!("{done} of {} nodes done", self.nodes)];
+        parts.extend((updating > 0).then(|| format!("{updating} updating")));
+        parts.extend((failed > 0).then(|| format!("{failed} failed")));
+        let aside: usize = set_aside.iter().sum();
+        let reasons = SetAside::ALL.iter().zip(set_aside).filter(|(_, nodes)| *nodes > 0);
+        let reasons: Vec<_> =
+            reasons.map(|(why, nodes)| format!("{nodes} {}", why.as_str())).collect();
+        parts.extend((aside > 0).then(|| format!("{aside} set aside: {}", reasons.join(", "))));
+        parts.join(", ")
+    }
+
+    /// The nodes that hold the wave up; empty if none does for long.
+    fn blockers(&self) -> String {
+        let named = self.starting.iter().map(|(node, trouble)| match trouble {
+            Some(trouble) => format!("{node} ({})", trouble.as_str()),
+            None => node.to_string(),
+        });
+        let mut nodes: Vec<_> = named.collect();
+        if self.more_starting > 0 {
+            nodes.push(format!("{} more", self.more_starting));
+        }
+        if nodes.is_empty() {
+            return String::new();
+        }
+        format!("; without an available pod for more than a minute: {}", nodes.join(", "))
+    }
+}
+
+/// The parts of the condition that the stage determines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stated {
+    pub reason: RolloutReason,
+    pub message: Arc<str>,
+    /// The length of the beginning of the message that counts no nodes, in bytes.
+    pub headline: usize,
+}
+
+/// What the condition states; `None` if there is none.
 pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
     situation: &Situation<'_>,
-) -> Option<(RolloutReason, Arc<str>)> {
-    let (reason, message) = stated(daemon_set, stage, situation)?;
-    Some((
-        reason,
-        match situation.leaked {
-            0 => message.into(),
-            1 => format!("{message}; 1 node of a later wave got the new template already").into(),
-            leaked => {
-                format!("{message}; {leaked} nodes of later waves got the new template already")
-                    .into()
-            }
-        },
-    ))
+) -> Option<Stated> {
+    let (reason, mut message) = stated(daemon_set, stage, situation)?;
+    let has_counts =
+        matches!(reason, RolloutReason::Updating | RolloutReason::ProgressDeadlineExceeded);
+    let counts = situation.wave.filter(|_| has_counts);
+    let headline = message.len();
+    if let Some(wave) = counts {
+        message += &format!(" ({}){}", wave.counts(), wave.blockers());
+    }
+    match situation.leaked {
+        0 => {}
+        1 => message += "; 1 node of a later wave got the new template already",
+        leaked => {
+            message += &format!("; {leaked} nodes of later waves got the new template already");
+        }
+    }
+    let headline = if counts.is_some() { headline } else { message.len() };
+    Some(Stated { reason, message: message.into(), headline })
 }
 
 fn stated(
@@ -55,7 +124,7 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, blocker, checks, rollback, opening, .. } = *situation;
+    let Situation { waves, blocker, hindrance, checks, rollback, opening, .. } = *situation;
     let wave = |record: &RolloutRecord| {
         let name = waves.and_then(|waves| waves.name(&record.position));
         name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
@@ -86,11 +155,17 @@ fn stated(
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
-        Stage::Paused | Stage::Pending => match opening {
-            Some(opening) => outside(opening, "the rollout begins"),
-            None => (RolloutReason::Updating, "the rollout begins".to_owned()),
+        Stage::Paused | Stage::Pending => match (hindrance, opening) {
+            (Some(hindrance), _) => hindered(hindrance, "all nodes"),
+            (None, Some(opening)) => outside(opening, "the rollout begins"),
+            (None, None) => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
-        Stage::Moving(record) => moving(&wave(record), blocker, opening),
+        Stage::Moving(record) => match (hindrance, blocker) {
+            (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
+                hindered(hindrance, &wave(record))
+            }
+            (_, _) => moving(&wave(record), blocker, opening, situation.wave),
+        },
     };
     let checks = checks.iter().filter(|_| blocker.is_some());
     Some((reason, with_statements(&message, checks)))
@@ -101,6 +176,7 @@ fn moving(
     wave: &str,
     blocker: Option<WaveBlocker>,
     opening: Option<&Opening>,
+    progress: Option<&WaveProgress>,
 ) -> (RolloutReason, String) {
     match (blocker, opening) {
         (Some(WaveBlocker::Nodes), _) => (
@@ -120,11 +196,40 @@ fn moving(
             (RolloutReason::AwaitingApproval, format!("{wave} must be approved"))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
-            (RolloutReason::Updating, format!("updating {wave}"))
+            let reason = match progress.is_some_and(|progress| progress.is_stuck) {
+                true => RolloutReason::ProgressDeadlineExceeded,
+                false => RolloutReason::Updating,
+            };
+            (reason, format!("updating {wave}"))
         }
         (None, Some(opening)) => outside(opening, &format!("the update of {wave} goes on")),
         (Some(WaveBlocker::Nothing), Some(opening)) => {
             outside(opening, &format!("{wave} is updated; the next one begins"))
+        }
+    }
+}
+
+/// The condition of a rollout that nodes of this wave, or of the next one, hinder.
+fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
+    match hindrance {
+        Hindrance::Removals { pods } => {
+            let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+            let message = format!(
+                "the new template may not run on nodes that have a pod, and would remove {pods}; \
+                 promote the rollout, or allow that with failure.maxRemoved"
+            );
+            (RolloutReason::RemovesNodes, message)
+        }
+        Hindrance::NotTried { nodes: 0 } => (
+            RolloutReason::WaveNotTried,
+            "no node can get the new template: all are held".to_owned(),
+        ),
+        Hindrance::NotTried { nodes: number } => {
+            let all = match number {
+                1 => format!("the only node of {wave} is"),
+                number => format!("all {number} nodes of {wave} are"),
+            };
+            (RolloutReason::WaveNotTried, format!("{all} set aside, so that nothing was tried"))
         }
     }
 }
@@ -162,6 +267,9 @@ fn failed(
     let reason = match &record.reason {
         Some(RecordReason::Aborted) => "was aborted".to_owned(),
         Some(RecordReason::NodesFailed) => "has failed: too many nodes failed".to_owned(),
+        Some(RecordReason::NodesLost) => {
+            "has failed: too many nodes went down after they got the new template".to_owned()
+        }
         Some(RecordReason::NoProgress) => "has failed: it made no progress".to_owned(),
         Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
         Some(RecordReason::Adopted | RecordReason::PromotedInFull) | None => {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::{Labels, Node, Revision, RevisionHash, RolloutPhase, Template};
-use crate::node::{PodView, Wanted, Wave};
+use crate::node::{Direction, PodView, Wanted, Wave};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
@@ -43,16 +43,6 @@ pub(crate) struct Movement {
     pub direction: Direction,
     /// Whether any pod is replaced: the rollout is neither paused nor without a valid policy.
     pub replaces: bool,
-    /// Whether nodes that went down before the rollout reached them are left alone (G13).
-    pub spares_down_nodes: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// Open nodes get the target.
-    Forward,
-    /// Nodes with the target get the base.
-    Back,
 }
 
 /// The revision that governs a node.
@@ -62,6 +52,16 @@ pub(crate) struct GoverningRevision<'a> {
     pub old: Option<(&'a RevisionHash, &'a Template)>,
     /// Which of the node's pods the rollout wants there.
     pub wanted: Wanted,
+}
+
+/// The verdict of the governing revision on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// A pod stays, and leaves within the budget, which only the placement of another revision
+    /// than its own removes.
+    pub eligibility: Eligibility,
+    /// Whether the node has such a pod, or would have one if the target governed it (G42).
+    pub loses_pod: bool,
 }
 
 impl<'a> GoverningRevision<'a> {
@@ -122,11 +122,11 @@ impl Gate {
         }
     }
 
-    /// Whether nodes that went down before the rollout reached them are left alone.
-    pub(crate) const fn spares_down_nodes(&self) -> bool {
+    /// The direction of the rollout.
+    pub(crate) const fn direction(&self) -> Direction {
         match self {
-            Self::Open => false,
-            Self::Guarded(guarded) => guarded.movement.spares_down_nodes,
+            Self::Open => Direction::Forward,
+            Self::Guarded(guarded) => guarded.movement.direction,
         }
     }
 
@@ -152,7 +152,7 @@ impl Gate {
     }
 
     /// Whether a node with these pods is eligible by the revision that governs it.
-    pub(crate) fn eligibility(
+    pub(crate) fn verdict(
         &self,
         governing: GoverningRevision<'_>,
         target: &Template,
@@ -160,22 +160,48 @@ impl Gate {
         node: &Node,
         pods: &[PodView],
         labels: &RevisionLabels,
-    ) -> Eligibility {
+    ) -> Verdict {
+        let by = |template: &Template| {
+            placement::eligibility(&template.placement, namespace_node_selector, node)
+        };
         let template = governing.template(target);
-        let found = placement::eligibility(&template.placement, namespace_node_selector, node);
-        match self {
-            Self::Open => found,
-            // Nothing states where a pod may run whose revision is not stored, so it stays.
-            Self::Guarded(guarded)
-                if !found.should_continue_running() && governing.wanted == Wanted::Kept =>
-            {
-                let is_known = |pod: &PodView| {
-                    guarded.is_target(pod, labels) || guarded.stored_revision(pod, labels).is_some()
-                };
-                if pods.iter().all(is_known) { found } else { Eligibility::ContinueRunning }
+        let found = by(template);
+        let Self::Guarded(guarded) = self else { return Verdict::of(found) };
+        let removes = |from: &Template, to: &Template| {
+            from.placement != to.placement && !by(to).should_continue_running()
+        };
+        let own = |pod: &PodView| guarded.stored_revision(pod, labels).map(|(_, own)| own);
+        let mut counted = pods.iter().filter(|pod| pod.counts());
+        match (governing.wanted, found.should_continue_running()) {
+            (Wanted::Kept, true) => {
+                let loses_pod = guarded.movement.direction == Direction::Forward
+                    && counted.next().is_some()
+                    && removes(template, target);
+                Verdict { eligibility: found, loses_pod }
             }
-            Self::Guarded(_) => found,
+            // Nothing states where a pod may run whose revision is not stored, so it stays.
+            (Wanted::Kept, false) => {
+                let is_known = |pod: &PodView| guarded.is_target(pod, labels) || own(pod).is_some();
+                let stays = !pods.iter().all(is_known);
+                Verdict::of(if stays { Eligibility::ContinueRunning } else { found })
+            }
+            (Wanted::Target | Wanted::Base, true) => Verdict::of(found),
+            (Wanted::Target | Wanted::Base, false) => {
+                let allows = |own: &Template| removes(own, template) && by(own) != found;
+                let loses_pod = counted.any(|pod| {
+                    let own = if guarded.is_target(pod, labels) { Some(target) } else { own(pod) };
+                    own.is_some_and(allows)
+                });
+                let eligibility = if loses_pod { Eligibility::ContinueRunning } else { found };
+                Verdict { eligibility, loses_pod }
+            }
         }
+    }
+}
+
+impl Verdict {
+    pub(crate) const fn of(eligibility: Eligibility) -> Self {
+        Self { eligibility, loses_pod: false }
     }
 }
 

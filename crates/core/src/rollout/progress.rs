@@ -1,5 +1,6 @@
-//! Whether a guarded rollout makes progress (G15). A node whose old pod never ends neither has the
-//! target nor fails: without a limit, a rollout that is stuck would look like a slow one.
+//! Whether a guarded rollout makes progress: it is done with a node (G15, G47). A node whose old pod
+//! never ends neither has the target nor fails: without a limit, a rollout that is stuck would look
+//! like a slow one.
 
 use std::time::Duration;
 
@@ -12,29 +13,33 @@ use super::pace::MINUTE;
 use super::stage::PhaseKey;
 use super::wave::Waves;
 
-/// How long a rollout that has something to do has created no pod of the target.
+/// How long a rollout that has something to do has been done with no node.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The maximum beside `minReadySeconds`; `None` without one.
-    pub limit: Option<Duration>,
-    /// Whether a pod of the target was created since the last plan.
-    has_created: bool,
-    /// `None` while the rollout has nothing to do, or must not do anything.
-    without: Memo<PhaseKey, Option<WithoutProgress>>,
+    pub deadline: Option<Deadline>,
+    /// By the steady clock; `None` while the rollout has nothing to do, or must not do anything.
+    since: Memo<PhaseKey, Option<Timestamp>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct WithoutProgress {
-    /// When the last pod of the target was created, or the phase began, by the steady clock.
-    since: Timestamp,
-    min_ready: Duration,
+/// How long a rollout may be without progress, and what is said of it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deadline {
+    /// It fails (G15).
+    Fails(Duration),
+    /// The condition states that it is stuck (G47).
+    Stated(Duration),
 }
 
 impl Progress {
-    /// When the rollout counts as stuck, by the steady clock, unless a pod is created before.
+    /// When the rollout counts as stuck, by the steady clock, unless it makes progress before.
     pub(super) fn ends_at(&self) -> Option<Timestamp> {
-        let without = self.without.last().as_ref()?;
-        Some(without.since + self.limit? + without.min_ready)
+        let (Deadline::Fails(after) | Deadline::Stated(after)) = self.deadline?;
+        Some((*self.since.last())? + after)
+    }
+
+    /// Whether the rollout fails, because it has been without progress for too long.
+    pub(super) fn has_failed(&self, now: Timestamp) -> bool {
+        matches!(self.deadline, Some(Deadline::Fails(_))) && self.is_stuck(now)
     }
 
     /// Whether the rollout has been without progress for too long.
@@ -42,56 +47,49 @@ impl Progress {
         self.ends_at().is_some_and(|at| at <= now)
     }
 
-    /// Records that a watch has shown a new pod of the target.
-    pub(crate) const fn record_creation(&mut self) {
-        self.has_created = true;
-    }
-
     /// Measures the time anew.
     pub(super) fn restart(&mut self) {
-        self.without = Memo::default();
+        self.since = Memo::default();
     }
 
-    /// Determines since when the rollout is without progress. Time in which it bakes, or waits for
-    /// an approval, does not count, nor do nodes that have failed. `record` is that of a rollout
+    /// Determines since when the rollout is without progress. Time in which it bakes, awaits an
+    /// approval, or waits for a node that went down, does not count. `record` is that of a rollout
     /// that moves forward and is not held.
     pub(super) fn refresh(
         &mut self,
         record: Option<&RolloutRecord>,
-        waves: Option<&Waves>,
+        waves: Option<&mut Waves>,
         input: &RolloutInput<'_>,
     ) {
-        if std::mem::take(&mut self.has_created) {
+        let Some(waves) = waves else { return self.restart() };
+        if waves.take_progress() {
             self.restart();
         }
         let is_updating = |record: &&RolloutRecord| {
-            let group = waves.map(|waves| waves.group(&record.position));
-            let has_work = group.is_some_and(|group| group.passed < group.open);
+            let group = waves.group(&record.position);
+            let has_work = group.open.passed() < group.open.total() && group.absent == 0;
             record.phase == RolloutPhase::Updating && has_work
         };
-        let Some(record) = record.filter(is_updating) else {
-            self.restart();
-            return;
-        };
+        let Some(record) = record.filter(is_updating) else { return self.restart() };
         let key = PhaseKey::new(record);
-        let known = self.without.get(&key).copied().flatten();
-        let since = known.map_or(input.now.steady, |known| known.since);
-        let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
-        self.without.set(key, Some(WithoutProgress { since, min_ready }));
+        let known = self.since.get(&key).copied().flatten();
+        self.since.set(key, Some(known.unwrap_or(input.now.steady)));
     }
 }
 
-/// The maximum time without progress beside `minReadySeconds`: a node must become available within
+/// The time without progress after which a rollout is stuck. A node must become available within
 /// `readyWithin` after its old pod has ended. With a pace, the next pod may wait for a minute.
-pub(super) fn progress_limit(
-    input: &RolloutInput<'_>,
-    revisions: &RevisionSet<'_>,
-) -> Option<Duration> {
+pub(super) fn deadline(input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) -> Option<Deadline> {
     let policy = input.policy()?;
-    let ready_within = policy.failure?.ready_within?;
     let pace = if policy.pods_per_minute.is_some() { MINUTE } else { Duration::ZERO };
     let old = revisions.old.iter().filter_map(|old| old.template.as_ref().ok());
     let templates = old.chain([&input.daemon_set.template]);
     let grace_period = templates.map(|template| template.termination_grace_period).max()?;
-    Some(ready_within + grace_period + pace)
+    let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
+    let others = grace_period + pace + min_ready;
+    match policy.failure.and_then(|rule| rule.ready_within) {
+        Some(ready_within) => Some(Deadline::Fails(ready_within + others)),
+        None if policy.progress_deadline.is_zero() => None,
+        None => Some(Deadline::Stated(policy.progress_deadline + others)),
+    }
 }

@@ -31,17 +31,21 @@ pub(super) enum RollbackProgress {
 }
 
 impl RollbackProgress {
-    /// How far nodes have gone back from a failed revision, to the revision `base`.
-    /// `has_nodes_left` is as [`has_nodes_left`] says. Beside the built-in controller nodes go back
+    /// How far nodes have gone back from a failed revision, to the revision `base`. Nodes that the
+    /// policy holds keep what they have. `has_nodes_left` is as [`has_nodes_left`] says. Beside the built-in controller nodes go back
     /// while the revision that was complete before is the target.
     pub(super) fn new(
         input: &RolloutInput<'_>,
         stage: &Stage<'_>,
         revisions: &RevisionSet<'_>,
-        base: Option<&RevisionHash>,
+        (base, waves): (Option<&RevisionHash>, Option<&Waves>),
         has_nodes_left: bool,
     ) -> Self {
         let is_live = |hash: &RevisionHash| input.labels.is_live(hash);
+        let has_target = || match waves {
+            Some(waves) => waves.has_target(),
+            None => revisions.current_hashes().iter().any(is_live),
+        };
         match (stage, base) {
             (Stage::Moving(_), _)
                 if has_nodes_left && input.is_beside() && input.has_bad_pods() =>
@@ -57,7 +61,7 @@ impl RollbackProgress {
                 }
             }
             (_, None) => Self::None,
-            (_, Some(_)) if revisions.current_hashes().iter().any(is_live) => Self::UnderWay,
+            (_, Some(_)) if has_target() => Self::UnderWay,
             (_, Some(_)) => Self::Done,
         }
     }

@@ -10,7 +10,9 @@ use crate::api::{
 use crate::config::{Duties, PodDuty, RollBackDuty};
 use crate::revisions::RevisionSet;
 
-use super::gate::{Direction, Movement};
+use crate::node::Direction;
+
+use super::gate::Movement;
 
 /// Where the rollout of the current template is. The main ways:
 ///
@@ -124,6 +126,7 @@ impl<'a> Stage<'a> {
                 RecordReason::Adopted
                 | RecordReason::PromotedInFull
                 | RecordReason::NodesFailed
+                | RecordReason::NodesLost
                 | RecordReason::NoProgress
                 | RecordReason::CheckFailed(_),
             )
@@ -167,12 +170,7 @@ impl<'a> Stage<'a> {
         daemon_set: &DaemonSet,
         awaits_window: bool,
     ) -> Option<Movement> {
-        // Once all else is done, the pods of nodes that are down are replaced, too.
-        let is_complete =
-            matches!(self, Self::Moving(record) if record.phase == RolloutPhase::Complete);
-        let movement = |direction, replaces| {
-            Some(Movement { direction, replaces, spares_down_nodes: !is_complete })
-        };
+        let movement = |direction, replaces| Some(Movement { direction, replaces });
         let forward = |replaces| movement(Direction::Forward, replaces);
         let back = |replaces| match duties.roll_back {
             RollBackDuty::ReplacePods => movement(Direction::Back, replaces),
@@ -202,6 +200,19 @@ impl<'a> Stage<'a> {
             | Self::Halted { .. }
             | Self::Pending
             | Self::Moving(_) => None,
+        }
+    }
+
+    /// Why the rollout is held until somebody acts, if it is.
+    pub(super) const fn halt(&self) -> Option<Halt> {
+        match self {
+            Self::Halted { why, .. } => Some(*why),
+            Self::Unguarded
+            | Self::NotGuarded
+            | Self::Paused
+            | Self::Pending
+            | Self::Moving(_)
+            | Self::Failed { .. } => None,
         }
     }
 

@@ -5,27 +5,27 @@
 use std::sync::Arc;
 
 use crate::api::{
-    NodeName, Opening, Order, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutReason,
-    RolloutRecord, Timestamp, UpdateStrategy,
+    NodeName, Opening, Order, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutRecord,
+    Timestamp, UpdateStrategy,
 };
 use crate::memo::Memo;
-use crate::node::{GuardRules, PodView, RolloutRules, Wave};
+use crate::node::{NodeAssessment, NodeState, RolloutRules, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
-use super::condition::{Situation, condition};
+use super::condition::{NAMED_NODES, Situation, Stated, WaveProgress, condition};
 use super::gate::Gate;
 use super::input::RolloutInput;
 use super::pace::Pace;
-use super::progress::{Progress, progress_limit};
+use super::progress::{Progress, deadline};
 use super::record_writes::RecordWrites;
 use super::rollback::{RollbackProgress, has_nodes_left, roll_back};
-use super::stage::Stage;
-use super::transition::{TransitionInput, WaveBlocker, wave_blocker};
-use super::wave::{Rank, Waves};
+use super::stage::{Halt, Stage};
+use super::transition::{Hindrance, TransitionInput, WaveBlocker, hindrance, wave_blocker};
+use super::wave::{Judgement, LONG_START, Rank, Waves};
 
 /// A guarded or paused rollout, as of the last plan. Most plans change nothing of what it is
 /// determined from.
@@ -40,8 +40,8 @@ pub(crate) struct RolloutState {
     /// The checks of a wave that bakes; `None` if it has none.
     pub checks: Option<Box<Checks>>,
     pub progress: Progress,
-    /// Reason and message of the condition. New facts invalidate it.
-    condition: Memo<ConditionKey, Option<(RolloutReason, Arc<str>)>>,
+    /// What the condition states. New facts invalidate it.
+    condition: Memo<ConditionKey, Option<Stated>>,
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pub pace: Option<Box<Pace>>,
     pub record_writes: RecordWrites,
@@ -77,17 +77,25 @@ struct StageFacts {
     window_until: Option<Timestamp>,
     /// When the next window opens, if the rollout waits for it.
     opening: Option<Opening>,
+    /// While the record cannot be read: the last order that was there before (G44).
+    order_before: Option<Option<Arc<str>>>,
 }
 
 /// The inputs of the condition that [`StageKey`] does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct ConditionKey {
     blocker: Option<WaveBlocker>,
+    /// Why the nodes of the wave keep the rollout waiting, beside the blocker.
+    hindrance: Option<Hindrance>,
     /// How often what is stated of the checks has changed.
     check_changes: u64,
     leaked: usize,
+    /// How far the wave is, while the rollout is under way.
+    wave: Option<WaveProgress>,
     /// Whether nodes lack a revision that is complete.
     has_nodes_left: bool,
+    /// Whether a node has a pod of the target.
+    has_target: bool,
 }
 
 impl RolloutState {
@@ -96,8 +104,8 @@ impl RolloutState {
         self.waves.as_deref().map_or(Wave::Closed, |waves| waves.wave(id))
     }
 
-    /// Reason and message of the condition.
-    pub(crate) const fn condition(&self) -> Option<&(RolloutReason, Arc<str>)> {
+    /// What the condition states.
+    pub(crate) const fn condition(&self) -> Option<&Stated> {
         self.condition.last().as_ref()
     }
 
@@ -117,14 +125,15 @@ impl RolloutState {
     }
 
     /// The rules of the rollout that an assessment reads.
-    pub(crate) fn rules(&self, policy: Option<&Arc<RolloutPolicy>>) -> RolloutRules<'_> {
-        let guard = self.waves.is_some().then(|| GuardRules {
-            spares_down_nodes: self.gate.spares_down_nodes(),
-            max_restarts: policy
-                .and_then(|policy| policy.failure)
-                .and_then(|rule| rule.max_restarts),
-        });
-        RolloutRules { replaces: self.gate.replaces(), base: self.gate.base(), guard }
+    pub(crate) fn rules(&self) -> RolloutRules<'_> {
+        let guarded = self.waves.is_some().then(|| self.gate.direction());
+        RolloutRules { replaces: self.gate.replaces(), base: self.gate.base(), guarded }
+    }
+
+    /// The assessment of a node, by its state in a guarded rollout.
+    pub(crate) fn judged(&self, id: NodeId, assessment: NodeAssessment) -> NodeAssessment {
+        let waves = self.waves.as_deref();
+        waves.map_or(assessment, |it| assessment.in_state(it.state(id), self.gate.direction()))
     }
 
     /// The number of nodes that have the target although their wave is closed, while the rollout
@@ -203,7 +212,7 @@ impl RolloutState {
         let gate = movement.map_or(Gate::Open, |movement| {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
-        self.progress.limit = progress_limit(input, &revisions);
+        self.progress.deadline = deadline(input, &revisions);
         self.facts.set(key, facts);
         self.condition.invalidate();
         self.apply_gate(gate, stage.position().cloned(), input, nodes)
@@ -226,6 +235,11 @@ impl RolloutState {
             record: revisions.current.and_then(|current| current.record.stored()).cloned(),
             is_moving,
             awaits_nodes: is_moving && self.transition_input(input, revisions).awaits_nodes(stage),
+            order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {
+                let order = input.daemon_set.order.as_ref();
+                let known = self.facts.last().order_before.clone();
+                known.unwrap_or_else(|| order.map(|order| order.text.clone()))
+            }),
             rollback_at: stage.back_at().map(|at| now.to_steady(at)),
             window_until: window.map(|window| now.to_steady(window.until())),
             opening,
@@ -247,8 +261,9 @@ impl RolloutState {
         is_changed
     }
 
-    /// Moves the waves on to this position, or makes them anew if the policy or the template is
-    /// another one, or the rollout begins again. Returns whether they are new.
+    /// Moves the waves on to this position, or makes them anew if the steps or the template are
+    /// other ones, or the rollout begins again. Returns whether they are new, or judge nodes
+    /// otherwise.
     fn refresh_waves(
         &mut self,
         position: Option<Position>,
@@ -257,22 +272,30 @@ impl RolloutState {
     ) -> bool {
         let Some(policy) = input.policy() else { return self.waves.take().is_some() };
         let template = &input.daemon_set.template.canonical;
-        let continued = self.waves.take().filter(|waves| {
+        let continues = |waves: &Waves| {
             waves.are_for(policy, template) && waves.position() <= position.as_ref()
-        });
-        let is_new = continued.is_none();
-        let mut waves = continued.unwrap_or_else(|| {
-            let mut waves = Waves::new(policy.clone(), template.clone());
-            for (id, node) in nodes.iter() {
-                waves.apply_node(id, Some(&node.labels));
+        };
+        let (mut waves, is_new) = match self.waves.take() {
+            Some(waves) if continues(&waves) && waves.policy() == policy => (waves, false),
+            Some(mut waves) if continues(&waves) => {
+                waves.set_policy(policy.clone(), nodes);
+                (waves, true)
             }
-            Box::new(waves)
-        });
+            earlier => {
+                let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
+                waves.apply_nodes(nodes);
+                waves.continue_from(earlier.as_deref());
+                (waves, true)
+            }
+        };
+        let record = self.facts.last().record.as_deref();
+        let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
+        let is_restarted = waves.set_attempt(attempt.map(|it| it.began), input.now.steady);
         if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
             waves.advance(position);
         }
         self.waves = Some(waves);
-        is_new
+        is_new || is_restarted
     }
 
     /// Brings the pace up to date: which nodes count, and how many may. `in_doubt` are the nodes of
@@ -296,8 +319,7 @@ impl RolloutState {
         is_new
     }
 
-    /// Applies a node's assessment. Returns when the node has failed unless its pod becomes
-    /// available before.
+    /// Applies a node's assessment. Returns when its state may change by itself.
     pub(crate) fn apply_slot(
         &mut self,
         id: NodeId,
@@ -309,7 +331,9 @@ impl RolloutState {
         if let Some(pace) = &mut self.pace {
             pace.apply_slot(nodes.name(id), slot, input.now);
         }
-        waves.apply_slot(id, nodes.node(id), slot, input)
+        let record = self.facts.last().record.as_deref();
+        let judgement = Judgement::new(record, self.gate.direction(), input);
+        waves.apply_slot(id, nodes.node(id), slot, &judgement, input)
     }
 
     /// Opens nodes of the current waves, and returns them.
@@ -322,16 +346,18 @@ impl RolloutState {
             return Vec::new();
         };
         let bad = input.bad_revisions();
-        let is_ready = |id| nodes.node(id).is_some_and(|node| node.not_ready_since.is_none());
-        let rank = |id: NodeId| {
+        let rank = |waves: &Waves, id: NodeId| {
             let slot = &input.slots[id.index()];
-            let hash = |pod: &PodView| input.labels.hash(pod.labels);
-            if slot.pods.as_slice().iter().filter_map(hash).any(|hash| bad.contains(hash)) {
-                Rank::BadRevision
-            } else if slot.assessment.is_available() && is_ready(id) {
-                Rank::Healthy
-            } else {
-                Rank::Other
+            let pods = slot.pods.as_slice();
+            let mut hashes = pods.iter().filter_map(|pod| input.labels.hash(pod.labels));
+            let has_begun = |node| pods.is_empty() && waves.may_have_begun(id, node);
+            let is_set_aside = matches!(waves.state(id), NodeState::SetAside(_));
+            match nodes.node(id) {
+                Some(node) if has_begun(node) => Rank::Begun,
+                _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
+                Some(node) if is_set_aside || node.is_cordoned() => Rank::Other,
+                Some(_) if slot.assessment.is_available() => Rank::Healthy,
+                Some(_) | None => Rank::Other,
             }
         };
         waves.fill(|id| nodes.name(id).clone(), rank)
@@ -339,7 +365,7 @@ impl RolloutState {
 
     /// Determines what follows from the assessments of all nodes: whether the wave is baked, which
     /// checks it must pass, how far the rollout is, and what the condition states.
-    pub(crate) fn refresh_wave(&mut self, input: &RolloutInput<'_>) {
+    pub(crate) fn refresh_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
         if !self.facts.is_known() {
             return;
         }
@@ -355,37 +381,42 @@ impl RolloutState {
             waves.recount(&record.position);
         }
         let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
-        self.progress.refresh(moving.filter(|_| !is_held), self.waves.as_deref(), input);
-        self.refresh_condition(input);
+        self.progress.refresh(moving.filter(|_| !is_held), self.waves.as_deref_mut(), input);
+        self.refresh_condition(input, nodes);
     }
 
     /// Determines what the condition states, if that may have changed.
-    fn refresh_condition(&mut self, input: &RolloutInput<'_>) {
+    fn refresh_condition(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
         if self.gate.is_open() {
             self.condition = Memo::default();
             return;
         }
         let key = ConditionKey {
             blocker: self.blocker(),
+            hindrance: self.hindrance(input),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
+            wave: self.wave_progress(input, nodes),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
+            has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
         };
         if self.condition.get(&key).is_some() {
             return;
         }
         let revisions = input.revisions();
         let stage = input.stage(&revisions);
-        let base = self.gate.base();
-        let rollback = RollbackProgress::new(input, &stage, &revisions, base, key.has_nodes_left);
+        let of = (self.gate.base(), self.waves.as_deref());
+        let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
         let checks = self.checks.as_ref().map(|checks| checks.statements());
         let situation = Situation {
             waves: self.waves.as_deref(),
             blocker: key.blocker,
+            hindrance: key.hindrance,
             checks: &checks.unwrap_or_default(),
             rollback,
             opening: self.facts.last().opening.as_ref(),
             leaked: key.leaked,
+            wave: key.wave.as_ref(),
             has_nodes_left: key.has_nodes_left,
         };
         let condition = condition(input.daemon_set, &stage, &situation);
@@ -398,6 +429,38 @@ impl RolloutState {
         let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
         let is_baked = self.bake.ended_at().is_some();
         Some(wave_blocker(self.waves.as_deref()?, record, is_baked, have_checks_passed))
+    }
+
+    /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
+    fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
+        let waves = self.waves.as_deref()?;
+        let revisions = input.revisions();
+        let position = match input.stage(&revisions) {
+            Stage::Pending => None,
+            Stage::Moving(record) if record.phase.is_under_way() => Some(&record.position),
+            _ => return None,
+        };
+        hindrance(waves, position)
+    }
+
+    /// How far the wave of a rollout that is under way is.
+    fn wave_progress(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> Option<WaveProgress> {
+        let record = self.moving().filter(|record| record.phase.is_under_way())?;
+        let waves = self.waves.as_deref()?;
+        let now = input.now.steady;
+        let mut starting = waves.starting_since(now - LONG_START);
+        let trouble = |id: NodeId| {
+            let pods = input.slots[id.index()].pods.as_slice().iter();
+            pods.filter(|pod| input.labels.is_updated(pod.labels)).filter_map(|it| it.trouble).max()
+        };
+        let named = starting.by_ref().take(NAMED_NODES);
+        Some(WaveProgress {
+            nodes: waves.nodes_at(&record.position).0,
+            states: waves.group(&record.position).open,
+            starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
+            more_starting: starting.count(),
+            is_stuck: self.progress.is_stuck(now),
+        })
     }
 
     /// The verdict of the current wave's checks.
@@ -442,9 +505,12 @@ impl RolloutState {
         };
         let is_complete = record.phase == RolloutPhase::Complete;
         self.facts.last().awaits_nodes
-            && !self.progress.is_stuck(now)
+            && !self.progress.has_failed(now)
             && !matches!(self.checks_verdict(), ChecksVerdict::Failed(_))
-            && (is_complete || !waves.is_complete(&record.position) && !waves.has_failed_nodes())
+            && (is_complete
+                || !waves.is_complete(&record.position)
+                    && !waves.has_failed_nodes()
+                    && !waves.has_lost_nodes())
     }
 
     fn transition_input<'a>(
@@ -461,7 +527,8 @@ impl RolloutState {
             baked_at: self.bake.ended_at(),
             checks: self.checks_verdict(),
             opening: self.facts.last().opening.as_ref(),
-            is_stuck: self.progress.is_stuck(input.now.steady),
+            order_before: self.facts.last().order_before.as_ref().and_then(|it| it.as_ref()),
+            is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
         }
     }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::api::{Position, RolloutReason, RolloutRecord, Timestamp, WaveName};
+use crate::api::{RolloutReason, RolloutRecord, Timestamp, WaveName};
 
 use super::state::RolloutState;
-use super::wave::Waves;
+use super::wave::{StateCounts, Waves};
 
 /// A guarded or paused rollout, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct RolloutStatus {
     pub message: Arc<str>,
     /// The record of the current revision. `None` while there is none, as without a policy.
     pub record: Option<Arc<RolloutRecord>>,
-    /// The number of failed nodes (G15); zero without a valid policy.
-    pub failed_nodes: usize,
+    /// The numbers of nodes by their state (G31); zeros without a valid policy.
+    pub nodes: StateCounts,
     /// The number of nodes that have the new template although their wave is closed: the built-in
     /// controller has created their pods (G17).
     pub leaked_nodes: usize,
@@ -50,13 +50,13 @@ impl RolloutStatus {
     /// `leaked_nodes` is as [`RolloutState::leaked_nodes`] says. `None` if the rollout is neither
     /// guarded nor paused.
     pub(crate) fn new(rollout: &RolloutState, leaked_nodes: usize) -> Option<Self> {
-        let (reason, message) = rollout.condition()?;
+        let stated = rollout.condition()?;
         let (record, waves) = (rollout.record(), rollout.waves.as_deref());
         Some(Self {
-            reason: *reason,
-            message: message.clone(),
+            reason: stated.reason,
+            message: stated.message.clone(),
             record: record.cloned(),
-            failed_nodes: waves.map_or(0, |waves| waves.group(&Position::AllNodes).failed),
+            nodes: waves.map(Waves::states).unwrap_or_default(),
             leaked_nodes,
             wave: record
                 .zip(waves)

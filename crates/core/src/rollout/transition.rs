@@ -1,6 +1,7 @@
 //! Which record of the rollout comes next (G9–G11): one function for each change. Pure functions.
 //! Without a policy, a pause and a record, none of them is called.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
@@ -41,6 +42,8 @@ pub(crate) struct TransitionInput<'a> {
     pub checks: ChecksVerdict,
     /// When the next window of the policy opens, if the rollout must wait for it.
     pub opening: Option<&'a Opening>,
+    /// The order that was there before the record could not be read.
+    pub order_before: Option<&'a Arc<str>>,
     /// Whether the rollout has been without progress for too long.
     pub is_stuck: bool,
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
@@ -58,6 +61,15 @@ pub(crate) enum WaveBlocker {
     /// An answer after that which lets a check pass.
     Checks,
     Approval,
+}
+
+/// The reason for which no wave begins or ends, although the policy's steps let it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hindrance {
+    /// The next wave would remove a pod, and the rollout so many in all (G42).
+    Removals { pods: usize },
+    /// All nodes of the wave are set aside (G39).
+    NotTried { nodes: usize },
 }
 
 impl<'a> TransitionInput<'a> {
@@ -189,7 +201,8 @@ impl<'a> TransitionInput<'a> {
     /// (G38). Meanwhile it can be aborted, or promoted in full (G10).
     fn begin_or_wait(&self, target: &Revision, waves: &Waves) -> Option<Change> {
         let begun = self.begin(target, waves);
-        let may_begin = self.opening.is_none() && !self.daemon_set.is_paused();
+        let removes = waves.forbidden_removals(&begun.0.position).is_some();
+        let may_begin = self.opening.is_none() && !self.daemon_set.is_paused() && !removes;
         if may_begin || begun.0.phase == RolloutPhase::Complete {
             return Some(begun);
         }
@@ -204,9 +217,13 @@ impl<'a> TransitionInput<'a> {
         (self.new_record(target), None)
     }
 
-    /// An order that ends an unreadable record; any other one leaves it as it is (G44).
+    /// An order that ends an unreadable record, given since it cannot be read; any other one leaves
+    /// it as it is (G44).
     fn replace_unreadable(&self, target: &Revision) -> Option<Change> {
         let RecordState::Malformed(_) = target.record else { return None };
+        if self.daemon_set.order.as_ref().map(|order| &order.text) == self.order_before {
+            return None;
+        }
         let failed = RolloutRecord { phase: RolloutPhase::Failed, ..self.new_record(target) };
         self.apply_operator_order(&failed).filter(|(record, _)| record.has_begun())
     }
@@ -257,14 +274,7 @@ impl<'a> TransitionInput<'a> {
     /// Carries out an order that has not been carried out (G10).
     fn apply_operator_order(&self, record: &RolloutRecord) -> Option<Change> {
         let order = self.daemon_set.order.as_ref()?;
-        let was_given = |revision: &Revision| {
-            revision
-                .record
-                .stored()
-                .is_some_and(|record| record.order.as_ref() == Some(&order.text))
-        };
-        let was_given_before = self.revisions.old.iter().any(|old| was_given(old));
-        if record.order.as_ref() == Some(&order.text) || was_given_before {
+        if record.order.as_ref() == Some(&order.text) || self.was_given_before(order) {
             return None;
         }
         let obeyed = match self.foreign_order() {
@@ -278,15 +288,16 @@ impl<'a> TransitionInput<'a> {
         Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, Some(why)))
     }
 
+    /// Whether the record of an earlier template states the order.
+    fn was_given_before(&self, order: &Order) -> bool {
+        let records = self.revisions.old.iter().filter_map(|old| old.record.stored());
+        records.filter_map(|record| record.order.as_ref()).any(|text| *text == order.text)
+    }
+
     /// Why an order has no effect of which no record can tell (G43).
     pub(crate) fn unrecorded(&self, stage: &Stage<'_>, order: &Order) -> Option<&'static str> {
         let target = self.revisions.current?;
-        let is_recorded = |revision: &Revision| {
-            let record = revision.record.stored();
-            record.is_some_and(|record| record.order.as_ref() == Some(&order.text))
-        };
-        let was_given = self.revisions.old.iter().any(|old| is_recorded(old));
-        if was_given || target.record.stored().is_some() {
+        if self.was_given_before(order) || target.record.stored().is_some() {
             return None;
         }
         match stage {
@@ -362,10 +373,13 @@ impl<'a> TransitionInput<'a> {
             let why = Transition::NodesFailed { nodes };
             return Some((failed(RecordReason::NodesFailed), Some(why)));
         }
+        if record.phase.is_under_way() && waves.has_lost_nodes() {
+            let nodes = waves.group(&Position::AllNodes).lost;
+            return Some((failed(RecordReason::NodesLost), Some(Transition::NodesLost { nodes })));
+        }
         if self.is_stuck {
-            let group = waves.group(position);
-            let nodes = group.open - group.passed;
-            let why = Transition::NoProgress { nodes };
+            let open = waves.group(position).open;
+            let why = Transition::NoProgress { nodes: open.total() - open.passed() };
             return Some((failed(RecordReason::NoProgress), Some(why)));
         }
         if let ChecksVerdict::Failed(why) = &self.checks
@@ -387,6 +401,9 @@ impl<'a> TransitionInput<'a> {
             while waves.step(&next).is_some_and(|step| !step.has_wait()) && waves.is_complete(&next)
             {
                 next = waves.after(&next);
+            }
+            if waves.forbidden_removals(&next).is_some() {
+                return None;
             }
             let why = Transition::WaveBegun { wave: waves.name(&next) };
             Some((self.at(record, next, RolloutPhase::Updating), Some(why)))
@@ -449,6 +466,20 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
         | RecordState::Foreign
         | RecordState::Stored(_) => None,
     }
+}
+
+/// What hinders the rollout at this position, or to begin, if something does.
+pub(crate) fn hindrance(waves: &Waves, position: Option<&Position>) -> Option<Hindrance> {
+    let next = match position {
+        None => waves.first(),
+        Some(position) if waves.is_untried(position) => {
+            let nodes = waves.group(position).open.total();
+            return Some(Hindrance::NotTried { nodes });
+        }
+        Some(position) if waves.is_complete(position) => waves.after(position),
+        Some(_) => return None,
+    };
+    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods })
 }
 
 /// The reason for which the wave of a record that bakes still waits.

@@ -7,22 +7,25 @@
 //! then the others.
 
 mod count;
-mod status;
+mod state;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::api::{
-    GroupValue, Labels, NodeName, Position, RolloutPolicy, RolloutStep, Timestamp, WaveName,
-    WavePosition,
+    GroupValue, IntOrPercent, Labels, Node, NodeName, Position, RolloutPolicy, RolloutStep,
+    Timestamp, WaveName, WavePosition,
 };
 use crate::memo::Memo;
-use crate::node::Wave;
-use crate::node_table::NodeId;
+use crate::node::{NodeState, SetAside, Slot, Wave};
+use crate::node_table::{NodeId, NodeTable};
+
+use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
-use status::{Holding, NodeStatus};
+use state::{Holding, NodeHistory};
+pub(super) use state::{Judgement, LONG_START};
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(crate) struct Waves {
     policy: Arc<RolloutPolicy>,
     /// The canonical text of the target.
     template: Arc<str>,
+    /// When the attempt to roll it out began, by the wall clock; `None` before that.
+    attempt: Option<Timestamp>,
     /// `None` while nothing is open but the nodes that have the target.
     position: Option<Position>,
     /// Indexed by node number.
@@ -38,6 +43,12 @@ pub(crate) struct Waves {
     groups: Vec<Group>,
     /// All nodes that are not held.
     all: Group,
+    /// The number of nodes that are.
+    held: usize,
+    /// The nodes that have a pod of the target which is not available, by the time since when.
+    starting: BTreeSet<(Timestamp, NodeId)>,
+    /// Whether the rollout was done with a node since that was last asked.
+    has_progressed: bool,
     /// Whether a group may have fewer open nodes than its size.
     must_fill: bool,
     /// The waves, counted for a position. A node that comes, goes or changes invalidates it.
@@ -50,18 +61,36 @@ struct NodeWaves {
     /// The numbers of its groups, one for each step that has the node.
     groups: Vec<usize>,
     wave: Wave,
-    status: NodeStatus,
-    /// Since when the node is without an available pod, while it is.
-    starting_since: Option<Timestamp>,
+    holding: Holding,
+    state: NodeState,
+    history: NodeHistory,
+}
+
+/// The parts of a node that counts depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counted {
+    member: Member,
+    holding: Holding,
+    state: NodeState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Open,
+    Closed,
+    /// The policy excludes it, and the rollout has not begun on it.
+    Held,
 }
 
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// It has no pod, because an earlier controller may have begun the rollout there.
+    Begun,
     /// It has a failed or superseded revision, which a fix replaces first.
     BadRevision,
-    /// It is ready, and has an available pod. A pod may stay ready on a node that is down, where a
-    /// canary would try nothing.
+    /// It has an available pod, and is neither set aside nor cordoned. A pod may stay ready on a
+    /// node that is down, where a canary would try nothing.
     Healthy,
     Other,
 }
@@ -70,20 +99,64 @@ pub(crate) enum Rank {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Group {
     pub members: usize,
-    /// Members that are open.
-    pub open: usize,
-    /// Open members on which nothing is left to do.
-    pub done: usize,
-    /// Open members that a wave does not wait for: they are done, or have failed.
-    pub passed: usize,
+    /// Members that are open, by their state.
+    pub open: StateCounts,
     /// Members on which nothing is left to do for the target, open or not.
     pub updated: usize,
     /// Members that have a pod of the target.
     pub on_target: usize,
     /// Members that have a pod of the target, and are not open (G17).
     pub on_target_but_closed: usize,
-    /// Members that have failed (G15).
+    /// Members that have failed, open or not (G34).
     pub failed: usize,
+    /// Members that are lost, open or not (G33).
+    pub lost: usize,
+    /// Members that lose their pod to the target's placement (G42).
+    pub removed: usize,
+    /// Members on which the rollout has begun, and that are down or leaving since.
+    pub absent: usize,
+}
+
+/// Numbers of nodes by their state (G31).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts {
+    /// Nodes on which the rollout has yet to begin.
+    pub waiting: usize,
+    /// Nodes on which it has begun.
+    pub updating: usize,
+    /// Nodes on which nothing is left to do.
+    pub done: usize,
+    /// Nodes that are blamed.
+    pub failed: usize,
+    /// Nodes that are set aside, in the order of [`SetAside::ALL`].
+    pub set_aside: [usize; SetAside::ALL.len()],
+}
+
+impl StateCounts {
+    /// The number of all nodes.
+    pub fn total(&self) -> usize {
+        self.waiting + self.updating + self.passed()
+    }
+
+    /// The nodes that a wave does not wait for.
+    pub fn passed(&self) -> usize {
+        self.done + self.failed + self.set_aside.iter().sum::<usize>()
+    }
+
+    /// The nodes on which the target was tried.
+    pub const fn tried(&self) -> usize {
+        self.done + self.failed
+    }
+
+    fn count(&mut self, state: NodeState) -> &mut usize {
+        match state {
+            NodeState::Waiting { .. } => &mut self.waiting,
+            NodeState::Updating { .. } => &mut self.updating,
+            NodeState::Done => &mut self.done,
+            NodeState::Failed => &mut self.failed,
+            NodeState::SetAside(why) => &mut self.set_aside[why as usize],
+        }
+    }
 }
 
 impl Waves {
@@ -92,19 +165,63 @@ impl Waves {
         Self {
             policy,
             template,
+            attempt: None,
             position: None,
             nodes: Vec::new(),
             numbers: BTreeMap::new(),
             groups: Vec::new(),
             all: Group::default(),
+            held: 0,
+            starting: BTreeSet::new(),
+            has_progressed: false,
             must_fill: false,
             count: Memo::default(),
         }
     }
 
-    /// Whether they are those of this policy and this template.
+    /// Whether they are those of these steps and this template.
     pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
-        *self.policy == *policy && *self.template == *template
+        self.policy.steps == policy.steps && *self.template == *template
+    }
+
+    /// Continues with the nodes of earlier waves, as far as they were seen.
+    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>) {
+        let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
+        for index in 0..self.nodes.len() {
+            let known = earlier.and_then(|earlier| earlier.nodes.get(index));
+            self.change(NodeId::from_index(index), |node| {
+                node.history = match known.map(|known| known.history) {
+                    None => NodeHistory::unknown(),
+                    Some(history) if is_same_target => history,
+                    Some(history) => history.of_another_target(),
+                };
+            });
+        }
+        self.attempt = earlier.filter(|_| is_same_target).and_then(|earlier| earlier.attempt);
+    }
+
+    /// Applies a policy with the same steps: only which nodes are held may be another question.
+    pub(crate) fn set_policy(&mut self, policy: Arc<RolloutPolicy>, nodes: &NodeTable) {
+        self.policy = policy;
+        self.apply_nodes(nodes);
+    }
+
+    /// Applies the labels of all nodes.
+    pub(crate) fn apply_nodes(&mut self, nodes: &NodeTable) {
+        for (id, node) in nodes.iter() {
+            self.apply_node(id, Some(&node.labels));
+        }
+    }
+
+    /// Records when the attempt began. Another one measures all times anew; returns whether it
+    /// does.
+    pub(crate) fn set_attempt(&mut self, attempt: Option<Timestamp>, now: Timestamp) -> bool {
+        let is_another = self.attempt.is_some() && self.attempt != attempt;
+        if is_another {
+            self.restart_clocks(now);
+        }
+        self.attempt = attempt;
+        is_another
     }
 
     pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {
@@ -124,22 +241,26 @@ impl Waves {
     /// Applies the labels of a node; `None` if it was deleted.
     pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
         let mut node = std::mem::take(self.node_mut(id));
-        self.count(&node, false);
+        self.count(&node.groups, node.counted(), false);
         self.must_fill = true;
         self.count.invalidate();
+        if labels.is_none() {
+            node.history.starting_since().map(|since| self.starting.remove(&(since, id)));
+        }
         if let Some(labels) = labels {
             node.groups = self.group_numbers(labels);
             // An empty selector would hold all nodes.
             let hold = &self.policy.hold;
             let is_held = !hold.is_empty() && hold.matches(labels);
             node.wave = match node.wave {
-                // Another node takes its place in the wave: with both, the wave would be too large
-                // once the node is no longer held.
+                // Another node takes its place in the wave, unless the rollout has begun on it:
+                // with both, the wave would be too large once the node is no longer held.
                 _ if is_held => Wave::Held,
+                Wave::Held if node.history.has_begun() => Wave::Open,
                 Wave::Held => Wave::Closed,
                 Wave::Closed | Wave::Open => node.wave,
             };
-            self.count(&node, true);
+            self.count(&node.groups, node.counted(), true);
             *self.node_mut(id) = node;
         }
     }
@@ -154,48 +275,95 @@ impl Waves {
         self.must_fill && self.position.is_some()
     }
 
-    /// Records whether a node is without an available pod now; returns since when it has been.
-    fn starting_since(
-        &mut self,
-        id: NodeId,
-        is_starting: bool,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let since = &mut self.node_mut(id).starting_since;
-        *since = is_starting.then(|| since.unwrap_or(now));
-        *since
-    }
-
     /// Measures anew how long nodes are without an available pod, and forgets which have failed.
     pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
         for index in 0..self.nodes.len() {
-            let node = &mut self.nodes[index];
-            node.starting_since = node.starting_since.map(|_| now);
-            let status = NodeStatus { has_failed: false, ..node.status };
-            self.apply_status(NodeId::from_index(index), status);
+            self.change(NodeId::from_index(index), |node| {
+                node.history.restart(now);
+                if node.state == NodeState::Failed {
+                    node.state = NodeState::Updating { is_absent: false };
+                }
+            });
         }
     }
 
-    /// Whether the node's pod ended as failed, and no pod has been available there since.
-    fn has_failed(&self, id: NodeId) -> bool {
-        self.nodes.get(id.index()).is_some_and(|node| node.status.has_failed)
+    /// Applies a node's assessment; the node is `None` if it was deleted. Returns when its state
+    /// may change by itself.
+    pub(crate) fn apply_slot(
+        &mut self,
+        id: NodeId,
+        node: Option<&Node>,
+        slot: &Slot,
+        judgement: &Judgement,
+        input: &RolloutInput<'_>,
+    ) -> Option<Timestamp> {
+        let mut changes_at = None;
+        let mut has_progressed = false;
+        self.change(id, |known| match node {
+            None => (known.holding, known.state) = Default::default(),
+            Some(node) => {
+                known.holding = Holding::new(node, slot, input);
+                let (wave, history) = (known.wave, &mut known.history);
+                (known.state, changes_at) =
+                    history.apply(known.state, slot, (node, wave), judgement, input);
+                has_progressed = history.record_progress(known.state);
+            }
+        });
+        self.has_progressed |= has_progressed;
+        changes_at
     }
 
-    /// Applies what a node's assessment says.
-    fn apply_status(&mut self, id: NodeId, status: NodeStatus) {
-        let node = self.node_mut(id);
-        if node.status == status {
-            return;
+    /// Whether the rollout was done with a node since that was last asked.
+    pub(crate) const fn take_progress(&mut self) -> bool {
+        std::mem::replace(&mut self.has_progressed, false)
+    }
+
+    /// The nodes that have had no available pod of the target since then or longer, the longest
+    /// first.
+    pub(crate) fn starting_since(&self, time: Timestamp) -> impl Iterator<Item = NodeId> {
+        let since = self.starting.iter().take_while(move |(since, _)| *since <= time);
+        let is_updating =
+            |id: &NodeId| matches!(self.state(*id), NodeState::Updating { .. } | NodeState::Failed);
+        since.map(|(_, id)| *id).filter(is_updating)
+    }
+
+    /// The state of a node.
+    pub(crate) fn state(&self, id: NodeId) -> NodeState {
+        self.nodes.get(id.index()).map(|node| node.state).unwrap_or_default()
+    }
+
+    /// Whether an earlier controller may have begun the rollout on the node, so that it has no pod.
+    pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
+        let known = self.nodes.get(id.index());
+        known.is_some_and(|known| known.history.may_have_begun(node, self.attempt))
+    }
+
+    /// The numbers of all nodes by their state.
+    pub(crate) fn states(&self) -> StateCounts {
+        let mut states = self.all.open;
+        states.waiting += self.all.members - states.total();
+        *states.count(NodeState::SetAside(SetAside::Held)) += self.held;
+        states
+    }
+
+    /// Changes a node, and the counts of its groups.
+    fn change(&mut self, id: NodeId, change: impl FnOnce(&mut NodeWaves)) {
+        let mut node = std::mem::take(self.node_mut(id));
+        let (before, was_starting) = (node.counted(), node.history.starting_since());
+        change(&mut node);
+        let (after, is_starting) = (node.counted(), node.history.starting_since());
+        if was_starting != is_starting {
+            was_starting.map(|since| self.starting.remove(&(since, id)));
+            is_starting.map(|since| self.starting.insert((since, id)));
         }
-        let mut node = std::mem::take(node);
-        self.count(&node, false);
-        let is_changed = node.status.is_member() != status.is_member();
-        self.must_fill |= is_changed;
-        if is_changed {
+        if before != after {
+            self.count(&node.groups, before, false);
+            self.count(&node.groups, after, true);
+        }
+        if before.is_some() != after.is_some() {
+            self.must_fill = true;
             self.count.invalidate();
         }
-        node.status = status;
-        self.count(&node, true);
         *self.node_mut(id) = node;
     }
 
@@ -204,7 +372,7 @@ impl Waves {
     pub(crate) fn fill(
         &mut self,
         names: impl Fn(NodeId) -> NodeName,
-        rank: impl Fn(NodeId) -> Rank,
+        rank: impl Fn(&Self, NodeId) -> Rank,
     ) -> Vec<NodeId> {
         if !std::mem::take(&mut self.must_fill) {
             return Vec::new();
@@ -220,19 +388,18 @@ impl Waves {
             let members = self.groups[*number].members;
             (*number, self.size_at(&position, *step, value, members))
         });
-        let short = sizes.filter(|(number, size)| self.groups[*number].open < *size);
+        let short = sizes.filter(|(number, size)| self.groups[*number].open.total() < *size);
         for (number, size) in short.collect::<Vec<_>>() {
             // A node that was just opened may be one of this group, too.
-            let missing = size.saturating_sub(self.groups[number].open);
+            let missing = size.saturating_sub(self.groups[number].open.total());
             if missing == 0 {
                 continue;
             }
             let of_group = |node: &NodeWaves| node.groups.contains(&number);
             let mut candidates: Vec<NodeId> = self.candidates(of_group).collect();
             if missing < candidates.len() {
-                let is_outdated =
-                    |id: NodeId| self.nodes[id.index()].status.holding == Holding::Outdated;
-                candidates.sort_by_cached_key(|id| (is_outdated(*id), rank(*id), names(*id)));
+                let has_target = |id: NodeId| self.nodes[id.index()].holding == Holding::Target;
+                candidates.sort_by_cached_key(|id| (!has_target(*id), rank(self, *id), names(*id)));
             }
             candidates.truncate(missing);
             candidates.iter().for_each(|id| self.open(*id));
@@ -241,17 +408,29 @@ impl Waves {
         opened
     }
 
-    /// Whether nothing is left to do in the wave at this position. A wave does not wait for failed
-    /// nodes, which the policy tolerates; a rollout with one is not complete.
+    /// Whether the wave at this position has passed: each of its nodes is done, has failed or is
+    /// set aside, and the target was tried (G39, G40).
     pub(crate) fn is_complete(&self, position: &Position) -> bool {
+        self.is_passed(position) && !self.is_untried(position)
+    }
+
+    fn is_passed(&self, position: &Position) -> bool {
         let group = self.group(position);
-        match position {
-            Position::AllNodes => group.passed == group.members,
-            Position::Wave(wave) => {
-                let size = self.size_at(position, wave.step, &wave.group, group.members);
-                group.open >= size && group.passed == group.open
-            }
-        }
+        let size = match position {
+            Position::AllNodes => group.members,
+            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, group.members),
+        };
+        group.open.total() >= size && group.open.passed() == group.open.total()
+    }
+
+    /// Whether the wave at this position has nodes, and each is set aside.
+    pub(crate) fn is_untried(&self, position: &Position) -> bool {
+        let open = self.group(position).open;
+        let has_nodes = match position {
+            Position::AllNodes => open.total() + self.held > 0,
+            Position::Wave(_) => open.total() > 0,
+        };
+        has_nodes && open.tried() == 0 && self.is_passed(position)
     }
 
     /// Whether more nodes have failed than the policy tolerates (G15).
@@ -260,9 +439,31 @@ impl Waves {
         rule.is_some_and(|rule| self.all.failed > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
+    /// Whether more nodes are lost than the policy tolerates: by default one, or a tenth of those
+    /// that have the target (G15).
+    pub(crate) fn has_lost_nodes(&self) -> bool {
+        let Some(rule) = &self.policy.failure else { return false };
+        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target);
+        self.all.lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
+    }
+
+    /// How many pods the target's placement removes, if there are more than the policy allows, and
+    /// one of them is in the wave at this position (G42).
+    pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
+        let allowed = self.policy.failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
+        let removed = self.all.removed;
+        let is_here = self.group(position).removed > 0;
+        (is_here && removed > allowed.resolve_floor(self.all.members)).then_some(removed)
+    }
+
     /// Whether the target is everywhere already.
     pub(crate) const fn is_rolled_out(&self) -> bool {
         self.all.members > 0 && self.all.updated == self.all.members
+    }
+
+    /// Whether a node that is not held has a pod of the target.
+    pub(crate) const fn has_target(&self) -> bool {
+        self.all.on_target > 0
     }
 
     /// The counts of the group at a position.
@@ -276,21 +477,20 @@ impl Waves {
         }
     }
 
-    /// The open nodes of the group at a position.
-    pub(crate) fn open_nodes(&self, position: &Position) -> impl Iterator<Item = NodeId> {
+    /// When the last node of the group at a position became available that has not joined.
+    pub(crate) fn bakes_since(&self, position: &Position) -> Option<Timestamp> {
         let number = match position {
             Position::AllNodes => None,
             Position::Wave(wave) => {
                 Some(self.numbers.get(&(wave.step, wave.group.clone())).copied())
             }
         };
-        let is_in = move |node: &NodeWaves| match number {
+        let is_in = |node: &NodeWaves| match number {
             None => true,
             Some(number) => number.is_some_and(|number| node.groups.contains(&number)),
         };
-        let nodes = self.nodes.iter().enumerate();
-        let open = nodes.filter(move |(_, node)| node.wave == Wave::Open && is_in(node));
-        open.map(|(index, _)| NodeId::from_index(index))
+        let open = self.nodes.iter().filter(|node| node.is_open() && is_in(node));
+        open.filter_map(|node| node.history.bakes_since()).max()
     }
 
     /// The first wave.
@@ -385,28 +585,28 @@ impl Waves {
 
     fn candidates(&self, is_in: impl Fn(&NodeWaves) -> bool) -> impl Iterator<Item = NodeId> {
         let nodes = self.nodes.iter().enumerate();
-        let candidates = nodes
-            .filter(move |(_, node)| node.wave == Wave::Closed && node.counts() && is_in(node));
+        let candidates = nodes.filter(move |(_, node)| {
+            node.wave == Wave::Closed && node.counted().is_some() && is_in(node)
+        });
         candidates.map(|(index, _)| NodeId::from_index(index))
     }
 
     fn open(&mut self, id: NodeId) {
-        let mut node = std::mem::take(self.node_mut(id));
-        self.count(&node, false);
-        node.wave = Wave::Open;
-        self.count(&node, true);
-        *self.node_mut(id) = node;
+        self.change(id, |node| node.wave = Wave::Open);
     }
 
-    /// Adds the node to the counts of its groups, or removes it.
-    fn count(&mut self, node: &NodeWaves, is_added: bool) {
-        if !node.counts() {
-            return;
+    /// Adds a node to the counts of its groups, or removes it.
+    fn count(&mut self, groups: &[usize], counted: Option<Counted>, is_added: bool) {
+        match counted {
+            None => {}
+            Some(Counted { member: Member::Held, .. }) => add(&mut self.held, is_added),
+            Some(counted) => {
+                for number in groups {
+                    self.groups[*number].count(counted, is_added);
+                }
+                self.all.count(counted, is_added);
+            }
         }
-        for number in &node.groups {
-            self.groups[*number].count(node, is_added);
-        }
-        self.all.count(node, is_added);
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut NodeWaves {
@@ -418,41 +618,62 @@ impl Waves {
 }
 
 impl NodeWaves {
-    /// A node that is open counts, too, if the target has emptied it: otherwise a template that
-    /// fits no node would empty one after the other.
-    const fn counts(&self) -> bool {
+    /// Whether the node is open. One that is held is so since the rollout began on it.
+    fn is_open(&self) -> bool {
         match self.wave {
-            Wave::Held => false,
+            Wave::Held => self.history.has_begun(),
             Wave::Open => true,
-            Wave::Closed => self.status.is_member(),
+            Wave::Closed => false,
         }
+    }
+
+    /// How it counts. A node that is open counts, too, if the target has emptied it: otherwise a
+    /// template that fits no node would empty one after the other.
+    fn counted(&self) -> Option<Counted> {
+        let member = match self.wave {
+            _ if self.is_open() => Member::Open,
+            _ if !self.holding.is_member() => return None,
+            Wave::Held => Member::Held,
+            Wave::Open | Wave::Closed => Member::Closed,
+        };
+        Some(Counted { member, holding: self.holding, state: self.state })
     }
 }
 
 impl Group {
-    fn count(&mut self, node: &NodeWaves, is_added: bool) {
-        let (is_updated, has_target) = match node.status.holding {
+    fn count(&mut self, counted: Counted, is_added: bool) {
+        let Counted { member, holding, state } = counted;
+        let is_done = state == NodeState::Done;
+        let (is_updated, has_target) = match holding {
             Holding::Nothing | Holding::NothingOfTarget => (true, false),
-            Holding::Outdated => (node.status.is_done, false),
-            Holding::Target => (node.status.is_done, true),
+            Holding::Outdated | Holding::Removed => (is_done, false),
+            Holding::Target => (is_done, true),
         };
-        let is_open = node.wave == Wave::Open;
+        let is_open = member == Member::Open;
+        if is_open {
+            add(self.open.count(state), is_added);
+        }
         let counts = [
             (&mut self.members, true),
-            (&mut self.open, is_open),
-            (&mut self.done, is_open && node.status.is_done),
-            (&mut self.passed, is_open && (node.status.is_done || node.status.has_failed)),
             (&mut self.updated, is_updated),
             (&mut self.on_target, has_target),
             (&mut self.on_target_but_closed, has_target && !is_open),
-            (&mut self.failed, node.status.has_failed),
+            (&mut self.failed, state == NodeState::Failed),
+            (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
+            (&mut self.removed, holding == Holding::Removed),
+            (&mut self.absent, state == NodeState::Updating { is_absent: true }),
         ];
-        for (count, counts) in counts {
-            match is_added {
-                true => *count += usize::from(counts),
-                false => *count -= usize::from(counts),
-            }
+        for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
+            add(count, is_added);
         }
+    }
+}
+
+/// Counts one more node, or one less.
+const fn add(count: &mut usize, is_added: bool) {
+    match is_added {
+        true => *count += 1,
+        false => *count -= 1,
     }
 }
 

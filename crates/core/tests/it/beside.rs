@@ -91,6 +91,9 @@ fn policy() -> PolicySource {
     let failure = FailureRule {
         max_nodes: IntOrPercent::Int(0),
         max_restarts: None,
+        max_lost: None,
+        cannot_start: false,
+        max_removed: IntOrPercent::Int(0),
         ready_within: Some(Duration::from_secs(120)),
         rollback_after: Some(Duration::ZERO),
     };

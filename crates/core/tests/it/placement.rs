@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everynode_core::api::{
     Labels, Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement,
-    Taint, TaintEffect, Term, Toleration, TolerationOperator, default_tolerations,
+    Taint, TaintEffect, Term, Timestamp, Toleration, TolerationOperator, default_tolerations,
 };
 use everynode_core::placement::{
     Eligibility, eligibility, reasons_against, should_continue_running, should_run,
@@ -35,7 +35,9 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         name: "n1".into(),
         labels: Labels::from_iter([("disk", "ssd"), ("cores", "8"), ("zone", "a")]),
         taints: taints.iter().map(taint).collect(),
+        created: Timestamp(0),
         not_ready_since: None,
+        conditions: Vec::new(),
     }
 }
 
@@ -276,7 +278,9 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
     assert_eq!(reasons, ["the namespace's node selector wants label zone=b, the node has a"]);
     let tainted = |effect| Node {
         taints: vec![Taint { key: "k".into(), value: "".into(), effect }],
+        created: Timestamp(0),
         not_ready_since: None,
+        conditions: Vec::new(),
         ..node.clone()
     };
     let of = |effect| eligibility(&placement, &namespace, &tainted(effect));

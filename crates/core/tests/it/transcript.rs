@@ -197,6 +197,8 @@ fn parse_node(words: &[&str]) -> Node {
         match key {
             "taint" => node.taints.push(parse_taint(value)),
             "down-since" => node.not_ready_since = Some(seconds(value)),
+            "created" => node.created = seconds(value),
+            "condition" => node.conditions.push(value.into()),
             _ => node.labels = with_label(&node.labels, key, value),
         }
     }
@@ -278,7 +280,11 @@ fn policy(words: &[&str]) -> PolicySource {
                 approval: false,
             }),
             ("paused", _) => policy.paused = true,
-            ("max-failed" | "max-restarts" | "ready-within" | "rollback-after", _) => {
+            (
+                "max-failed" | "max-restarts" | "max-lost" | "max-removed" | "cannot-start"
+                | "ready-within" | "rollback-after",
+                _,
+            ) => {
                 edit_failure_rule(&mut policy, key, value);
             }
             ("max-unavailable", _) => policy.max_unavailable = Some(int_or_percent(value)),
@@ -291,7 +297,10 @@ fn policy(words: &[&str]) -> PolicySource {
             ("checks", Some(step)) => step.checks = value.split(',').map(Into::into).collect(),
             ("pods-per-minute", _) => policy.pods_per_minute = value.parse().ok(),
             ("windows", _) => policy.windows = windows(value),
+            ("progress-deadline", _) => policy.progress_deadline = duration(value),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
+            ("absent-taint", _) => policy.absent.taints.push(value.into()),
+            ("absent-condition", _) => policy.absent.conditions.push(value.into()),
             ("nodes", Some(step)) => {
                 let (key, value) = pair(value, '=');
                 step.nodes = has_label(key, LabelOperator::In(vec![value.into()]));
@@ -361,12 +370,18 @@ fn edit_failure_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {
     let rule = policy.failure.get_or_insert(FailureRule {
         max_nodes: IntOrPercent::Int(0),
         max_restarts: None,
+        max_lost: None,
+        cannot_start: false,
+        max_removed: IntOrPercent::Int(0),
         ready_within: None,
         rollback_after: None,
     });
     match key {
         "max-failed" => rule.max_nodes = int_or_percent(value),
         "max-restarts" => rule.max_restarts = value.parse().ok(),
+        "max-lost" => rule.max_lost = Some(int_or_percent(value)),
+        "cannot-start" => rule.cannot_start = true,
+        "max-removed" => rule.max_removed = int_or_percent(value),
         "ready-within" => rule.ready_within = Some(duration(value)),
         _ => rule.rollback_after = Some(duration(value)),
     }

@@ -1,4 +1,6 @@
-//! Nodes: name, labels and taints.
+//! Nodes: name, labels, taints, and what their conditions say.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use everynode_core::api::{Node, Taint, TaintEffect, Timestamp};
@@ -95,7 +97,14 @@ impl WireNode<'_> {
             name: interner.text(self.metadata.name()?).into(),
             labels: self.metadata.labels(interner),
             taints: taints.iter().filter_map(|taint| taint.convert(interner)).collect(),
+            created: self
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .and_then(Time::timestamp)
+                .unwrap_or(Timestamp(i64::MIN)),
             not_ready_since: conditions.iter().find_map(not_ready_since),
+            conditions: conditions.iter().filter_map(|it| true_condition(it, interner)).collect(),
         })
     }
 }
@@ -107,6 +116,13 @@ fn not_ready_since(condition: &Condition<'_>) -> Option<Timestamp> {
     let since = condition.last_transition_time.as_ref().and_then(Time::timestamp);
     let is_other = text(condition.kind.as_ref()) != "Ready";
     (!is_ready && !is_other).then(|| since.unwrap_or(Timestamp(i64::MIN)))
+}
+
+/// The type of a condition that is true, and not `Ready`.
+fn true_condition(condition: &Condition<'_>, interner: &mut Interner) -> Option<Arc<str>> {
+    let kind = text(condition.kind.as_ref());
+    let is_true = text(condition.status.as_ref()) == "True";
+    (is_true && kind != "Ready").then(|| interner.text(kind))
 }
 
 impl WireTaint<'_> {

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use everynode_core::api::{Namespace, NodeName, Pod, PodName, PodPhase, Readiness, Timestamp, Uid};
+use everynode_core::api::{
+    Namespace, NodeName, Pod, PodName, PodPhase, PodTrouble, Readiness, Timestamp, Uid,
+};
 use prost::Message;
 use serde::Deserialize;
 
@@ -88,14 +90,30 @@ struct WireStatus<'a> {
     phase: Option<Text<'a>>,
     #[serde(borrow)]
     conditions: Option<Vec<Condition<'a>>>,
-    container_statuses: Option<Vec<WireContainerStatus>>,
-    init_container_statuses: Option<Vec<WireContainerStatus>>,
+    #[serde(borrow)]
+    container_statuses: Option<Vec<WireContainerStatus<'a>>>,
+    #[serde(borrow)]
+    init_container_statuses: Option<Vec<WireContainerStatus<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct WireContainerStatus {
+struct WireContainerStatus<'a> {
     restart_count: i32,
+    #[serde(borrow)]
+    state: Option<WireState<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireState<'a> {
+    #[serde(borrow)]
+    waiting: Option<WireWaiting<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireWaiting<'a> {
+    #[serde(borrow)]
+    reason: Option<Text<'a>>,
 }
 
 /// Decodes a Pod.
@@ -187,6 +205,7 @@ impl Identity {
             phase: phase(text(status.phase.as_ref())),
             readiness: status.readiness(),
             restarts: status.restarts(),
+            trouble: status.trouble(),
             unschedulable: status.is_unschedulable(),
         }))
     }
@@ -234,11 +253,16 @@ impl<'a> From<&'a protobuf::PodStatus> for WireStatus<'a> {
     }
 }
 
-fn container_statuses(messages: &[protobuf::ContainerStatus]) -> Vec<WireContainerStatus> {
-    let status = |message: &protobuf::ContainerStatus| WireContainerStatus {
-        restart_count: message.restart_count,
-    };
-    messages.iter().map(status).collect()
+fn container_statuses(messages: &[protobuf::ContainerStatus]) -> Vec<WireContainerStatus<'_>> {
+    messages.iter().map(Into::into).collect()
+}
+
+impl<'a> From<&'a protobuf::ContainerStatus> for WireContainerStatus<'a> {
+    fn from(message: &'a protobuf::ContainerStatus) -> Self {
+        let waiting = message.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let waiting = waiting.map(|it| WireWaiting { reason: Text::of_field(&it.reason) });
+        Self { restart_count: message.restart_count, state: Some(WireState { waiting }) }
+    }
 }
 
 fn node_name(name: &str, interner: &mut Interner) -> Option<NodeName> {
@@ -280,10 +304,19 @@ impl WireRequirement<'_> {
 }
 
 impl WireStatus<'_> {
-    /// The highest number of restarts of a container (G15).
+    fn all_containers(&self) -> impl Iterator<Item = &WireContainerStatus<'_>> {
+        self.container_statuses.iter().chain(&self.init_container_statuses).flatten()
+    }
+
+    /// Why a container waits, if that is a trouble.
+    fn trouble(&self) -> Option<PodTrouble> {
+        let waiting = self.all_containers().filter_map(|it| it.state.as_ref()?.waiting.as_ref());
+        waiting.filter_map(|waiting| PodTrouble::of(text(waiting.reason.as_ref()))).max()
+    }
+
+    /// The highest number of restarts of a container (G34).
     fn restarts(&self) -> u8 {
-        let statuses = self.container_statuses.iter().chain(&self.init_container_statuses);
-        let counts = statuses.flatten().map(|status| status.restart_count);
+        let counts = self.all_containers().map(|status| status.restart_count);
         counts.max().map_or(0, |count| u8::try_from(count.max(0)).unwrap_or(u8::MAX))
     }
 

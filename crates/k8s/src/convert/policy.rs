@@ -10,6 +10,7 @@ mod tests;
 use std::sync::{Arc, LazyLock};
 
 use everynode_core::api::RolloutPolicy;
+use everynode_core::api::schema::parse_duration;
 use everynode_core::revisions::revision_hash;
 use serde_json::Value;
 
@@ -37,16 +38,22 @@ pub(super) fn read(schema: &Schema, path: &str, value: &Value) -> Result<Rollout
     let mut errors = Errors::default();
     let read = schema.read(path, value, &mut errors);
     let read = read.ok_or_else(|| errors.to_string())?;
+    let steps = read["steps"].as_array().cloned().unwrap_or_default();
     let mut policy: RolloutPolicy = serde_json::from_value(read).map_err(|e| e.to_string())?;
-    policy.steps_hash = steps_hash(value["steps"].as_array().map_or(&[], Vec::as_slice));
+    policy.steps_hash = steps_hash(steps);
     for check in policy.checks.iter_mut().filter(|check| check.is_job()) {
         check.failures = 1;
     }
     Ok(policy)
 }
 
-/// Keys are sorted, so that only another content has another hash.
-fn steps_hash(steps: &[Value]) -> Arc<str> {
-    let text = serde_json::to_string(steps).expect("all keys are strings");
+/// Identifies the meaning of steps, which have the defaults of absent fields: keys are sorted, and
+/// durations are numbers, so that only another content has another hash.
+fn steps_hash(mut steps: Vec<Value>) -> Arc<str> {
+    for step in &mut steps {
+        let bake = step["bake"].as_str().and_then(parse_duration);
+        step["bake"] = bake.map(|bake| bake.as_secs_f64()).into();
+    }
+    let text = serde_json::to_string(&steps).expect("all keys are strings");
     revision_hash(&text, None).as_str().into()
 }

@@ -226,8 +226,22 @@ pub(crate) struct PodStatus {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ContainerStatus {
+    #[prost(message, optional, tag = "2")]
+    pub state: Option<ContainerState>,
     #[prost(int32, tag = "5")]
     pub restart_count: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ContainerState {
+    #[prost(message, optional, tag = "1")]
+    pub waiting: Option<ContainerStateWaiting>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ContainerStateWaiting {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub reason: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{IntOrPercent, Labels, Node, UpdateStrategy};
+use everynode_core::api::{IntOrPercent, Labels, Node, Timestamp, UpdateStrategy};
 use everynode_core::placement::should_run;
 use everynode_k8s::convert::{self, label_selector};
 use proptest::prelude::*;
@@ -265,7 +265,9 @@ proptest! {
             name: "n".into(),
             labels: node_labels,
             taints: vec![],
+            created: Timestamp(0),
             not_ready_since: None,
+            conditions: Vec::new(),
         };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);
     }

@@ -2,7 +2,7 @@
 
 use everynode_core::api::{
     Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
-    Toleration, TolerationOperator,
+    Timestamp, Toleration, TolerationOperator,
 };
 
 use crate::json::Value;
@@ -15,7 +15,9 @@ pub(super) fn node(object: &Value) -> Node {
         name: NodeName::new(text(object, &["metadata", "name"])),
         labels: labels(&object["metadata"]["labels"]),
         taints: taints.filter_map(taint).collect(),
+        created: Timestamp(0),
         not_ready_since: None,
+        conditions: Vec::new(),
     }
 }
 

@@ -51,6 +51,12 @@ pub enum RolloutReason {
     AwaitingApproval,
     /// No pod is replaced, and no wave begins, before a window of the policy opens.
     OutsideWindow,
+    /// All nodes of a wave are set aside, so that the template was not tried (G39).
+    WaveNotTried,
+    /// The template's placement would remove more pods than the policy allows (G42).
+    RemovesNodes,
+    /// The rollout was done with no node for too long (G47).
+    ProgressDeadlineExceeded,
     /// Nodes go back to the base after a failure.
     RollingBack,
     /// The rollout has failed, and nothing is left to do.
@@ -61,7 +67,7 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::InvalidRecord,
@@ -71,6 +77,9 @@ impl RolloutReason {
         Self::AwaitingChecks,
         Self::AwaitingApproval,
         Self::OutsideWindow,
+        Self::WaveNotTried,
+        Self::RemovesNodes,
+        Self::ProgressDeadlineExceeded,
         Self::RollingBack,
         Self::Failed,
         Self::Complete,
@@ -88,6 +97,9 @@ impl RolloutReason {
             Self::AwaitingChecks => ("AwaitingChecks", ReasonClass::WaitsForChecks),
             Self::AwaitingApproval => ("AwaitingApproval", ReasonClass::WaitsForPerson),
             Self::OutsideWindow => ("OutsideWindow", ReasonClass::WaitsForWindow),
+            Self::WaveNotTried => ("WaveNotTried", ReasonClass::WaitsForNodes),
+            Self::RemovesNodes => ("RemovesNodes", ReasonClass::WaitsForPerson),
+            Self::ProgressDeadlineExceeded => ("ProgressDeadlineExceeded", ReasonClass::Stuck),
             Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
             Self::Failed => ("Failed", ReasonClass::Failed),
             Self::Complete => ("Complete", ReasonClass::Complete),
@@ -116,13 +128,13 @@ impl RolloutReason {
             ReasonClass::NotGuarded | ReasonClass::WaitsForPerson | ReasonClass::WaitsForWindow => {
                 "Unknown"
             }
-            ReasonClass::Failed => "False",
+            ReasonClass::Failed | ReasonClass::Stuck => "False",
         }
     }
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        matches!(self.class(), ReasonClass::RollsBack | ReasonClass::Failed)
+        matches!(self.class(), ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck)
     }
 }
 
@@ -133,6 +145,8 @@ pub enum ReasonClass {
     NotGuarded,
     /// Nodes get the new template.
     WaitsForNodes,
+    /// Nodes get the new template, and none was done for too long.
+    Stuck,
     /// A wave is updated, and its bake time has to end.
     WaitsForTime,
     /// A wave is updated, and its checks have to pass.
@@ -173,7 +187,7 @@ impl ReasonClass {
 
     /// True if a guarded rollout replaces no old pod at present.
     pub const fn keeps_old_pods(self) -> bool {
-        self.is_guarded() && !matches!(self, Self::WaitsForNodes | Self::Complete)
+        self.is_guarded() && !matches!(self, Self::WaitsForNodes | Self::Stuck | Self::Complete)
     }
 }
 

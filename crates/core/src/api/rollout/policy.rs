@@ -1,5 +1,6 @@
 //! The policy of a guarded rollout (G4, G5).
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::schema::{self, rule};
-use crate::api::{IntOrPercent, LabelSelector, Problem};
+use crate::api::{IntOrPercent, LabelSelector, Node, Problem};
 
 use super::check::RolloutCheck;
 use super::record::{Position, WaveName};
@@ -78,6 +79,12 @@ pub struct RolloutPolicy {
     pub windows: Windows,
     /// When a rollout fails. Without it, it never does.
     pub failure: Option<FailureRule>,
+    /// How long no node of a wave may be done, or fail, until the condition of the DaemonSet says
+    /// that the rollout is stuck; `minReadySeconds` and the longest termination grace period are
+    /// added. 0s turns that off. It does not end the rollout.
+    #[serde(default = "progress_deadline", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "10m"))]
+    pub progress_deadline: Duration,
     /// Nodes whose pods are not replaced, forward or back. In its wave another node takes the place
     /// of such a node; once it is no longer held, it is updated with a later wave. A rollout is
     /// complete without them, but commands that count pods, such as `status`, wait for them and
@@ -86,6 +93,10 @@ pub struct RolloutPolicy {
         "matchExpressions": [{ "key": HOLD_LABEL, "operator": "Exists" }],
     }))]
     pub hold: LabelSelector,
+    /// Nodes that are about to leave, or are being maintained. A rollout leaves them alone and waits
+    /// for none of them, until they are as before.
+    #[schemars(extend("default" = absent_by_default()))]
+    pub absent: Absent,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -93,6 +104,55 @@ pub struct RolloutPolicy {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub checks: Vec<RolloutCheck>,
+}
+
+/// How nodes show that they are about to leave, or are being maintained: any one of these (G33).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Absent {
+    /// A taint with one of these keys.
+    #[schemars(schema_with = "schema::label_keys", extend("default" = LEAVING_TAINTS))]
+    pub taints: Vec<Arc<str>>,
+    /// A condition of one of these types that is true.
+    #[schemars(schema_with = "schema::label_keys", extend("default" = LEAVING_CONDITIONS))]
+    pub conditions: Vec<Arc<str>>,
+    /// They are cordoned.
+    #[serde(default)]
+    pub cordoned: bool,
+    /// Their labels match this. By default no label says so.
+    #[serde(default)]
+    pub nodes: LabelSelector,
+}
+
+/// Taints that autoscalers, cloud providers and people give to nodes that leave.
+const LEAVING_TAINTS: [&str; 4] = [
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/shutdown",
+];
+
+/// Conditions of nodes that shut down, or are being drained or maintained.
+const LEAVING_CONDITIONS: [&str; 4] =
+    ["GracefulNodeShutdownInProgress", "DrainInProgress", "Drained", "MaintenanceInProgress"];
+
+/// As that of Deployments.
+const fn progress_deadline() -> Duration {
+    Duration::from_secs(600)
+}
+
+fn absent_by_default() -> BTreeMap<&'static str, [&'static str; 4]> {
+    BTreeMap::from([("taints", LEAVING_TAINTS), ("conditions", LEAVING_CONDITIONS)])
+}
+
+impl Absent {
+    /// Whether the node shows one of the signs.
+    pub fn matches(&self, node: &Node) -> bool {
+        self.cordoned && node.is_cordoned()
+            || self.taints.iter().any(|key| node.has_taint(key))
+            || node.conditions.iter().any(|condition| self.conditions.contains(condition))
+            || !self.nodes.is_empty() && self.nodes.matches(&node.labels)
+    }
 }
 
 /// A limit for each group of nodes that have the same value of a label. Nodes without the label
@@ -108,7 +168,7 @@ pub struct GroupLimit {
     pub max: IntOrPercent,
 }
 
-/// When a node fails, how many may, and what happens then (G15).
+/// When a node fails, how many may, and what happens then (G15, G34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailureRule {
@@ -119,8 +179,12 @@ pub struct FailureRule {
     /// default they do not count.
     #[schemars(range(min = 0, max = 100))]
     pub max_restarts: Option<u8>,
-    /// A node fails if it has no available pod so long after its old pod is gone or its new one is
-    /// there; `minReadySeconds` is added. By default it may take any time. The rollout fails, too,
+    /// A node that had an available pod before fails if its new pod cannot start for a minute: its
+    /// image cannot be pulled, or its containers cannot be created.
+    #[schemars(extend("default" = true))]
+    pub cannot_start: bool,
+    /// A node that had an available pod before fails if it has none so long after its old pod is
+    /// gone; `minReadySeconds` is added, and time in which the node is down does not count. By default it may take any time. The rollout fails, too,
     /// if it has nodes left and creates no new pod for that long, with the termination grace period
     /// added, and a minute with `podsPerMinute`: an old pod may never end.
     #[serde(default, deserialize_with = "schema::read_optional_duration")]
@@ -129,6 +193,15 @@ pub struct FailureRule {
         "x-reason" = "must be a duration of at least 30s, such as 10m",
     ))]
     pub ready_within: Option<Duration>,
+    /// Maximum number of nodes that go down or begin to leave after the rollout has begun on them,
+    /// and stay so for `readyWithin`, or a percentage of those that have a new pod, rounded down.
+    /// By default one node or 10%, whichever is more.
+    pub max_lost: Option<IntOrPercent>,
+    /// Maximum number of pods that the new template's own placement may remove from nodes, or a
+    /// percentage of the nodes, rounded down. A rollout that would remove more waits before the
+    /// first wave that removes one.
+    #[schemars(extend("default" = 0))]
+    pub max_removed: IntOrPercent,
     /// How long after the failure nodes go back to the template that was complete before. By
     /// default they keep what they have until somebody decides.
     #[serde(default, deserialize_with = "schema::read_optional_duration")]

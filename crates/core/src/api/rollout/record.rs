@@ -80,6 +80,8 @@ pub enum RecordReason {
     PromotedInFull,
     /// More nodes have failed than the policy tolerates (G15).
     NodesFailed,
+    /// More nodes went down after they got the target than the policy tolerates (G15).
+    NodesLost,
     /// No pod of the revision was created for too long, and nodes are left (G15).
     NoProgress,
     /// A check has failed: which one, what it asked, and what was answered (G15).
@@ -193,6 +195,7 @@ impl RecordReason {
             Self::Aborted => "Aborted",
             Self::PromotedInFull => "PromotedInFull",
             Self::NodesFailed => "NodesFailed",
+            Self::NodesLost => "NodesLost",
             Self::NoProgress => "NoProgress",
             Self::CheckFailed(_) => "CheckFailed",
         }

@@ -1,6 +1,6 @@
 //! Counts over all nodes.
 
-use crate::node::{BudgetUse, Health, NodeAssessment, Scheduling};
+use crate::node::{BudgetUse, Direction, Health, NodeAssessment, Scheduling};
 
 /// The counts that the status reports and that budgets are compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,5 +63,41 @@ impl NodeCounts {
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.serves, budget_use.contains(BudgetUse::SERVES)),
         ]
+    }
+}
+
+/// On how many more nodes a rolling update may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::daemon_set) struct Room {
+    /// In all.
+    pub nodes: usize,
+    /// Of these, nodes whose old pod is available.
+    pub available: usize,
+}
+
+impl Room {
+    /// The room that is left of a maximum. Unguarded, unavailable old pods need none (C52, C53).
+    /// Forward, nodes on which the rollout has begun use it as well, available before or not, and
+    /// on one it may always begin (G14). Back, unavailable pods need none (G41).
+    pub(in crate::daemon_set) fn new(
+        guarded: Option<Direction>,
+        max: usize,
+        counts: &NodeCounts,
+    ) -> Self {
+        let unused = max.saturating_sub(counts.uses_unavailable);
+        match guarded {
+            None | Some(Direction::Back) => Self { nodes: usize::MAX, available: unused },
+            Some(Direction::Forward) => {
+                let nodes = max.saturating_sub(counts.in_flight);
+                let first = usize::from(counts.in_flight == 0);
+                Self { nodes, available: unused.max(first).min(nodes) }
+            }
+        }
+    }
+
+    /// What is left after the rollout begins on nodes whose old pod is not available.
+    pub(in crate::daemon_set) fn after(self, begun: usize) -> Self {
+        let nodes = self.nodes - begun;
+        Self { nodes, available: self.available.min(nodes) }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{Budget, GroupLimit, GroupValue, Labels, NodeName, Timestamp};
-use crate::node::{BudgetUse, NodeAssessment, NodeProgress, Scheduling};
+use crate::node::{BudgetUse, Direction, NodeAssessment, NodeProgress, Scheduling};
 use crate::node_table::NodeId;
 
-use super::counts::NodeCounts;
+use super::counts::{NodeCounts, Room};
 use super::pending_names::PendingNames;
 use super::retry_order::RetryOrder;
 use super::work_sets::{NodeSet, WorkSets};
@@ -107,7 +107,7 @@ impl Groups {
     /// A surge needs no limit for nodes in `replace_now`: they should run no pod (C53).
     pub(crate) fn admitted(
         &self,
-        budget: Budget,
+        (budget, guarded): (Budget, Option<Direction>),
         retry_order: &RetryOrder,
         pending_names: &PendingNames,
         now: Timestamp,
@@ -116,7 +116,7 @@ impl Groups {
         for group in self.groups.values() {
             let (counts, sets) = (&group.counts, &group.work_sets);
             let max = self.limit.max.resolve(counts.desired);
-            let mut room = max.saturating_sub(counts.in_flight);
+            let room = Room::new(guarded, max, counts);
             let admit = |set: &NodeSet, room: usize, admitted: &mut NodeSet| {
                 let reserved = pending_names.nodes_reserving_surge(set, now);
                 let others = retry_order.sorted(set).map(|(name, id)| (name.clone(), id));
@@ -128,12 +128,12 @@ impl Groups {
             };
             match budget {
                 Budget::Unavailable(_) => {
-                    room -= admit(&sets.replace_now, room, &mut admitted.replace_now);
-                    let unused = max.saturating_sub(counts.uses_unavailable);
-                    admit(&sets.replace, room.min(unused), &mut admitted.replace);
+                    let now = admit(&sets.replace_now, room.nodes, &mut admitted.replace_now);
+                    admit(&sets.replace, room.after(now).available, &mut admitted.replace);
                 }
                 Budget::Surge(_) => {
-                    room -= admit(&sets.surge_now, room, &mut admitted.surge_now);
+                    let now = admit(&sets.surge_now, room.nodes, &mut admitted.surge_now);
+                    let room = room.after(now).nodes.min(max.saturating_sub(counts.in_flight));
                     admit(&sets.surge, room, &mut admitted.surge);
                 }
             }

@@ -124,12 +124,7 @@ impl DaemonSetState {
         }
         if surges {
             let mut pending_names = std::mem::take(&mut self.pending_names);
-            let assessor = Assessor::new(
-                &self.daemon_set,
-                self.rollout.rules(self.daemon_set.policy.valid()),
-                &self.labels,
-                now,
-            );
+            let assessor = Assessor::new(&self.daemon_set, self.rollout.rules(), &self.labels, now);
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
             // A node that surges already counts once.
@@ -244,7 +239,7 @@ impl DaemonSetState {
     /// Reports once that a policy has no effect, because of the update strategy (G18).
     fn report_not_guarded(&mut self, plan: &mut Plan) {
         let stated = self.rollout.condition();
-        if stated.is_some_and(|(reason, _)| *reason == RolloutReason::NotGuarded)
+        if stated.is_some_and(|stated| stated.reason == RolloutReason::NotGuarded)
             && !std::mem::replace(&mut self.reports.was_not_guarded_reported, true)
         {
             plan.notices.push(Notice::NotGuarded);
@@ -260,7 +255,7 @@ impl DaemonSetState {
             unplaced: &self.unplaced,
             releases: &self.releases,
             history: &self.history,
-            rules: self.rollout.rules(self.daemon_set.policy.valid()),
+            rules: self.rollout.rules(),
             rollout: &self.rollout,
             labels: &self.labels,
             counts: &self.index.counts,

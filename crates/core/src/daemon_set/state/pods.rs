@@ -185,12 +185,8 @@ impl DaemonSetState {
                 if slot.pods.as_slice().is_empty() {
                     nodes.acquire(id);
                 }
-                match slot.pods.remove(&pod.uid) {
-                    Some(old) => self.labels.release(old.labels),
-                    None if self.labels.is_updated(pod.labels) => {
-                        self.rollout.progress.record_creation();
-                    }
-                    None => {}
+                if let Some(old) = slot.pods.remove(&pod.uid) {
+                    self.labels.release(old.labels);
                 }
                 slot.pods.insert(pod);
                 self.mark(id);

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
-use crate::node::{
-    Assessor, NodeAssessment, NodeDelays, PodFlags, PodView, Slot, SlotFlags, Wanted,
-};
+use crate::node::{Assessor, NodeAssessment, NodeDelays, Slot, SlotFlags, Wanted};
 use crate::node_table::{NodeId, NodeTable};
-use crate::placement::Eligibility;
+use crate::placement;
 use crate::revisions::{CollisionAction, CurrentRevision};
-use crate::rollout::GoverningRevision;
+use crate::rollout::Verdict;
 
 use super::DaemonSetState;
 
@@ -26,7 +24,7 @@ pub(super) struct TargetKey {
 /// The verdict on a node of the revision that governs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evaluation {
-    pub eligibility: Eligibility,
+    pub verdict: Verdict,
     pub wanted: Wanted,
 }
 
@@ -94,40 +92,24 @@ impl DaemonSetState {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
         let governing = self.rollout.gate.governing(pods, slot.wave, &self.labels);
-        let eligibility = nodes.node(id).map_or(Eligibility::NoNode, |node| {
+        let verdict = nodes.node(id).map_or(Verdict::default(), |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
-            // The built-in controller places all pods by the target.
-            let governing = if self.creates_pods() { governing } else { GoverningRevision::TARGET };
-            self.rollout.gate.eligibility(governing, target, selector, node, pods, &self.labels)
-        });
-        Evaluation { eligibility, wanted: governing.wanted }
-    }
-
-    /// Whether the node went down before a pod of the target was created there (G13): it is not
-    /// ready, or its pod is not schedulable. Such a node is not blamed. A node that goes down later
-    /// is, and so is one that goes down within the same second, which is how exact the times are.
-    fn was_down_before(&self, id: NodeId, nodes: &NodeTable) -> bool {
-        let pods = self.slots[id.index()].pods.as_slice();
-        let mut targets = pods.iter().filter(|pod| self.labels.is_updated(pod.labels));
-        match nodes.node(id).and_then(|node| node.not_ready_since) {
-            Some(since) => !targets.any(|pod| pod.creation_timestamp <= since),
-            None => {
-                let has_no_place = |pod: &PodView| {
-                    pod.flags.contains(PodFlags::UNSCHEDULABLE) && !pod.is_terminating()
-                };
-                pods.iter().any(has_no_place) && targets.next().is_none()
+            // The built-in controller places all pods by the target, at once.
+            if !self.creates_pods() {
+                return Verdict::of(placement::eligibility(&target.placement, selector, node));
             }
-        }
+            self.rollout.gate.verdict(governing, target, selector, node, pods, &self.labels)
+        });
+        Evaluation { verdict, wanted: governing.wanted }
     }
 
     fn re_evaluate(&mut self, id: NodeId, nodes: &NodeTable) {
         self.slots[id.index()].wave = self.rollout.wave(id);
-        let Evaluation { eligibility, wanted } = self.evaluate(id, nodes);
-        let was_down_before = self.rollout.waves.is_some() && self.was_down_before(id, nodes);
+        let Evaluation { verdict, wanted } = self.evaluate(id, nodes);
         let slot = &mut self.slots[id.index()];
-        (slot.eligibility, slot.wanted) = (eligibility, wanted);
-        slot.flags.set(SlotFlags::WAS_DOWN_BEFORE, was_down_before);
+        (slot.eligibility, slot.wanted) = (verdict.eligibility, wanted);
+        slot.flags.set(SlotFlags::LOSES_POD, verdict.loses_pod);
     }
 
     /// Brings counts and sets up to date.
@@ -153,7 +135,7 @@ impl DaemonSetState {
             self.assess_marked(now, nodes);
         }
         let (rollout, input) = self.rollout_parts(now);
-        rollout.refresh_wave(&input);
+        rollout.refresh_wave(&input, nodes);
         self.backoffs.failed_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
         debug_assert!(
@@ -269,25 +251,18 @@ impl DaemonSetState {
         }
         let slot = &mut self.slots[id.index()];
         slot.pods.record_readiness_seen(now.steady);
-        let assessor = Assessor::new(
-            &self.daemon_set,
-            self.rollout.rules(self.daemon_set.policy.valid()),
-            &self.labels,
-            now,
-        );
+        let assessor = Assessor::new(&self.daemon_set, self.rollout.rules(), &self.labels, now);
         let slot = &self.slots[id.index()];
         let assessed = assessor.assess(slot, self.delays(id, now));
         let slot = &mut self.slots[id.index()];
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
-        if let Some(at) = assessed.expires_at {
-            self.assessing.timers.insert((at, id));
-        }
+        let (rollout, input) = self.rollout_parts(now);
+        let changes_at = rollout.apply_slot(id, &input, nodes);
+        let timers = assessed.expires_at.into_iter().chain(changes_at);
+        self.assessing.timers.extend(timers.map(|at| (at, id)));
+        let slot = &mut self.slots[id.index()];
+        slot.assessment = self.rollout.judged(id, slot.assessment);
         self.apply_assessment(id, old, nodes);
-        if self.rollout.waves.is_some() {
-            let (rollout, input) = self.rollout_parts(now);
-            let fails_at = rollout.apply_slot(id, &input, nodes);
-            self.assessing.timers.extend(fails_at.map(|at| (at, id)));
-        }
     }
 
     /// Applies the difference to the old assessment to counts and sets.
@@ -351,14 +326,10 @@ impl DaemonSetState {
     }
 
     fn assess_all(&self, now: Now) -> impl Iterator<Item = NodeAssessment> {
-        let assessor = Assessor::new(
-            &self.daemon_set,
-            self.rollout.rules(self.daemon_set.policy.valid()),
-            &self.labels,
-            now,
-        );
+        let assessor = Assessor::new(&self.daemon_set, self.rollout.rules(), &self.labels, now);
         self.slots.iter().enumerate().map(move |(index, slot)| {
-            assessor.assess(slot, self.delays(NodeId::from_index(index), now)).assessment
+            let id = NodeId::from_index(index);
+            self.rollout.judged(id, assessor.assess(slot, self.delays(id, now)).assessment)
         })
     }
 

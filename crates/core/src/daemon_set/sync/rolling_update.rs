@@ -21,6 +21,7 @@ pub(in crate::daemon_set) fn rolling_update(
 ) {
     let Some(budget) = input.daemon_set.budget(input.counts.desired) else { return };
     let admitted = input.groups.map(|groups| {
+        let budget = (budget, input.rules.guarded);
         groups.admitted(budget, input.retry_order, input.pending_names, input.now.steady)
     });
     let candidates = Candidates::new(input, admitted.as_ref());
@@ -66,12 +67,11 @@ fn replace(
     draft: &mut Draft,
 ) {
     let sets = input.work_sets;
-    let beginnings = input.beginnings_left(max_unavailable);
-    let begun = begin(input, candidates.replace_now, beginnings, draft);
+    let room = input.room(max_unavailable);
+    let room = room.after(begin(input, candidates.replace_now, room.nodes, draft));
     let surges = input.daemon_set.strategy().surges();
     let nodes = if surges { &sets.delete_old_if_spare } else { candidates.replace };
-    let budget = max_unavailable.saturating_sub(input.counts.uses_unavailable);
-    begin(input, nodes, budget.min(beginnings - begun), draft);
+    begin(input, nodes, room.available, draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
@@ -105,7 +105,7 @@ fn surge(
     // them may be there.
     let fits = again.len() <= budget;
     let again = again.iter().filter(|_| fits).map(|(name, id)| (name, *id));
-    let beginnings = input.beginnings_left(max_surge).saturating_sub(outside);
+    let beginnings = input.room(max_surge).nodes.saturating_sub(outside);
     let at_once = input.retry_order.sorted(candidates.surge_now).take(beginnings);
     for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
         if draft.creations_left() == 0 {

@@ -3,6 +3,7 @@
 use crate::api::{RolloutCondition, RolloutReason, Status, Timestamp};
 use crate::config::StatusDuty;
 use crate::plan::{Notice, Write};
+use crate::rollout::Stated;
 
 use super::SyncInput;
 use super::draft::Draft;
@@ -56,10 +57,21 @@ pub(in crate::daemon_set) fn plan_status(
 /// is rolled out: users may wait for these.
 fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<Timestamp> {
     let known = &input.daemon_set.status;
-    let is_new =
-        status.observed_generation != known.observed_generation || status.rollout != known.rollout;
+    let is_new = status.observed_generation != known.observed_generation
+        || !is_stated_alike(input, known.rollout.as_ref());
     let last = state.written_at.filter(|_| !is_new && !is_rolled_out(status))?;
     Some(last + input.config.status_interval)
+}
+
+/// Whether the known condition states the same, but for the numbers of nodes.
+fn is_stated_alike(input: &SyncInput<'_>, known: Option<&RolloutCondition>) -> bool {
+    match (input.rollout.condition(), known) {
+        (None, None) => true,
+        (Some(Stated { reason, message, headline }), Some(known)) => {
+            known.reason == *reason && known.message.starts_with(&message[..*headline])
+        }
+        (None, Some(_)) | (Some(_), None) => false,
+    }
 }
 
 /// Whether every node that should run a pod has an available one of the current revision, and no
@@ -94,7 +106,7 @@ fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
 
 /// The condition of a guarded or paused rollout. Its time changes with its `status` (G21).
 fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
-    let (reason, message) = input.rollout.condition()?;
+    let Stated { reason, message, .. } = input.rollout.condition()?;
     let known = input.daemon_set.status.rollout.as_ref();
     let same = known.filter(|known| known.reason.status() == reason.status());
     let since = same.map_or_else(|| input.now.wall_seconds(), |known| known.since);

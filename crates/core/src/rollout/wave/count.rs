@@ -1,6 +1,6 @@
 //! How many waves a rollout has, and how far it is. For people: nothing is decided by it.
 
-use super::{NodeWaves, Position, WavePosition, Waves};
+use super::{Member, NodeWaves, Position, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,17 +52,20 @@ impl Waves {
             is_whole[*number] = last.is_some_and(|size| size.resolve(members) >= members);
         }
         let is_other = |node: &NodeWaves| node.groups.iter().all(|number| !is_whole[*number]);
-        self.nodes.iter().any(|node| node.counts() && is_other(node))
+        self.nodes.iter().any(|node| {
+            matches!(node.counted(), Some(counted) if counted.member != Member::Held)
+                && is_other(node)
+        })
     }
 
     /// How many nodes the wave at a position has, and how many of these are done.
     pub(crate) fn nodes_at(&self, position: &Position) -> (usize, usize) {
         let group = self.group(position);
         match position {
-            Position::AllNodes => (group.members, group.done),
+            Position::AllNodes => (group.members, group.open.done),
             Position::Wave(wave) => {
                 let size = self.size_at(position, wave.step, &wave.group, group.members);
-                (size.max(group.open), group.done)
+                (size.max(group.open.total()), group.open.done)
             }
         }
     }
@@ -73,7 +76,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::super::status::{Holding, NodeStatus};
+    use super::super::state::Holding;
     use super::*;
     use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep};
     use crate::node_table::NodeId;
@@ -99,7 +102,7 @@ mod tests {
         let id = NodeId::from_index(index);
         let labels: Labels = zone.map(|zone| ("zone", zone)).into_iter().collect();
         waves.apply_node(id, Some(&labels));
-        waves.apply_status(id, NodeStatus { holding: Holding::Outdated, ..NodeStatus::default() });
+        waves.change(id, |node| node.holding = Holding::Outdated);
     }
 
     /// The number before each position, from the first one on, and the total.

@@ -115,7 +115,13 @@ impl World {
         }
     }
 
-    pub(crate) fn apply_node(&mut self, node: Node) {
+    /// Applies a node. One that comes without a time was created now.
+    pub(crate) fn apply_node(&mut self, mut node: Node) {
+        let known = self.nodes.id(&node.name).and_then(|id| self.nodes.node(id));
+        let created = known.map_or_else(|| self.time().wall_seconds(), |known| known.created);
+        if node.created == Timestamp(0) {
+            node.created = created;
+        }
         if let Some(id) = self.nodes.apply(node) {
             self.state.apply_node(id, &self.nodes);
         }

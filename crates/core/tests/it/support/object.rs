@@ -20,7 +20,14 @@ pub(crate) struct Fault {
 }
 
 pub(crate) fn node(name: &str) -> Node {
-    Node { name: name.into(), labels: Labels::default(), taints: Vec::new(), not_ready_since: None }
+    Node {
+        name: name.into(),
+        labels: Labels::default(),
+        taints: Vec::new(),
+        created: Timestamp(0),
+        not_ready_since: None,
+        conditions: Vec::new(),
+    }
 }
 
 /// A pod of the DaemonSet, pinned to a node.
@@ -38,6 +45,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         phase: PodPhase::Pending,
         readiness: Readiness::NotReady,
         restarts: 0,
+        trouble: None,
         unschedulable: false,
     }
 }

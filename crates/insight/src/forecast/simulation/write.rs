@@ -139,6 +139,7 @@ impl Simulation {
             phase: PodPhase::Pending,
             readiness: Readiness::NotReady,
             restarts: 0,
+            trouble: None,
             unschedulable: false,
         };
         self.note_write(&new.node);

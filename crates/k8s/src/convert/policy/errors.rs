@@ -7,6 +7,8 @@ use serde_json::Value;
 /// Maximum number of errors that are reported, and of characters of a value in one.
 const ERRORS_MAX: usize = 5;
 const VALUE_LENGTH_MAX: usize = 60;
+/// Maximum number of characters of a path, of which unknown keys are a part.
+const PATH_LENGTH_MAX: usize = 200;
 
 /// The errors that were found.
 #[derive(Default)]
@@ -24,11 +26,7 @@ impl Errors {
 
     /// A value that is not allowed.
     pub(super) fn invalid(&mut self, path: &str, value: &Value, why: &str) {
-        let mut text = value.to_string();
-        if let Some((at, _)) = text.char_indices().nth(VALUE_LENGTH_MAX) {
-            text.truncate(at);
-            text.push('…');
-        }
+        let text = cut(value.to_string(), VALUE_LENGTH_MAX);
         self.add(path, format!("Invalid value: {text}: {why}"));
     }
 
@@ -42,9 +40,17 @@ impl Errors {
         self.count += 1;
         let is_new = self.reported.iter().all(|(other, _)| other != path);
         if is_new && self.reported.len() < ERRORS_MAX {
-            self.reported.push((path.to_owned(), why));
+            self.reported.push((cut(path.to_owned(), PATH_LENGTH_MAX), why));
         }
     }
+}
+
+fn cut(mut text: String, length_max: usize) -> String {
+    if let Some((at, _)) = text.char_indices().nth(length_max) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
 }
 
 impl fmt::Display for Errors {

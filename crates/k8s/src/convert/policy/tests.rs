@@ -26,6 +26,9 @@ fn a_policy_is_read() {
         max_restarts: Some(2),
         ready_within: Some(Duration::from_secs(600)),
         rollback_after: Some(Duration::ZERO),
+        max_lost: None,
+        max_removed: IntOrPercent::Int(0),
+        cannot_start: true,
     };
     assert_eq!(policy.failure, Some(failure));
     let [canary, zones] = &policy.steps[..] else { panic!("two steps") };
@@ -46,6 +49,7 @@ fn the_hash_is_that_of_the_steps() {
     let hash = |yaml: &str| rollout_policy(yaml).expect("a valid policy").steps_hash;
     let one = hash("steps: [{name: a, bake: 1m}]");
     assert_eq!(one, hash("{maxUnavailable: 3, steps: [{bake: 1m, name: a}]}"));
+    assert_eq!(one, hash("steps: [{name: a, bake: 60s, upTo: [100%], approval: false}]"));
     assert_ne!(one, hash("steps: [{name: a, bake: 2m}]"));
 }
 

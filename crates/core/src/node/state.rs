@@ -1,0 +1,125 @@
+//! The state of a node in a guarded rollout, and what follows from it for the node's assessment
+//! (G14, G31, G33, G41).
+
+use super::slot::{BudgetUse, NodeAssessment, NodeProgress, Step};
+
+/// The state of a node in a guarded rollout (G31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its pod has another revision, and the rollout has done nothing there.
+    Waiting {
+        /// Whether it uses the budget: its pod became unavailable after the attempt began.
+        uses_budget: bool,
+    },
+    /// The rollout has begun on it, and is not done.
+    Updating {
+        /// Whether the node went down, or began to leave, since.
+        is_absent: bool,
+    },
+    /// Nothing is left to do there.
+    Done,
+    /// Its pod of the target is blamed (G34).
+    Failed,
+    /// Something else than the template is the reason for what it is (G33).
+    SetAside(SetAside),
+}
+
+/// Why a node is set aside (G33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SetAside {
+    /// The policy excludes it.
+    Held,
+    /// It went down before the rollout began on it.
+    Down,
+    /// It began to leave the cluster before the rollout began on it.
+    Leaving,
+    /// A taint keeps a new pod away, while the old one may stay.
+    Tainted,
+    /// It had no pod of another revision.
+    Joined,
+    /// Its pod was unavailable before the rollout began on it, or became so after the rollout was
+    /// complete.
+    BrokenBefore,
+    /// It went down, or began to leave, after the rollout had begun on it.
+    Lost,
+}
+
+/// The direction of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Open nodes get the target.
+    Forward,
+    /// Nodes with the target get the base.
+    Back,
+}
+
+impl Default for NodeState {
+    fn default() -> Self {
+        Self::Waiting { uses_budget: false }
+    }
+}
+
+impl SetAside {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Held,
+        Self::Down,
+        Self::Leaving,
+        Self::Tainted,
+        Self::Joined,
+        Self::BrokenBefore,
+        Self::Lost,
+    ];
+
+    /// The name in reports and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Down => "down",
+            Self::Leaving => "leaving",
+            Self::Tainted => "tainted",
+            Self::Joined => "joined",
+            Self::BrokenBefore => "brokenBefore",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether the old pod of such a node is left alone.
+    const fn keeps_old_pod(self) -> bool {
+        match self {
+            Self::Held | Self::Down | Self::Leaving | Self::Tainted => true,
+            Self::Joined | Self::BrokenBefore | Self::Lost => false,
+        }
+    }
+}
+
+impl NodeAssessment {
+    /// The assessment of a node in this state of a guarded rollout.
+    pub(crate) fn in_state(mut self, state: NodeState, direction: Direction) -> Self {
+        let is_in_flight = self.progress.is_in_flight() || direction == Direction::Back;
+        let (uses_budget, progress) = match state {
+            NodeState::Waiting { uses_budget } => (uses_budget, NodeProgress::NotBegun),
+            NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
+            // Its new pod is available beside the old one.
+            NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
+            NodeState::Done => (false, NodeProgress::Done),
+            NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
+        };
+        self.progress = progress;
+        if !uses_budget {
+            self.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
+        }
+        if let NodeState::SetAside(why) = state
+            && why.keeps_old_pod()
+        {
+            self.step = match (direction, why, self.step) {
+                // Its kubelet removes the pod when it is back, before it does any more harm.
+                (Direction::Back, SetAside::Down, Step::Replace | Step::ReplaceNow) => {
+                    Step::ReplaceNow
+                }
+                (Direction::Forward | Direction::Back, _, _) => Step::None,
+            };
+        }
+        self
+    }
+}

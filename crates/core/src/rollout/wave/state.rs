@@ -1,0 +1,508 @@
+//! The state of a node in a guarded rollout: what its pods, the node itself and what was seen of
+//! both before say (G31, G33, G34).
+
+use std::time::Duration;
+
+use crate::api::{Node, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
+use crate::node::{
+    Direction, NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
+};
+use crate::placement::{self, Eligibility};
+
+use super::super::input::RolloutInput;
+
+/// How long a node may be without an available pod before it counts as broken, or absent before it
+/// counts as lost, if the policy states no `readyWithin` (G33).
+const READY_WITHIN: Duration = Duration::from_secs(600);
+
+/// By how much an attempt may be younger than its record says, which has whole seconds.
+const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
+
+/// How long a node starts until the condition names it, and until a pod that cannot start is blamed
+/// for it: what is over within a minute says nothing (G32, G34).
+pub(crate) const LONG_START: Duration = Duration::from_secs(60);
+
+const UPDATING: NodeState = NodeState::Updating { is_absent: false };
+
+/// The pods that a node has, compared with those that it should have. All but the first make it a
+/// member of its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Holding {
+    /// It has no pod, and should run none.
+    #[default]
+    Nothing,
+    /// It has no pod, and should run none of the target, but one of the revision that governs it.
+    NothingOfTarget,
+    /// It has a pod of another revision, or should run one of the target and has none.
+    Outdated,
+    /// It has a pod of another revision, which only the target's placement removes (G42).
+    Removed,
+    /// It has a pod of the target.
+    Target,
+}
+
+/// What was seen of a node and its pods, as far as the present ones do not tell it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NodeHistory {
+    before: Before,
+    /// Since when it has no available pod of any revision; `None` while it has one.
+    without_pod_since: Option<Timestamp>,
+    /// Whether an earlier rollout may have taken its available pod away, and none was available
+    /// since.
+    is_taken: bool,
+    /// How the node was when the rollout began on it; `None` until it has.
+    begun: Option<WhenBegun>,
+    /// Since when its old pod is gone and none of the target is available. Time in which the node
+    /// is absent does not count.
+    starting_since: Option<Timestamp>,
+    /// Set while the node is down or leaving.
+    absence: Option<Absence>,
+    /// When its pod of the target became available. It remains so while the node is absent.
+    available_since: Option<Timestamp>,
+    /// Whether the rollout was done with it before: only the first time is progress (G15).
+    was_passed: bool,
+}
+
+/// Whether a node had a pod of another revision than the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Before {
+    /// It has had none since it came.
+    #[default]
+    Nothing,
+    /// It has had one.
+    Pod,
+    /// It was there before this controller looked.
+    Unknown,
+}
+
+/// How a node was when the rollout began on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenBegun {
+    /// It had an available pod of another revision.
+    Well,
+    /// Its pod had been unavailable for too long.
+    Broken,
+    /// It had no pod of another revision.
+    Joined,
+}
+
+/// A node that is down or leaving.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    since: Timestamp,
+    /// Whether the rollout had begun on the node before.
+    has_begun: bool,
+}
+
+/// The times and limits by which the nodes of a rollout are judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judgement {
+    now: Timestamp,
+    direction: Direction,
+    /// When the attempt began, by the steady clock; `None` before that.
+    began: Option<Timestamp>,
+    /// When the phase of the target's record began, by the clock that wrote it.
+    phase_since: Option<Timestamp>,
+    /// How long a node may be without an available pod, or absent, before it is set aside.
+    limit: Duration,
+    blame: Blame,
+    /// Whether the rollout is complete: nothing is blamed then.
+    is_complete: bool,
+}
+
+/// What nodes are blamed for (G34). By default for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blame {
+    /// A pod of the target that does not become available within this time.
+    after: Option<Duration>,
+    max_restarts: Option<u8>,
+    /// A pod of the target that cannot start.
+    cannot_start: bool,
+}
+
+/// The present state of a node and its pods.
+struct Observed<'a> {
+    node: &'a Node,
+    wave: Wave,
+    eligibility: Eligibility,
+    progress: NodeProgress,
+    /// Why the node is absent, if it is.
+    absent: Option<SetAside>,
+    loses_pod: bool,
+    pods: &'a [PodView],
+    has_target: bool,
+    has_old: bool,
+    is_available: bool,
+    /// The highest number of restarts of a container of a pod of the target.
+    restarts: u8,
+    trouble: Option<PodTrouble>,
+}
+
+impl Holding {
+    pub(super) fn new(node: &Node, slot: &Slot, input: &RolloutInput<'_>) -> Self {
+        let pods = || slot.pods.as_slice().iter().filter(|pod| pod.counts());
+        let has_target = || pods().any(|pod| input.labels.is_updated(pod.labels));
+        let should_run_target = || match slot.wanted {
+            Wanted::Target => slot.eligibility.should_run(),
+            Wanted::Kept | Wanted::Base => {
+                let placement = &input.daemon_set.template.placement;
+                let selector = input.namespace_node_selector;
+                placement::eligibility(placement, selector, node).should_run()
+            }
+        };
+        match slot.wanted {
+            Wanted::Target | Wanted::Base if has_target() => Self::Target,
+            _ if slot.flags.contains(SlotFlags::LOSES_POD) => Self::Removed,
+            _ if pods().next().is_some() || should_run_target() => Self::Outdated,
+            _ if slot.eligibility.should_run() => Self::NothingOfTarget,
+            Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
+        }
+    }
+
+    /// Whether the node is a member of its groups.
+    pub(super) const fn is_member(self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
+        }
+    }
+}
+
+impl Judgement {
+    pub(crate) fn new(
+        record: Option<&RolloutRecord>,
+        direction: Direction,
+        input: &RolloutInput<'_>,
+    ) -> Self {
+        let rule = input.policy().and_then(|policy| policy.failure);
+        let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
+        let ready_within = rule.and_then(|rule| rule.ready_within);
+        let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
+        let is_under_way = attempt.is_some_and(|record| record.phase.is_under_way());
+        let blame = rule.filter(|_| is_under_way).map(|rule| Blame {
+            after: rule.ready_within.map(|limit| limit + min_ready),
+            max_restarts: rule.max_restarts,
+            cannot_start: rule.cannot_start,
+        });
+        Self {
+            now: input.now.steady,
+            direction,
+            began: attempt.map(|record| input.now.to_steady(record.began)),
+            phase_since: record.map(|record| record.since),
+            limit: ready_within.unwrap_or(READY_WITHIN) + min_ready,
+            blame: blame.unwrap_or_default(),
+            is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
+        }
+    }
+
+    /// Whether a node may take any time to get an available pod of the target.
+    const fn is_endless(&self) -> bool {
+        self.blame.after.is_none() && !self.is_complete
+    }
+
+    fn is_over(&self, since: Timestamp, limit: Duration) -> bool {
+        since + limit <= self.now
+    }
+
+    /// Whether something that began then was so before the attempt.
+    fn is_before_attempt(&self, since: Timestamp) -> bool {
+        self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
+    }
+}
+
+impl<'a> Observed<'a> {
+    fn new(node: &'a Node, wave: Wave, slot: &'a Slot, input: &RolloutInput<'_>) -> Self {
+        let pods = slot.pods.as_slice();
+        let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
+        let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
+        let min_ready_seconds = input.daemon_set.min_ready_seconds;
+        let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
+        let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
+        let active = || pods.iter().filter(is_active);
+        let absent = match input.policy() {
+            _ if node.not_ready_since.is_some() => Some(SetAside::Down),
+            Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
+            _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
+            _ => None,
+        };
+        Self {
+            node,
+            wave,
+            eligibility: slot.eligibility,
+            progress: slot.assessment.progress,
+            absent,
+            loses_pod: slot.flags.contains(SlotFlags::LOSES_POD),
+            pods,
+            has_target: targets().next().is_some(),
+            has_old: active().any(|pod| !is_target(&pod)),
+            is_available: active().any(|pod| pod.is_available(min_ready_seconds, input.now)),
+            restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
+            trouble: targets().filter_map(|pod| pod.trouble).max(),
+        }
+    }
+
+    /// Whether the rollout has begun on the node: a pod of the target is there, or in an open wave
+    /// the old one is gone.
+    fn has_begun(&self) -> bool {
+        self.has_target || self.wave == Wave::Open && !self.has_old
+    }
+
+    /// Whether a pod was there before this time of the API server.
+    fn had_pod_at(&self, at: Timestamp) -> bool {
+        self.pods.iter().any(|pod| pod.creation_timestamp <= at)
+    }
+}
+
+impl NodeHistory {
+    /// The history of a node that was there before this controller looked.
+    pub(super) fn unknown() -> Self {
+        Self { before: Before::Unknown, is_taken: true, ..Self::default() }
+    }
+
+    /// The history under another target, for which nothing has begun.
+    pub(super) fn of_another_target(self) -> Self {
+        let absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
+        let before = match self.begun {
+            Some(_) => Before::Pod,
+            None => self.before,
+        };
+        let is_taken = self.is_taken || self.begun == Some(WhenBegun::Well);
+        let without_pod_since = self.without_pod_since;
+        Self { before, without_pod_since, is_taken, absence, ..Self::default() }
+    }
+
+    /// Whether an earlier controller may have begun the rollout on the node, so that it has no pod.
+    pub(super) fn may_have_begun(&self, node: &Node, attempt: Option<Timestamp>) -> bool {
+        let is_older = attempt.is_some_and(|attempt| node.created < attempt);
+        self.before == Before::Unknown && self.without_pod_since.is_some() && is_older
+    }
+
+    /// Measures anew how long the node is without an available pod.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        self.was_passed = false;
+        self.starting_since = self.starting_since.map(|_| now);
+    }
+
+    /// When its pod of the target became available, by the steady clock, unless the node has
+    /// joined (G39).
+    pub(super) fn bakes_since(&self) -> Option<Timestamp> {
+        self.available_since.filter(|_| self.begun != Some(WhenBegun::Joined))
+    }
+
+    /// Since when it is without an available pod of the target.
+    pub(super) const fn starting_since(&self) -> Option<Timestamp> {
+        self.starting_since
+    }
+
+    /// Records that the rollout is done with the node, if it is; returns whether that is new.
+    pub(super) fn record_progress(&mut self, state: NodeState) -> bool {
+        let is_passed = match state {
+            NodeState::Waiting { .. } | NodeState::Updating { .. } => false,
+            NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
+        };
+        let is_new = matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Broken))
+            && is_passed
+            && !self.was_passed;
+        self.was_passed |= is_new;
+        is_new
+    }
+
+    /// Whether the rollout has begun on the node.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Applies the present state of a node. Returns its state in the rollout, and when that may
+    /// change by itself.
+    pub(super) fn apply(
+        &mut self,
+        known: NodeState,
+        slot: &Slot,
+        (node, wave): (&Node, Wave),
+        judgement: &Judgement,
+        input: &RolloutInput<'_>,
+    ) -> (NodeState, Option<Timestamp>) {
+        let observed = Observed::new(node, wave, slot, input);
+        let now = judgement.now;
+        self.apply_absence(&observed, now, input);
+        self.apply_beginning(&observed, judgement);
+        self.without_pod_since =
+            (!observed.is_available).then(|| self.without_pod_since.unwrap_or(now));
+        self.is_taken &= !observed.is_available && observed.eligibility.should_run();
+        if observed.has_old {
+            self.before = Before::Pod;
+        }
+        let is_starting = observed.progress == NodeProgress::Starting;
+        self.starting_since = is_starting.then(|| self.starting_since.unwrap_or(now));
+        let state = match judgement.direction {
+            Direction::Forward => self.forward(known, &observed, judgement),
+            Direction::Back => self.back(&observed),
+        };
+        self.apply_availability(known, state, slot, input);
+        (state, self.changes_at(judgement).filter(|at| *at > now))
+    }
+
+    /// When the state of the node changes unless something else does.
+    fn changes_at(&self, judgement: &Judgement) -> Option<Timestamp> {
+        let is_long = self.starting_since.map(|since| since + LONG_START);
+        if let Some(at) = is_long.filter(|at| *at > judgement.now) {
+            return Some(at);
+        }
+        let since = match (self.begun, self.absence) {
+            (Some(WhenBegun::Well), Some(absence)) => Some(absence.since),
+            (Some(WhenBegun::Well), None) if judgement.is_endless() => None,
+            (Some(WhenBegun::Well | WhenBegun::Broken), None) => self.starting_since,
+            (None, None) if self.is_taken => self.without_pod_since,
+            (None | Some(WhenBegun::Joined), _) | (Some(WhenBegun::Broken), Some(_)) => None,
+        };
+        since.map(|since| since + judgement.limit)
+    }
+
+    /// Records whether the node is absent, and whether the rollout had begun on it before. That is
+    /// known by what was seen; of a node that was down when this controller looked for the first
+    /// time, by the times of the node and its pods.
+    fn apply_absence(&mut self, observed: &Observed<'_>, now: Timestamp, input: &RolloutInput<'_>) {
+        match (observed.absent, self.absence) {
+            (Some(_), Some(_)) | (None, None) => {}
+            (Some(_), None) => {
+                let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
+                let targets = observed.pods.iter().filter(is_target);
+                let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
+                let by_times = observed.node.not_ready_since.is_some_and(was_there);
+                let has_begun = self.begun.is_some() || self.before == Before::Unknown && by_times;
+                self.absence = Some(Absence { since: now, has_begun });
+            }
+            (None, Some(absence)) => {
+                self.absence = None;
+                let resumed = |since: Timestamp| since + now.since(absence.since.max(since));
+                self.starting_since = self.starting_since.map(resumed);
+            }
+        }
+    }
+
+    /// Records how the node is when the rollout begins on it, and when it no longer has begun.
+    fn apply_beginning(&mut self, observed: &Observed<'_>, judgement: &Judgement) {
+        let is_undone = match judgement.direction {
+            Direction::Forward => !observed.has_begun(),
+            Direction::Back => !observed.has_target && observed.is_available,
+        };
+        if is_undone {
+            (self.begun, self.starting_since) = (None, None);
+        } else if self.begun.is_none() && !self.absence.is_some_and(|absence| !absence.has_begun) {
+            self.begun = self.when_begun(observed, judgement);
+        }
+    }
+
+    fn when_begun(&self, observed: &Observed<'_>, judgement: &Judgement) -> Option<WhenBegun> {
+        let has_begun = match judgement.direction {
+            Direction::Forward => true,
+            // Another controller has taken the pod of the target away, or this one had no time to
+            // see it.
+            Direction::Back => {
+                let is_new = |since| !observed.had_pod_at(since);
+                observed.has_target
+                    || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
+            }
+        };
+        let is_broken = |since: &Timestamp| {
+            judgement.is_before_attempt(*since) || judgement.is_over(*since, judgement.limit)
+        };
+        let has_joined = |since: Timestamp| observed.node.created > since;
+        has_begun.then(|| match self.before {
+            // A pod of the target in a closed wave counts toward it (G17).
+            _ if observed.wave == Wave::Closed => WhenBegun::Well,
+            Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
+                WhenBegun::Broken
+            }
+            Before::Pod => WhenBegun::Well,
+            Before::Nothing => WhenBegun::Joined,
+            Before::Unknown if judgement.phase_since.is_some_and(has_joined) => WhenBegun::Joined,
+            Before::Unknown => WhenBegun::Well,
+        })
+    }
+
+    fn forward(
+        &self,
+        known: NodeState,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+    ) -> NodeState {
+        let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
+        let Blame { after, max_restarts, cannot_start } = judgement.blame;
+        let restarts_too_often = max_restarts.is_some_and(|max| observed.restarts > max);
+        match (self.begun, self.absence) {
+            (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
+            _ if observed.progress == NodeProgress::Done => NodeState::Done,
+            (None, _) if observed.wave == Wave::Held => NodeState::SetAside(SetAside::Held),
+            (Some(WhenBegun::Joined), _) => NodeState::SetAside(SetAside::Joined),
+            (Some(WhenBegun::Well), Some(Absence { since, has_begun: true })) => {
+                if judgement.is_over(since, judgement.limit) {
+                    NodeState::SetAside(SetAside::Lost)
+                } else {
+                    NodeState::Updating { is_absent: true }
+                }
+            }
+            (_, Some(_)) => NodeState::SetAside(observed.absent.unwrap_or(SetAside::Down)),
+            (None, None) if observed.is_tainted() => NodeState::SetAside(SetAside::Tainted),
+            (None, None) => {
+                let is_taken = |since| self.is_taken && !judgement.is_over(since, judgement.limit);
+                let is_new = |since| is_taken(since) || !judgement.is_before_attempt(since);
+                let is_outage = self.without_pod_since.is_some_and(is_new);
+                NodeState::Waiting { uses_budget: is_outage && self.before != Before::Nothing }
+            }
+            (Some(WhenBegun::Broken), None) if is_over(judgement.limit) => {
+                NodeState::SetAside(SetAside::BrokenBefore)
+            }
+            (Some(WhenBegun::Broken), None) => UPDATING,
+            (Some(WhenBegun::Well), None) => {
+                let prevents_start = observed.trouble.is_some_and(PodTrouble::prevents_start);
+                let has_failed = after.is_some_and(is_over)
+                    || cannot_start && prevents_start && is_over(LONG_START)
+                    || known == NodeState::Failed && self.starting_since.is_some();
+                match judgement.is_complete && is_over(judgement.limit) {
+                    _ if has_failed => NodeState::Failed,
+                    true => NodeState::SetAside(SetAside::BrokenBefore),
+                    false => UPDATING,
+                }
+            }
+        }
+    }
+
+    /// The state of a node while pods of the target are replaced with those of the base (G41).
+    fn back(&self, observed: &Observed<'_>) -> NodeState {
+        match (self.begun, observed.absent) {
+            (None, _) => NodeState::default(),
+            (Some(_), Some(why)) => NodeState::SetAside(why),
+            (Some(_), None) if observed.is_available => NodeState::default(),
+            (Some(_), None) if observed.has_target || observed.eligibility.should_run() => UPDATING,
+            (Some(_), None) => NodeState::Done,
+        }
+    }
+
+    /// Records when the pod of the target became available. A node does not lose that time because
+    /// it is absent for a while (G39).
+    fn apply_availability(
+        &mut self,
+        known: NodeState,
+        state: NodeState,
+        slot: &Slot,
+        input: &RolloutInput<'_>,
+    ) {
+        let pods = slot.pods.as_slice().iter();
+        let min_ready_seconds = input.daemon_set.min_ready_seconds;
+        if state == NodeState::Done {
+            let times = pods.filter_map(|pod| pod.available_at(min_ready_seconds, input.now));
+            self.available_since = self.available_since.or_else(|| times.max());
+        } else if known == NodeState::Done && self.absence.is_none() {
+            self.available_since = None;
+        }
+    }
+}
+
+impl Observed<'_> {
+    /// Whether a taint keeps a new pod away, while the old one may stay.
+    fn is_tainted(&self) -> bool {
+        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
+        self.wave == Wave::Open && is_kept && self.has_old && !self.loses_pod
+    }
+}
