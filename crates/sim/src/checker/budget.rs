@@ -190,7 +190,11 @@ impl Use {
             let standing = &on_node.standing;
             standing.states.surely(NodeState::Waiting) && standing.has_outage == Answer::Yes
         };
-        let is_updating = |on_node: &OnNode| on_node.standing.states.surely(NodeState::Updating);
+        // A node with an available pod of the target has nothing but its old pod to lose.
+        let is_new = |pod: &Pod| situation.is_updated(pod) && situation.may_be_available(pod);
+        let is_updating = |on_node: &OnNode| {
+            on_node.standing.states.surely(NodeState::Updating) && !on_node.deletable().any(is_new)
+        };
         let nodes = || situation.nodes.iter().filter(|(name, on)| counts(name, on));
         Self {
             updating: nodes().filter(|(_, on)| is_updating(on)).count(),

@@ -217,7 +217,11 @@ impl<'a> Judge<'a> {
         situation.reason_to_create(on_node, Doubt::Allows).ok_or_else(|| {
             let beside: Vec<String> = on_node.pods.iter().map(|our| describe(our.pod)).collect();
             let message = format!("a pod is created on {} beside {beside:?}", new.node);
-            Violation { property: Property::Duplicate, message: with_key(situation, message) }
+            let property = match situation.is_left_alone(on_node, Doubt::Allows) {
+                true => Property::Gate,
+                false => Property::Duplicate,
+            };
+            Violation { property, message: with_key(situation, message) }
         })
     }
 

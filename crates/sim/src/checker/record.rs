@@ -209,11 +209,12 @@ impl Judge<'_> {
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals();
+        let is_order = |old: &Record| old.order != new.order && new.order != expected.order;
         match old.filter(|old| old.phase == Phase::Pending) {
             None if may_wait && new.phase == Phase::Pending => {
                 self.differs(new, &pending(new, expected.order))
             }
-            Some(old) if may_wait && old.order != new.order => self.order(old, new, Some(policy)),
+            Some(old) if may_wait && is_order(old) => self.order(old, new, Some(policy)),
             _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
             None => self.differs(new, &pending(new, expected.order)),
             // Meanwhile it can be aborted or promoted in full (G5, G10).
