@@ -231,7 +231,11 @@ fn guard(situation: &Situation) -> Problem {
         Stage::Failed { .. } => Some("Failed"),
         Stage::Moving(record) => reason_of(situation, record, stated),
     };
-    if reason == Some("Updating") && !has_blocker(situation) {
+    let is_tried = match &situation.stage {
+        Stage::Moving(record) => !may_be_untried(situation, record),
+        _ => true,
+    };
+    if reason == Some("Updating") && is_tried && !has_blocker(situation) {
         return Some((Property::Record, "the rollout does not move on".to_owned()));
     }
     // A percentage of no desired node is no budget: a pod that no node needs may stay.

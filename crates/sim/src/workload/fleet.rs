@@ -1,4 +1,4 @@
-//! A fleet in motion: nodes join, go down and come back, leave, and lose the pods that they run, and
+//! A fleet in motion: nodes join, go down and come back, leave, and lose the pods that they run;
 //! templates move to other nodes.
 
 use everynode_k8s::record::time_text;

@@ -179,7 +179,13 @@ impl Situation<'_> {
         past.has_seen_old |=
             seen[0].0 >= pods.node_since && end.is_none_or(|end| end > surely_known);
         let last_active = seen.iter().rposition(|(_, pod)| pod.is_some_and(is_active));
-        let was_well = last_active.is_some_and(|index| available[index]);
+        // A replica whose wall clock is behind takes longer to see it.
+        let is_surely_well = |index: usize| {
+            let until = seen.get(index + 1).map_or(self.now, |(at, _)| history.time_of(*at));
+            let is_old = |pod: &Pod| pod.is_available(2 * min_ready + 1, until);
+            available[index] && seen[index].1.is_some_and(is_old)
+        };
+        let was_well = last_active.is_some_and(is_surely_well);
         match end {
             None => {
                 let outage = available.iter().rposition(|is_available| *is_available);
