@@ -17,11 +17,13 @@ mod guard;
 mod history;
 mod lost_pods;
 mod model;
+mod node_state;
 mod pace;
 mod plan;
 mod quiescence;
 mod reason;
 mod record;
+mod removal;
 mod revision;
 mod situation;
 mod stage;
@@ -78,7 +80,8 @@ pub enum Property {
     /// A rollout begins on as many nodes within a minute as its policy allows (G5).
     Pace,
     /// A node gets the target only if its wave is open, and is left alone while the rollout is
-    /// paused, has failed, or has no valid policy, and if it was down before (G1, G5–G7, G13).
+    /// paused, has failed, or has no valid policy, and while it is set aside; it loses no pod to
+    /// the target's placement unless the policy allows it (G1, G5–G7, G33, G42).
     Gate,
     /// The record of a rollout is written before anything follows from it, moves on by the rules
     /// only, and at rest states why the rollout is not complete (G8–G11, G15).
@@ -259,6 +262,7 @@ impl Checks {
             return Some(violation);
         }
         self.note_record(write, &view);
+        self.note_going_back(write, &view);
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
             self.created_pods.insert(name.to_owned(), node);
@@ -303,6 +307,17 @@ impl Checks {
         let seen = self.history.daemon_sets(view.role).at(&view.daemon_set, view.feeds.daemon_sets);
         if let Some(policy) = seen.and_then(|ds| ds.policy.valid()).cloned() {
             self.history.note_steps(&record, &policy);
+        }
+    }
+
+    /// Notes that an available pod of the target is deleted to go back.
+    fn note_going_back(&mut self, write: &PendingWrite, view: &View) {
+        let uid = write.uid_precondition().filter(|_| write.deletes(&POD));
+        let plan = self.plans.get(&(view.replica, view.plan));
+        if let Some((uid, plan)) = uid.zip(plan)
+            && plan.deletions.get(uid) == Some(&Deletion::GoingBack)
+        {
+            self.history.note_going_back(uid);
         }
     }
 

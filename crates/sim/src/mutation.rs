@@ -234,6 +234,11 @@ impl Mutation {
             Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => {
                 ReportedChange::Hidden
             }
+            Some(Self::Guarded(mutation))
+                if is_node && mutation.hides_node(change.object.value()) =>
+            {
+                ReportedChange::AsDeleted
+            }
             Some(Self::LoseNodeChanges) if is_node && change.action == Action::Modified => {
                 ReportedChange::Hidden
             }

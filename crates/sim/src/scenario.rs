@@ -108,6 +108,65 @@ pub const SCENARIOS: &[Scenario] = &[
         ],
     },
     Scenario {
+        name: "guarded rollout whose canary is drained",
+        steps: &[
+            guarded::create,
+            guarded::drain_canary,
+            second_image,
+            wait,
+            guarded::return_canary,
+            guarded::approve,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout that loses its canary",
+        steps: &[
+            guarded::create_that_loses_none,
+            second_image,
+            guarded::stop_canary,
+            guarded::start_canary,
+            guarded::promote_in_full,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout with an outage",
+        steps: &[
+            guarded::create,
+            second_image,
+            guarded::disturb_last_node,
+            guarded::approve,
+            guarded::promote_in_full,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout that goes back on all nodes",
+        steps: &[guarded::create_with_gate, second_image, wait, guarded::abort, wait],
+    },
+    Scenario {
+        name: "guarded rollout that goes back from unready pods",
+        steps: &[
+            guarded::create_with_gate,
+            second_image,
+            wait,
+            guarded::disturb_all,
+            guarded::abort,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout that removes pods",
+        steps: &[
+            guarded::create_without_steps,
+            guarded::run_on_one_node,
+            wait,
+            guarded::promote_in_full,
+            wait,
+        ],
+    },
+    Scenario {
         name: "guarded rollout in windows",
         steps: &[guarded::create_with_windows, second_image, wait],
     },

@@ -30,6 +30,8 @@ const CLOCK_DRIFT_PPM_MAX: u32 = 500;
 const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
 /// Makes the random choices of guarded rollouts independent of the others.
 const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
+/// How often steps are inserted in which the nodes of a guarded rollout change.
+const FLEET_STEPS: u32 = 3;
 const LONG_PAUSE_MS: std::ops::Range<i64> = 120_000..1_200_000;
 
 /// All inputs of a run: the cluster, the faults and the workload.
@@ -145,14 +147,17 @@ impl Schedule {
         }
     }
 
-    /// Gives the DaemonSet a policy at first, and inserts steps of guarded rollouts. Most of them
-    /// leave time for a wave.
+    /// Gives the DaemonSet a policy at first, and inserts steps of guarded rollouts, on a fleet in
+    /// motion. Most of them leave time for a wave.
     fn guard_rollouts(&mut self, rng: &mut Pcg64Mcg) {
         for _ in 0..2 {
             self.insert_steps(StepKind::Rollout, rng);
         }
         for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::Rollout) {
             step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
+        }
+        for _ in 0..FLEET_STEPS {
+            self.insert_steps(StepKind::Fleet, rng);
         }
         let first = Step { kind: StepKind::Policy, pause_ms: 5_000, ..Step::random(rng) };
         self.steps.insert(0, first);

@@ -2,6 +2,7 @@
 
 mod admission;
 mod daemon_set;
+mod fleet;
 mod namespace;
 mod node;
 mod ownership;
@@ -60,6 +61,8 @@ pub enum StepKind {
     Policy,
     /// A template, a policy, an order or what a guarded rollout depends on is changed.
     Rollout,
+    /// A node joins, leaves, goes down, comes back or loses its pods, or a template leaves nodes.
+    Fleet,
     /// Nothing happens.
     Nothing,
 }
@@ -108,6 +111,7 @@ impl Step {
             StepKind::Admission => admission::change(world, rng),
             StepKind::Policy => rollout::begin(world, rng),
             StepKind::Rollout => rollout::change(world, rng),
+            StepKind::Fleet => fleet::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();
@@ -120,6 +124,7 @@ pub fn repair(world: &mut World) {
     admission::repair(world);
     namespace::repair(world);
     node::repair(world);
+    fleet::repair(world);
     pod::repair(world);
     ownership::repair(world);
     rollout::repair(world);

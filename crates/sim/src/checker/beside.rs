@@ -34,8 +34,8 @@ pub(super) fn judge(
     if let Some(violation) = waves::check(situation, history) {
         return Err(violation);
     }
-    let judge =
-        Judge { view, situation, creations_delayed_until: None, losses: LossDelays::default() };
+    let losses = LossDelays::default();
+    let judge = Judge { view, situation, history, creations_delayed_until: None, losses };
     let unknown = what_is_unknown(situation);
     let mut judged = JudgedPlan::default();
     for write in &view.writes {

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Budget, Pod, Policy};
+use super::budget::Left;
+use super::model::{Budget, Policy};
 use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
 use super::{Property, budget};
@@ -15,19 +16,15 @@ pub(super) struct Demands<'a> {
     pub creations: Vec<&'a str>,
     /// The nodes whose old pods the budget may allow to delete.
     pub within_budget: Vec<&'a str>,
-    /// How many of them it allows.
-    pub budget_left: usize,
     /// The nodes whose old pods may get a second one.
     pub surges: Vec<&'a str>,
-    /// How many of them may.
-    pub surge_left: usize,
-    /// The nodes of a guarded rollout whose old pods are not available: it may begin there whatever
-    /// the budget of unavailable nodes (G14).
+    /// The nodes of a guarded rollout whose old pods are not available: it may begin there before
+    /// it begins on others (G14, G41).
     pub begins_at_once: Vec<&'a str>,
     /// Those of them that get a second pod.
     pub surges_at_once: Vec<&'a str>,
-    /// On how many more nodes the rollout may begin.
-    pub beginnings_left: usize,
+    /// On how many of these nodes the rollout surely may begin.
+    pub left: Left,
     /// The nodes on which a creation may be delayed: none is demanded (C23).
     pub delayed: BTreeSet<&'a str>,
 }
@@ -54,40 +51,35 @@ impl<'a> Demands<'a> {
         delayed: BTreeSet<&'a str>,
         at_rest: bool,
     ) -> Self {
-        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
-        let (max_unavailable, max_surge) = match situation.budget() {
-            Some(Budget::Unavailable(max)) => (max, 0),
-            Some(Budget::Surge(max)) => (0, max),
-            None => (0, 0),
-        };
-        let unavailable = situation.unavailable_nodes(surely_available);
-        let surging = situation.surging_nodes(surely_available);
-        let mut demands = Self {
-            deletions: BTreeMap::new(),
-            creations: Vec::new(),
-            within_budget: Vec::new(),
-            budget_left: max_unavailable.saturating_sub(unavailable),
-            surges: Vec::new(),
-            surge_left: max_surge.saturating_sub(surging),
-            begins_at_once: Vec::new(),
-            surges_at_once: Vec::new(),
-            beginnings_left: usize::MAX,
-            delayed,
-        };
         let is_guarded = situation.is_guarded();
         let depends_on_attempts =
             |policy: &Policy| policy.limits_groups() || policy.pods_per_minute.is_some();
         let policy = situation.ds.policy.valid();
+        let mut left = match () {
+            () if situation.goes_forward() => Left::forward(situation),
+            () if is_guarded => Left::back(situation),
+            () => Left::unguarded(situation),
+        };
         if !at_rest && policy.is_some_and(depends_on_attempts) {
             // Which nodes of the groups come first depends on earlier attempts, and so does the
             // pace.
-            demands.beginnings_left = 0;
-        } else if is_guarded {
-            let is_available = |pod: &Pod| surely_available(pod) && !pod.has_ended();
-            let begun = situation.begun_nodes(is_available);
-            demands.beginnings_left = (max_unavailable + max_surge).saturating_sub(begun);
+            left = Left { available: 0, unavailable: 0 };
         }
-        let is_limited = is_guarded && max_surge == 0;
+        let max_surge = match situation.budget() {
+            Some(Budget::Surge(max)) => max,
+            Some(Budget::Unavailable(_)) | None => 0,
+        };
+        let mut demands = Self {
+            deletions: BTreeMap::new(),
+            creations: Vec::new(),
+            within_budget: Vec::new(),
+            surges: Vec::new(),
+            begins_at_once: Vec::new(),
+            surges_at_once: Vec::new(),
+            left,
+            delayed,
+        };
+        let is_limited = situation.goes_forward() || is_guarded && max_surge == 0;
         let has_pace = policy.is_some_and(|policy| policy.pods_per_minute.is_some());
         for (node, on_node) in &situation.nodes {
             let mut is_touched = false;
@@ -108,7 +100,8 @@ impl<'a> Demands<'a> {
                         is_touched = true;
                         demands.deletions.insert(&pod.metadata.uid, reason);
                         // The rollout begins on the node with the next pod.
-                        demands.beginnings_left = demands.beginnings_left.saturating_sub(1);
+                        let left = &mut demands.left;
+                        left.unavailable = left.unavailable.saturating_sub(1);
                     }
                 }
             }
@@ -135,7 +128,7 @@ impl<'a> Demands<'a> {
             budget::has_room_in_group(situation, policy, on_node, is_node_available)
         };
         self.within_budget.retain(|node| has_room(node, true));
-        self.surges.retain(|node| has_room(node, false));
+        self.surges.retain(|node| has_room(node, true));
         self.begins_at_once.retain(|node| has_room(node, false));
         self.surges_at_once.retain(|node| has_room(node, false));
     }
@@ -150,6 +143,8 @@ impl Deletion {
             Self::Superseded
             | Self::OldAndUnavailable
             | Self::WithinBudget
+            | Self::GoingBack
+            | Self::Removed
             | Self::Excused
             | Self::Spare => Property::Budget,
         }

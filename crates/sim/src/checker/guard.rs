@@ -1,5 +1,5 @@
 //! Which revision governs a node of a guarded or paused rollout, and which pods are replaced (G1,
-//! G6, G7, G11, G13, G15), by the text of the rules.
+//! G6, G7, G11, G15, G33), by the text of the rules.
 //!
 //! Which nodes of a wave are open depends on what the replica did before, so its view states them.
 //! [`waves`](super::waves) judges that statement; here it is used.
@@ -9,6 +9,8 @@ use everynode_core::api::Timestamp;
 use crate::role::Role;
 
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
+use super::node_state::NodeState;
+use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
 use super::stage::{Movement, Stage, Wanted};
 
@@ -52,15 +54,34 @@ impl<'a> Situation<'a> {
         goes_forward && self.ds.policy.valid().is_some_and(|policy| !policy.is_open(wall))
     }
 
-    /// Whether no pod of the node is replaced for its revision (G1, G6, G13).
+    /// Whether no pod of the node is replaced for its revision (G1, G6).
     pub(super) fn keeps_pods(&self, on_node: &OnNode<'a>) -> bool {
         self.movement().is_some_and(|movement| !movement.replaces) || on_node.wanted == Wanted::Kept
     }
 
-    /// Whether the node was down before, and is left alone (G13).
-    pub(super) fn is_spared(&self, on_node: &OnNode<'a>) -> bool {
-        on_node.was_down_before
-            && self.movement().is_some_and(|movement| movement.spares_down_nodes)
+    /// Whether the node may be, or surely is, one whose old pod is left alone until the rollout has
+    /// begun there (G33). Going back, it does not matter what becomes of absent nodes.
+    pub(super) fn is_left_alone(&self, on_node: &OnNode<'a>, doubt: Doubt) -> bool {
+        let states = &on_node.standing.states;
+        match doubt {
+            _ if self.goes_back() => doubt == Doubt::Demands && self.is_absent(on_node),
+            _ if states.is_unguarded() => false,
+            Doubt::Allows => states.surely(NodeState::SetAside),
+            Doubt::Demands => !states.surely(NodeState::Waiting),
+        }
+    }
+
+    /// Whether nodes go back to the base.
+    pub(super) fn goes_back(&self) -> bool {
+        self.movement().is_some_and(|movement| movement.goes_back)
+    }
+
+    /// Whether the node is down, leaves, or has a taint that keeps new pods away.
+    fn is_absent(&self, on_node: &OnNode<'a>) -> bool {
+        let leaves =
+            |node: &Node| self.ds.policy.valid().is_some_and(|policy| policy.is_leaving(node));
+        on_node.eligibility != Eligibility::ShouldRun
+            || on_node.node.is_some_and(|node| !node.is_ready() || leaves(node))
     }
 
     /// Whether the rollout wants the pod on its node.
@@ -97,7 +118,6 @@ impl<'a> Situation<'a> {
     pub(super) fn apply_guard(&mut self, namespace: Option<&Namespace>) {
         let Some(movement) = self.movement() else { return };
         let base = self.base();
-        let is_guarded = self.is_guarded();
         let is_unknown = self.role != Role::Beside && matches!(base, Governing::Unknown);
         let found: Vec<_> = self
             .nodes
@@ -111,22 +131,15 @@ impl<'a> Situation<'a> {
                 };
                 let eligibility =
                     on_node.node.map(|node| self.eligibility(on_node, node, placed_by, namespace));
-                let should_run = on_node.eligibility == Eligibility::ShouldRun;
-                (governing.1, eligibility, should_run)
+                (governing.1, eligibility)
             })
             .collect();
-        let down: Vec<bool> =
-            self.nodes.values().map(|on_node| is_guarded && self.is_down_before(on_node)).collect();
-        for (((name, on_node), (wanted, found, by_target)), down) in
-            self.nodes.iter_mut().zip(found).zip(down)
-        {
+        for ((name, on_node), (wanted, found)) in self.nodes.iter_mut().zip(found) {
             let is_open = self.open_nodes.contains(*name);
             on_node.eligibility = found.unwrap_or(on_node.eligibility);
             on_node.wanted = wanted;
-            on_node.was_down_before = down;
-            on_node.should_run_target = by_target;
             on_node.is_doubtful = wanted == Wanted::Kept && is_unknown && on_node.pods.is_empty();
-            let should_run = by_target || on_node.eligibility == Eligibility::ShouldRun;
+            let should_run = on_node.by_target.max(on_node.eligibility) == Eligibility::ShouldRun;
             let has_pod = on_node.occupants().next().is_some();
             on_node.is_member = on_node.node.is_some() && (should_run || has_pod || is_open);
         }
@@ -189,19 +202,6 @@ impl<'a> Situation<'a> {
         (kept.map_or(base, Governing::Old), Wanted::Kept)
     }
 
-    /// Whether the node is not ready since before a pod of the target was created there, or has a
-    /// pod that is not schedulable and none of the target (G13).
-    fn is_down_before(&self, on_node: &OnNode<'a>) -> bool {
-        let Some(node) = on_node.node else { return false };
-        let Some(since) = node.not_ready_since else {
-            let has_target = on_node.pods.iter().any(|our| self.is_updated(our.pod));
-            let mut waiting = on_node.pods.iter().filter(|our| !our.pod.metadata.is_terminating);
-            return !has_target && waiting.any(|our| our.pod.is_unschedulable);
-        };
-        let is_older = |pod: &Pod| pod.created().is_some_and(|created| created <= since);
-        !on_node.pods.iter().any(|our| self.is_updated(our.pod) && is_older(our.pod))
-    }
-
     /// The revision of nodes without a pod: the one whose rollout was completed last (G36). While
     /// no record states one, it is the newest old one that a pod has and of which no rollout is
     /// known, or the target if there is none.
@@ -250,7 +250,8 @@ impl<'a> Situation<'a> {
         self.is_updated(pod) && self.old_revision_of(pod).is_none()
     }
 
-    fn old_revision_of(&self, pod: &Pod) -> Option<&'a Revision> {
+    /// The older revision that the pod has, if it is stored.
+    pub(super) fn old_revision_of(&self, pod: &Pod) -> Option<&'a Revision> {
         let hash = pod.metadata.hash()?;
         let mut old = self.revisions.old.iter().copied().filter(|old| is_stored(old));
         old.find(|old| old.metadata.pod_hash() == hash)

@@ -22,6 +22,9 @@ pub(super) struct History {
     unguarded: Option<Versions<DaemonSet>>,
     pub pods: Versions<Pod>,
     pub revisions: Versions<Revision>,
+    /// The pods of a target that were available and were deleted to go back, by UID, each with the
+    /// version before that.
+    gone_back: BTreeMap<String, u64>,
     /// The steps of policies, by what identifies them in records.
     steps: BTreeMap<String, Value>,
     /// The time at which each version was current for the first time.
@@ -84,6 +87,17 @@ impl History {
         self.steps.get(&record.steps) == Some(&policy.text)
     }
 
+    /// Notes that an available pod of the target is deleted to go back.
+    pub(super) fn note_going_back(&mut self, uid: &str) {
+        self.gone_back.entry(uid.to_owned()).or_insert(self.version);
+    }
+
+    /// The available pods of a target that were deleted to go back, after a version.
+    pub(super) fn gone_back_after(&self, version: u64) -> impl Iterator<Item = (&str, u64)> {
+        let all = self.gone_back.iter().filter(move |(_, at)| **at >= version);
+        all.map(|(uid, at)| (uid.as_str(), *at))
+    }
+
     /// Whether a pod of a rolling update has the hash of another revision than the newest one.
     pub(super) fn has_rollout(&self) -> bool {
         self.daemon_sets.all().any(|ds| {
@@ -97,6 +111,11 @@ impl History {
 
     /// When the phase of a revision's record was stored.
     pub(super) fn phase_stored_at(&self, uid: &str, record: &Record) -> Option<Timestamp> {
+        Some(self.time_of(self.phase_version(uid, record)?))
+    }
+
+    /// The version with which the phase of a revision's record was stored.
+    pub(super) fn phase_version(&self, uid: &str, record: &Record) -> Option<u64> {
         let is_it = |other: &Record| {
             (other.phase, &other.position, other.since)
                 == (record.phase, &record.position, record.since)
@@ -104,7 +123,7 @@ impl History {
         let mut states = self.revisions.of(uid);
         let (first, _) =
             states.find(|(_, revision)| revision.record.as_ref().is_some_and(is_it))?;
-        Some(self.time_of(first))
+        Some(first)
     }
 
     /// The pods that a DaemonSet had lost up to a version: their deletion had begun, or they were
@@ -202,6 +221,11 @@ impl<T> Versions<T> {
     pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = (u64, &T)> {
         let states = self.objects.get(uid).into_iter().flatten();
         states.filter_map(|(version, state)| Some((*version, state.as_deref()?)))
+    }
+
+    /// All states of each object, by UID, with their versions. `None` is a deletion.
+    pub(super) fn histories(&self) -> impl Iterator<Item = (&String, &[(u64, Option<Arc<T>>)])> {
+        self.objects.iter().map(|(uid, states)| (uid, &states[..]))
     }
 
     /// All objects that exist.

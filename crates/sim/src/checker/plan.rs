@@ -18,7 +18,7 @@ use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
-use super::{Property, Violation, budget, record, waves};
+use super::{Property, Violation, budget, record, removal, waves};
 use crate::view::{View, WriteOutcome};
 
 /// The time without creations after a namespace has refused one, because it is being deleted.
@@ -47,7 +47,7 @@ pub(super) fn judge(
     }
     let creations_delayed_until = creation_delay::end(view, situation.ds, history);
     let losses = LossDelays::of(view, situation.ds, history);
-    let judge = Judge { view, situation, creations_delayed_until, losses };
+    let judge = Judge { view, situation, history, creations_delayed_until, losses };
     let mut judged = JudgedPlan::default();
     for write in writes {
         match write {
@@ -77,6 +77,7 @@ pub(super) fn judge(
 pub(super) struct Judge<'a> {
     pub view: &'a View,
     pub situation: &'a Situation<'a>,
+    pub history: &'a History,
     pub creations_delayed_until: Option<Timestamp>,
     pub losses: LossDelays<'a>,
 }
@@ -128,15 +129,20 @@ impl<'a> Judge<'a> {
         let situation = self.situation;
         let is_updated = situation.is_updated(pod);
         let property = match () {
-            () if situation.keeps_pods(on_node) || situation.is_spared(on_node) => Property::Gate,
+            () if situation.keeps_pods(on_node)
+                || situation.is_left_alone(on_node, Doubt::Allows) =>
+            {
+                Property::Gate
+            }
             () if is_updated => Property::Deletion,
             () => Property::Budget,
         };
         let state = format!(
-            "without a reason (updated: {is_updated}, available: {}, node: {:?}, {:?}, {:?})",
+            "without a reason (updated: {is_updated}, available: {}, node: {:?}, {:?}, {:?}, {:?})",
             situation.is_surely_available(pod),
             on_node.eligibility,
             on_node.wanted,
+            on_node.standing.states,
             situation.stage,
         );
         self.fail(reference, property, &state)
@@ -211,7 +217,11 @@ impl<'a> Judge<'a> {
         situation.reason_to_create(on_node, Doubt::Allows).ok_or_else(|| {
             let beside: Vec<String> = on_node.pods.iter().map(|our| describe(our.pod)).collect();
             let message = format!("a pod is created on {} beside {beside:?}", new.node);
-            Violation { property: Property::Duplicate, message: with_key(situation, message) }
+            let property = match situation.is_left_alone(on_node, Doubt::Allows) {
+                true => Property::Gate,
+                false => Property::Duplicate,
+            };
+            Violation { property, message: with_key(situation, message) }
         })
     }
 
@@ -229,7 +239,10 @@ impl<'a> Judge<'a> {
         coverage: &mut Coverage,
     ) -> Result<(), Violation> {
         let Self { situation, .. } = self;
-        if let Some(violation) = budget::check(situation, judged) {
+        let pending = self.pending_surges(judged);
+        let violation = budget::check(situation, judged, pending, self.history)
+            .or_else(|| removal::check(situation, judged, self.history));
+        if let Some(violation) = violation {
             return Err(violation);
         }
         let count = |reason| judged.deletions.values().filter(|r| **r == reason).count();
@@ -237,17 +250,16 @@ impl<'a> Judge<'a> {
         let may_be_available = |pod: &Pod| situation.may_be_available(pod);
         let within = judged.deletions.values().filter(|reason| reason.is_within_budget()).count();
         if let (Some(Budget::Unavailable(max)), 1..) = (situation.budget(), within) {
-            let used = situation.unavailable_nodes(may_be_available);
-            if used + within > max {
-                let unavailable: Vec<String> = situation.describe_unavailable(may_be_available);
+            let unavailable = situation.unavailable_nodes(may_be_available);
+            let used = unavailable.len();
+            if !situation.is_guarded() && used + within > max {
                 let message = format!(
                     "{within} available pods are deleted while {used} nodes are unavailable, \
-                     {max} allowed: {}",
-                    unavailable.join(", ")
+                     {max} allowed: {unavailable:?}"
                 );
                 return error(situation, Property::Budget, message);
             }
-            coverage.record_budget(used + within == max);
+            coverage.record_budget(used + within >= max);
         }
         let spare = count(Deletion::Spare);
         if spare > 0 {
@@ -263,17 +275,15 @@ impl<'a> Judge<'a> {
         }
         let within = surging(Creation::SurgeWithinBudget);
         if let (Some(Budget::Surge(max)), 1..) = (situation.budget(), within) {
-            let used = situation.surging_nodes(may_be_available) + self.pending_surges(judged);
-            if used + within > max {
-                let pending = situation.nodes.iter().filter(|(_, on)| on.pending.is_some());
-                let pending: Vec<&str> = pending.map(|(name, _)| *name).collect();
+            let used = situation.surging_nodes(may_be_available) + pending;
+            if !situation.is_guarded() && used + within > max {
                 let message = format!(
-                    "{within} pods surge while {used} nodes do, {max} allowed; creations of \
-                     unknown outcome on {pending:?}"
+                    "{within} pods surge while {used} nodes do, {max} allowed; {pending} creations \
+                     are of unknown outcome"
                 );
                 return error(situation, Property::Budget, message);
             }
-            coverage.record_surge(used + within == max);
+            coverage.record_surge(used + within >= max);
         }
         Ok(())
     }
@@ -375,7 +385,7 @@ impl<'a> Judge<'a> {
         let is_at_once = |reason: &&Deletion| **reason == Deletion::OldAndUnavailable;
         let doubtful = judged.deletions.values().filter(is_at_once).count().saturating_sub(begun);
         let all = demanded.begins_at_once.len();
-        let left = demanded.beginnings_left.saturating_sub(doubtful);
+        let left = demanded.left.unavailable.saturating_sub(doubtful);
         if begun < all.min(left) {
             let message = format!(
                 "{begun} old pods that are not available are deleted, although there are {all} \
@@ -393,8 +403,14 @@ impl<'a> Judge<'a> {
             is_available && !candidates.contains(node)
         };
         let others = deleted.iter().filter(becomes_unavailable).count();
-        let left = demanded.budget_left.saturating_sub(others);
-        let left = left.min(demanded.beginnings_left.saturating_sub(begun + doubtful));
+        let left = demanded.left.available.saturating_sub(others);
+        let left = left.min(demanded.left.unavailable.saturating_sub(begun + doubtful));
+        let surges = judged.creations.values().filter(|reason| reason.begins()).count();
+        // Nodes with an unavailable pod use the budget of a rollout that goes forward, too.
+        let left = match situation.goes_forward() {
+            true => left.saturating_sub(begun + doubtful + surges),
+            false => left,
+        };
         let all = candidates.len();
         if done < all.min(left) {
             let message =
@@ -419,7 +435,8 @@ impl<'a> Judge<'a> {
         let (all, done) = (candidates.len(), candidates.filter(is_done).count());
         let seen = situation.nodes.values().filter(|on_node| on_node.has_seen_pending).count();
         let pending = self.pending_surges(judged) + seen;
-        let left = demanded.surge_left.saturating_sub(pending);
+        let removed = judged.deletions.values().filter(|reason| reason.begins()).count();
+        let left = demanded.left.available.saturating_sub(pending + removed);
         let at_once = demanded.surges_at_once.len();
         let begun = demanded.surges_at_once.iter().filter(is_done).count();
         // One beside a pod of which the clocks leave open whether it is available may be among
@@ -433,7 +450,8 @@ impl<'a> Judge<'a> {
         };
         let delayed = judged.creations.iter().filter(is_delayed).count();
         let left = left.saturating_sub(delayed);
-        let beginnings_left = demanded.beginnings_left.saturating_sub(doubtful + pending + delayed);
+        let beginnings_left =
+            demanded.left.unavailable.saturating_sub(doubtful + pending + delayed + removed);
         if begun < at_once.min(beginnings_left) {
             let message = format!(
                 "{begun} pods surge beside unavailable ones, although {at_once} and \
@@ -442,6 +460,10 @@ impl<'a> Judge<'a> {
             return error(situation, Property::Budget, message);
         }
         let left = left.min(beginnings_left.saturating_sub(begun));
+        let left = match situation.goes_forward() {
+            true => left.saturating_sub(begun + doubtful),
+            false => left,
+        };
         if done < all.min(left) {
             let message =
                 format!("{done} pods surge, although {all} and {left} may: {:?}", demanded.surges);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::demands::Demands;
 use super::history::History;
-use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Record, Revision};
+use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
+use super::node_state::{Answer, NodeState, NodeStates};
 use super::reason::{Deletion, Doubt};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
@@ -97,7 +98,10 @@ fn placement(situation: &Situation) -> Problem {
         let is_right = match on_node.eligibility {
             Eligibility::ShouldRun => here.len() == 1,
             Eligibility::MayKeep => here.len() <= 1 || is_stuck_surge(situation, &here),
-            Eligibility::MustNotRun | Eligibility::NoNode => here.is_empty(),
+            Eligibility::MustNotRun => {
+                here.iter().all(|pod| situation.is_removal(on_node, pod) != Answer::No)
+            }
+            Eligibility::NoNode => here.is_empty(),
         };
         let is_leaving = on_node.pods.iter().any(|our| our.is_going);
         if !is_right || is_leaving {
@@ -143,10 +147,9 @@ fn rollout(situation: &Situation) -> Problem {
         return Some((Property::Placement, format!("no pod is created on {node}")));
     }
     let at_once = demands.begins_at_once.iter().chain(&demands.surges_at_once);
-    let within = demands.within_budget.iter().filter(|_| demands.budget_left > 0);
-    let surges = demands.surges.iter().filter(|_| demands.surge_left > 0);
-    let mut old = at_once.chain(within).chain(surges).filter(|_| demands.beginnings_left > 0);
-    if let Some(node) = old.next() {
+    let within = demands.within_budget.iter().chain(&demands.surges);
+    let within = within.filter(|_| demands.left.available > 0);
+    if let Some(node) = at_once.filter(|_| demands.left.unavailable > 0).chain(within).next() {
         return Some((Property::Budget, format!("the pod on {node} is old")));
     }
     let serving = situation.serving_nodes(|pod| situation.is_surely_available(pod));
@@ -211,6 +214,7 @@ fn guard(situation: &Situation) -> Problem {
         _ if situation.ds.is_paused() && !matches!(situation.stage, Stage::Pending) => {
             Some("Paused")
         }
+        _ if stated == Some("RemovesNodes") && situation.may_await_removals() => stated,
         Stage::Paused => Some("Paused"),
         Stage::Pending => match has_pending_record(situation) {
             true if situation.ds.is_paused() => Some("Paused"),
@@ -227,7 +231,11 @@ fn guard(situation: &Situation) -> Problem {
         Stage::Failed { .. } => Some("Failed"),
         Stage::Moving(record) => reason_of(situation, record, stated),
     };
-    if reason == Some("Updating") && !has_blocker(situation) {
+    let is_tried = match &situation.stage {
+        Stage::Moving(record) => !may_be_untried(situation, record),
+        _ => true,
+    };
+    if reason == Some("Updating") && is_tried && !has_blocker(situation) {
         return Some((Property::Record, "the rollout does not move on".to_owned()));
     }
     // A percentage of no desired node is no budget: a pod that no node needs may stay.
@@ -267,6 +275,10 @@ fn reason_of<'a>(
             stated
         }
         Phase::Complete => Some("Complete"),
+        _ if stated == Some("WaveNotTried") && may_be_untried(situation, record) => stated,
+        _ if is_surely_untried(situation, record) && !situation.awaits_window => {
+            Some("WaveNotTried")
+        }
         Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
             Some("OutsideWindow")
         }
@@ -280,6 +292,35 @@ fn reason_of<'a>(
         Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
         Phase::Pending | Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
     }
+}
+
+/// The states of the open nodes that are of the group of a position.
+fn states_at<'s>(
+    situation: &'s Situation,
+    position: &'s Position,
+) -> impl Iterator<Item = &'s NodeStates> {
+    let policy = situation.ds.policy.valid();
+    let is_of = move |on_node: &OnNode| match position {
+        Position::AllNodes => true,
+        Position::Wave { step, group, .. } => policy
+            .zip(on_node.node)
+            .is_some_and(|(it, node)| it.groups(&node.metadata.labels).get(step) == Some(group)),
+    };
+    let nodes = situation.nodes.values();
+    let open = nodes.filter(|on_node| on_node.is_member && on_node.wanted == Wanted::Target);
+    open.filter(move |on_node| is_of(on_node)).map(|on_node| &on_node.standing.states)
+}
+
+/// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
+fn may_be_untried(situation: &Situation, record: &Record) -> bool {
+    !states_at(situation, &record.position).any(NodeStates::has_surely_tried)
+}
+
+/// Whether a wave has nodes, and all that are open are surely set aside.
+fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
+    let is_aside = |states: &NodeStates| states.surely(NodeState::SetAside);
+    let states = || states_at(situation, &record.position);
+    record.phase == Phase::Updating && states().next().is_some() && states().all(is_aside)
 }
 
 /// Whether a revision is in use that should be recorded as the base, because none is (G37).
@@ -308,16 +349,8 @@ fn has_target_pod(situation: &Situation) -> bool {
     pods.into_iter().any(|pod| situation.is_updated(pod))
 }
 
-/// Whether a node of the rollout is not done: its pod cannot start, or cannot leave.
+/// Whether a node of the rollout may hold it up: its pod cannot start, or cannot leave.
 fn has_blocker(situation: &Situation) -> bool {
-    situation.nodes.values().any(|on_node| {
-        let active = situation.active(on_node);
-        let has_available = matches!((&active.new[..], &active.old[..]),
-            ([new], []) if situation.is_surely_available(new));
-        on_node.wanted == Wanted::Target
-            && !on_node.was_down_before
-            && on_node.eligibility.keeps()
-            && on_node.occupants().next().is_some()
-            && !has_available
-    })
+    let mut states = states_at(situation, &Position::AllNodes);
+    states.any(|states| !states.has_surely_passed())
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::model::{Budget, Eligibility, Pod, PodStatus};
+use super::node_state::Answer;
 use super::situation::{OnNode, Situation};
+use super::stage::Wanted;
 
 /// The writes of pods of a plan, with the reason for each.
 #[derive(Debug, Default)]
@@ -33,6 +35,12 @@ pub(super) enum Deletion {
     OldAndUnavailable,
     /// The pod is old, and the budget allows it (C52).
     WithinBudget,
+    /// The pod is of the target and available, nodes go back to the base, and the budget allows it
+    /// (G41).
+    GoingBack,
+    /// Only the target's own placement removes the pod, which is available, and the budget allows
+    /// it (G42).
+    Removed,
     /// The budget allows it, but nothing shows whether the pod is old: its revision has no label,
     /// or is gone.
     Excused,
@@ -63,6 +71,8 @@ impl Deletion {
             Self::Superseded => "superseded by a surge",
             Self::OldAndUnavailable => "old and not available",
             Self::WithinBudget => "old, within the budget",
+            Self::GoingBack => "of a failed target, within the budget",
+            Self::Removed => "removed by the target's placement",
             Self::Excused => "excused",
             Self::Spare => "old and spare",
         }
@@ -72,12 +82,12 @@ impl Deletion {
 impl Deletion {
     /// Whether a rollout begins on a node with this deletion (G14).
     pub(super) fn begins(self) -> bool {
-        matches!(self, Self::OldAndUnavailable | Self::WithinBudget | Self::Excused)
+        self == Self::OldAndUnavailable || self.is_within_budget()
     }
 
     /// Whether the budget must allow it.
     pub(super) fn is_within_budget(self) -> bool {
-        matches!(self, Self::WithinBudget | Self::Excused)
+        matches!(self, Self::WithinBudget | Self::GoingBack | Self::Removed | Self::Excused)
     }
 }
 
@@ -85,6 +95,11 @@ impl Creation {
     /// Whether a rollout begins on a node with this creation (G14).
     pub(super) fn begins(self) -> bool {
         matches!(self, Self::SurgeAtOnce | Self::SurgeWithinBudget)
+    }
+
+    /// Whether the budget must allow it.
+    pub(super) fn is_within_budget(self) -> bool {
+        self == Self::SurgeWithinBudget
     }
 
     /// What coverage calls the reason.
@@ -135,7 +150,7 @@ impl<'a> Situation<'a> {
             Eligibility::NoNode => {
                 return pod.node_name.is_none().then_some(Deletion::NodeIsGone);
             }
-            Eligibility::MustNotRun => return Some(Deletion::Misplaced),
+            Eligibility::MustNotRun => return self.misplaced(on_node, pod, doubt),
             Eligibility::MayKeep | Eligibility::ShouldRun => {}
         }
         match pod.status {
@@ -144,6 +159,21 @@ impl<'a> Situation<'a> {
             PodStatus::Unfinished => {}
         }
         self.surplus(on_node, pod, doubt).or_else(|| self.old(on_node, pod, doubt))
+    }
+
+    /// Why a pod is deleted from a node that must not run it: at once, or as a step of the rollout
+    /// if only the target's own placement removes it (G42).
+    fn misplaced(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
+        let is_step = match (self.is_removal(on_node, pod), doubt) {
+            (Answer::No, _) | (Answer::Maybe, Doubt::Allows) => false,
+            (Answer::Yes, _) | (Answer::Maybe, Doubt::Demands) => true,
+        };
+        match () {
+            () if !is_step => Some(Deletion::Misplaced),
+            () if self.keeps_pods(on_node) || self.is_left_alone(on_node, doubt) => None,
+            () if self.is_old_available(pod, doubt) => Some(Deletion::Removed),
+            () => Some(Deletion::OldAndUnavailable),
+        }
     }
 
     /// Whether the pod is one too many on its node (C25, C26).
@@ -170,7 +200,8 @@ impl<'a> Situation<'a> {
         let [old] = &active.old[..] else { return None };
         // A paused rollout replaces no pod, but finishes where the new one is there (G6).
         let is_kept = self.keeps_pods(on_node) && active.new.is_empty();
-        if old.metadata.uid != pod.metadata.uid || is_kept || self.is_spared(on_node) {
+        let is_left_alone = active.new.is_empty() && self.is_left_alone(on_node, doubt);
+        if old.metadata.uid != pod.metadata.uid || is_kept || is_left_alone {
             return None;
         }
         match (&active.new[..], budget) {
@@ -183,6 +214,9 @@ impl<'a> Situation<'a> {
         let is_available = self.is_old_available(old, doubt);
         let is_last = on_node.eligibility == Eligibility::MayKeep;
         match (budget, self.ds.strategy.surges()) {
+            (Budget::Unavailable(_), false) if is_available && on_node.wanted == Wanted::Base => {
+                Some(Deletion::GoingBack)
+            }
             (Budget::Unavailable(_), false) if is_available => Some(Deletion::WithinBudget),
             (Budget::Unavailable(_), false) => Some(Deletion::OldAndUnavailable),
             (Budget::Unavailable(_), true) if is_last && is_available => {
@@ -209,7 +243,7 @@ impl<'a> Situation<'a> {
                     && surges
                     && !has_orphan
                     && !self.keeps_pods(on_node)
-                    && !self.is_spared(on_node) =>
+                    && !self.is_left_alone(on_node, doubt) =>
             {
                 Some(if self.is_old_available(old, doubt) {
                     Creation::SurgeWithinBudget

@@ -8,10 +8,11 @@ use everynode_sandbox::kind::CONTROLLER_REVISION;
 
 use super::history::History;
 use super::model::{
-    Eligibility, Group, Order, Phase, Pod, Policy, Position, Record, Revision, Step, Verb,
+    Eligibility, Group, Node, Order, Phase, Pod, Policy, Position, Record, Revision, Step, Verb,
 };
+use super::node_state::NodeState;
 use super::situation::{OnNode, Situation};
-use super::stage::{Stage, Wanted};
+use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, violation};
 use crate::view::{View, WriteOutcome};
 
@@ -186,7 +187,7 @@ impl Judge<'_> {
     /// The record of a rollout that begins.
     fn beginning(&self, old: Option<&Record>, new: &Record, policy: &Policy) -> Option<String> {
         let order = old.and_then(|old| old.order.clone()).or_else(|| self.foreign_order());
-        let is_done = self.incomplete(&Position::AllNodes).is_none() && self.has_members();
+        let is_done = self.incomplete(&Position::AllNodes).is_none() && !self.is_undone();
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
             () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
@@ -207,7 +208,13 @@ impl Judge<'_> {
             reason: None,
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
+        let may_wait = self.situation.may_await_removals();
+        let is_order = |old: &Record| old.order != new.order && new.order != expected.order;
         match old.filter(|old| old.phase == Phase::Pending) {
+            None if may_wait && new.phase == Phase::Pending => {
+                self.differs(new, &pending(new, expected.order))
+            }
+            Some(old) if may_wait && is_order(old) => self.order(old, new, Some(policy)),
             _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
             None => self.differs(new, &pending(new, expected.order)),
             // Meanwhile it can be aborted or promoted in full (G5, G10).
@@ -280,6 +287,7 @@ impl Judge<'_> {
             let (reason, problem) = match new.reason.as_deref() {
                 Some("NoProgress") => ("NoProgress", self.unstuck(old, policy)),
                 Some("CheckFailed") => ("CheckFailed", self.unchecked_failure(old, policy)),
+                Some("NodesLost") => ("NodesLost", self.unlost(policy)),
                 _ => ("NodesFailed", self.unfailed(policy)),
             };
             let failed = at(old.position.clone(), Phase::Failed);
@@ -307,6 +315,9 @@ impl Judge<'_> {
             at(next.swap_remove(index), Phase::Updating)
         };
         let expected = match (old.phase, step) {
+            (Phase::Updating, None) if self.is_undone() => {
+                return Some("is complete although no node is done".to_owned());
+            }
             (Phase::Updating, None) => at(Position::AllNodes, Phase::Complete),
             (Phase::Updating, Some(step)) if step.waits() => {
                 at(old.position.clone(), Phase::Baking)
@@ -366,8 +377,8 @@ impl Judge<'_> {
         let is_wrong = |clock: Timestamp, time: Timestamp| (clock.0 - time.0).abs() > TOLERANCE_MS;
         let is_clock_wrong = is_wrong(self.view.followed_clock, self.view.planned_at)
             || is_wrong(record.since, stored);
-        let policy = self.situation.ds.policy.valid();
-        let tolerates = policy.is_some_and(|policy| policy.failure.is_some());
+        let policy = self.situation.ds.policy.valid()?;
+        let tolerates = policy.failure.is_some();
         let has_failed = |outcome: &WriteOutcome| {
             matches!(outcome.result.write, Write::WriteRecord { .. })
                 && !matches!(outcome.result.outcome, Outcome::Written { .. })
@@ -382,22 +393,33 @@ impl Judge<'_> {
         }
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
         let is_too_young = |pod: &Pod| {
-            let since = pod.ready_since.filter(|_| pod.is_ready);
-            let is_known =
-                pod.created().is_some_and(|created| created.0 <= stored.0 - TOLERANCE_MS);
-            is_known
-                && since.is_some_and(|since| {
-                    self.view.planned_at.0 - since.0 - min_ready_ms + TOLERANCE_MS < bake_ms
-                })
+            pod.ready_since.filter(|_| pod.is_ready).is_some_and(|since| {
+                self.view.planned_at.0 - since.0 - min_ready_ms + TOLERANCE_MS < bake_ms
+            })
         };
-        let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
+        // What becomes of a node that is down or leaves, or that has joined, does not matter.
+        let was_there = |on_node: &OnNode| {
+            let uid = on_node.node.map(|node| &*node.metadata.uid);
+            uid.is_some_and(|uid| self.was_present(policy, uid, Timestamp(stored.0 - bake_ms)))
+        };
+        let open = self.members(&record.position);
+        let open = open.filter(|(name, on_node)| self.is_open(name) && was_there(on_node));
         let mut pods =
             open.flat_map(|(_, on_node)| on_node.pods.iter().filter(|our| !our.is_going));
         let young = pods.find(|our| is_too_young(our.pod))?;
         Some(format!("pod {} became available too recently", young.pod.metadata.name))
     }
 
-    /// Why the wave at a position is not complete (G11). A wave does not wait for failed nodes.
+    /// Whether a node has been there since this time, and neither down nor leaving.
+    fn was_present(&self, policy: &Policy, uid: &str, since: Timestamp) -> bool {
+        let version = self.history.version_before(since);
+        let is_present = |node: &Node| node.is_ready() && !policy.is_leaving(node);
+        let mut later = self.history.nodes.of(uid).filter(|(at, _)| *at > version);
+        self.history.nodes.at(uid, version).is_some_and(is_present)
+            && later.all(|(_, node)| is_present(node))
+    }
+
+    /// Why the wave at a position has surely not passed (G39).
     fn incomplete(&self, position: &Position) -> Option<String> {
         let members: Vec<_> = self.members(position).collect();
         let open: Vec<_> = members.iter().filter(|(name, _)| self.is_open(name)).collect();
@@ -408,37 +430,22 @@ impl Judge<'_> {
             }
             _ => members.len(),
         };
-        if open.len() < size && !is_beginning {
+        // A node that is set aside may leave its place to another one.
+        let may_be_aside = |(name, on_node): &&(&str, &OnNode)| {
+            !self.is_open(name) && on_node.standing.states.may_be(NodeState::SetAside)
+        };
+        let aside = members.iter().filter(may_be_aside).count();
+        if open.len() + aside < size && !is_beginning {
             return Some(format!("{} of {size} nodes are open", open.len()));
         }
-        let is_passed = |on_node: &OnNode| self.is_done(on_node) || self.may_have_failed(on_node);
-        let mut waited = members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
-        let (name, _) = waited.find(|(_, on_node)| !is_passed(on_node))?;
-        Some(format!("node {name} is not done"))
-    }
-
-    /// Whether nothing is left to do on a node that is open.
-    fn is_done(&self, on_node: &OnNode) -> bool {
-        let is_empty = on_node.occupants().next().is_none() && !on_node.should_run_target;
-        if matches!(self.situation.stage, Stage::Pending) && is_empty {
-            return true;
-        }
-        if on_node.wanted != Wanted::Target {
-            return false;
-        }
-        if on_node.was_down_before {
-            return true;
-        }
-        let active = self.situation.active(on_node);
-        match (on_node.eligibility, &active.new[..], &active.old[..]) {
-            (Eligibility::NoNode, ..) => true,
-            (Eligibility::MustNotRun, ..) => on_node.occupants().next().is_none(),
-            (Eligibility::MayKeep, [], []) => true,
-            (Eligibility::MayKeep | Eligibility::ShouldRun, [new], []) => {
-                self.situation.may_be_available(new)
-            }
-            (Eligibility::MayKeep | Eligibility::ShouldRun, ..) => false,
-        }
+        let waited = || members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
+        let is_left = |(_, on_node): &&(&str, &OnNode)| !on_node.standing.states.may_have_passed();
+        let blocker = waited().find(is_left).map(|(name, _)| format!("node {name} is not done"));
+        let is_tried = waited().any(|(_, on_node)| on_node.standing.states.may_have_tried());
+        let is_empty = waited().next().is_none();
+        blocker.or_else(|| {
+            (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
+        })
     }
 
     fn is_open(&self, name: &str) -> bool {
@@ -450,8 +457,12 @@ impl Judge<'_> {
         current.any(|revision| revision.metadata.hash() == Some(hash))
     }
 
-    fn has_members(&self) -> bool {
-        self.members(&Position::AllNodes).next().is_some()
+    /// Whether surely no node is done, held ones included, although the target should run on some
+    /// (G40).
+    fn is_undone(&self) -> bool {
+        let nodes = || self.situation.nodes.values().filter(|on_node| on_node.node.is_some());
+        nodes().any(|on_node| on_node.by_target == Eligibility::ShouldRun)
+            && !nodes().any(|on_node| on_node.standing.states.may_be(NodeState::Done))
     }
 
     /// The members of the group at a position, without those that are held.

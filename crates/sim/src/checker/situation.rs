@@ -11,6 +11,7 @@ use super::history::{History, Objects};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
+use super::node_state::{Memory, Standing};
 use super::stage::{Stage, Wanted};
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
@@ -74,15 +75,15 @@ pub(super) struct OnNode<'a> {
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
     pub wanted: Wanted,
-    /// Whether the node was down before a guarded rollout reached it (G13).
-    pub was_down_before: bool,
+    /// How the node takes part in a guarded rollout (G31).
+    pub standing: Standing,
     /// Whether it is not known which revision governs the node, which may therefore need no pod.
     pub is_doubtful: bool,
     /// Whether the node counts for the waves of a policy: it has a pod or should run one, or it
     /// is open.
     pub is_member: bool,
-    /// Whether the node should run a pod of the target.
-    pub should_run_target: bool,
+    /// By the target.
+    pub by_target: Eligibility,
     /// Its pods and the orphans that it adopts, by age (C25).
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
@@ -146,7 +147,7 @@ impl<'a> Situation<'a> {
         let known = view.orphans.as_deref();
         let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
         let seen = Seen { role: view.role, feeds: view.feeds, known };
-        let mut situation = Self::seen(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
+        let mut situation = Self::shown(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
         if view.is_waiting && situation.revisions.current.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts, even
             // if another owner's revision stores the template. If two have its number, it is not
@@ -172,12 +173,26 @@ impl<'a> Situation<'a> {
             situation.current_hashes.extend(own.filter_map(|own| own.metadata.hash()));
         }
         situation.apply_outcomes(view, history);
+        situation.determine_standings(&Memory::of(view), history);
         Some(situation)
     }
 
     /// The situation that watches have shown that are this far, without the orphan pods that the
     /// replica does not know.
     pub(super) fn seen(
+        daemon_set: &str,
+        seen: &Seen<'_>,
+        clocks: Clocks,
+        open_nodes: Arc<BTreeSet<String>>,
+        history: &'a History,
+    ) -> Option<Self> {
+        let mut situation = Self::shown(daemon_set, seen, clocks, open_nodes, history)?;
+        situation.determine_standings(&Memory::at_rest(seen.feeds), history);
+        Some(situation)
+    }
+
+    /// The same, without what follows from earlier versions.
+    fn shown(
         daemon_set: &str,
         &Seen { role, feeds, known }: &Seen<'_>,
         clocks: Clocks,
@@ -205,7 +220,8 @@ impl<'a> Situation<'a> {
             {
                 eligibility = Eligibility::MayKeep;
             }
-            let on_node = OnNode { node: Some(node), eligibility, ..OnNode::default() };
+            let by_target = eligibility;
+            let on_node = OnNode { node: Some(node), eligibility, by_target, ..OnNode::default() };
             nodes.insert(node.metadata.name.as_str(), on_node);
         }
         let mut current_hashes: BTreeSet<&str> =
@@ -435,58 +451,10 @@ impl<'a> Situation<'a> {
         counts && !has_one
     }
 
-    /// Number of nodes that use up `maxUnavailable` (C52), without those that were down before a
-    /// guarded rollout (G13).
-    pub(super) fn unavailable_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
-        self.unavailable_among(|_| true, is_available)
-    }
-
-    /// The same, among some of the nodes.
-    pub(super) fn unavailable_among(
-        &self,
-        counts: impl Fn(&OnNode<'a>) -> bool,
-        is_available: impl Fn(&Pod) -> bool,
-    ) -> usize {
-        let nodes = self.nodes.values().filter(|on| !on.was_down_before && counts(on));
-        nodes.filter(|on| self.is_unavailable(on, &is_available)).count()
-    }
-
-    /// The nodes that use up `maxUnavailable`, with what is expected of each.
-    pub(super) fn describe_unavailable(&self, is_available: impl Fn(&Pod) -> bool) -> Vec<String> {
-        let nodes = self.nodes.iter().filter(|(_, on_node)| !on_node.was_down_before);
-        let unavailable = nodes.filter(|(_, on_node)| self.is_unavailable(on_node, &is_available));
-        unavailable
-            .map(|(name, on)| format!("{name} ({:?}, {:?})", on.eligibility, on.wanted))
-            .collect()
-    }
-
-    /// Number of nodes on which a guarded rollout has begun and is not done (G14).
-    pub(super) fn begun_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
-        self.begun_among(|_| true, is_available)
-    }
-
-    /// The same, among some of the nodes.
-    pub(super) fn begun_among(
-        &self,
-        counts: impl Fn(&OnNode<'a>) -> bool,
-        is_available: impl Fn(&Pod) -> bool,
-    ) -> usize {
-        let is_begun = |on_node: &&OnNode<'a>| {
-            let active = self.active(on_node);
-            match (&active.new[..], &active.old[..]) {
-                ([], []) => on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful,
-                ([new], [] | [_]) => !is_available(new),
-                ([], [_]) => false,
-                _ => true,
-            }
-        };
-        let nodes = self.nodes.values().filter(|on_node| {
-            on_node.node.is_some()
-                && on_node.wanted != Wanted::Kept
-                && !on_node.was_down_before
-                && counts(on_node)
-        });
-        nodes.filter(is_begun).count()
+    /// The nodes that use up `maxUnavailable` without a policy (C52).
+    pub(super) fn unavailable_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> Vec<&str> {
+        let nodes = self.nodes.iter().filter(|(_, on)| self.is_unavailable(on, &is_available));
+        nodes.map(|(name, _)| *name).collect()
     }
 
     /// Number of nodes that use up `maxSurge`: a new pod beside the old one is not available (C53).
@@ -501,12 +469,11 @@ impl<'a> Situation<'a> {
         is_available: impl Fn(&Pod) -> bool,
     ) -> bool {
         let active = self.active(on_node);
-        !on_node.was_down_before
-            && match (&active.new[..], &active.old[..]) {
-                ([], []) | ([_], []) | ([], [_]) => false,
-                ([new], [_]) => !is_available(new),
-                _ => true,
-            }
+        match (&active.new[..], &active.old[..]) {
+            ([], []) | ([_], []) | ([], [_]) => false,
+            ([new], [_]) => !is_available(new),
+            _ => true,
+        }
     }
 
     /// Number of nodes with an available pod, for a strategy that surges (C53).
@@ -536,10 +503,10 @@ impl Default for OnNode<'_> {
             node: None,
             eligibility: Eligibility::NoNode,
             wanted: Wanted::Target,
-            was_down_before: false,
+            standing: Standing::default(),
             is_doubtful: false,
             is_member: false,
-            should_run_target: false,
+            by_target: Eligibility::NoNode,
             pods: Vec::new(),
             pending: None,
             has_seen_pending: false,

@@ -1,5 +1,4 @@
-//! What the record and the policy of a rollout allow (G6, G7, G11, G13, G15), by the text of the
-//! rules.
+//! What the record and the policy of a rollout allow (G6, G7, G11, G15), by the text of the rules.
 
 use everynode_core::api::Timestamp;
 
@@ -35,8 +34,6 @@ pub(super) struct Movement {
     pub goes_back: bool,
     /// Whether any pod is replaced for its revision.
     pub replaces: bool,
-    /// Whether nodes that were down before are left alone (G13).
-    pub spares_down_nodes: bool,
 }
 
 /// Which pods a rollout wants on a node.
@@ -116,7 +113,6 @@ impl<'a> Stage<'a> {
     /// Which pods are replaced; `None` if the target governs all nodes. Beside the built-in
     /// controller nodes go back with the template only (G20).
     pub(super) fn movement(&self, role: Role, is_paused: bool) -> Option<Movement> {
-        let is_complete = matches!(self, Self::Moving(record) if record.phase == Phase::Complete);
         let (goes_back, replaces) = match self {
             Self::Unguarded => return None,
             Self::NotGuarded | Self::Paused | Self::Pending | Self::Failed { goes_back: false } => {
@@ -127,6 +123,6 @@ impl<'a> Stage<'a> {
             Self::Moving(_) => (false, !is_paused),
             Self::Failed { goes_back: true } => (true, !is_paused),
         };
-        Some(Movement { goes_back, replaces, spares_down_nodes: !is_complete })
+        Some(Movement { goes_back, replaces })
     }
 }

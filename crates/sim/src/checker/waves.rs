@@ -39,7 +39,10 @@ fn problem(
     let labels = |name: &str| {
         situation.nodes[name].node.map(|node| node.metadata.labels.clone()).unwrap_or_default()
     };
-    if let Some(held) = open.iter().find(|name| policy.holds(&labels(name))) {
+    let has_target =
+        |name: &str| situation.nodes[name].occupants().any(|our| situation.is_updated(our.pod));
+    let is_held = |name: &&&String| policy.holds(&labels(name)) && !has_target(name);
+    if let Some(held) = open.iter().find(is_held) {
         return Some(format!("node {held} is open, although it is held"));
     }
     if *position == Position::AllNodes {

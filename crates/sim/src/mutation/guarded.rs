@@ -13,6 +13,8 @@ use crate::network::Request;
 const POLICY: &str = "everynode.dev/rollout-policy";
 const ORDER: &str = "everynode.dev/order";
 const RECORD: &str = "everynode.dev/rollout";
+/// A condition of nodes that leave.
+const LEAVING: &str = "Drained";
 
 /// A deliberate bug of guarded rollouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +81,30 @@ pub enum GuardedMutation {
     PauseGoingBack,
     /// A pod of the base has a template generation (G16).
     BaseWithGeneration,
-    /// Nodes that are not ready count as ready (G13).
+    /// Nodes that are not ready count as ready (G33).
     IgnoreDownNodes,
-    /// All nodes count as down since ever (G13).
-    AllNodesAreDown,
+    /// Nodes that leave count as all others (G33).
+    IgnoreLeaving,
+    /// All nodes count as leaving (G33).
+    AllNodesLeave,
+    /// Nodes that leave count as gone, so that their waves are empty (G39, G40).
+    LeavingIsGone,
+    /// A pod that has ended counts as one that restarts too often (G34).
+    EndedIsBlamed,
+    /// `readyWithin` is as short as it can be (G34).
+    BlameEarly,
+    /// `maxLost` is 100% (G15).
+    IgnoreLost,
+    /// Old pods that are not available count as available (G14).
+    IgnoreOutages,
+    /// All nodes may be unavailable while a rollout goes back (G41).
+    GoBackAtOnce,
+    /// A rollout goes back on one node in a minute (G41).
+    GoBackSlowly,
+    /// `maxRemoved` is 100% (G42).
+    AllowRemovals,
+    /// The older revisions seem to keep no pod on any node (G42).
+    RemoveAtOnce,
     /// `failure` is not read (G15).
     IgnoreFailures,
     /// `maxRestarts` is not read (G15).
@@ -120,7 +142,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 49] = [
+    pub const ALL: [(Self, Property); 59] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -152,8 +174,18 @@ impl GuardedMutation {
         (Self::NeverGoBack, Property::Budget),
         (Self::PauseGoingBack, Property::Budget),
         (Self::BaseWithGeneration, Property::Template),
-        (Self::IgnoreDownNodes, Property::Budget),
-        (Self::AllNodesAreDown, Property::Record),
+        (Self::IgnoreDownNodes, Property::Gate),
+        (Self::IgnoreLeaving, Property::Gate),
+        (Self::AllNodesLeave, Property::Budget),
+        (Self::LeavingIsGone, Property::Record),
+        (Self::EndedIsBlamed, Property::Record),
+        (Self::BlameEarly, Property::Record),
+        (Self::IgnoreLost, Property::Record),
+        (Self::IgnoreOutages, Property::Budget),
+        (Self::GoBackAtOnce, Property::Budget),
+        (Self::GoBackSlowly, Property::Budget),
+        (Self::AllowRemovals, Property::Gate),
+        (Self::RemoveAtOnce, Property::Gate),
         (Self::IgnoreFailures, Property::Record),
         (Self::IgnoreRestarts, Property::Record),
         (Self::GiveUp, Property::Record),
@@ -178,9 +210,16 @@ impl GuardedMutation {
             "DaemonSet" => {
                 let annotations = &mut object["metadata"]["annotations"];
                 self.change_annotations(annotations);
+                self.change_going_back(object);
                 // The replica believes that it has stated the right reason.
                 if let Some([right, wrong]) = self.reasons() {
                     replace_reason(&mut object["status"], wrong, right);
+                }
+            }
+            "ControllerRevision" if self == Self::RemoveAtOnce => {
+                let spec = &mut object["data"]["spec"]["template"]["spec"];
+                if spec["containers"][0]["image"] == "image:1" {
+                    spec["nodeSelector"] = json!({"no": "node"});
                 }
             }
             "ControllerRevision" => {
@@ -199,7 +238,7 @@ impl GuardedMutation {
                 }
                 *annotation = json!(record.to_string());
             }
-            "Node" => self.change_conditions(&mut object["status"]["conditions"]),
+            "Node" => self.change_node(object),
             "Pod" => self.change_pod(object),
             _ => return false,
         }
@@ -264,6 +303,10 @@ impl GuardedMutation {
                 windows.into_iter().flatten().for_each(|window| self.change_window(window));
             }
             Self::IgnoreFailures => drop(policy.remove("failure")),
+            Self::AllowRemovals => {
+                let failure = policy.entry("failure").or_insert_with(|| json!({}));
+                failure["maxRemoved"] = json!("100%");
+            }
             Self::PauseGoingBack => {
                 if policy.get("failure").is_some_and(|rule| !rule["rollbackAfter"].is_null()) {
                     policy.insert("paused".to_owned(), json!(true));
@@ -277,6 +320,12 @@ impl GuardedMutation {
                         }
                         Self::NeverGoBack => drop(failure.remove("rollbackAfter")),
                         Self::IgnoreRestarts => drop(failure.remove("maxRestarts")),
+                        Self::BlameEarly if failure.contains_key("readyWithin") => {
+                            failure.insert("readyWithin".to_owned(), json!("30s"));
+                        }
+                        Self::IgnoreLost => {
+                            failure.insert("maxLost".to_owned(), json!("100%"));
+                        }
                         _ => {}
                     }
                 }
@@ -342,26 +391,75 @@ impl GuardedMutation {
         }
     }
 
-    fn change_conditions(self, conditions: &mut Value) {
-        let all = conditions.as_array_mut().into_iter().flatten();
-        for condition in all.filter(|condition| condition["type"] == "Ready") {
-            match self {
-                Self::IgnoreDownNodes => condition["status"] = json!("True"),
-                Self::AllNodesAreDown => {
-                    condition["status"] = json!("False");
-                    condition["lastTransitionTime"] = json!("1970-01-01T00:00:00Z");
+    /// Whether a node is hidden from the replica.
+    pub(super) fn hides_node(self, node: &Value) -> bool {
+        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        self == Self::LeavingIsGone
+            && conditions.any(|it| it["type"] == LEAVING && it["status"] == "True")
+    }
+
+    fn change_node(self, node: &mut Value) {
+        if self == Self::IgnoreLeaving
+            && let Some(taints) = node["spec"]["taints"].as_array_mut()
+        {
+            taints.retain(|taint| taint["key"] == "t");
+        }
+        if self == Self::IgnoreDownNodes
+            && let Some(taints) = node["spec"]["taints"].as_array_mut()
+        {
+            taints.retain(|taint| taint["key"] != "node.kubernetes.io/not-ready");
+        }
+        let Some(conditions) = node["status"]["conditions"].as_array_mut() else { return };
+        let is_ready = |condition: &Value| condition["type"] == "Ready";
+        match self {
+            Self::IgnoreDownNodes => {
+                for condition in conditions.iter_mut().filter(|condition| is_ready(condition)) {
+                    condition["status"] = json!("True");
                 }
-                _ => {}
             }
+            Self::IgnoreLeaving => conditions.retain(is_ready),
+            Self::AllNodesLeave => conditions.push(json!({"type": LEAVING, "status": "True"})),
+            _ => {}
+        }
+    }
+
+    /// Changes a DaemonSet whose rollout goes back, as its condition says, or an order.
+    fn change_going_back(self, ds: &mut Value) {
+        let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
+        let order = ds["metadata"]["annotations"][ORDER].as_str().unwrap_or_default();
+        let goes_back = order.starts_with("abort")
+            || conditions.any(|condition| condition["reason"] == "RollingBack");
+        if !goes_back {
+            return;
+        }
+        let annotations = &mut ds["metadata"]["annotations"];
+        let policy = annotations[POLICY].as_str().and_then(|text| serde_json::from_str(text).ok());
+        let Some(mut policy): Option<Value> = policy.filter(Value::is_object) else { return };
+        match self {
+            Self::GoBackAtOnce => {
+                policy.as_object_mut().map(|policy| policy.remove("maxUnavailable"));
+                annotations[POLICY] = json!(policy.to_string());
+                let all = json!({"maxSurge": 0, "maxUnavailable": "100%"});
+                ds["spec"]["updateStrategy"]["rollingUpdate"] = all;
+            }
+            Self::GoBackSlowly => {
+                policy["podsPerMinute"] = json!(1);
+                annotations[POLICY] = json!(policy.to_string());
+            }
+            _ => {}
         }
     }
 
     fn change_pod(self, pod: &mut Value) {
         let is_new = pod["spec"]["containers"][0]["image"] != "image:1";
+        if self == Self::EndedIsBlamed && pod["status"]["phase"] == "Failed" {
+            pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": 100}]);
+        }
         let all = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
         for condition in all.filter(|condition| condition["type"] == "Ready") {
             match self {
                 Self::CountStarting if is_new => condition["status"] = json!("True"),
+                Self::IgnoreOutages if !is_new => condition["status"] = json!("True"),
                 Self::UnreadyIsFailed if !is_new && condition["status"] == "False" => {
                     pod["status"]["phase"] = json!("Failed");
                     return;

@@ -3,6 +3,7 @@
 use everynode_core::api::Timestamp;
 use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
+use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 
@@ -182,6 +183,90 @@ fn update_status(world: &mut World, pod: Value) {
     let options = world.write_options();
     let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.log(|| format!("the status of pod {name} changes: {done:?}"));
+}
+
+/// Somebody must approve when all nodes have the new template.
+pub(super) fn create_with_gate(world: &mut World) {
+    create_with(world, &json!({"steps": [{"name": "all", "approval": true}]}));
+}
+
+/// Nodes that have no available pod for half a minute fail, and none may be lost.
+pub(super) fn create_that_loses_none(world: &mut World) {
+    let mut policy = policy();
+    policy["failure"] = json!({"maxNodes": 0, "maxLost": 0, "readyWithin": "30s"});
+    create_with(world, &policy);
+}
+
+/// A policy without steps.
+pub(super) fn create_without_steps(world: &mut World) {
+    create_with(world, &json!({"maxUnavailable": 1}));
+}
+
+/// A template that runs on one node only.
+pub(super) fn run_on_one_node(world: &mut World) {
+    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
+    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    let spec = &mut ds["spec"]["template"]["spec"];
+    spec["nodeSelector"] = json!({"kubernetes.io/hostname": "node-0002"});
+    world.update(&DAEMON_SET, ds);
+}
+
+/// The canary is drained.
+pub(super) fn drain_canary(world: &mut World) {
+    set_drained(world, true);
+}
+
+/// The canary is in use again.
+pub(super) fn return_canary(world: &mut World) {
+    set_drained(world, false);
+}
+
+fn set_drained(world: &mut World, is_drained: bool) {
+    let stored = world.cluster.store().find(&NODE, "", CANARY);
+    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let now = time_text(world.now);
+    let status = if is_drained { "True" } else { "False" };
+    let drained = json!({"type": "Drained", "status": status, "lastTransitionTime": now});
+    if let Some(conditions) = node["status"]["conditions"].as_array_mut() {
+        conditions.retain(|condition| condition["type"] != "Drained");
+        conditions.push(drained);
+    }
+    let options = world.write_options();
+    let done = world.registry().update_status(&NODE, "", CANARY, node, &options).map(|_| ());
+    world.log(|| format!("{CANARY} is drained: {is_drained}: {done:?}"));
+}
+
+/// The canary goes down for longer than the watches take to agree.
+pub(super) fn stop_canary(world: &mut World) {
+    world.run_for(2 * 60_000);
+    set_node(world, CANARY, false);
+    world.run_for(3 * 60_000);
+}
+
+/// The canary comes back.
+pub(super) fn start_canary(world: &mut World) {
+    set_node(world, CANARY, true);
+}
+
+/// The pod on the last node becomes unready, long after the rollout has begun.
+pub(super) fn disturb_last_node(world: &mut World) {
+    world.run_for(2 * 60_000);
+    disturb(world, |pod| pod["spec"]["nodeName"] == "node-0003");
+    world.run_for(30_000);
+}
+
+/// All pods become unready.
+pub(super) fn disturb_all(world: &mut World) {
+    disturb(world, |_| true);
+}
+
+fn disturb(world: &mut World, is_it: fn(&Value) -> bool) {
+    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
+    let pods: Vec<Value> = pods.filter(|pod| is_it(pod)).cloned().collect();
+    for mut pod in pods {
+        pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("never-ready");
+        world.update(&POD, pod);
+    }
 }
 
 /// The last node goes down.

@@ -42,7 +42,7 @@ fn taints(rng: &mut Pcg64Mcg) -> Value {
     pick(rng, &choices)
 }
 
-fn add(world: &mut World, number: u32) {
+pub(super) fn add(world: &mut World, number: u32) {
     let made = nodes::generate(number, 1).expect("the number is in range");
     let node = made.into_iter().next_back().expect("at least one node was generated");
     let now = world.now;

@@ -29,18 +29,24 @@ pub(crate) fn images(world: &World) -> Vec<String> {
     sorted.into_iter().map(|(_, image)| image).collect()
 }
 
-/// G11, G15, G16: where the rollouts of the scenarios end.
+/// G11, G14, G15, G16, G33, G39, G41, G42: where the rollouts of the scenarios end.
 #[test]
 fn rollouts_end_as_their_records_say() {
     let ends = [
-        ("guarded rollout", "Complete", ["image:2"; 3]),
-        ("guarded rollout with surge", "Complete", ["image:2"; 3]),
-        ("guarded rollout in windows", "Complete", ["image:2"; 3]),
-        ("guarded rollout with a pace", "Complete", ["image:2"; 3]),
-        ("guarded rollout that is aborted and retried", "Complete", ["image:2"; 3]),
-        ("guarded rollout whose policy is removed", "Complete", ["image:2"; 3]),
+        ("guarded rollout", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout with surge", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout in windows", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout with a pace", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout that is aborted and retried", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout whose policy is removed", "Complete", &["image:2"; 3][..]),
         // Its pods come back while it is down, too: it is the last one to be replaced.
-        ("guarded rollout with a node that is down", "Complete", ["image:2"; 3]),
+        ("guarded rollout with a node that is down", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout whose canary is drained", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout that loses its canary", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout with an outage", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout that goes back on all nodes", "Failed", &["image:1"; 3][..]),
+        ("guarded rollout that goes back from unready pods", "Failed", &["image:1"; 3][..]),
+        ("guarded rollout that removes pods", "Complete", &["image:1"][..]),
     ];
     for (name, phase, expected) in ends {
         let world = scenario(name).play(None, None);

@@ -1,5 +1,7 @@
 //! Nodes.
 
+use std::collections::BTreeSet;
+
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
@@ -10,8 +12,8 @@ use super::metadata::{Metadata, text, time};
 pub(in crate::checker) struct Node {
     pub metadata: Metadata,
     pub taints: Vec<Taint>,
-    /// Since when the condition `Ready` is not true, if it is not.
-    pub not_ready_since: Option<Timestamp>,
+    /// The types of the conditions whose status is True.
+    pub conditions: BTreeSet<String>,
 }
 
 /// A taint of a node.
@@ -31,15 +33,17 @@ impl Node {
             effect: text(&taint["effect"]),
         });
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
-        let since = |condition: &Value| time(condition["lastTransitionTime"].as_str()?);
+        let is_true = conditions.filter(|condition| condition["status"] == "True");
         Self {
             metadata: Metadata::parse(object),
             taints: taints.collect(),
-            not_ready_since: ready
-                .filter(|condition| condition["status"] != "True")
-                .map(|condition| since(condition).unwrap_or(Timestamp(i64::MIN))),
+            conditions: is_true.map(|condition| text(&condition["type"])).collect(),
         }
+    }
+
+    /// Whether the condition `Ready` is true.
+    pub(in crate::checker) fn is_ready(&self) -> bool {
+        self.conditions.contains("Ready")
     }
 
     /// Whether the node has been tainted because its lease has expired.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
+use super::node::Node;
 use super::percent::of;
 use super::selector::Selector;
 use super::window::Window;
@@ -12,7 +13,7 @@ use super::window::Window;
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "paused",
     "steps",
     "maxUnavailable",
@@ -22,7 +23,23 @@ const FIELDS: [&str; 9] = [
     "failure",
     "hold",
     "checks",
+    "absent",
 ];
+/// The taints of nodes that leave, unless the policy names others (G33).
+const LEAVING_TAINTS: [&str; 4] = [
+    "ToBeDeletedByClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/shutdown",
+];
+/// The conditions of nodes that leave, unless the policy names others (G33).
+const LEAVING_CONDITIONS: [&str; 4] =
+    ["GracefulNodeShutdownInProgress", "DrainInProgress", "Drained", "MaintenanceInProgress"];
+/// The taint of cordoned nodes.
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+/// How long a node has no available pod, or is lost, before it is set aside, unless the policy says
+/// otherwise: 10 minutes (G33).
+const READY_WITHIN_MS: i64 = 600_000;
 
 /// The policy of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +64,15 @@ pub(in crate::checker) struct Policy {
     windows: Vec<Window>,
     pub failure: Option<Failure>,
     hold: Selector,
+    absent: Absent,
+}
+
+/// Which nodes leave (G33).
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Absent {
+    taints: Vec<String>,
+    conditions: Vec<String>,
+    nodes: Option<Selector>,
 }
 
 /// A step of a policy.
@@ -66,6 +92,8 @@ pub(in crate::checker) struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checker) struct Failure {
     max_nodes: Value,
+    max_lost: Value,
+    max_removed: Value,
     pub max_restarts: Option<u64>,
     pub ready_within_ms: Option<i64>,
     pub rollback_after_ms: Option<i64>,
@@ -133,12 +161,34 @@ impl Policy {
                 .collect(),
             failure: failure.is_object().then(|| Failure {
                 max_nodes: failure["maxNodes"].clone(),
+                max_lost: failure["maxLost"].clone(),
+                max_removed: failure["maxRemoved"].clone(),
                 max_restarts: failure["maxRestarts"].as_u64(),
                 ready_within_ms: duration(&failure["readyWithin"]),
                 rollback_after_ms: duration(&failure["rollbackAfter"]),
             }),
             hold: Selector::parse(hold),
+            absent: Absent::parse(&policy["absent"]),
         }
+    }
+
+    /// Whether a node leaves (G33).
+    pub(in crate::checker) fn is_leaving(&self, node: &Node) -> bool {
+        let Absent { taints, conditions, nodes } = &self.absent;
+        node.taints.iter().any(|taint| taints.contains(&taint.key))
+            || conditions.iter().any(|condition| node.conditions.contains(condition))
+            || nodes.as_ref().is_some_and(|nodes| nodes.matches(&node.metadata.labels))
+    }
+
+    /// How long a node has no available pod, or is lost, before it is set aside (G33).
+    pub(in crate::checker) fn ready_within_ms(&self) -> i64 {
+        let ready_within_ms = self.failure.as_ref().and_then(|rule| rule.ready_within_ms);
+        ready_within_ms.unwrap_or(READY_WITHIN_MS)
+    }
+
+    /// How many pods a rollout may remove, if this many nodes have one: rounded up (G42).
+    pub(in crate::checker) fn max_removed(&self, pods: usize) -> usize {
+        self.failure.as_ref().map_or(0, |rule| of(&rule.max_removed, pods))
     }
 
     /// Whether one of its windows is open at a time of the wall clock, or it has none.
@@ -254,16 +304,48 @@ impl Step {
     }
 }
 
-impl Failure {
-    /// How many nodes may fail, if this many have a pod of the target: rounded down.
-    pub(in crate::checker) fn max_nodes(&self, touched: usize) -> usize {
-        match &self.max_nodes {
-            Value::String(percent) => {
-                let percent = percent.trim_end_matches('%').parse::<usize>().unwrap_or(0);
-                percent * touched / 100
-            }
-            number => number.as_u64().unwrap_or(0).try_into().unwrap_or(usize::MAX),
+impl Absent {
+    fn parse(absent: &Value) -> Self {
+        let keys = |given: &Value, default: &[&str]| match given.as_array() {
+            Some(keys) => keys.iter().map(name).collect(),
+            None => default.iter().map(ToString::to_string).collect(),
+        };
+        let mut taints: Vec<String> = keys(&absent["taints"], &LEAVING_TAINTS);
+        if absent["cordoned"] == true {
+            taints.push(CORDONED.to_owned());
         }
+        let nodes = Some(&absent["nodes"]).filter(|nodes| !nodes.is_null()).map(Selector::parse);
+        Self {
+            taints,
+            conditions: keys(&absent["conditions"], &LEAVING_CONDITIONS),
+            nodes: nodes.filter(|nodes| !nodes.is_empty()),
+        }
+    }
+}
+
+impl Failure {
+    /// How many nodes may fail, if this many have a pod of the target.
+    pub(in crate::checker) fn max_nodes(&self, touched: usize) -> usize {
+        rounded_down(&self.max_nodes, touched)
+    }
+
+    /// How many nodes may be lost, if this many have a pod of the target.
+    pub(in crate::checker) fn max_lost(&self, touched: usize) -> usize {
+        match &self.max_lost {
+            Value::Null => (touched / 10).max(1),
+            given => rounded_down(given, touched),
+        }
+    }
+}
+
+/// A number, or a percentage of `total`, rounded down.
+fn rounded_down(number: &Value, total: usize) -> usize {
+    match number {
+        Value::String(percent) => {
+            let percent = percent.trim_end_matches('%').parse::<usize>().unwrap_or(0);
+            percent * total / 100
+        }
+        number => number.as_u64().unwrap_or(0).try_into().unwrap_or(usize::MAX),
     }
 }
 
@@ -274,4 +356,51 @@ fn name(value: &Value) -> String {
 /// A number of seconds such as `30s`, in milliseconds. The simulated users write no other unit.
 fn duration(value: &Value) -> Option<i64> {
     value.as_str()?.strip_suffix('s')?.parse::<i64>().ok().map(|seconds| seconds * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everynode_sandbox::json::json;
+
+    fn node(taint: &str, condition: &str) -> Node {
+        Node::parse(&json!({
+            "metadata": {"labels": {"pool": "spot"}},
+            "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]},
+            "status": {"conditions": [{"type": condition, "status": "True"}]},
+        }))
+    }
+
+    /// G33: a node leaves by a taint, a condition or a label that the policy names.
+    #[test]
+    fn nodes_leave_as_the_policy_says() {
+        let default = Policy::parse(&json!({}));
+        assert!(default.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
+        assert!(default.is_leaving(&node("t", "Drained")));
+        assert!(!default.is_leaving(&node("DeletionCandidateOfClusterAutoscaler", "Ready")));
+        assert!(!default.is_leaving(&node(CORDONED, "Ready")));
+        let cordoned = Policy::parse(&json!({"absent": {"cordoned": true, "conditions": []}}));
+        assert!(cordoned.is_leaving(&node(CORDONED, "Ready")));
+        assert!(cordoned.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
+        assert!(!cordoned.is_leaving(&node("t", "Drained")));
+        let nodes = json!({"matchLabels": {"pool": "spot"}});
+        let spot = Policy::parse(&json!({"absent": {"taints": [], "nodes": nodes}}));
+        assert!(spot.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
+    }
+
+    /// G15, G42: one node or a tenth may be lost, and no pod is removed, unless the policy says
+    /// otherwise.
+    #[test]
+    fn losses_and_removals_have_limits() {
+        let rule = |failure: Value| Policy::parse(&json!({"failure": failure}));
+        let max_lost = |failure: Value, touched: usize| {
+            rule(failure).failure.map(|rule| rule.max_lost(touched))
+        };
+        assert_eq!(max_lost(json!({}), 9), Some(1));
+        assert_eq!(max_lost(json!({}), 30), Some(3));
+        assert_eq!(max_lost(json!({"maxLost": 0}), 30), Some(0));
+        assert_eq!(max_lost(json!({"maxLost": "50%"}), 3), Some(1));
+        assert_eq!(rule(json!({})).max_removed(5), 0);
+        assert_eq!(rule(json!({"maxRemoved": "100%"})).max_removed(5), 5);
+    }
 }

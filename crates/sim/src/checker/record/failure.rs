@@ -3,9 +3,10 @@
 use everynode_core::api::{CheckVerdict, Timestamp};
 use everynode_core::plan::Write;
 
-use crate::checker::model::{Phase, Pod, PodStatus, Policy, Position, Record, Step};
+use crate::checker::model::{Phase, Pod, Policy, Position, Record, Step};
+use crate::checker::node_state::{Answer, NodeState, NodeStates};
 use crate::checker::situation::{OnNode, Situation};
-use crate::checker::stage::{Stage, Wanted};
+use crate::checker::stage::Stage;
 use crate::checker::{Property, Violation};
 use crate::view::{KnownAnswer, View, WriteOutcome};
 
@@ -27,7 +28,8 @@ impl Judge<'_> {
             return Some("fails for want of progress while nothing may be done".to_owned());
         }
         let open = self.members(&record.position).filter(|(name, _)| self.is_open(name));
-        if open.map(|(_, on_node)| on_node).all(|on_node| self.is_done(on_node)) {
+        let mut states = open.map(|(_, on_node)| &on_node.standing.states);
+        if states.all(NodeStates::has_surely_passed) {
             return Some("fails for want of progress although nothing is left to do".to_owned());
         }
         let current = self.situation.revisions.current.last()?;
@@ -56,6 +58,17 @@ impl Judge<'_> {
         Some(format!("fails for want of progress after pod {}", pod.metadata.name))
     }
 
+    /// Why the rollout has not failed: too few nodes may be lost (G15).
+    pub(super) fn unlost(&self, policy: &Policy) -> Option<String> {
+        let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
+        let nodes = self.situation.nodes.values();
+        let lost = nodes.filter(|on_node| on_node.standing.is_lost != Answer::No).count();
+        // Whether a lost node has the target depends on when its pod went.
+        let max = rule.max_lost(self.situation.nodes_with_target());
+        (lost <= max)
+            .then(|| format!("fails, although at most {lost} nodes are lost, {max} may be"))
+    }
+
     /// Why the rollout has not failed: too few nodes may have (G15).
     pub(super) fn unfailed(&self, policy: &Policy) -> Option<String> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
@@ -65,7 +78,8 @@ impl Judge<'_> {
         };
         let members = || self.members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
-        let failed = members().filter(|(_, on_node)| self.may_have_failed(on_node)).count();
+        let may_have_failed = |on_node: &OnNode| on_node.standing.states.may_be(NodeState::Failed);
+        let failed = members().filter(|(_, on_node)| may_have_failed(on_node)).count();
         let max = rule.max_nodes(touched.min(members().count()));
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
@@ -132,25 +146,18 @@ impl Judge<'_> {
                 && self.is_target(question.revision.as_str())
         })
     }
+}
 
-    /// Whether a node may have failed. How long it has been without an available pod is known to
-    /// its replica only.
-    pub(super) fn may_have_failed(&self, on_node: &OnNode) -> bool {
-        let Some(rule) = self.situation.ds.policy.valid().and_then(|p| p.failure.as_ref()) else {
-            return false;
-        };
-        let active = self.situation.active(on_node);
-        let is_available = active.new.iter().any(|pod| self.situation.is_surely_available(pod));
-        let is_bad =
-            |pod: &Pod| pod.has_ended() || rule.max_restarts.is_some_and(|max| pod.restarts > max);
-        let has_bad =
-            on_node.pods.iter().any(|our| self.situation.is_updated(our.pod) && is_bad(our.pod));
-        on_node.wanted == Wanted::Target && !on_node.was_down_before && (has_bad || !is_available)
+impl Situation<'_> {
+    /// Number of nodes that have a pod of the target.
+    fn nodes_with_target(&self) -> usize {
+        let has_target = |on_node: &&OnNode| on_node.pods.iter().any(|it| self.is_updated(it.pod));
+        self.nodes.values().filter(has_target).count()
     }
 }
 
-/// Why a plan without a record must hold one: more nodes have certainly failed than the policy
-/// tolerates (G15).
+/// Why a plan without a record must hold one: more nodes have surely failed, or are surely lost,
+/// than the policy tolerates (G15).
 pub(in crate::checker) fn left_out(view: &View, situation: &Situation) -> Option<Violation> {
     let (Stage::Moving(record), Some(policy)) = (&situation.stage, situation.ds.policy.valid())
     else {
@@ -164,25 +171,16 @@ pub(in crate::checker) fn left_out(view: &View, situation: &Situation) -> Option
     if view.outcomes.iter().any(is_recent) {
         return None;
     }
-    let has_failed = |on_node: &&OnNode| {
-        let is_bad = |pod: &Pod| {
-            situation.is_updated(pod)
-                && (pod.status == PodStatus::Failed
-                    || rule.max_restarts.is_some_and(|max| pod.restarts > max))
-        };
-        on_node.is_member
-            && on_node.wanted == Wanted::Target
-            && on_node.eligibility.keeps()
-            && !on_node.was_down_before
-            && on_node.node.is_some_and(|node| !policy.holds(&node.metadata.labels))
-            && on_node.pods.iter().any(|our| is_bad(our.pod))
-    };
-    let has_target =
-        |on_node: &&OnNode| on_node.pods.iter().any(|our| situation.is_updated(our.pod));
-    let nodes = situation.nodes.values();
-    let failed = nodes.clone().filter(has_failed).count();
-    let max = rule.max_nodes(nodes.filter(has_target).count());
-    let name = &situation.ds.metadata.name;
-    let message = format!("{name}: the rollout goes on with {failed} failed nodes, {max} may fail");
-    (failed > max).then_some(Violation { property: Property::Record, message })
+    let nodes = || situation.nodes.values();
+    let failed = nodes().filter(|on| on.standing.states.surely(NodeState::Failed)).count();
+    let lost = nodes().filter(|on| on.standing.is_lost == Answer::Yes).count();
+    let with_target = situation.nodes_with_target();
+    let (max_nodes, max_lost) = (rule.max_nodes(with_target), rule.max_lost(with_target));
+    let message = format!(
+        "{}: the rollout goes on with {failed} failed nodes, {max_nodes} may fail, and {lost} lost \
+         ones, {max_lost} may be lost",
+        situation.ds.metadata.name
+    );
+    let must_fail = failed > max_nodes || lost > max_lost;
+    must_fail.then_some(Violation { property: Property::Record, message })
 }

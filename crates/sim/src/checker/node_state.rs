@@ -1,0 +1,369 @@
+//! The states that each node may be in while a policy guards a rollout (G31, G33, G34).
+//!
+//! What a replica remembers, and in which order its watches have shown it what happened, is known
+//! to that replica only. So a node has every state that some memory allows: what is surely wrong is
+//! forbidden, and only what is surely due is demanded.
+
+mod past;
+
+use std::collections::BTreeSet;
+
+use super::history::History;
+use super::model::{Eligibility, Node, Pod, Policy};
+use super::situation::{OnNode, OurPod, Situation};
+use super::stage::Wanted;
+use crate::role::Role;
+use past::Past;
+
+pub(super) use past::Memory;
+
+/// Clocks drift, and objects have whole seconds.
+const TOLERANCE_MS: i64 = 3_000;
+/// Longer than the watches of a replica are behind each other, or its process stands still: what
+/// happens within this time may be shown in another order.
+const UNORDERED_MS: i64 = 60_000;
+
+/// A state of a node (G31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NodeState {
+    Waiting,
+    Updating,
+    Done,
+    Failed,
+    SetAside,
+}
+
+/// The states that a node may be in; none unless a policy guards a rollout that goes forward.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeStates(BTreeSet<NodeState>);
+
+/// An answer that may depend on what a replica remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answer {
+    #[default]
+    No,
+    Maybe,
+    Yes,
+}
+
+/// How a node takes part in a guarded rollout.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub states: NodeStates,
+    /// Whether the node is lost (G33).
+    pub is_lost: Answer,
+    /// Whether its old pod became unavailable after the attempt began (G14).
+    pub has_outage: Answer,
+    /// Whether the target must not run on it, although the node has kept what it is (G42).
+    pub is_excluded: Answer,
+}
+
+impl NodeStates {
+    /// Whether the node is in this state, whatever the replica remembers.
+    pub(super) fn surely(&self, state: NodeState) -> bool {
+        self.0.len() == 1 && self.may_be(state)
+    }
+
+    /// Whether some memory allows this state.
+    pub(super) fn may_be(&self, state: NodeState) -> bool {
+        self.0.contains(&state)
+    }
+
+    /// Whether the node surely does not hold up its wave (G39).
+    pub(super) fn has_surely_passed(&self) -> bool {
+        !self.may_be(NodeState::Waiting) && !self.may_be(NodeState::Updating)
+    }
+
+    /// Whether it may not.
+    pub(super) fn may_have_passed(&self) -> bool {
+        self.may_have_tried() || self.may_be(NodeState::SetAside)
+    }
+
+    /// Whether the rollout may have tried something on the node: it is done, or has failed (G39).
+    pub(super) fn may_have_tried(&self) -> bool {
+        self.may_be(NodeState::Done) || self.may_be(NodeState::Failed)
+    }
+
+    /// Whether it surely has.
+    pub(super) fn has_surely_tried(&self) -> bool {
+        self.has_surely_passed() && !self.may_be(NodeState::SetAside)
+    }
+
+    /// Whether nothing is known of the node: no policy guards a rollout that goes forward.
+    pub(super) fn is_unguarded(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<const N: usize> From<[NodeState; N]> for NodeStates {
+    fn from(states: [NodeState; N]) -> Self {
+        Self(states.into())
+    }
+}
+
+impl<'a> Situation<'a> {
+    /// Whether a policy guards a rollout that goes forward, or has yet to begin.
+    pub(super) fn goes_forward(&self) -> bool {
+        self.is_guarded() && self.movement().is_some_and(|movement| !movement.goes_back)
+    }
+
+    /// Determines how all nodes take part in the rollout.
+    pub(super) fn determine_standings(&mut self, memory: &Memory, history: &History) {
+        let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else { return };
+        let mut past = self.past(memory, history);
+        let standings: Vec<Standing> = self
+            .nodes
+            .iter()
+            .map(|(name, on_node)| {
+                let past = past.remove(name).unwrap_or_default();
+                match on_node.node {
+                    Some(node) => {
+                        Reading { situation: self, policy, on_node, node, past }.standing()
+                    }
+                    None => Standing { states: [NodeState::Done].into(), ..Standing::default() },
+                }
+            })
+            .collect();
+        for (on_node, standing) in self.nodes.values_mut().zip(standings) {
+            on_node.standing = standing;
+        }
+    }
+}
+
+/// A node of a guarded rollout, with all that decides about its state.
+struct Reading<'s, 'a> {
+    situation: &'s Situation<'a>,
+    policy: &'s Policy,
+    on_node: &'s OnNode<'a>,
+    node: &'s Node,
+    past: Past,
+}
+
+impl Reading<'_, '_> {
+    fn standing(&self) -> Standing {
+        let is_untouched = self.is_untouched();
+        Standing {
+            states: match () {
+                () if self.is_revision_doubtful() => [
+                    NodeState::Waiting,
+                    NodeState::Updating,
+                    NodeState::Done,
+                    NodeState::Failed,
+                    NodeState::SetAside,
+                ]
+                .into(),
+                () if is_untouched => self.untouched(),
+                () if self.on_node.wanted == Wanted::Target => self.begun(),
+                () => self.closed(),
+            },
+            is_lost: if is_untouched { Answer::No } else { self.is_lost() },
+            has_outage: self.has_outage(),
+            is_excluded: match self.on_node.by_target {
+                Eligibility::MustNotRun if self.past.was_excluded => Answer::Yes,
+                Eligibility::MustNotRun => Answer::Maybe,
+                _ => Answer::No,
+            },
+        }
+    }
+
+    /// Whether nothing shows of which revision pods are.
+    fn is_revision_doubtful(&self) -> bool {
+        let situation = self.situation;
+        situation.revisions.current.is_empty()
+            || situation.is_hash_doubtful()
+            || situation.is_generation_doubtful(self.on_node)
+    }
+
+    fn of_target(&self) -> impl Iterator<Item = &OurPod<'_>> {
+        self.on_node.occupants().filter(|our| self.situation.is_updated(our.pod))
+    }
+
+    fn of_others(&self) -> impl Iterator<Item = &OurPod<'_>> {
+        self.on_node.occupants().filter(|our| !self.situation.is_updated(our.pod))
+    }
+
+    /// Whether the rollout has done nothing on the node: an old pod is there, and no other.
+    fn is_untouched(&self) -> bool {
+        self.of_target().next().is_none()
+            && self.on_node.pending.is_none()
+            && !self.on_node.has_seen_pending
+            && self.of_others().any(|our| !our.is_going)
+    }
+
+    /// Whether the node is not ready, or leaves (G33).
+    fn is_absent(&self) -> bool {
+        !self.node.is_ready() || self.policy.is_leaving(self.node)
+    }
+
+    /// The policy selects it to be held. It is, while no pod of the target is there.
+    fn is_held(&self) -> bool {
+        self.policy.holds(&self.node.metadata.labels) && self.of_target().next().is_none()
+    }
+
+    /// The states of a node with an old pod on which the rollout has not begun.
+    fn untouched(&self) -> NodeStates {
+        let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
+        let is_tainted = self.situation.ds.placement.eligibility(self.node) == Eligibility::MayKeep;
+        let is_aside = self.is_held() || self.is_absent() || is_unscheduled || is_tainted;
+        match () {
+            () if self.past.is_deletion_unknown => {
+                [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
+            }
+            () if is_aside => [NodeState::SetAside].into(),
+            // A namespace keeps new pods away, which is no taint.
+            () if self.on_node.by_target == Eligibility::MayKeep => {
+                [NodeState::Waiting, NodeState::SetAside].into()
+            }
+            () => [NodeState::Waiting].into(),
+        }
+    }
+
+    /// The states of a node without a pod whose wave is closed, or whose pods end.
+    fn closed(&self) -> NodeStates {
+        if self.on_node.by_target != Eligibility::ShouldRun {
+            return [NodeState::Waiting, NodeState::Done, NodeState::SetAside].into();
+        }
+        match self.is_absent() || self.is_held() || !self.on_node.pods.is_empty() {
+            true => [NodeState::Waiting, NodeState::SetAside].into(),
+            false => [NodeState::Waiting].into(),
+        }
+    }
+
+    /// The states of a node that is open, or has a pod of the target.
+    fn begun(&self) -> NodeStates {
+        let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
+        let is_empty = self.on_node.occupants().next().is_none();
+        if self.is_surely_done() || must_run_none && is_empty && !self.is_absent() {
+            return [NodeState::Done].into();
+        }
+        let mut states = BTreeSet::new();
+        let is_alone = || self.of_others().all(|our| our.is_going);
+        let may_be_available = |our: &OurPod| self.situation.may_be_available(our.pod);
+        let is_left = self.on_node.occupants().any(|our| !our.is_going);
+        if self.of_target().any(may_be_available) && is_alone() || must_run_none && !is_left {
+            states.insert(NodeState::Done);
+        }
+        if self.is_surely_aside() {
+            states.insert(NodeState::SetAside);
+            return NodeStates(states);
+        }
+        if self.has_surely_failed() && states.is_empty() {
+            return [NodeState::Failed].into();
+        }
+        states.insert(NodeState::Updating);
+        if self.may_have_failed() {
+            states.insert(NodeState::Failed);
+        }
+        if self.may_be_aside() {
+            states.insert(NodeState::SetAside);
+        }
+        NodeStates(states)
+    }
+
+    fn is_surely_done(&self) -> bool {
+        let mut all = self.on_node.occupants();
+        let (Some(only), None) = (all.next(), all.next()) else { return false };
+        let pod = only.pod;
+        let situation = self.situation;
+        self.on_node.by_target.keeps()
+            && !only.is_going
+            && situation.is_updated(pod)
+            && situation.is_surely_available(pod)
+            && !pod.has_ended()
+    }
+
+    /// Whether something else than the template may be the reason that a node is not done (G33).
+    fn may_be_aside(&self) -> bool {
+        let may_be_absent = self.is_absent() && !self.is_surely_updating_although_absent();
+        let may_have_joined = !self.past.has_seen_old;
+        let may_be_broken = self.past.elapsed_ms + TOLERANCE_MS >= self.policy.ready_within_ms()
+            && !self.past.was_surely_well;
+        may_be_absent || self.is_held() || may_have_joined || may_be_broken
+    }
+
+    /// Whether the replica has begun on the node itself, and the node has not been absent for so
+    /// long that it is set aside.
+    fn is_surely_updating_although_absent(&self) -> bool {
+        let absent_ms = self.past.absent_ms.unwrap_or_default();
+        self.past.was_begun_by_replica && absent_ms + TOLERANCE_MS < self.policy.ready_within_ms()
+    }
+
+    fn is_surely_aside(&self) -> bool {
+        let is_down_before = !self.node.is_ready()
+            && self
+                .past
+                .down_ms
+                .is_some_and(|down_ms| down_ms > self.past.elapsed_ms + UNORDERED_MS);
+        is_down_before || self.past.has_surely_joined || self.is_lost() == Answer::Yes
+    }
+
+    /// Whether the node went down or began to leave after the rollout began on it, and has been so
+    /// for long enough (G33).
+    fn is_lost(&self) -> Answer {
+        let limit_ms = self.policy.ready_within_ms();
+        let Some(absent_ms) = self.past.absent_ms.filter(|_| self.on_node.wanted == Wanted::Target)
+        else {
+            return Answer::No;
+        };
+        let is_without = !self.of_target().any(|our| self.situation.may_be_available(our.pod));
+        let is_begun = self.of_target().next().is_some() && self.past.has_seen_old;
+        let is_later = |down_ms: i64| down_ms + UNORDERED_MS < self.past.elapsed_ms;
+        let is_long = |down_ms: i64| down_ms >= limit_ms + UNORDERED_MS;
+        let was_seen = |down_ms: i64| down_ms + UNORDERED_MS < self.past.known_ms;
+        let is_sure = |down_ms: i64| is_later(down_ms) && is_long(down_ms) && was_seen(down_ms);
+        match self.past.down_ms {
+            Some(down_ms) if is_sure(down_ms) && is_begun && is_without => Answer::Yes,
+            _ if absent_ms + TOLERANCE_MS < limit_ms => Answer::No,
+            _ => Answer::Maybe,
+        }
+    }
+
+    /// Whether the node may be blamed (G34).
+    fn may_have_failed(&self) -> bool {
+        let Some(rule) = &self.policy.failure else { return false };
+        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
+        let is_late = rule.ready_within_ms.is_some_and(|ready_within_ms| {
+            self.past.elapsed_ms + TOLERANCE_MS >= ready_within_ms + min_ready_ms
+        });
+        let may_have_been_well =
+            self.past.may_have_been_well || self.situation.role == Role::Beside;
+        !self.is_absent() && may_have_been_well && (is_late || self.restarts_too_often())
+    }
+
+    /// Whether the node surely is, because of its restarts.
+    fn has_surely_failed(&self) -> bool {
+        !self.is_absent()
+            && self.past.was_surely_well
+            && self.past.has_seen_old
+            && self.on_node.by_target.keeps()
+            && self.restarts_too_often()
+    }
+
+    fn restarts_too_often(&self) -> bool {
+        let rule = self.policy.failure.as_ref();
+        let max = rule.and_then(|rule| rule.max_restarts);
+        let restarts_too_often = |pod: &Pod| max.is_some_and(|max| pod.restarts > max);
+        self.of_target().any(|our| restarts_too_often(our.pod))
+    }
+
+    /// Whether the old pod of a waiting node became unavailable after the attempt began (G14).
+    fn has_outage(&self) -> Answer {
+        let old: Vec<&Pod> = self.of_others().map(|our| our.pod).collect();
+        if old.iter().any(|pod| self.situation.is_surely_available(pod) && !pod.has_ended()) {
+            return Answer::No;
+        }
+        let [pod] = old[..] else { return Answer::Maybe };
+        match self.past.outage_ms {
+            _ if self.situation.may_be_available(pod) => Answer::Maybe,
+            Some(ago_ms) if ago_ms > self.past.attempt_ms + UNORDERED_MS => Answer::No,
+            Some(ago_ms)
+                if ago_ms + UNORDERED_MS < self.past.attempt_ms
+                    && ago_ms + UNORDERED_MS < self.past.known_ms
+                    && self.is_untouched() =>
+            {
+                Answer::Yes
+            }
+            _ => Answer::Maybe,
+        }
+    }
+}

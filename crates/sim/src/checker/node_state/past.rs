@@ -1,0 +1,247 @@
+//! What has happened on the nodes of a guarded rollout, as far as the watches of a replica have
+//! shown it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everynode_core::api::Timestamp;
+use everynode_core::plan::{Outcome, Write};
+
+use crate::checker::history::History;
+use crate::checker::model::{Eligibility, Node, Pod, Revision};
+use crate::checker::situation::Situation;
+use crate::checker::stage::Stage;
+use crate::role::Role;
+use crate::view::{Feeds, View, WriteOutcome};
+
+/// What limits the memory of a replica.
+pub(in crate::checker) struct Memory {
+    pub feeds: Feeds,
+    /// The UIDs of the pods that the replica has deleted, as it knows.
+    pub deleted: BTreeSet<String>,
+    /// The UIDs of those of which it does not know whether it has.
+    pub maybe_deleted: BTreeSet<String>,
+}
+
+impl Memory {
+    /// The memory of a replica that makes a plan.
+    pub(in crate::checker) fn of(view: &View) -> Self {
+        let mut memory = Self::at_rest(view.feeds);
+        for WriteOutcome { result, .. } in &view.outcomes {
+            let Write::DeletePod(pod) = &result.write else { continue };
+            match result.outcome {
+                Outcome::Written { .. } | Outcome::Gone => {
+                    memory.deleted.insert(pod.uid.to_string())
+                }
+                Outcome::Unknown { .. } => memory.maybe_deleted.insert(pod.uid.to_string()),
+                _ => false,
+            };
+        }
+        memory
+    }
+
+    /// The memory of a replica that has deleted nothing for long.
+    pub(in crate::checker) const fn at_rest(feeds: Feeds) -> Self {
+        Self { feeds, deleted: BTreeSet::new(), maybe_deleted: BTreeSet::new() }
+    }
+}
+
+/// What has happened on a node. Times are those that have passed since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Past {
+    /// At most since when the rollout has been at work on the node: a pod of the target is there,
+    /// or the last pod of another revision ends or is gone.
+    pub elapsed_ms: i64,
+    /// Since when the replica has surely followed the pods.
+    pub known_ms: i64,
+    /// Since the attempt began.
+    pub attempt_ms: i64,
+    /// Whether the replica has surely seen a pod of another revision there since then.
+    pub has_seen_old: bool,
+    /// Whether one of them may have been available when the rollout began on the node.
+    pub may_have_been_well: bool,
+    /// Whether the last one of them surely was, to its end.
+    pub was_surely_well: bool,
+    /// Whether the first pod was one of the target, as the replica has surely seen.
+    pub has_surely_joined: bool,
+    /// Since when the pod of another revision that is there has not been available; `None` if it
+    /// is not known that there is one, and that it is not.
+    pub outage_ms: Option<i64>,
+    /// Since when the node has not been ready.
+    pub down_ms: Option<i64>,
+    /// Since when the node has not been ready, or has been leaving.
+    pub absent_ms: Option<i64>,
+    /// Whether the target must not run on the node as it was when the attempt began, or when it was
+    /// added.
+    pub was_excluded: bool,
+    /// Whether the replica itself has deleted a pod of another revision there.
+    pub was_begun_by_replica: bool,
+    /// Whether it may have deleted one that is still there.
+    pub is_deletion_unknown: bool,
+}
+
+/// What is gathered of the pods of a node.
+#[derive(Default)]
+struct Pods {
+    /// The version of the node's creation: a pod of an earlier node of that name is none of it.
+    node_since: u64,
+    target_since: Option<u64>,
+    old_until: Option<u64>,
+    had_old: bool,
+    last_old_was_well: bool,
+}
+
+impl Situation<'_> {
+    /// What has happened on each node, by name.
+    pub(super) fn past(&self, memory: &Memory, history: &History) -> BTreeMap<&str, Past> {
+        let attempt = self.attempt(history);
+        let ago = |version: u64| self.now.0 - history.time_of(version).0;
+        let mut all: BTreeMap<&str, (Past, Pods)> = BTreeMap::new();
+        for (name, on_node) in &self.nodes {
+            let mut states = on_node.node.map(|node| history.nodes.of(&node.metadata.uid));
+            let created = states.as_mut().and_then(Iterator::next).map_or(0, |(at, _)| at);
+            let is_excluded =
+                |node: &Node| self.ds.placement.eligibility(node) == Eligibility::MustNotRun;
+            let at_first = |node: &Node| {
+                history.nodes.at(&node.metadata.uid, attempt.max(created)).is_some_and(is_excluded)
+            };
+            let past = Past {
+                known_ms: ago(memory.feeds.pods_listed),
+                attempt_ms: ago(attempt),
+                was_excluded: on_node.node.is_some_and(at_first),
+                ..self.absence(on_node.node, memory.feeds.nodes, history)
+            };
+            all.insert(name, (past, Pods { node_since: created, ..Pods::default() }));
+        }
+        for (uid, states) in history.pods.histories() {
+            let seen = states.iter().take_while(|(at, _)| *at <= memory.feeds.pods);
+            let seen: Vec<(u64, Option<&Pod>)> =
+                seen.map(|(at, pod)| (*at, pod.as_deref())).collect();
+            let owned = |pod: &&Pod| self.ds.owns(&pod.metadata);
+            let Some(last) = seen.iter().rev().find_map(|(_, pod)| pod.filter(owned)) else {
+                continue;
+            };
+            let Some((past, pods)) = last.node().and_then(|node| all.get_mut(node)) else {
+                continue;
+            };
+            if self.is_updated(last) {
+                let first = seen[0].0;
+                pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
+            } else {
+                self.add_old(&seen, attempt, memory, history, (past, pods));
+                past.was_begun_by_replica |= memory.deleted.contains(uid);
+                past.is_deletion_unknown |= memory.maybe_deleted.contains(uid);
+            }
+        }
+        let finished = all
+            .into_iter()
+            .map(|(name, (past, pods))| (name, self.finish(past, &pods, attempt, memory, history)));
+        finished.collect()
+    }
+
+    /// The version with which the attempt began: that of its first record.
+    fn attempt(&self, history: &History) -> u64 {
+        let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
+        else {
+            return history.version();
+        };
+        let mut states = history.revisions.of(&current.metadata.uid);
+        let is_it = |(_, revision): &(u64, &Revision)| {
+            revision.record.as_ref().is_some_and(|other| other.began == record.began)
+        };
+        states.find(is_it).map_or(history.version(), |(at, _)| at)
+    }
+
+    /// Adds a pod of another revision.
+    fn add_old(
+        &self,
+        seen: &[(u64, Option<&Pod>)],
+        attempt: u64,
+        memory: &Memory,
+        history: &History,
+        (past, pods): (&mut Past, &mut Pods),
+    ) {
+        let is_active = |pod: &Pod| self.ds.owns(&pod.metadata) && !pod.metadata.is_terminating;
+        let end = seen.iter().find(|(_, pod)| !pod.is_some_and(is_active)).map(|(at, _)| *at);
+        let min_ready = self.ds.min_ready_seconds;
+        // Whether each state was available at some time before the next one.
+        let is_available = |index: usize, pod: &Pod| {
+            let until = seen.get(index + 1).map_or(self.now, |(at, _)| history.time_of(*at));
+            is_active(pod) && !pod.has_ended() && pod.is_available(min_ready, until)
+        };
+        let available: Vec<bool> = seen
+            .iter()
+            .enumerate()
+            .map(|(index, (_, pod))| pod.is_some_and(|pod| is_available(index, pod)))
+            .collect();
+        pods.had_old = true;
+        past.may_have_been_well |= available.contains(&true);
+        let surely_known = memory.feeds.pods_listed.max(attempt);
+        past.has_seen_old |=
+            seen[0].0 >= pods.node_since && end.is_none_or(|end| end > surely_known);
+        let last_active = seen.iter().rposition(|(_, pod)| pod.is_some_and(is_active));
+        // A replica whose wall clock is behind takes longer to see it.
+        let is_surely_well = |index: usize| {
+            let until = seen.get(index + 1).map_or(self.now, |(at, _)| history.time_of(*at));
+            let is_old = |pod: &Pod| pod.is_available(2 * min_ready + 1, until);
+            available[index] && seen[index].1.is_some_and(is_old)
+        };
+        let was_well = last_active.is_some_and(is_surely_well);
+        match end {
+            None => {
+                let outage = available.iter().rposition(|is_available| *is_available);
+                let since = outage.map_or(seen[0].0, |index| {
+                    seen.get(index + 1).map_or(history.version(), |(at, _)| *at)
+                });
+                past.outage_ms = Some(self.now.0 - history.time_of(since).0);
+            }
+            Some(end) if pods.old_until.is_none_or(|until| until < end) => {
+                pods.old_until = Some(end);
+                pods.last_old_was_well = was_well;
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn finish(
+        &self,
+        past: Past,
+        pods: &Pods,
+        attempt: u64,
+        memory: &Memory,
+        history: &History,
+    ) -> Past {
+        let begun = match (pods.target_since, pods.old_until) {
+            (Some(target), Some(old)) => target.min(old),
+            (target, old) => target.or(old).unwrap_or(attempt),
+        };
+        // A replica that takes over takes nodes to have been well.
+        let took_over = pods.target_since.is_none_or(|at| memory.feeds.pods_listed >= at);
+        Past {
+            elapsed_ms: self.now.0 - history.time_of(begun).0,
+            may_have_been_well: past.may_have_been_well || took_over,
+            was_surely_well: pods.last_old_was_well,
+            has_surely_joined: self.role == Role::Controller
+                && !pods.had_old
+                && !took_over
+                && pods.target_since.is_some_and(|at| at >= attempt),
+            ..past
+        }
+    }
+
+    /// For how long a node has been down, or absent.
+    fn absence(&self, node: Option<&Node>, version: u64, history: &History) -> Past {
+        let policy = self.ds.policy.valid();
+        let (Some(node), Some(policy)) = (node, policy) else { return Past::default() };
+        let states = history.nodes.of(&node.metadata.uid);
+        let (mut down, mut absent): (Option<Timestamp>, Option<Timestamp>) = (None, None);
+        for (at, state) in states.take_while(|(at, _)| *at <= version) {
+            let is_down = !state.is_ready();
+            let is_absent = is_down || policy.is_leaving(state);
+            let time = history.time_of(at);
+            down = is_down.then(|| down.unwrap_or(time));
+            absent = is_absent.then(|| absent.unwrap_or(time));
+        }
+        let ago = |since: Timestamp| self.now.0 - since.0;
+        Past { down_ms: down.map(ago), absent_ms: absent.map(ago), ..Past::default() }
+    }
+}
