@@ -33,7 +33,7 @@ pub(super) struct History {
 }
 
 /// The states of an object, with their versions. `None` is a deletion.
-type States<T> = Vec<(u64, Option<Arc<T>>)>;
+pub(super) type States<T> = Vec<(u64, Option<Arc<T>>)>;
 
 /// The versions of the objects of a kind.
 pub(super) struct Versions<T> {
@@ -224,8 +224,8 @@ impl<T> Versions<T> {
     }
 
     /// All states of each object, by UID, with their versions. `None` is a deletion.
-    pub(super) fn histories(&self) -> impl Iterator<Item = (&String, &[(u64, Option<Arc<T>>)])> {
-        self.objects.iter().map(|(uid, states)| (uid, &states[..]))
+    pub(super) fn histories(&self) -> impl Iterator<Item = (&String, &States<T>)> {
+        self.objects.iter()
     }
 
     /// All objects that exist.

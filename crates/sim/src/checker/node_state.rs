@@ -184,10 +184,7 @@ impl Reading<'_, '_> {
 
     /// Whether the rollout has done nothing on the node: an old pod is there, and no other.
     fn is_untouched(&self) -> bool {
-        self.of_target().next().is_none()
-            && self.on_node.pending.is_none()
-            && !self.on_node.has_seen_pending
-            && self.of_others().any(|our| !our.is_going)
+        self.of_target().next().is_none() && self.of_others().any(|our| !our.is_going)
     }
 
     /// Whether the node is not ready, or leaves (G33).
@@ -204,9 +201,10 @@ impl Reading<'_, '_> {
     fn untouched(&self) -> NodeStates {
         let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
         let is_tainted = self.situation.ds.placement.eligibility(self.node) == Eligibility::MayKeep;
+        let is_creation_unknown = self.on_node.pending.is_some() || self.on_node.has_seen_pending;
         let is_aside = self.is_held() || self.is_absent() || is_unscheduled || is_tainted;
         match () {
-            () if self.past.is_deletion_unknown => {
+            () if self.past.is_deletion_unknown || is_creation_unknown => {
                 [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
             }
             () if is_aside => [NodeState::SetAside].into(),

@@ -239,7 +239,10 @@ impl<'a> Judge<'a> {
         coverage: &mut Coverage,
     ) -> Result<(), Violation> {
         let Self { situation, .. } = self;
-        let pending = self.pending_surges(judged);
+        let pending = match situation.budget() {
+            Some(Budget::Surge(_)) => self.pending_surges(judged),
+            Some(Budget::Unavailable(_)) | None => 0,
+        };
         let violation = budget::check(situation, judged, pending, self.history)
             .or_else(|| removal::check(situation, judged, self.history));
         if let Some(violation) = violation {

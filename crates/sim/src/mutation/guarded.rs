@@ -103,8 +103,8 @@ pub enum GuardedMutation {
     GoBackSlowly,
     /// `maxRemoved` is 100% (G42).
     AllowRemovals,
-    /// The older revisions seem to keep no pod on any node (G42).
-    RemoveAtOnce,
+    /// `maxRemoved` is one too high (G42).
+    LargerRemovals,
     /// `failure` is not read (G15).
     IgnoreFailures,
     /// `maxRestarts` is not read (G15).
@@ -185,7 +185,7 @@ impl GuardedMutation {
         (Self::GoBackAtOnce, Property::Budget),
         (Self::GoBackSlowly, Property::Budget),
         (Self::AllowRemovals, Property::Gate),
-        (Self::RemoveAtOnce, Property::Gate),
+        (Self::LargerRemovals, Property::Gate),
         (Self::IgnoreFailures, Property::Record),
         (Self::IgnoreRestarts, Property::Record),
         (Self::GiveUp, Property::Record),
@@ -214,12 +214,6 @@ impl GuardedMutation {
                 // The replica believes that it has stated the right reason.
                 if let Some([right, wrong]) = self.reasons() {
                     replace_reason(&mut object["status"], wrong, right);
-                }
-            }
-            "ControllerRevision" if self == Self::RemoveAtOnce => {
-                let spec = &mut object["data"]["spec"]["template"]["spec"];
-                if spec["containers"][0]["image"] == "image:1" {
-                    spec["nodeSelector"] = json!({"no": "node"});
                 }
             }
             "ControllerRevision" => {
@@ -303,9 +297,14 @@ impl GuardedMutation {
                 windows.into_iter().flatten().for_each(|window| self.change_window(window));
             }
             Self::IgnoreFailures => drop(policy.remove("failure")),
-            Self::AllowRemovals => {
+            Self::AllowRemovals | Self::LargerRemovals => {
                 let failure = policy.entry("failure").or_insert_with(|| json!({}));
-                failure["maxRemoved"] = json!("100%");
+                let max = failure["maxRemoved"].clone();
+                failure["maxRemoved"] = match self {
+                    Self::AllowRemovals => json!("100%"),
+                    _ if max.is_string() => max,
+                    _ => json!(max.as_u64().unwrap_or(0) + 1),
+                };
             }
             Self::PauseGoingBack => {
                 if policy.get("failure").is_some_and(|rule| !rule["rollbackAfter"].is_null()) {
