@@ -8,7 +8,7 @@ mod work_sets;
 
 pub use counts::NodeCounts;
 pub(super) use counts::Room;
-pub(super) use groups::{Admitted, Groups};
+pub(super) use groups::{AdmissionOrder, Admitted, Groups};
 pub(super) use pending_names::{PendingNames, PodPresence};
 pub(super) use retry_order::RetryOrder;
 pub(super) use work_sets::{NodeSet, WorkSets};

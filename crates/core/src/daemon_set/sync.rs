@@ -20,7 +20,7 @@ use crate::rollout::RolloutState;
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets};
 use crate::config::Config;
-use crate::node::{Assessor, PodView, RolloutRules, Slot};
+use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
 pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;
@@ -94,6 +94,10 @@ impl<'a> SyncInput<'a> {
 
     /// On how many more nodes the rollout may begin, within this maximum.
     pub(super) fn room(&self, max: usize) -> Room {
-        Room::new(self.rules.guarded, max, self.counts)
+        let room = Room::new(self.rules.guarded, max, self.counts);
+        match self.rules.guarded {
+            Some(Direction::Forward) => room.or_one(self.counts),
+            Some(Direction::Back) | None => room,
+        }
     }
 }

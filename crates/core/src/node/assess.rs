@@ -214,7 +214,7 @@ impl<'a> Assessor<'a> {
 
     /// How far a guarded rollout is on the node.
     fn progress(&self, slot: &Slot, pods: &ActivePods<'_>) -> NodeProgress {
-        if self.is_in_flight(slot.eligibility, pods) {
+        if self.is_in_flight(slot, pods) {
             if self.is_starting(slot, pods) {
                 NodeProgress::Starting
             } else {
@@ -240,10 +240,14 @@ impl<'a> Assessor<'a> {
             }
     }
 
-    /// Whether the node is without its old pod, or has a new one that is not available (G14).
-    fn is_in_flight(&self, eligibility: Eligibility, pods: &ActivePods<'_>) -> bool {
+    /// Whether the node is without its old pod, or has a new one that is not available (G14). One
+    /// that is to have none is so while its old pod ends.
+    fn is_in_flight(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         match pods {
-            ActivePods::Nothing => eligibility.should_run(),
+            ActivePods::Nothing if slot.eligibility == Eligibility::ContinueRunning => {
+                slot.pods.as_slice().iter().any(PodView::counts)
+            }
+            ActivePods::Nothing => slot.eligibility.should_run(),
             ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
             ActivePods::Old(_) => false,
             ActivePods::TooMany => true,

@@ -35,6 +35,8 @@ pub enum SetAside {
     Leaving,
     /// A taint keeps a new pod away, while the old one may stay.
     Tainted,
+    /// The target's placement would remove its pod, which the rollout may not.
+    Excluded,
     /// It had no pod of another revision.
     Joined,
     /// Its pod was unavailable before the rollout began on it, or became so after the rollout was
@@ -61,11 +63,12 @@ impl Default for NodeState {
 
 impl SetAside {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Held,
         Self::Down,
         Self::Leaving,
         Self::Tainted,
+        Self::Excluded,
         Self::Joined,
         Self::BrokenBefore,
         Self::Lost,
@@ -78,6 +81,7 @@ impl SetAside {
             Self::Down => "down",
             Self::Leaving => "leaving",
             Self::Tainted => "tainted",
+            Self::Excluded => "excluded",
             Self::Joined => "joined",
             Self::BrokenBefore => "brokenBefore",
             Self::Lost => "lost",
@@ -87,7 +91,7 @@ impl SetAside {
     /// Whether the old pod of such a node is left alone.
     const fn keeps_old_pod(self) -> bool {
         match self {
-            Self::Held | Self::Down | Self::Leaving | Self::Tainted => true,
+            Self::Held | Self::Down | Self::Leaving | Self::Tainted | Self::Excluded => true,
             Self::Joined | Self::BrokenBefore | Self::Lost => false,
         }
     }

@@ -101,8 +101,12 @@ pub(super) fn condition(
     situation: &Situation<'_>,
 ) -> Option<Stated> {
     let (reason, mut message) = stated(daemon_set, stage, situation)?;
-    let has_counts =
-        matches!(reason, RolloutReason::Updating | RolloutReason::ProgressDeadlineExceeded);
+    let has_counts = matches!(
+        reason,
+        RolloutReason::Updating
+            | RolloutReason::ProgressDeadlineExceeded
+            | RolloutReason::WaveNotTried
+    );
     let counts = situation.wave.filter(|_| has_counts);
     let headline = message.len();
     if let Some(wave) = counts {

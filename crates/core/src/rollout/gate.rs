@@ -175,7 +175,7 @@ impl Gate {
         match (governing.wanted, found.should_continue_running()) {
             (Wanted::Kept, true) => {
                 let loses_pod = guarded.movement.direction == Direction::Forward
-                    && counted.next().is_some()
+                    && counted.any(|pod| !pod.is_terminating())
                     && removes(template, target);
                 Verdict { eligibility: found, loses_pod }
             }

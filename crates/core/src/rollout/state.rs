@@ -45,6 +45,9 @@ pub(crate) struct RolloutState {
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pub pace: Option<Box<Pace>>,
     pub record_writes: RecordWrites,
+    /// Whether the policy forbids what the target's placement removes, and nobody has promoted the
+    /// rollout (G42).
+    are_removals_forbidden: bool,
 }
 
 /// The inputs of stage, gate and condition, except nodes and time.
@@ -332,8 +335,19 @@ impl RolloutState {
             pace.apply_slot(nodes.name(id), slot, input.now);
         }
         let record = self.facts.last().record.as_deref();
-        let judgement = Judgement::new(record, self.gate.direction(), input);
+        let may_remove = !self.are_removals_forbidden;
+        let judgement = Judgement::new(record, self.gate.direction(), may_remove, input);
         waves.apply_slot(id, nodes.node(id), slot, &judgement, input)
+    }
+
+    /// Determines whether the target's placement may remove pods, from the assessments of all
+    /// nodes. Returns whether they must be assessed again.
+    pub(crate) fn refresh_removals(&mut self) -> bool {
+        let waves = self.waves.as_deref();
+        let is_promoted = self.record().is_some_and(|record| record.is_promoted());
+        let are_forbidden =
+            !is_promoted && waves.is_some_and(|waves| waves.too_many_removals().is_some());
+        std::mem::replace(&mut self.are_removals_forbidden, are_forbidden) != are_forbidden
     }
 
     /// Opens nodes of the current waves, and returns them.

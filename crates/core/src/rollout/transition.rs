@@ -350,13 +350,16 @@ impl<'a> TransitionInput<'a> {
             OrderVerb::Retry if record.phase != RolloutPhase::Failed => {
                 Err("the rollout has not failed")
             }
-            OrderVerb::Retry => Ok(RolloutRecord {
-                began: self.wall,
-                approvals: Vec::new(),
-                reason: None,
-                steps_hash: waves?.policy().steps_hash.clone(),
-                ..self.at(record, waves?.first(), RolloutPhase::Updating)
-            }),
+            OrderVerb::Retry => {
+                let first = waves?.first();
+                let begun = match waves?.forbidden_removals(&first) {
+                    None => self.at(record, first, RolloutPhase::Updating),
+                    Some(_) => self.at(record, Position::AllNodes, RolloutPhase::Pending),
+                };
+                let steps_hash = waves?.policy().steps_hash.clone();
+                let (began, approvals) = (self.wall, Vec::new());
+                Ok(RolloutRecord { began, approvals, reason: None, steps_hash, ..begun })
+            }
         }
     }
 
@@ -396,12 +399,7 @@ impl<'a> TransitionInput<'a> {
             if self.opening.is_some() {
                 return None;
             }
-            let mut next = waves.after(position);
-            // Waves in which nothing is to be done and nothing is awaited are passed over.
-            while waves.step(&next).is_some_and(|step| !step.has_wait()) && waves.is_complete(&next)
-            {
-                next = waves.after(&next);
-            }
+            let next = waves.next(position);
             if waves.forbidden_removals(&next).is_some() {
                 return None;
             }
@@ -476,7 +474,7 @@ pub(crate) fn hindrance(waves: &Waves, position: Option<&Position>) -> Option<Hi
             let nodes = waves.group(position).open.total();
             return Some(Hindrance::NotTried { nodes });
         }
-        Some(position) if waves.is_complete(position) => waves.after(position),
+        Some(position) if waves.is_complete(position) => waves.next(position),
         Some(_) => return None,
     };
     waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods })

@@ -447,13 +447,25 @@ impl Waves {
         self.all.lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
     }
 
-    /// How many pods the target's placement removes, if there are more than the policy allows, and
-    /// one of them is in the wave at this position (G42).
-    pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
+    /// How many pods the target's placement removes, if there are more than the policy allows (G42).
+    pub(crate) fn too_many_removals(&self) -> Option<usize> {
         let allowed = self.policy.failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
         let removed = self.all.removed;
-        let is_here = self.group(position).removed > 0;
-        (is_here && removed > allowed.resolve_floor(self.all.members)).then_some(removed)
+        (removed > allowed.resolve_floor(self.all.members)).then_some(removed)
+    }
+
+    /// The same, if one of them is in the wave at this position.
+    pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
+        self.too_many_removals().filter(|_| self.group(position).removed > 0)
+    }
+
+    /// The next wave in which something is to be done or awaited.
+    pub(crate) fn next(&self, position: &Position) -> Position {
+        let mut next = self.after(position);
+        while self.step(&next).is_some_and(|step| !step.has_wait()) && self.is_complete(&next) {
+            next = self.after(&next);
+        }
+        next
     }
 
     /// Whether the target is everywhere already.

@@ -81,7 +81,7 @@ impl<'a> Begun<'a> {
             let available = self.available.iter().filter(is_of).count();
             let begun = available + self.unavailable.iter().filter(is_of).count();
             let used = Use::at_least(situation, |node, on_node| {
-                of(on_node) && !self.unavailable.contains(&node)
+                of(on_node) && !self.unavailable.contains(&node) && !self.available.contains(&node)
             });
             let updating = used.updating + pending;
             let is_exceeded = begun > 0 && updating + begun > max

@@ -325,7 +325,10 @@ impl Reading<'_, '_> {
         });
         let may_have_been_well =
             self.past.may_have_been_well || self.situation.role == Role::Beside;
-        !self.is_absent() && may_have_been_well && (is_late || self.restarts_too_often())
+        // A node that has failed remains so until a pod is available there.
+        let max_restarts = rule.max_restarts;
+        let may_restart_too_often = max_restarts.is_some_and(|max| self.past.restarts > max);
+        !self.is_absent() && may_have_been_well && (is_late || may_restart_too_often)
     }
 
     /// Whether the node surely is, because of its restarts.

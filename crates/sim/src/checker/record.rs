@@ -209,7 +209,10 @@ impl Judge<'_> {
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals();
-        let is_order = |old: &Record| old.order != new.order && new.order != expected.order;
+        // The order that names another revision is stated when a rollout begins, too.
+        let is_order = |old: &Record| {
+            old.order != new.order && (new.order != expected.order || new.phase == Phase::Pending)
+        };
         match old.filter(|old| old.phase == Phase::Pending) {
             None if may_wait && new.phase == Phase::Pending => {
                 self.differs(new, &pending(new, expected.order))

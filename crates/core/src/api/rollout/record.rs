@@ -44,6 +44,12 @@ impl RolloutRecord {
         self.has_begun() && self.reason == Some(RecordReason::PromotedInFull)
     }
 
+    /// Whether the last order was to promote the rollout, in full or past a wave.
+    pub fn is_promoted(&self) -> bool {
+        self.reason == Some(RecordReason::PromotedInFull)
+            || self.order.as_ref().is_some_and(|order| order.starts_with("promote"))
+    }
+
     /// The attempt to roll out the revision with this hash, as
     /// [`ROLLED_BACK_ANNOTATION`](super::ROLLED_BACK_ANNOTATION) names it: the hash, and when the
     /// attempt began in seconds since 1970.

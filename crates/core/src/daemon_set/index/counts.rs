@@ -71,33 +71,55 @@ impl NodeCounts {
 pub(in crate::daemon_set) struct Room {
     /// In all.
     pub nodes: usize,
-    /// Of these, nodes whose old pod is available.
+    /// Of these, nodes whose old pod is available and is deleted first.
     pub available: usize,
+    /// Of these, nodes whose old pod is available and gets a new one beside it.
+    pub starting: usize,
 }
 
 impl Room {
+    pub(super) const ONE: Self = Self { nodes: 1, available: 1, starting: 1 };
+
     /// The room that is left of a maximum. Unguarded, unavailable old pods need none (C52, C53).
-    /// Forward, nodes on which the rollout has begun use it as well, available before or not, and
-    /// on one it may always begin (G14). Back, unavailable pods need none (G41).
+    /// Forward, nodes on which the rollout has begun use it, available before or not (G14). Back,
+    /// unavailable pods need none (G41).
     pub(in crate::daemon_set) fn new(
         guarded: Option<Direction>,
         max: usize,
         counts: &NodeCounts,
     ) -> Self {
         let unused = max.saturating_sub(counts.uses_unavailable);
+        let not_begun = max.saturating_sub(counts.in_flight);
         match guarded {
-            None | Some(Direction::Back) => Self { nodes: usize::MAX, available: unused },
-            Some(Direction::Forward) => {
-                let nodes = max.saturating_sub(counts.in_flight);
-                let first = usize::from(counts.in_flight == 0);
-                Self { nodes, available: unused.max(first).min(nodes) }
+            None => Self { nodes: usize::MAX, available: unused, starting: usize::MAX },
+            Some(Direction::Back) => {
+                Self { nodes: usize::MAX, available: unused, starting: not_begun }
             }
+            Some(Direction::Forward) => {
+                Self { nodes: not_begun, available: unused.min(not_begun), starting: not_begun }
+            }
+        }
+    }
+
+    /// The same, and one node while the rollout is at work on none (G14).
+    pub(in crate::daemon_set) fn or_one(self, counts: &NodeCounts) -> Self {
+        if counts.in_flight > 0 {
+            return self;
+        }
+        Self {
+            nodes: self.nodes.max(1),
+            available: self.available.max(1),
+            starting: self.starting.max(1),
         }
     }
 
     /// What is left after the rollout begins on nodes whose old pod is not available.
     pub(in crate::daemon_set) fn after(self, begun: usize) -> Self {
-        let nodes = self.nodes - begun;
-        Self { nodes, available: self.available.min(nodes) }
+        let nodes = self.nodes.saturating_sub(begun);
+        Self {
+            nodes,
+            available: self.available.min(nodes),
+            starting: self.starting.saturating_sub(begun).min(nodes),
+        }
     }
 }

@@ -104,41 +104,68 @@ impl Groups {
 
     /// The nodes that may be begun within the limit of each group, in the order in which they are
     /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
-    /// A surge needs no limit for nodes in `replace_now`: they should run no pod (C53).
+    /// A surge needs no limit for nodes in `replace_now`: they should run no pod (C53). If no group
+    /// has room, one node may be begun nevertheless while the rollout is at work on none (G14).
     pub(crate) fn admitted(
         &self,
-        (budget, guarded): (Budget, Option<Direction>),
-        retry_order: &RetryOrder,
-        pending_names: &PendingNames,
-        now: Timestamp,
+        budget: Budget,
+        (guarded, all): (Option<Direction>, &NodeCounts),
+        order: &AdmissionOrder<'_>,
     ) -> Admitted {
         let mut admitted = Admitted::default();
         for group in self.groups.values() {
-            let (counts, sets) = (&group.counts, &group.work_sets);
-            let max = self.limit.max.resolve(counts.desired);
-            let room = Room::new(guarded, max, counts);
-            let admit = |set: &NodeSet, room: usize, admitted: &mut NodeSet| {
-                let reserved = pending_names.nodes_reserving_surge(set, now);
-                let others = retry_order.sorted(set).map(|(name, id)| (name.clone(), id));
-                let others = others.filter(|(name, _)| !reserved.contains_key(name));
-                let first = reserved.clone().into_iter().chain(others).take(room);
-                let before = admitted.len();
-                admitted.extend(first);
-                admitted.len() - before
-            };
-            match budget {
-                Budget::Unavailable(_) => {
-                    let now = admit(&sets.replace_now, room.nodes, &mut admitted.replace_now);
-                    admit(&sets.replace, room.after(now).available, &mut admitted.replace);
-                }
-                Budget::Surge(_) => {
-                    let now = admit(&sets.surge_now, room.nodes, &mut admitted.surge_now);
-                    let room = room.after(now).nodes.min(max.saturating_sub(counts.in_flight));
-                    admit(&sets.surge, room, &mut admitted.surge);
-                }
+            let max = self.limit.max.resolve(group.counts.desired);
+            admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
+        }
+        if guarded == Some(Direction::Forward) && all.in_flight == 0 {
+            let mut groups = self.groups.values();
+            while admitted.is_empty()
+                && let Some(group) = groups.next()
+            {
+                admitted.add(group, Room::ONE, budget, order);
             }
         }
         admitted
+    }
+}
+
+/// The order in which nodes are admitted.
+pub(in crate::daemon_set) struct AdmissionOrder<'a> {
+    pub retry_order: &'a RetryOrder,
+    pub pending_names: &'a PendingNames,
+    pub now: Timestamp,
+}
+
+impl AdmissionOrder<'_> {
+    /// Adds at most `room` nodes of a set; returns how many.
+    fn admit(&self, set: &NodeSet, room: usize, admitted: &mut NodeSet) -> usize {
+        let reserved = self.pending_names.nodes_reserving_surge(set, self.now);
+        let others = self.retry_order.sorted(set).map(|(name, id)| (name.clone(), id));
+        let others = others.filter(|(name, _)| !reserved.contains_key(name));
+        let before = admitted.len();
+        admitted.extend(reserved.clone().into_iter().chain(others).take(room));
+        admitted.len() - before
+    }
+}
+
+impl Admitted {
+    fn is_empty(&self) -> bool {
+        let sets = [&self.replace_now, &self.replace, &self.surge_now, &self.surge];
+        sets.into_iter().all(NodeSet::is_empty)
+    }
+
+    fn add(&mut self, group: &Group, room: Room, budget: Budget, order: &AdmissionOrder<'_>) {
+        let sets = &group.work_sets;
+        match budget {
+            Budget::Unavailable(_) => {
+                let now = order.admit(&sets.replace_now, room.nodes, &mut self.replace_now);
+                order.admit(&sets.replace, room.after(now).available, &mut self.replace);
+            }
+            Budget::Surge(_) => {
+                let now = order.admit(&sets.surge_now, room.nodes, &mut self.surge_now);
+                order.admit(&sets.surge, room.after(now).starting, &mut self.surge);
+            }
+        }
     }
 }
 

@@ -134,6 +134,10 @@ impl DaemonSetState {
         if self.open_waves(now, nodes) {
             self.assess_marked(now, nodes);
         }
+        if self.rollout.refresh_removals() {
+            self.mark_all();
+            self.assess_marked(now, nodes);
+        }
         let (rollout, input) = self.rollout_parts(now);
         rollout.refresh_wave(&input, nodes);
         self.backoffs.failed_pods.collect(now.steady);

@@ -7,7 +7,7 @@
 //! on how many nodes the rollout begins in a minute (G5).
 
 use crate::api::{Budget, NodeName, RevisionHash};
-use crate::daemon_set::index::{Admitted, NodeSet};
+use crate::daemon_set::index::{AdmissionOrder, Admitted, NodeSet};
 use crate::node_table::NodeId;
 
 use super::SyncInput;
@@ -20,10 +20,13 @@ pub(in crate::daemon_set) fn rolling_update(
     draft: &mut Draft,
 ) {
     let Some(budget) = input.daemon_set.budget(input.counts.desired) else { return };
-    let admitted = input.groups.map(|groups| {
-        let budget = (budget, input.rules.guarded);
-        groups.admitted(budget, input.retry_order, input.pending_names, input.now.steady)
-    });
+    let order = AdmissionOrder {
+        retry_order: input.retry_order,
+        pending_names: input.pending_names,
+        now: input.now.steady,
+    };
+    let counts = (input.rules.guarded, input.counts);
+    let admitted = input.groups.map(|groups| groups.admitted(budget, counts, &order));
     let candidates = Candidates::new(input, admitted.as_ref());
     match budget {
         Budget::Surge(max_surge) => surge(input, &candidates, max_surge, hash, draft),
@@ -86,13 +89,15 @@ fn surge(
     for (name, id) in input.retry_order.sorted(&sets.delete_old) {
         delete_old(input, name, id, draft);
     }
-    begin(input, &sets.replace_now, usize::MAX, draft);
-    let spare = input.counts.serves.saturating_sub(input.counts.desired);
-    begin(input, &sets.delete_old_if_spare, spare, draft);
+    // On nodes that should get no new pod, the old one is deleted.
+    let room = input.room(max_surge);
+    let room = room.after(begin(input, &sets.replace_now, room.nodes, draft));
+    let spare = input.counts.serves.saturating_sub(input.counts.desired).min(room.nodes);
+    let room = room.after(begin(input, &sets.delete_old_if_spare, spare, draft));
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
     let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);
-    let budget = max_surge.saturating_sub(input.counts.uses_surge);
+    let budget = max_surge.saturating_sub(input.counts.uses_surge).min(room.starting);
     let outside = input
         .pending_names
         .surges_outside([candidates.surge, candidates.surge_now], input.now.steady);
@@ -105,7 +110,7 @@ fn surge(
     // them may be there.
     let fits = again.len() <= budget;
     let again = again.iter().filter(|_| fits).map(|(name, id)| (name, *id));
-    let beginnings = input.room(max_surge).nodes.saturating_sub(outside);
+    let beginnings = room.nodes.saturating_sub(outside);
     let at_once = input.retry_order.sorted(candidates.surge_now).take(beginnings);
     for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
         if draft.creations_left() == 0 {

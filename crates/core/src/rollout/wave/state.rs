@@ -108,6 +108,8 @@ pub(crate) struct Judgement {
     blame: Blame,
     /// Whether the rollout is complete: nothing is blamed then.
     is_complete: bool,
+    /// Whether the rollout may remove pods by the target's placement (G42).
+    may_remove: bool,
 }
 
 /// What nodes are blamed for (G34). By default for nothing.
@@ -172,6 +174,7 @@ impl Judgement {
     pub(crate) fn new(
         record: Option<&RolloutRecord>,
         direction: Direction,
+        may_remove: bool,
         input: &RolloutInput<'_>,
     ) -> Self {
         let rule = input.policy().and_then(|policy| policy.failure);
@@ -192,6 +195,7 @@ impl Judgement {
             limit: ready_within.unwrap_or(READY_WITHIN) + min_ready,
             blame: blame.unwrap_or_default(),
             is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
+            may_remove,
         }
     }
 
@@ -349,11 +353,11 @@ impl NodeHistory {
             return Some(at);
         }
         let since = match (self.begun, self.absence) {
-            (Some(WhenBegun::Well), Some(absence)) => Some(absence.since),
+            (Some(WhenBegun::Well | WhenBegun::Broken), Some(absence)) => Some(absence.since),
             (Some(WhenBegun::Well), None) if judgement.is_endless() => None,
             (Some(WhenBegun::Well | WhenBegun::Broken), None) => self.starting_since,
             (None, None) if self.is_taken => self.without_pod_since,
-            (None | Some(WhenBegun::Joined), _) | (Some(WhenBegun::Broken), Some(_)) => None,
+            (None | Some(WhenBegun::Joined), _) => None,
         };
         since.map(|since| since + judgement.limit)
     }
@@ -435,7 +439,7 @@ impl NodeHistory {
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
             (None, _) if observed.wave == Wave::Held => NodeState::SetAside(SetAside::Held),
             (Some(WhenBegun::Joined), _) => NodeState::SetAside(SetAside::Joined),
-            (Some(WhenBegun::Well), Some(Absence { since, has_begun: true })) => {
+            (Some(_), Some(Absence { since, has_begun: true })) => {
                 if judgement.is_over(since, judgement.limit) {
                     NodeState::SetAside(SetAside::Lost)
                 } else {
@@ -444,6 +448,9 @@ impl NodeHistory {
             }
             (_, Some(_)) => NodeState::SetAside(observed.absent.unwrap_or(SetAside::Down)),
             (None, None) if observed.is_tainted() => NodeState::SetAside(SetAside::Tainted),
+            (None, None) if observed.is_excluded(judgement) => {
+                NodeState::SetAside(SetAside::Excluded)
+            }
             (None, None) => {
                 let is_taken = |since| self.is_taken && !judgement.is_over(since, judgement.limit);
                 let is_new = |since| is_taken(since) || !judgement.is_before_attempt(since);
@@ -500,6 +507,11 @@ impl NodeHistory {
 }
 
 impl Observed<'_> {
+    /// Whether the target's placement would remove the node's pod, which it may not.
+    fn is_excluded(&self, judgement: &Judgement) -> bool {
+        self.wave == Wave::Open && self.has_old && self.loses_pod && !judgement.may_remove
+    }
+
     /// Whether a taint keeps a new pod away, while the old one may stay.
     fn is_tainted(&self) -> bool {
         let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);

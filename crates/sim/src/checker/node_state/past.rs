@@ -77,6 +77,8 @@ pub(super) struct Past {
     pub was_begun_by_replica: bool,
     /// Whether it may have deleted one that is still there.
     pub is_deletion_unknown: bool,
+    /// The most restarts of a container of a pod of the target there.
+    pub restarts: u64,
 }
 
 /// What is gathered of the pods of a node.
@@ -126,6 +128,8 @@ impl Situation<'_> {
             if self.is_updated(last) {
                 let first = seen[0].0;
                 pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
+                let restarts = seen.iter().filter_map(|(_, pod)| Some(pod.as_ref()?.restarts));
+                past.restarts = restarts.chain([past.restarts]).max().unwrap_or_default();
             } else {
                 self.add_old(&seen, attempt, memory, history, (past, pods));
                 past.was_begun_by_replica |= memory.deleted.contains(uid);
@@ -214,8 +218,10 @@ impl Situation<'_> {
             (Some(target), Some(old)) => target.min(old),
             (target, old) => target.or(old).unwrap_or(attempt),
         };
-        // A replica that takes over takes nodes to have been well.
-        let took_over = pods.target_since.is_none_or(|at| memory.feeds.pods_listed >= at);
+        // A replica that takes over takes the nodes that it finds to have been well.
+        let listed = memory.feeds.pods_listed;
+        let took_over =
+            pods.node_since <= listed || pods.target_since.is_none_or(|at| listed >= at);
         Past {
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             may_have_been_well: past.may_have_been_well || took_over,
