@@ -16,4 +16,4 @@ pub(crate) use slot::{
 pub(crate) use state::Direction;
 
 pub use slot::Step;
-pub use state::{NodeState, SetAside};
+pub use state::{NodeState, Outage, SetAside};

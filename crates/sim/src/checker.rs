@@ -27,6 +27,7 @@ mod removal;
 mod revision;
 mod situation;
 mod stage;
+mod standing;
 mod status;
 mod template;
 mod waves;

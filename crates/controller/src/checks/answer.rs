@@ -22,8 +22,8 @@ pub fn unknown(why: &str) -> CheckAnswer {
     CheckAnswer::new(CheckVerdict::Unknown, why)
 }
 
-/// The answer of a status: 2xx passes and 4xx fails, unless it is about the question rather than the
-/// rollout, such as one of too many (G46). All else is neither.
+/// The answer of a status: 2xx passes and 4xx fails, unless it is about the question rather than
+/// the rollout, such as one of too many (G46). All else is neither.
 pub fn http(reply: &Reply) -> CheckAnswer {
     let text = status_text(reply);
     let verdict = match reply.status {
@@ -178,7 +178,8 @@ mod tests {
             (304, (Unknown, "304 Not Modified, and redirects are not followed")),
             (400, (Failed, "400 Bad Request")),
             (404, (Failed, "404 Not Found")),
-            (429, (Failed, "429 Too Many Requests")),
+            (403, (Unknown, "403 Forbidden")),
+            (429, (Unknown, "429 Too Many Requests")),
             (500, (Unknown, "500 Internal Server Error")),
             (503, (Unknown, "503 Service Unavailable")),
             (999, (Unknown, "999")),

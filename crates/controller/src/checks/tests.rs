@@ -100,8 +100,8 @@ async fn prometheus_says(answer: impl Fn() -> Vec<u8> + Send + 'static) -> Check
     allowing(address).answer(&prometheus(format!("http://{address}/prefix/"))).await
 }
 
-/// G5, G24: the status counts, whatever the rest of the answer is; the body is not read, so that
-/// one which never ends, or is shorter than its length says, makes no difference.
+/// G5, G24, G46: the status counts, whatever the rest of the answer is; the body is not read, so
+/// that one which never ends, or is shorter than its length says, makes no difference.
 #[tokio::test]
 async fn a_status_counts_whatever_follows() {
     use CheckVerdict::{Failed, Passed, Unknown};

@@ -24,7 +24,8 @@ pub(crate) struct Slot {
 bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub(crate) struct SlotFlags: u8 {
-        /// Only the target's placement removes the node's pod: its own revision would allow it (G42).
+        /// Only the target's placement removes the node's pod: its own revision would allow it
+        /// (G42).
         const LOSES_POD = 1;
         /// The next plan assesses the slot again.
         const MARKED = 1 << 1;
@@ -117,6 +118,8 @@ bitflags! {
         const SURGE = 1 << 1;
         /// With surge: it has an available pod (C53).
         const SERVES = 1 << 2;
+        /// An earlier guarded rollout took its available pod away (G14).
+        const TAKEN = 1 << 3;
     }
 }
 

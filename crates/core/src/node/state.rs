@@ -8,8 +8,8 @@ use super::slot::{BudgetUse, NodeAssessment, NodeProgress, Step};
 pub enum NodeState {
     /// Its pod has another revision, and the rollout has done nothing there.
     Waiting {
-        /// Whether it uses the budget: its pod became unavailable after the attempt began.
-        uses_budget: bool,
+        /// Since when its pod is not available.
+        outage: Outage,
     },
     /// The rollout has begun on it, and is not done.
     Updating {
@@ -22,6 +22,18 @@ pub enum NodeState {
     Failed,
     /// Something else than the template is the reason for what it is (G33).
     SetAside(SetAside),
+}
+
+/// Since when the pod of a waiting node is not available (G14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outage {
+    /// It is, or was not before the attempt began: the node uses no budget.
+    #[default]
+    None,
+    /// Since the attempt began.
+    New,
+    /// Since an earlier rollout took its available pod away, not for long.
+    Taken,
 }
 
 /// Why a node is set aside (G33).
@@ -57,7 +69,7 @@ pub(crate) enum Direction {
 
 impl Default for NodeState {
     fn default() -> Self {
-        Self::Waiting { uses_budget: false }
+        Self::Waiting { outage: Outage::None }
     }
 }
 
@@ -102,7 +114,7 @@ impl NodeAssessment {
     pub(crate) fn in_state(mut self, state: NodeState, direction: Direction) -> Self {
         let is_in_flight = self.progress.is_in_flight() || direction == Direction::Back;
         let (uses_budget, progress) = match state {
-            NodeState::Waiting { uses_budget } => (uses_budget, NodeProgress::NotBegun),
+            NodeState::Waiting { outage } => (outage != Outage::None, NodeProgress::NotBegun),
             NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
             // Its new pod is available beside the old one.
             NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
@@ -110,6 +122,8 @@ impl NodeAssessment {
             NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
         };
         self.progress = progress;
+        let is_taken = state == NodeState::Waiting { outage: Outage::Taken };
+        self.budget_use.set(BudgetUse::TAKEN, is_taken);
         if !uses_budget {
             self.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
         }

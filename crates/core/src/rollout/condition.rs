@@ -54,7 +54,7 @@ pub(super) struct WaveProgress {
 }
 
 impl WaveProgress {
-    /// The numbers of nodes, such as `12 of 40 nodes done, 2 updating, 3 set aside: 2 down, 1 lost`.
+    /// The numbers of nodes, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`.
     fn counts(&self) -> String {
         let StateCounts { done, updating, failed, set_aside, .. } = self.states;
         let mut parts = vec![format!("{done} of {} nodes done", self.nodes)];

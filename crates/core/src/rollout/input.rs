@@ -48,6 +48,19 @@ impl<'a> RolloutInput<'a> {
         self.duties.pods == PodDuty::DeleteOutdated
     }
 
+    /// Whether a rollout is known that was at work, and may be.
+    pub(super) fn has_rolled_out(&self) -> bool {
+        let revisions = self.revisions();
+        let all = revisions.old.iter().chain(&revisions.current);
+        all.filter_map(|revision| revision.record.stored()).any(|record| match record.phase {
+            RolloutPhase::Updating
+            | RolloutPhase::Baking
+            | RolloutPhase::Failed
+            | RolloutPhase::Superseded => true,
+            RolloutPhase::Pending | RolloutPhase::Complete => false,
+        })
+    }
+
     /// The older revisions that failed or were superseded.
     pub(super) fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
         let is_bad = |phase| matches!(phase, RolloutPhase::Failed | RolloutPhase::Superseded);

@@ -1,6 +1,6 @@
-//! Whether a guarded rollout makes progress: it is done with a node (G15, G47). A node whose old pod
-//! never ends neither has the target nor fails: without a limit, a rollout that is stuck would look
-//! like a slow one.
+//! Whether a guarded rollout makes progress: it is done with a node (G15, G47). A node whose old
+//! pod never ends neither has the target nor fails: without a limit, a rollout that is stuck would
+//! look like a slow one.
 
 use std::time::Duration;
 

@@ -32,7 +32,8 @@ pub(super) enum RollbackProgress {
 
 impl RollbackProgress {
     /// How far nodes have gone back from a failed revision, to the revision `base`. Nodes that the
-    /// policy holds keep what they have. `has_nodes_left` is as [`has_nodes_left`] says. Beside the built-in controller nodes go back
+    /// policy holds keep what they have. `has_nodes_left` is as [`has_nodes_left`] says. Beside the
+    /// built-in controller nodes go back
     /// while the revision that was complete before is the target.
     pub(super) fn new(
         input: &RolloutInput<'_>,

@@ -9,7 +9,7 @@ use crate::api::{
     Timestamp, UpdateStrategy,
 };
 use crate::memo::Memo;
-use crate::node::{NodeAssessment, NodeState, RolloutRules, Wave};
+use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{Notice, Outcome, RevisionReference, Write};
 use crate::revisions::{RevisionLabels, RevisionSet};
@@ -287,7 +287,7 @@ impl RolloutState {
             earlier => {
                 let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
                 waves.apply_nodes(nodes);
-                waves.continue_from(earlier.as_deref());
+                waves.continue_from(earlier.as_deref(), input.has_rolled_out());
                 (waves, true)
             }
         };
@@ -368,8 +368,10 @@ impl RolloutState {
             let is_set_aside = matches!(waves.state(id), NodeState::SetAside(_));
             match nodes.node(id) {
                 Some(node) if has_begun(node) => Rank::Begun,
+                _ if slot.flags.contains(SlotFlags::LOSES_POD) => Rank::Removed,
                 _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
-                Some(node) if is_set_aside || node.is_cordoned() => Rank::Other,
+                Some(_) if is_set_aside => Rank::SetAside,
+                Some(node) if node.is_cordoned() => Rank::Other,
                 Some(_) if slot.assessment.is_available() => Rank::Healthy,
                 Some(_) | None => Rank::Other,
             }

@@ -7,6 +7,7 @@
 //! then the others.
 
 mod count;
+mod group;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,8 @@ use crate::node_table::{NodeId, NodeTable};
 use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
+pub use group::StateCounts;
+use group::{Counted, Group, Member, add};
 use state::{Holding, NodeHistory};
 pub(super) use state::{Judgement, LONG_START};
 
@@ -66,22 +69,6 @@ struct NodeWaves {
     history: NodeHistory,
 }
 
-/// The parts of a node that counts depend on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counted {
-    member: Member,
-    holding: Holding,
-    state: NodeState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
-    Open,
-    Closed,
-    /// The policy excludes it, and the rollout has not begun on it.
-    Held,
-}
-
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
@@ -93,70 +80,9 @@ pub(crate) enum Rank {
     /// node that is down, where a canary would try nothing.
     Healthy,
     Other,
-}
-
-/// Counts of nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub members: usize,
-    /// Members that are open, by their state.
-    pub open: StateCounts,
-    /// Members on which nothing is left to do for the target, open or not.
-    pub updated: usize,
-    /// Members that have a pod of the target.
-    pub on_target: usize,
-    /// Members that have a pod of the target, and are not open (G17).
-    pub on_target_but_closed: usize,
-    /// Members that have failed, open or not (G34).
-    pub failed: usize,
-    /// Members that are lost, open or not (G33).
-    pub lost: usize,
-    /// Members that lose their pod to the target's placement (G42).
-    pub removed: usize,
-    /// Members on which the rollout has begun, and that are down or leaving since.
-    pub absent: usize,
-}
-
-/// Numbers of nodes by their state (G31).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StateCounts {
-    /// Nodes on which the rollout has yet to begin.
-    pub waiting: usize,
-    /// Nodes on which it has begun.
-    pub updating: usize,
-    /// Nodes on which nothing is left to do.
-    pub done: usize,
-    /// Nodes that are blamed.
-    pub failed: usize,
-    /// Nodes that are set aside, in the order of [`SetAside::ALL`].
-    pub set_aside: [usize; SetAside::ALL.len()],
-}
-
-impl StateCounts {
-    /// The number of all nodes.
-    pub fn total(&self) -> usize {
-        self.waiting + self.updating + self.passed()
-    }
-
-    /// The nodes that a wave does not wait for.
-    pub fn passed(&self) -> usize {
-        self.done + self.failed + self.set_aside.iter().sum::<usize>()
-    }
-
-    /// The nodes on which the target was tried.
-    pub const fn tried(&self) -> usize {
-        self.done + self.failed
-    }
-
-    fn count(&mut self, state: NodeState) -> &mut usize {
-        match state {
-            NodeState::Waiting { .. } => &mut self.waiting,
-            NodeState::Updating { .. } => &mut self.updating,
-            NodeState::Done => &mut self.done,
-            NodeState::Failed => &mut self.failed,
-            NodeState::SetAside(why) => &mut self.set_aside[why as usize],
-        }
-    }
+    SetAside,
+    /// The target's placement removes its pod.
+    Removed,
 }
 
 impl Waves {
@@ -184,14 +110,15 @@ impl Waves {
         self.policy.steps == policy.steps && *self.template == *template
     }
 
-    /// Continues with the nodes of earlier waves, as far as they were seen.
-    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>) {
+    /// Continues with the nodes of earlier waves, as far as they were seen. `is_taken` is whether a
+    /// rollout may have been at work on other ones.
+    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>, is_taken: bool) {
         let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
         for index in 0..self.nodes.len() {
             let known = earlier.and_then(|earlier| earlier.nodes.get(index));
             self.change(NodeId::from_index(index), |node| {
                 node.history = match known.map(|known| known.history) {
-                    None => NodeHistory::unknown(),
+                    None => NodeHistory::unknown(is_taken),
                     Some(history) if is_same_target => history,
                     Some(history) => history.of_another_target(),
                 };
@@ -415,12 +342,17 @@ impl Waves {
     }
 
     fn is_passed(&self, position: &Position) -> bool {
-        let group = self.group(position);
-        let size = match position {
-            Position::AllNodes => group.members,
-            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, group.members),
-        };
-        group.open.total() >= size && group.open.passed() == group.open.total()
+        let open = self.group(position).open;
+        open.total() >= self.size(position) && open.passed() == open.total()
+    }
+
+    /// How many nodes of its group are open at this position.
+    fn size(&self, position: &Position) -> usize {
+        let members = self.group(position).members;
+        match position {
+            Position::AllNodes => members,
+            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, members),
+        }
     }
 
     /// Whether the wave at this position has nodes, and each is set aside.
@@ -447,16 +379,19 @@ impl Waves {
         self.all.lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
     }
 
-    /// How many pods the target's placement removes, if there are more than the policy allows (G42).
+    /// How many pods the target's placement removes, if these are more than the policy allows
+    /// (G42).
     pub(crate) fn too_many_removals(&self) -> Option<usize> {
         let allowed = self.policy.failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
         let removed = self.all.removed;
         (removed > allowed.resolve_floor(self.all.members)).then_some(removed)
     }
 
-    /// The same, if one of them is in the wave at this position.
+    /// The same, if the wave at this position removes one: they are its last nodes.
     pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
-        self.too_many_removals().filter(|_| self.group(position).removed > 0)
+        let group = self.group(position);
+        let others = group.members - group.removed;
+        self.too_many_removals().filter(|_| self.size(position) > others)
     }
 
     /// The next wave in which something is to be done or awaited.
@@ -649,43 +584,6 @@ impl NodeWaves {
             Wave::Open | Wave::Closed => Member::Closed,
         };
         Some(Counted { member, holding: self.holding, state: self.state })
-    }
-}
-
-impl Group {
-    fn count(&mut self, counted: Counted, is_added: bool) {
-        let Counted { member, holding, state } = counted;
-        let is_done = state == NodeState::Done;
-        let (is_updated, has_target) = match holding {
-            Holding::Nothing | Holding::NothingOfTarget => (true, false),
-            Holding::Outdated | Holding::Removed => (is_done, false),
-            Holding::Target => (is_done, true),
-        };
-        let is_open = member == Member::Open;
-        if is_open {
-            add(self.open.count(state), is_added);
-        }
-        let counts = [
-            (&mut self.members, true),
-            (&mut self.updated, is_updated),
-            (&mut self.on_target, has_target),
-            (&mut self.on_target_but_closed, has_target && !is_open),
-            (&mut self.failed, state == NodeState::Failed),
-            (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
-            (&mut self.removed, holding == Holding::Removed),
-            (&mut self.absent, state == NodeState::Updating { is_absent: true }),
-        ];
-        for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
-            add(count, is_added);
-        }
-    }
-}
-
-/// Counts one more node, or one less.
-const fn add(count: &mut usize, is_added: bool) {
-    match is_added {
-        true => *count += 1,
-        false => *count -= 1,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use everynode_core::api::{
     GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node, NodeName,
     Order, OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason, Revision,
-    RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template,
+    RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template, Timestamp,
     UpdateStrategy,
 };
 use everynode_core::plan::{Outcome, Plan, Write};
@@ -156,6 +156,8 @@ struct Guarded {
     /// The most nodes that have had a revision at the same time. Those that got it while nothing
     /// guarded it keep it, and get it again.
     most: BTreeMap<RevisionHash, usize>,
+    /// Since when nodes have no ready pod.
+    unready_since: BTreeMap<NodeName, Timestamp>,
 }
 
 impl Guarded {
@@ -177,8 +179,14 @@ impl Guarded {
             world.apply_node(labelled_node(number));
         }
         world.settle();
-        let mut guarded =
-            Self { world, policy, approved: BTreeSet::new(), orders: 0, most: BTreeMap::new() };
+        let mut guarded = Self {
+            world,
+            policy,
+            approved: BTreeSet::new(),
+            orders: 0,
+            most: BTreeMap::new(),
+            unready_since: BTreeMap::new(),
+        };
         assert_eq!(guarded.record().map(|r| r.phase), Some(RolloutPhase::Complete));
         guarded.approved.extend(guarded.target());
         guarded
@@ -354,22 +362,27 @@ impl Guarded {
     }
 
     /// Number of nodes without a ready pod.
-    fn unavailable(&self) -> usize {
-        let pods = self.world.pods_by_node();
-        let ready = pods.values().filter(|pods| pods.iter().any(|pod| pod.readiness.is_ready()));
-        self.world.nodes.len() - ready.count()
+    fn unavailable(&mut self) -> usize {
+        self.unavailable_by_zone().values().sum()
     }
 
-    /// Number of nodes without a ready pod, by the value of the label `zone`.
-    fn unavailable_by_zone(&self) -> BTreeMap<Option<Arc<str>>, usize> {
+    /// Number of nodes without a ready pod, by the value of the label `zone`. One that has had none
+    /// for ten minutes is broken for another reason than a rollout (G33).
+    fn unavailable_by_zone(&mut self) -> BTreeMap<Option<Arc<str>>, usize> {
         let pods = self.world.pods_by_node();
         let is_ready = |name: &NodeName| {
             pods.get(name).is_some_and(|pods| pods.iter().any(|pod| pod.readiness.is_ready()))
         };
-        let mut counts = BTreeMap::new();
+        let now = self.world.now;
+        let (mut counts, mut since) = (BTreeMap::new(), BTreeMap::new());
         for (_, node) in self.world.nodes.iter().filter(|(_, node)| !is_ready(&node.name)) {
-            *counts.entry(node.labels.get("zone").cloned()).or_default() += 1;
+            let began = self.unready_since.get(&node.name).copied().unwrap_or(now);
+            since.insert(node.name.clone(), began);
+            if now.since(began) < Duration::from_secs(600) {
+                *counts.entry(node.labels.get("zone").cloned()).or_default() += 1;
+            }
         }
+        self.unready_since = since;
         counts
     }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use everynode_core::api::{
     CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
     IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
-    OrderVerb, Placement, Pod, PodPhase, PolicySource, Problem, Readiness, RecordState, Revision,
-    RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
-    Template, TimeOfDay, Timestamp, UpdateStrategy, Window, Windows,
+    OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, Problem, Readiness, RecordState,
+    Revision, RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint,
+    TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -440,6 +440,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "created" => pod.creation_timestamp = seconds(value),
         "unschedulable" => pod.unschedulable = true,
         "restarts" => pod.restarts = value.parse().expect("a number"),
+        "trouble" => pod.trouble = PodTrouble::of(value),
         "uid" => pod.uid = value.into(),
         other => panic!("pod has no {other}"),
     }

@@ -67,6 +67,8 @@ transcripts! {
     guarded_no_room: "guarded-no-room",
     guarded_outage: "guarded-outage",
     guarded_orphans: "guarded-orphans",
+    guarded_back: "guarded-back",
+    guarded_deadline: "guarded-deadline",
     guarded_lost: "guarded-lost",
     guarded_motion: "guarded-motion",
     guarded_removals: "guarded-removals",

@@ -2,11 +2,11 @@
 //! that has a limit of its own (G13, G14, G41).
 
 use super::history::History;
-use super::model::{Budget, Eligibility, Group, Pod, Policy};
-use super::node_state::{Answer, NodeState};
+use super::model::{Budget, Eligibility, Group, Phase, Pod, Policy};
 use super::reason::JudgedPlan;
 use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
+use super::standing::{Answer, NodeState};
 use super::{Property, Violation, violation};
 
 /// Judges on how many nodes a plan begins. `pending` is the number of nodes on which a creation of
@@ -206,7 +206,8 @@ impl Use {
     fn at_most(situation: &Situation, counts: impl Fn(&OnNode) -> bool) -> Self {
         let has_outage = |on_node: &OnNode| {
             let standing = &on_node.standing;
-            standing.states.may_be(NodeState::Waiting) && standing.has_outage != Answer::No
+            standing.states.may_be(NodeState::Waiting)
+                && (standing.has_outage != Answer::No || may_be_taken(situation, on_node))
         };
         let is_updating = |on_node: &OnNode| on_node.standing.states.may_be(NodeState::Updating);
         let nodes = || situation.nodes.values().filter(|on| counts(on));
@@ -215,6 +216,17 @@ impl Use {
             outages: nodes().filter(|on| has_outage(on) && !is_updating(on)).count(),
         }
     }
+}
+
+/// Whether the available pod of a waiting node may have been taken away before the attempt: it is
+/// gone, or an earlier rollout did not end well (G14).
+fn may_be_taken(situation: &Situation, on_node: &OnNode) -> bool {
+    let mut records = situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
+    let has_ended_badly = records.any(|record| record.phase != Phase::Complete);
+    let is_available = |pod: &Pod| situation.is_surely_available(pod) && !pod.has_ended();
+    on_node.standing.states.may_be(NodeState::Waiting)
+        && !on_node.deletable().any(is_available)
+        && (has_ended_badly || on_node.running().next().is_none())
 }
 
 /// On how many more nodes a rollout surely may begin.
@@ -245,8 +257,11 @@ impl Left {
         let max = limit(situation).unwrap_or_default();
         let used = Use::at_most(situation, |_| true);
         let least = usize::from(used.updating == 0);
+        let is_any_taken =
+            used.outages > 0 || situation.nodes.values().any(|on| may_be_taken(situation, on));
+        let least_available = if is_any_taken { 0 } else { least };
         Self {
-            available: max.saturating_sub(used.updating + used.outages).max(least),
+            available: max.saturating_sub(used.updating + used.outages).max(least_available),
             unavailable: max.saturating_sub(used.updating).max(least),
         }
     }

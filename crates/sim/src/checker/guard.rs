@@ -9,10 +9,10 @@ use everynode_core::api::Timestamp;
 use crate::role::Role;
 
 use super::model::{Eligibility, Namespace, Node, Phase, Pod, Record, Revision};
-use super::node_state::NodeState;
 use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
 use super::stage::{Movement, Stage, Wanted};
+use super::standing::NodeState;
 
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug)]

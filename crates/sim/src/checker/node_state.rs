@@ -12,94 +12,15 @@ use super::history::History;
 use super::model::{Eligibility, Node, Pod, Policy};
 use super::situation::{OnNode, OurPod, Situation};
 use super::stage::Wanted;
+use super::standing::{Answer, Memory, NodeState, NodeStates, Standing};
 use crate::role::Role;
 use past::Past;
-
-pub(super) use past::Memory;
 
 /// Clocks drift, and objects have whole seconds.
 const TOLERANCE_MS: i64 = 3_000;
 /// Longer than the watches of a replica are behind each other, or its process stands still: what
 /// happens within this time may be shown in another order.
 const UNORDERED_MS: i64 = 60_000;
-
-/// A state of a node (G31).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum NodeState {
-    Waiting,
-    Updating,
-    Done,
-    Failed,
-    SetAside,
-}
-
-/// The states that a node may be in; none unless a policy guards a rollout that goes forward.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct NodeStates(BTreeSet<NodeState>);
-
-/// An answer that may depend on what a replica remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Answer {
-    #[default]
-    No,
-    Maybe,
-    Yes,
-}
-
-/// How a node takes part in a guarded rollout.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
-    pub states: NodeStates,
-    /// Whether the node is lost (G33).
-    pub is_lost: Answer,
-    /// Whether its old pod became unavailable after the attempt began (G14).
-    pub has_outage: Answer,
-    /// Whether the target must not run on it, although the node has kept what it is (G42).
-    pub is_excluded: Answer,
-}
-
-impl NodeStates {
-    /// Whether the node is in this state, whatever the replica remembers.
-    pub(super) fn surely(&self, state: NodeState) -> bool {
-        self.0.len() == 1 && self.may_be(state)
-    }
-
-    /// Whether some memory allows this state.
-    pub(super) fn may_be(&self, state: NodeState) -> bool {
-        self.0.contains(&state)
-    }
-
-    /// Whether the node surely does not hold up its wave (G39).
-    pub(super) fn has_surely_passed(&self) -> bool {
-        !self.may_be(NodeState::Waiting) && !self.may_be(NodeState::Updating)
-    }
-
-    /// Whether it may not.
-    pub(super) fn may_have_passed(&self) -> bool {
-        self.may_have_tried() || self.may_be(NodeState::SetAside)
-    }
-
-    /// Whether the rollout may have tried something on the node: it is done, or has failed (G39).
-    pub(super) fn may_have_tried(&self) -> bool {
-        self.may_be(NodeState::Done) || self.may_be(NodeState::Failed)
-    }
-
-    /// Whether it surely has.
-    pub(super) fn has_surely_tried(&self) -> bool {
-        self.has_surely_passed() && !self.may_be(NodeState::SetAside)
-    }
-
-    /// Whether nothing is known of the node: no policy guards a rollout that goes forward.
-    pub(super) fn is_unguarded(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<const N: usize> From<[NodeState; N]> for NodeStates {
-    fn from(states: [NodeState; N]) -> Self {
-        Self(states.into())
-    }
-}
 
 impl<'a> Situation<'a> {
     /// Whether a policy guards a rollout that goes forward, or has yet to begin.
@@ -208,6 +129,11 @@ impl Reading<'_, '_> {
                 [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
             }
             () if is_aside => [NodeState::SetAside].into(),
+            () if self.on_node.by_target == Eligibility::MustNotRun
+                && self.situation.may_await_removals() =>
+            {
+                [NodeState::Waiting, NodeState::SetAside].into()
+            }
             // A namespace keeps new pods away, which is no taint.
             () if self.on_node.by_target == Eligibility::MayKeep => {
                 [NodeState::Waiting, NodeState::SetAside].into()

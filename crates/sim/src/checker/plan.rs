@@ -406,6 +406,13 @@ impl<'a> Judge<'a> {
             is_available && !candidates.contains(node)
         };
         let others = deleted.iter().filter(becomes_unavailable).count();
+        // So does one that loses its pod, which may not have been demanded.
+        let is_other = |uid: &&String, reason: &Deletion| {
+            let node = situation.pods.get(uid.as_str()).and_then(|pod| pod.node());
+            reason.is_within_budget() && node.is_some_and(|node| !candidates.contains(&node))
+        };
+        let removed = judged.deletions.iter().filter(|(uid, reason)| is_other(uid, reason));
+        let others = others.max(removed.count());
         let left = demanded.left.available.saturating_sub(others);
         let left = left.min(demanded.left.unavailable.saturating_sub(begun + doubtful));
         let surges = judged.creations.values().filter(|reason| reason.begins()).count();

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::model::{Budget, Eligibility, Pod, PodStatus};
-use super::node_state::Answer;
 use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
+use super::standing::Answer;
 
 /// The writes of pods of a plan, with the reason for each.
 #[derive(Debug, Default)]

@@ -10,9 +10,9 @@ use super::history::History;
 use super::model::{
     Eligibility, Group, Node, Order, Phase, Pod, Policy, Position, Record, Revision, Step, Verb,
 };
-use super::node_state::NodeState;
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
+use super::standing::NodeState;
 use super::{PendingWrite, Property, Violation, violation};
 use crate::view::{View, WriteOutcome};
 

@@ -2,10 +2,10 @@
 
 use super::history::History;
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
-use super::node_state::{Answer, NodeState};
 use super::reason::JudgedPlan;
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
+use super::standing::{Answer, NodeState};
 use super::{Property, Violation, violation};
 use crate::role::Role;
 

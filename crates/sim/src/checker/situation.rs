@@ -11,8 +11,8 @@ use super::history::{History, Objects};
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
-use super::node_state::{Memory, Standing};
 use super::stage::{Stage, Wanted};
+use super::standing::{Memory, Standing};
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
 use crate::view::{Feeds, KnownOrphans, View};

@@ -86,15 +86,16 @@ pub struct RolloutPolicy {
     #[schemars(schema_with = "schema::duration", extend("default" = "10m"))]
     pub progress_deadline: Duration,
     /// Nodes whose pods are not replaced, forward or back. In its wave another node takes the place
-    /// of such a node; once it is no longer held, it is updated with a later wave. A rollout is
+    /// of such a node, unless the rollout has begun on it; once it is no longer held, it is updated
+    /// with a later wave. A rollout is
     /// complete without them, but commands that count pods, such as `status`, wait for them and
     /// name them.
     #[schemars(extend("default" = {
         "matchExpressions": [{ "key": HOLD_LABEL, "operator": "Exists" }],
     }))]
     pub hold: LabelSelector,
-    /// Nodes that are about to leave, or are being maintained. A rollout leaves them alone and waits
-    /// for none of them, until they are as before.
+    /// Nodes that are about to leave, or are being maintained. A rollout leaves them alone and
+    /// waits for none of them, until they are as before.
     #[schemars(extend("default" = absent_by_default()))]
     pub absent: Absent,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
@@ -184,9 +185,10 @@ pub struct FailureRule {
     #[schemars(extend("default" = true))]
     pub cannot_start: bool,
     /// A node that had an available pod before fails if it has none so long after its old pod is
-    /// gone; `minReadySeconds` is added, and time in which the node is down does not count. By default it may take any time. The rollout fails, too,
-    /// if it has nodes left and creates no new pod for that long, with the termination grace period
-    /// added, and a minute with `podsPerMinute`: an old pod may never end.
+    /// gone; `minReadySeconds` is added, and time in which the node is down does not count. By
+    /// default it may take any time. The rollout fails, too, if it has nodes left and is done with
+    /// none for that long, with the termination grace period added, and a minute with
+    /// `podsPerMinute`: an old pod may never end.
     #[serde(default, deserialize_with = "schema::read_optional_duration")]
     #[schemars(schema_with = "schema::duration", extend(
         "x-at-least" = "30s",
@@ -196,6 +198,8 @@ pub struct FailureRule {
     /// Maximum number of nodes that go down or begin to leave after the rollout has begun on them,
     /// and stay so for `readyWithin`, or a percentage of those that have a new pod, rounded down.
     /// By default one node or 10%, whichever is more.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::int_or_percent")]
     pub max_lost: Option<IntOrPercent>,
     /// Maximum number of pods that the new template's own placement may remove from nodes, or a
     /// percentage of the nodes, rounded down. A rollout that would remove more waits before the

@@ -23,6 +23,8 @@ pub struct NodeCounts {
     pub uses_surge: usize,
     /// Nodes on which a guarded rollout has begun and is not done (G14).
     pub in_flight: usize,
+    /// Nodes of which an earlier guarded rollout took the available pod away (G14).
+    pub taken: usize,
     /// Nodes with an available pod, eligible or not, with surge only (C53).
     pub serves: usize,
 }
@@ -45,7 +47,7 @@ impl NodeCounts {
         self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 11] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
@@ -61,6 +63,7 @@ impl NodeCounts {
             (&mut self.uses_unavailable, budget_use.contains(BudgetUse::UNAVAILABLE)),
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
+            (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.serves, budget_use.contains(BudgetUse::SERVES)),
         ]
     }
@@ -101,15 +104,14 @@ impl Room {
         }
     }
 
-    /// The same, and one node while the rollout is at work on none (G14).
+    /// The same, and one node while no rollout is at work on any (G14).
     pub(in crate::daemon_set) fn or_one(self, counts: &NodeCounts) -> Self {
-        if counts.in_flight > 0 {
-            return self;
-        }
+        let first = usize::from(counts.in_flight == 0);
+        let available = if counts.taken == 0 { first } else { 0 };
         Self {
-            nodes: self.nodes.max(1),
-            available: self.available.max(1),
-            starting: self.starting.max(1),
+            nodes: self.nodes.max(first),
+            available: self.available.max(available),
+            starting: self.starting.max(available),
         }
     }
 

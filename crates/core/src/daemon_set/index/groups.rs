@@ -117,7 +117,7 @@ impl Groups {
             let max = self.limit.max.resolve(group.counts.desired);
             admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
         }
-        if guarded == Some(Direction::Forward) && all.in_flight == 0 {
+        if guarded == Some(Direction::Forward) && all.in_flight == 0 && all.taken == 0 {
             let mut groups = self.groups.values();
             while admitted.is_empty()
                 && let Some(group) = groups.next()

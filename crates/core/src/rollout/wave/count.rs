@@ -1,6 +1,7 @@
 //! How many waves a rollout has, and how far it is. For people: nothing is decided by it.
 
-use super::{Member, NodeWaves, Position, WavePosition, Waves};
+use super::group::Member;
+use super::{NodeWaves, Position, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,14 +61,8 @@ impl Waves {
 
     /// How many nodes the wave at a position has, and how many of these are done.
     pub(crate) fn nodes_at(&self, position: &Position) -> (usize, usize) {
-        let group = self.group(position);
-        match position {
-            Position::AllNodes => (group.members, group.open.done),
-            Position::Wave(wave) => {
-                let size = self.size_at(position, wave.step, &wave.group, group.members);
-                (size.max(group.open.total()), group.open.done)
-            }
-        }
+        let open = self.group(position).open;
+        (self.size(position).max(open.total()), open.done)
     }
 }
 

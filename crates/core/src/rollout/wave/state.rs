@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use bitflags::bitflags;
+
 use crate::api::{Node, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
 use crate::node::{
-    Direction, NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
+    Direction, NodeProgress, NodeState, Outage, PodFlags, PodView, SetAside, Slot, SlotFlags,
+    Wanted, Wave,
 };
 use crate::placement::{self, Eligibility};
 
@@ -47,8 +50,8 @@ pub(super) struct NodeHistory {
     before: Before,
     /// Since when it has no available pod of any revision; `None` while it has one.
     without_pod_since: Option<Timestamp>,
-    /// Whether an earlier rollout may have taken its available pod away, and none was available
-    /// since.
+    /// Whether its available pod may have been taken away before the attempt, and none was
+    /// available since.
     is_taken: bool,
     /// How the node was when the rollout began on it; `None` until it has.
     begun: Option<WhenBegun>,
@@ -122,6 +125,21 @@ struct Blame {
     cannot_start: bool,
 }
 
+bitflags! {
+    /// The pods of a node, as far as its state depends on them.
+    #[derive(Clone, Copy)]
+    struct Holds: u8 {
+        /// It has a pod of the target, even one that ends.
+        const TARGET = 1;
+        /// It has another pod, which does not end.
+        const OLD = 1 << 1;
+        /// It has an available pod that does not end.
+        const AVAILABLE = 1 << 2;
+        /// Only the target's placement removes its pod (G42).
+        const REMOVED = 1 << 3;
+    }
+}
+
 /// The present state of a node and its pods.
 struct Observed<'a> {
     node: &'a Node,
@@ -130,11 +148,8 @@ struct Observed<'a> {
     progress: NodeProgress,
     /// Why the node is absent, if it is.
     absent: Option<SetAside>,
-    loses_pod: bool,
     pods: &'a [PodView],
-    has_target: bool,
-    has_old: bool,
-    is_available: bool,
+    holds: Holds,
     /// The highest number of restarts of a container of a pod of the target.
     restarts: u8,
     trouble: Option<PodTrouble>,
@@ -229,38 +244,46 @@ impl<'a> Observed<'a> {
             _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
             _ => None,
         };
+        let is_available = |pod: &PodView| pod.is_available(min_ready_seconds, input.now);
+        let mut holds = Holds::empty();
+        holds.set(Holds::TARGET, targets().next().is_some());
+        holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
+        holds.set(Holds::AVAILABLE, active().any(is_available));
+        holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
         Self {
             node,
             wave,
             eligibility: slot.eligibility,
             progress: slot.assessment.progress,
             absent,
-            loses_pod: slot.flags.contains(SlotFlags::LOSES_POD),
             pods,
-            has_target: targets().next().is_some(),
-            has_old: active().any(|pod| !is_target(&pod)),
-            is_available: active().any(|pod| pod.is_available(min_ready_seconds, input.now)),
+            holds,
             restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
         }
     }
 
+    const fn has(&self, pods: Holds) -> bool {
+        self.holds.contains(pods)
+    }
+
     /// Whether the rollout has begun on the node: a pod of the target is there, or in an open wave
     /// the old one is gone.
     fn has_begun(&self) -> bool {
-        self.has_target || self.wave == Wave::Open && !self.has_old
+        self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
     }
 
-    /// Whether a pod was there before this time of the API server.
-    fn had_pod_at(&self, at: Timestamp) -> bool {
-        self.pods.iter().any(|pod| pod.creation_timestamp <= at)
+    /// Whether a pod was there at this time of the API server, and stays.
+    fn keeps_pod_of(&self, at: Timestamp) -> bool {
+        self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
     }
 }
 
 impl NodeHistory {
-    /// The history of a node that was there before this controller looked.
-    pub(super) fn unknown() -> Self {
-        Self { before: Before::Unknown, is_taken: true, ..Self::default() }
+    /// The history of a node that was there before this controller looked. `is_taken` is whether a
+    /// rollout may have been at work on it.
+    pub(super) fn unknown(is_taken: bool) -> Self {
+        Self { before: Before::Unknown, is_taken, ..Self::default() }
     }
 
     /// The history under another target, for which nothing has begun.
@@ -270,7 +293,9 @@ impl NodeHistory {
             Some(_) => Before::Pod,
             None => self.before,
         };
-        let is_taken = self.is_taken || self.begun == Some(WhenBegun::Well);
+        let is_begun =
+            self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
+        let is_taken = self.is_taken || is_begun;
         let without_pod_since = self.without_pod_since;
         Self { before, without_pod_since, is_taken, absence, ..Self::default() }
     }
@@ -330,17 +355,22 @@ impl NodeHistory {
         let now = judgement.now;
         self.apply_absence(&observed, now, input);
         self.apply_beginning(&observed, judgement);
+        // A deletion may be shown after another template that it was not for.
+        self.is_taken |= self.without_pod_since.is_none()
+            && self.before == Before::Pod
+            && !observed.has(Holds::OLD)
+            && !observed.has(Holds::TARGET);
         self.without_pod_since =
-            (!observed.is_available).then(|| self.without_pod_since.unwrap_or(now));
-        self.is_taken &= !observed.is_available && observed.eligibility.should_run();
-        if observed.has_old {
+            (!observed.has(Holds::AVAILABLE)).then(|| self.without_pod_since.unwrap_or(now));
+        self.is_taken &= !observed.has(Holds::AVAILABLE) && observed.eligibility.should_run();
+        if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
         let is_starting = observed.progress == NodeProgress::Starting;
         self.starting_since = is_starting.then(|| self.starting_since.unwrap_or(now));
         let state = match judgement.direction {
             Direction::Forward => self.forward(known, &observed, judgement),
-            Direction::Back => self.back(&observed),
+            Direction::Back => self.back(&observed, judgement),
         };
         self.apply_availability(known, state, slot, input);
         (state, self.changes_at(judgement).filter(|at| *at > now))
@@ -388,11 +418,11 @@ impl NodeHistory {
     fn apply_beginning(&mut self, observed: &Observed<'_>, judgement: &Judgement) {
         let is_undone = match judgement.direction {
             Direction::Forward => !observed.has_begun(),
-            Direction::Back => !observed.has_target && observed.is_available,
+            Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
         };
         if is_undone {
             (self.begun, self.starting_since) = (None, None);
-        } else if self.begun.is_none() && !self.absence.is_some_and(|absence| !absence.has_begun) {
+        } else if self.begun.is_none() && self.absence.is_none_or(|absence| absence.has_begun) {
             self.begun = self.when_begun(observed, judgement);
         }
     }
@@ -403,8 +433,8 @@ impl NodeHistory {
             // Another controller has taken the pod of the target away, or this one had no time to
             // see it.
             Direction::Back => {
-                let is_new = |since| !observed.had_pod_at(since);
-                observed.has_target
+                let is_new = |since| !observed.keeps_pod_of(since);
+                observed.has(Holds::TARGET)
                     || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
             }
         };
@@ -452,10 +482,16 @@ impl NodeHistory {
                 NodeState::SetAside(SetAside::Excluded)
             }
             (None, None) => {
-                let is_taken = |since| self.is_taken && !judgement.is_over(since, judgement.limit);
-                let is_new = |since| is_taken(since) || !judgement.is_before_attempt(since);
-                let is_outage = self.without_pod_since.is_some_and(is_new);
-                NodeState::Waiting { uses_budget: is_outage && self.before != Before::Nothing }
+                let outage = match (self.taken(judgement), self.without_pod_since) {
+                    (Outage::None, Some(since))
+                        if self.before != Before::Nothing
+                            && !judgement.is_before_attempt(since) =>
+                    {
+                        Outage::New
+                    }
+                    (outage, _) => outage,
+                };
+                NodeState::Waiting { outage }
             }
             (Some(WhenBegun::Broken), None) if is_over(judgement.limit) => {
                 NodeState::SetAside(SetAside::BrokenBefore)
@@ -475,13 +511,28 @@ impl NodeHistory {
         }
     }
 
+    /// Whether the node's pod was taken away before the attempt, and not for long.
+    fn taken(&self, judgement: &Judgement) -> Outage {
+        let is_recent = |since| !judgement.is_over(since, judgement.limit);
+        match self.without_pod_since {
+            Some(since) if self.is_taken && self.before != Before::Nothing && is_recent(since) => {
+                Outage::Taken
+            }
+            Some(_) | None => Outage::None,
+        }
+    }
+
     /// The state of a node while pods of the target are replaced with those of the base (G41).
-    fn back(&self, observed: &Observed<'_>) -> NodeState {
+    fn back(&self, observed: &Observed<'_>, judgement: &Judgement) -> NodeState {
         match (self.begun, observed.absent) {
-            (None, _) => NodeState::default(),
+            (None, _) => NodeState::Waiting { outage: self.taken(judgement) },
             (Some(_), Some(why)) => NodeState::SetAside(why),
-            (Some(_), None) if observed.is_available => NodeState::default(),
-            (Some(_), None) if observed.has_target || observed.eligibility.should_run() => UPDATING,
+            // A pod of the base starts beside that of the target.
+            (Some(_), None) if observed.has(Holds::TARGET) && observed.has(Holds::OLD) => UPDATING,
+            (Some(_), None) if observed.has(Holds::AVAILABLE) => NodeState::default(),
+            (Some(_), None) if observed.has(Holds::TARGET) || observed.eligibility.should_run() => {
+                UPDATING
+            }
             (Some(_), None) => NodeState::Done,
         }
     }
@@ -509,12 +560,12 @@ impl NodeHistory {
 impl Observed<'_> {
     /// Whether the target's placement would remove the node's pod, which it may not.
     fn is_excluded(&self, judgement: &Judgement) -> bool {
-        self.wave == Wave::Open && self.has_old && self.loses_pod && !judgement.may_remove
+        self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
     }
 
     /// Whether a taint keeps a new pod away, while the old one may stay.
     fn is_tainted(&self) -> bool {
         let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
-        self.wave == Wave::Open && is_kept && self.has_old && !self.loses_pod
+        self.wave == Wave::Open && is_kept && self.has(Holds::OLD) && !self.has(Holds::REMOVED)
     }
 }

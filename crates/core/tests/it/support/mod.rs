@@ -118,20 +118,16 @@ impl World {
     /// Applies a node. One that comes without a time was created now.
     pub(crate) fn apply_node(&mut self, mut node: Node) {
         let known = self.nodes.id(&node.name).and_then(|id| self.nodes.node(id));
-        let created = known.map_or_else(|| self.time().wall_seconds(), |known| known.created);
-        if node.created == Timestamp(0) {
-            node.created = created;
-        }
-        if let Some(id) = self.nodes.apply(node) {
-            self.state.apply_node(id, &self.nodes);
-        }
+        let at = known.map_or(self.time().wall_seconds(), |known| known.created);
+        node.created = if node.created == Timestamp(0) { at } else { node.created };
+        let changed = self.nodes.apply(node);
+        changed.map(|id| self.state.apply_node(id, &self.nodes));
     }
 
     pub(crate) fn delete_node(&mut self, name: &str) {
-        if let Some(id) = self.nodes.delete(&name.into()) {
-            self.state.apply_node(id, &self.nodes);
-            self.nodes.collect(id);
-        }
+        let Some(id) = self.nodes.delete(&name.into()) else { return };
+        self.state.apply_node(id, &self.nodes);
+        self.nodes.collect(id);
     }
 
     /// Changes the DaemonSet as a user does: a changed spec is a new generation.

@@ -1,49 +1,16 @@
 //! What has happened on the nodes of a guarded rollout, as far as the watches of a replica have
 //! shown it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
-use everynode_core::plan::{Outcome, Write};
 
 use crate::checker::history::History;
 use crate::checker::model::{Eligibility, Node, Pod, Revision};
 use crate::checker::situation::Situation;
 use crate::checker::stage::Stage;
+use crate::checker::standing::Memory;
 use crate::role::Role;
-use crate::view::{Feeds, View, WriteOutcome};
-
-/// What limits the memory of a replica.
-pub(in crate::checker) struct Memory {
-    pub feeds: Feeds,
-    /// The UIDs of the pods that the replica has deleted, as it knows.
-    pub deleted: BTreeSet<String>,
-    /// The UIDs of those of which it does not know whether it has.
-    pub maybe_deleted: BTreeSet<String>,
-}
-
-impl Memory {
-    /// The memory of a replica that makes a plan.
-    pub(in crate::checker) fn of(view: &View) -> Self {
-        let mut memory = Self::at_rest(view.feeds);
-        for WriteOutcome { result, .. } in &view.outcomes {
-            let Write::DeletePod(pod) = &result.write else { continue };
-            match result.outcome {
-                Outcome::Written { .. } | Outcome::Gone => {
-                    memory.deleted.insert(pod.uid.to_string())
-                }
-                Outcome::Unknown { .. } => memory.maybe_deleted.insert(pod.uid.to_string()),
-                _ => false,
-            };
-        }
-        memory
-    }
-
-    /// The memory of a replica that has deleted nothing for long.
-    pub(in crate::checker) const fn at_rest(feeds: Feeds) -> Self {
-        Self { feeds, deleted: BTreeSet::new(), maybe_deleted: BTreeSet::new() }
-    }
-}
 
 /// What has happened on a node. Times are those that have passed since.
 #[derive(Clone, Debug, Default)]

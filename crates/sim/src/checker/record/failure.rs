@@ -4,9 +4,9 @@ use everynode_core::api::{CheckVerdict, Timestamp};
 use everynode_core::plan::Write;
 
 use crate::checker::model::{Phase, Pod, Policy, Position, Record, Step};
-use crate::checker::node_state::{Answer, NodeState, NodeStates};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::Stage;
+use crate::checker::standing::{Answer, NodeState, NodeStates};
 use crate::checker::{Property, Violation};
 use crate::view::{KnownAnswer, View, WriteOutcome};
 

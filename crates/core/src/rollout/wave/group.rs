@@ -1,0 +1,122 @@
+//! The numbers of nodes of a group of waves, by their state (G31).
+
+use crate::node::{NodeState, SetAside};
+
+use super::state::Holding;
+
+/// Counts of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub members: usize,
+    /// Members that are open, by their state.
+    pub open: StateCounts,
+    /// Members on which nothing is left to do for the target, open or not.
+    pub updated: usize,
+    /// Members that have a pod of the target.
+    pub on_target: usize,
+    /// Members that have a pod of the target, and are not open (G17).
+    pub on_target_but_closed: usize,
+    /// Members that have failed, open or not (G34).
+    pub failed: usize,
+    /// Members that are lost, open or not (G33).
+    pub lost: usize,
+    /// Members that lose their pod to the target's placement (G42).
+    pub removed: usize,
+    /// Members on which the rollout has begun, and that are down or leaving since.
+    pub absent: usize,
+}
+
+/// Numbers of nodes by their state (G31).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts {
+    /// Nodes on which the rollout has yet to begin.
+    pub waiting: usize,
+    /// Nodes on which it has begun.
+    pub updating: usize,
+    /// Nodes on which nothing is left to do.
+    pub done: usize,
+    /// Nodes that are blamed.
+    pub failed: usize,
+    /// Nodes that are set aside, in the order of [`SetAside::ALL`].
+    pub set_aside: [usize; SetAside::ALL.len()],
+}
+
+impl StateCounts {
+    /// The number of all nodes.
+    pub fn total(&self) -> usize {
+        self.waiting + self.updating + self.passed()
+    }
+
+    /// The nodes that a wave does not wait for.
+    pub fn passed(&self) -> usize {
+        self.done + self.failed + self.set_aside.iter().sum::<usize>()
+    }
+
+    /// The nodes on which the target was tried.
+    pub const fn tried(&self) -> usize {
+        self.done + self.failed
+    }
+
+    pub(super) fn count(&mut self, state: NodeState) -> &mut usize {
+        match state {
+            NodeState::Waiting { .. } => &mut self.waiting,
+            NodeState::Updating { .. } => &mut self.updating,
+            NodeState::Done => &mut self.done,
+            NodeState::Failed => &mut self.failed,
+            NodeState::SetAside(why) => &mut self.set_aside[why as usize],
+        }
+    }
+}
+
+/// The parts of a node that counts depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub member: Member,
+    pub holding: Holding,
+    pub state: NodeState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    Open,
+    Closed,
+    /// The policy excludes it, and the rollout has not begun on it.
+    Held,
+}
+
+impl Group {
+    pub(super) fn count(&mut self, counted: Counted, is_added: bool) {
+        let Counted { member, holding, state } = counted;
+        let is_done = state == NodeState::Done;
+        let (is_updated, has_target) = match holding {
+            Holding::Nothing | Holding::NothingOfTarget => (true, false),
+            Holding::Outdated | Holding::Removed => (is_done, false),
+            Holding::Target => (is_done, true),
+        };
+        let is_open = member == Member::Open;
+        if is_open {
+            add(self.open.count(state), is_added);
+        }
+        let counts = [
+            (&mut self.members, true),
+            (&mut self.updated, is_updated),
+            (&mut self.on_target, has_target),
+            (&mut self.on_target_but_closed, has_target && !is_open),
+            (&mut self.failed, state == NodeState::Failed),
+            (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
+            (&mut self.removed, holding == Holding::Removed),
+            (&mut self.absent, state == NodeState::Updating { is_absent: true }),
+        ];
+        for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
+            add(count, is_added);
+        }
+    }
+}
+
+/// Counts one more node, or one less.
+pub(super) const fn add(count: &mut usize, is_added: bool) {
+    match is_added {
+        true => *count += 1,
+        false => *count -= 1,
+    }
+}

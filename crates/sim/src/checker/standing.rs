@@ -1,0 +1,118 @@
+//! How nodes take part in a guarded rollout, as far as that is known (G31, G33), and what limits
+//! the memory of the replica that plans it.
+
+use std::collections::BTreeSet;
+
+use everynode_core::plan::{Outcome, Write};
+
+use crate::view::{Feeds, View, WriteOutcome};
+
+/// What limits the memory of a replica.
+pub(super) struct Memory {
+    pub feeds: Feeds,
+    /// The UIDs of the pods that the replica has deleted, as it knows.
+    pub deleted: BTreeSet<String>,
+    /// The UIDs of those of which it does not know whether it has.
+    pub maybe_deleted: BTreeSet<String>,
+}
+
+impl Memory {
+    /// The memory of a replica that makes a plan.
+    pub(super) fn of(view: &View) -> Self {
+        let mut memory = Self::at_rest(view.feeds);
+        for WriteOutcome { result, .. } in &view.outcomes {
+            let Write::DeletePod(pod) = &result.write else { continue };
+            match result.outcome {
+                Outcome::Written { .. } | Outcome::Gone => {
+                    memory.deleted.insert(pod.uid.to_string())
+                }
+                Outcome::Unknown { .. } => memory.maybe_deleted.insert(pod.uid.to_string()),
+                _ => false,
+            };
+        }
+        memory
+    }
+
+    /// The memory of a replica that has deleted nothing for long.
+    pub(super) const fn at_rest(feeds: Feeds) -> Self {
+        Self { feeds, deleted: BTreeSet::new(), maybe_deleted: BTreeSet::new() }
+    }
+}
+
+/// A state of a node (G31).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NodeState {
+    Waiting,
+    Updating,
+    Done,
+    Failed,
+    SetAside,
+}
+
+/// The states that a node may be in; none unless a policy guards a rollout that goes forward.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeStates(pub BTreeSet<NodeState>);
+
+/// An answer that may depend on what a replica remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answer {
+    #[default]
+    No,
+    Maybe,
+    Yes,
+}
+
+/// How a node takes part in a guarded rollout.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub states: NodeStates,
+    /// Whether the node is lost (G33).
+    pub is_lost: Answer,
+    /// Whether its old pod became unavailable after the attempt began (G14).
+    pub has_outage: Answer,
+    /// Whether the target must not run on it, although the node has kept what it is (G42).
+    pub is_excluded: Answer,
+}
+
+impl NodeStates {
+    /// Whether the node is in this state, whatever the replica remembers.
+    pub(super) fn surely(&self, state: NodeState) -> bool {
+        self.0.len() == 1 && self.may_be(state)
+    }
+
+    /// Whether some memory allows this state.
+    pub(super) fn may_be(&self, state: NodeState) -> bool {
+        self.0.contains(&state)
+    }
+
+    /// Whether the node surely does not hold up its wave (G39).
+    pub(super) fn has_surely_passed(&self) -> bool {
+        !self.may_be(NodeState::Waiting) && !self.may_be(NodeState::Updating)
+    }
+
+    /// Whether it may not.
+    pub(super) fn may_have_passed(&self) -> bool {
+        self.may_have_tried() || self.may_be(NodeState::SetAside)
+    }
+
+    /// Whether the rollout may have tried something on the node: it is done, or has failed (G39).
+    pub(super) fn may_have_tried(&self) -> bool {
+        self.may_be(NodeState::Done) || self.may_be(NodeState::Failed)
+    }
+
+    /// Whether it surely has.
+    pub(super) fn has_surely_tried(&self) -> bool {
+        self.has_surely_passed() && !self.may_be(NodeState::SetAside)
+    }
+
+    /// Whether nothing is known of the node: no policy guards a rollout that goes forward.
+    pub(super) fn is_unguarded(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<const N: usize> From<[NodeState; N]> for NodeStates {
+    fn from(states: [NodeState; N]) -> Self {
+        Self(states.into())
+    }
+}
