@@ -99,7 +99,8 @@ impl Situation<'_> {
                 past.restarts = restarts.chain([past.restarts]).max().unwrap_or_default();
             } else {
                 self.add_old(&seen, attempt, memory, history, (past, pods));
-                past.was_begun_by_replica |= memory.deleted.contains(uid);
+                // One that has ended is deleted whatever its revision.
+                past.was_begun_by_replica |= memory.deleted.contains(uid) && !last.has_ended();
                 past.is_deletion_unknown |= memory.maybe_deleted.contains(uid);
             }
         }
