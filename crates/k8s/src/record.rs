@@ -59,6 +59,7 @@ struct Phase(#[serde(with = "PhaseDef")] RolloutPhase);
 enum Reason {
     Adopted,
     Aborted,
+    Promoted,
     PromotedInFull,
     NodesFailed,
     NodesLost,
@@ -72,6 +73,7 @@ impl Reason {
         match reason {
             RecordReason::Adopted => (Self::Adopted, None),
             RecordReason::Aborted => (Self::Aborted, None),
+            RecordReason::Promoted => (Self::Promoted, None),
             RecordReason::PromotedInFull => (Self::PromotedInFull, None),
             RecordReason::NodesFailed => (Self::NodesFailed, None),
             RecordReason::NodesLost => (Self::NodesLost, None),
@@ -84,6 +86,7 @@ impl Reason {
         match self {
             Self::Adopted => RecordReason::Adopted,
             Self::Aborted => RecordReason::Aborted,
+            Self::Promoted => RecordReason::Promoted,
             Self::PromotedInFull => RecordReason::PromotedInFull,
             Self::NodesFailed => RecordReason::NodesFailed,
             Self::NodesLost => RecordReason::NodesLost,

@@ -276,9 +276,8 @@ fn failed(
         }
         Some(RecordReason::NoProgress) => "has failed: it made no progress".to_owned(),
         Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
-        Some(RecordReason::Adopted | RecordReason::PromotedInFull) | None => {
-            "has failed".to_owned()
-        }
+        Some(RecordReason::Adopted | RecordReason::Promoted | RecordReason::PromotedInFull)
+        | None => "has failed".to_owned(),
     };
     let (is_over, message) = match rollback {
         _ if !goes_back => (true, "nodes keep what they have"),

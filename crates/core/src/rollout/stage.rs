@@ -124,6 +124,7 @@ impl<'a> Stage<'a> {
             Some(RecordReason::Aborted) => Some(Duration::ZERO),
             Some(
                 RecordReason::Adopted
+                | RecordReason::Promoted
                 | RecordReason::PromotedInFull
                 | RecordReason::NodesFailed
                 | RecordReason::NodesLost

@@ -332,9 +332,10 @@ impl<'a> TransitionInput<'a> {
                 Ok(changed)
             }
             OrderVerb::Promote(named) if !is_wave(named) => Err("the rollout is not at this wave"),
-            OrderVerb::Promote(_) => {
-                Ok(self.at(record, waves?.after(&record.position), RolloutPhase::Updating))
-            }
+            OrderVerb::Promote(_) => Ok(RolloutRecord {
+                reason: Some(RecordReason::Promoted),
+                ..self.at(record, waves?.after(&record.position), RolloutPhase::Updating)
+            }),
             OrderVerb::PromoteFull if record.phase == RolloutPhase::Complete => {
                 Err("the rollout is complete")
             }

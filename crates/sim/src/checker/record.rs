@@ -261,9 +261,10 @@ impl Judge<'_> {
                 approvals.push(named.clone());
                 Record { approvals, ..old.clone() }
             }
-            (Verb::Promote(named), Some(policy)) if is_at(named) => {
-                at(self.after(policy, &old.position), Phase::Updating)
-            }
+            (Verb::Promote(named), Some(policy)) if is_at(named) => Record {
+                reason: Some("Promoted".to_owned()),
+                ..at(self.after(policy, &old.position), Phase::Updating)
+            },
             (Verb::PromoteFull, _) if old.phase != Phase::Complete => Record {
                 reason: Some("PromotedInFull".to_owned()),
                 ..at(Position::AllNodes, Phase::Updating)

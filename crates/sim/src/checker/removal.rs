@@ -86,10 +86,8 @@ fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> 
         states.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?)))
     };
     let first = records().find(|(_, other)| is_of_attempt(other)).map_or(0, |(at, _)| at);
-    let is_promoted = |other: &Record| {
-        let order = other.order.as_deref().unwrap_or_default();
-        order.starts_with("promote") || other.reason.as_deref() == Some("PromotedInFull")
-    };
+    let is_promoted =
+        |other: &Record| matches!(other.reason.as_deref(), Some("Promoted" | "PromotedInFull"));
     let pods = situation.nodes_with_pods();
     let allows = |policy: &Policy| policy.max_removed(pods) > 0;
     let states = history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);

@@ -44,10 +44,9 @@ impl RolloutRecord {
         self.has_begun() && self.reason == Some(RecordReason::PromotedInFull)
     }
 
-    /// Whether the last order was to promote the rollout, in full or past a wave.
-    pub fn is_promoted(&self) -> bool {
-        self.reason == Some(RecordReason::PromotedInFull)
-            || self.order.as_ref().is_some_and(|order| order.starts_with("promote"))
+    /// Whether somebody has promoted this attempt, in full or past a wave.
+    pub const fn is_promoted(&self) -> bool {
+        matches!(self.reason, Some(RecordReason::Promoted | RecordReason::PromotedInFull))
     }
 
     /// The attempt to roll out the revision with this hash, as
@@ -82,6 +81,8 @@ pub enum RecordReason {
     Adopted,
     /// Somebody has aborted the rollout: nodes go back to the base.
     Aborted,
+    /// Somebody has promoted the rollout past a wave.
+    Promoted,
     /// Somebody has promoted the rollout to all nodes, without the policy's steps.
     PromotedInFull,
     /// More nodes have failed than the policy tolerates (G15).
@@ -199,6 +200,7 @@ impl RecordReason {
         match self {
             Self::Adopted => "Adopted",
             Self::Aborted => "Aborted",
+            Self::Promoted => "Promoted",
             Self::PromotedInFull => "PromotedInFull",
             Self::NodesFailed => "NodesFailed",
             Self::NodesLost => "NodesLost",
