@@ -158,7 +158,11 @@ impl Reading<'_, '_> {
         let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
         let is_empty = self.on_node.occupants().next().is_none();
         if self.is_surely_done() || must_run_none && is_empty && !self.is_absent() {
-            return [NodeState::Done].into();
+            // A pod that restarts too often fails its node, available or not.
+            return match self.may_have_failed() {
+                true => [NodeState::Done, NodeState::Failed].into(),
+                false => [NodeState::Done].into(),
+            };
         }
         let mut states = BTreeSet::new();
         let is_alone = || self.of_others().all(|our| our.is_going);
