@@ -19,7 +19,7 @@ mod state;
 mod sync;
 
 pub use crate::config::{Config, Mode};
-pub use crate::node::{NodeState, Outage, SetAside, Step};
+pub use crate::node::{SetAside, Step};
 pub use crate::rollout::{RolloutStatus, StateCounts, WaveStatus};
 pub use index::NodeCounts;
 pub use state::{Availability, DaemonSetState, InspectedPod, Inspection};

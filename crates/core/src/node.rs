@@ -13,7 +13,7 @@ pub(crate) use slot::{
     BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Wanted, Wave,
     Work,
 };
-pub(crate) use state::Direction;
+pub(crate) use state::{Direction, NodeState, Outage};
 
 pub use slot::Step;
-pub use state::{NodeState, Outage, SetAside};
+pub use state::SetAside;

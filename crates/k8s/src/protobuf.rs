@@ -11,9 +11,11 @@ use bytes::Bytes;
 use prost::Message;
 
 pub(crate) use message::{
-    Condition, ContainerStatus, Entry, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
-    OwnerReference, Time,
+    Condition, ContainerStatus, Entry,
+    NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, OwnerReference, Time,
 };
+#[cfg(test)]
+pub(crate) use message::{ContainerState, ContainerStateWaiting};
 pub(crate) use message::{Namespace, Node, Pod, PodSpec, PodStatus, Taint};
 
 /// The media type of a protobuf answer; that of a watch has `;stream=watch` after it.

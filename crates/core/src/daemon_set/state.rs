@@ -417,9 +417,7 @@ impl DaemonSetState {
             "the node was applied"
         );
         let budget = self.daemon_set.budget(self.index.counts.desired);
-        let waves = self.rollout.waves.as_deref();
-        let state = waves.map(|waves| waves.state(id));
-        Inspection::new(slot, state, &self.sync_input(now.into()).assessor(), budget)
+        Inspection::new(slot, &self.sync_input(now.into()).assessor(), budget)
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.

@@ -5,7 +5,7 @@ use super::slot::{BudgetUse, NodeAssessment, NodeProgress, Step};
 
 /// The state of a node in a guarded rollout (G31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeState {
+pub(crate) enum NodeState {
     /// Its pod has another revision, and the rollout has done nothing there.
     Waiting {
         /// Since when its pod is not available.
@@ -26,7 +26,7 @@ pub enum NodeState {
 
 /// Since when the pod of a waiting node is not available (G14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outage {
+pub(crate) enum Outage {
     /// It is, or was not before the attempt began: the node uses no budget.
     #[default]
     None,

@@ -70,8 +70,7 @@ struct StageKey {
 struct StageFacts {
     /// The record of the current revision.
     record: Option<Arc<RolloutRecord>>,
-    /// Whether the rollout moves forward.
-    is_moving: bool,
+    course: Course,
     /// Whether nothing but nodes and time can change the record.
     awaits_nodes: bool,
     /// When a failed rollout goes back to the base.
@@ -82,6 +81,32 @@ struct StageFacts {
     opening: Option<Opening>,
     /// While the record cannot be read: the last order that was there before (G44).
     order_before: Option<Option<Arc<str>>>,
+}
+
+/// How a rollout goes on, as far as waves and the condition read that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Course {
+    /// It does not go forward.
+    #[default]
+    None,
+    /// It has yet to begin.
+    Pending,
+    /// It moves forward, or is complete.
+    Moving,
+}
+
+impl Course {
+    const fn of(stage: &Stage<'_>) -> Self {
+        match stage {
+            Stage::Pending => Self::Pending,
+            Stage::Moving(_) => Self::Moving,
+            Stage::Unguarded
+            | Stage::NotGuarded
+            | Stage::Paused
+            | Stage::Halted { .. }
+            | Stage::Failed { .. } => Self::None,
+        }
+    }
 }
 
 /// The inputs of the condition that [`StageKey`] does not have.
@@ -119,7 +144,8 @@ impl RolloutState {
 
     /// The record of a rollout that moves forward.
     pub(crate) fn moving(&self) -> Option<&RolloutRecord> {
-        self.record().filter(|_| self.facts.last().is_moving).map(|record| &**record)
+        let is_moving = self.facts.last().course == Course::Moving;
+        self.record().filter(|_| is_moving).map(|record| &**record)
     }
 
     /// Whether the rollout waits for a window.
@@ -233,11 +259,12 @@ impl RolloutState {
         let opening = window.as_ref().and_then(|window| window.opening());
         let opening =
             opening.filter(|_| stage.needs_window(revisions, || input.has_bad_pods())).cloned();
-        let is_moving = stage.position().is_some();
+        let course = Course::of(stage);
         StageFacts {
             record: revisions.current.and_then(|current| current.record.stored()).cloned(),
-            is_moving,
-            awaits_nodes: is_moving && self.transition_input(input, revisions).awaits_nodes(stage),
+            course,
+            awaits_nodes: course == Course::Moving
+                && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {
                 let order = input.daemon_set.order.as_ref();
                 let known = self.facts.last().order_before.clone();
@@ -387,7 +414,7 @@ impl RolloutState {
         }
         let facts = self.facts.last();
         let record = facts.record.as_deref();
-        let moving = record.filter(|_| facts.is_moving);
+        let moving = record.filter(|_| facts.course == Course::Moving);
         self.bake.refresh(moving, self.waves.as_deref(), input);
         self.checks = Checks::refreshed(self.checks.take(), moving, input);
         // Then waves are filled as well, which costs as much.
@@ -409,7 +436,7 @@ impl RolloutState {
         }
         let key = ConditionKey {
             blocker: self.blocker(),
-            hindrance: self.hindrance(input),
+            hindrance: self.hindrance(),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
             wave: self.wave_progress(input, nodes),
@@ -448,15 +475,16 @@ impl RolloutState {
     }
 
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
-    fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
+    fn hindrance(&self) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
-        let revisions = input.revisions();
-        let position = match input.stage(&revisions) {
-            Stage::Pending => None,
-            Stage::Moving(record) if record.phase.is_under_way() => Some(&record.position),
-            _ => return None,
-        };
-        hindrance(waves, position)
+        match self.facts.last().course {
+            Course::None => None,
+            Course::Pending => hindrance(waves, None),
+            Course::Moving => {
+                let record = self.moving().filter(|record| record.phase.is_under_way())?;
+                hindrance(waves, Some(&record.position))
+            }
+        }
     }
 
     /// How far the wave of a rollout that is under way is.

@@ -174,6 +174,17 @@ mod tests {
         assert_eq!(since(r#"{"type":"Ready","status":"False"}"#), Some(Timestamp(i64::MIN)));
     }
 
+    /// G33: a node states when it was created, and which conditions but `Ready` are true.
+    #[test]
+    fn a_node_states_its_age_and_its_other_conditions() {
+        let json = r#"{"metadata":{"name":"n","creationTimestamp":"1970-01-01T00:01:00Z"},
+            "status":{"conditions":[{"type":"Ready","status":"True"},
+            {"type":"DrainInProgress","status":"True"},{"type":"DiskPressure","status":"False"}]}}"#;
+        let node = node(json.as_bytes(), &mut Interner::default()).unwrap();
+        assert_eq!(node.created, Timestamp::from_seconds(60));
+        assert_eq!(node.conditions, ["DrainInProgress".into()]);
+    }
+
     /// C3, C16: only name, labels and taints of a node are kept, so a heartbeat changes nothing.
     #[test]
     fn a_heartbeat_changes_nothing() {

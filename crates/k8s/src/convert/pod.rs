@@ -399,6 +399,26 @@ mod tests {
         assert!(!pod.terminating);
     }
 
+    /// G34: a pod states why a container waits, as far as that is a trouble.
+    #[test]
+    fn a_pod_states_the_trouble_of_its_containers() {
+        let waits =
+            |reason: &str| json!([{ "name": "c", "state": { "waiting": { "reason": reason } } }]);
+        let trouble =
+            |reason| pod_with(|pod| pod["status"]["containerStatuses"] = waits(reason)).trouble;
+        assert_eq!(trouble("ContainerCreating"), None);
+        assert_eq!(trouble("CrashLoopBackOff"), Some(PodTrouble::CrashLoopBackOff));
+        let of_init =
+            |pod: &mut Value| pod["status"]["initContainerStatuses"] = waits("ErrImagePull");
+        assert_eq!(pod_with(of_init).trouble, Some(PodTrouble::ErrImagePull));
+        let waiting = protobuf::ContainerStateWaiting { reason: "ErrImagePull".into() };
+        let state = Some(protobuf::ContainerState { waiting: Some(waiting) });
+        let status = protobuf::ContainerStatus { state, restart_count: 3 };
+        let status = protobuf::PodStatus { container_statuses: vec![status], ..Default::default() };
+        let wire = WireStatus::from(&status);
+        assert_eq!((wire.trouble(), wire.restarts()), (Some(PodTrouble::ErrImagePull), 3));
+    }
+
     /// C3: a pod of another kind of controller is dropped as it is decoded.
     #[test]
     fn a_pod_of_another_kind_of_controller_is_foreign() {

@@ -1,7 +1,7 @@
 //! The state of one node for reports and forecasts. No decision reads this.
 
 use crate::api::{Budget, PodName, Timestamp, Uid};
-use crate::node::{Assessor, BudgetUse, NodeState, Slot, Step, Wanted};
+use crate::node::{Assessor, BudgetUse, Slot, Step, Wanted};
 use crate::ownership::Ownership;
 use crate::placement::Eligibility;
 
@@ -13,8 +13,6 @@ pub struct Inspection {
     /// Whether the node keeps the revision that it has: its wave is not open, or nothing is
     /// replaced (G1).
     pub is_kept: bool,
-    /// The state of the node in a guarded rollout; `None` if no policy guards it (G31).
-    pub state: Option<NodeState>,
     /// The next step of a rolling update.
     pub step: Step,
     /// Whether the node uses one of the budget that applies: `maxUnavailable` or `maxSurge` (C52,
@@ -64,12 +62,7 @@ impl Availability {
 
 impl Inspection {
     /// `budget` is the one that applies.
-    pub(super) fn new(
-        slot: &Slot,
-        state: Option<NodeState>,
-        assessor: &Assessor<'_>,
-        budget: Option<Budget>,
-    ) -> Self {
+    pub(super) fn new(slot: &Slot, assessor: &Assessor<'_>, budget: Option<Budget>) -> Self {
         let pods = slot.pods.as_slice().iter().map(|pod| InspectedPod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -86,7 +79,6 @@ impl Inspection {
         Self {
             eligibility: slot.eligibility,
             is_kept: slot.wanted == Wanted::Kept,
-            state,
             step: slot.assessment.step,
             uses_budget: match budget {
                 None => false,
