@@ -51,7 +51,7 @@ impl<S: Server> Runner<S> {
         let Ok(_permit) = self.permits.acquire().await else {
             return unknown("everynode stops");
         };
-        match &question.check.kind {
+        match &question.kind {
             CheckKind::Http { url } => match self.http.status(url).await {
                 Ok(reply) => answer::http(&reply),
                 Err(cause) => unknown(&cause),

@@ -32,12 +32,13 @@ pub use pod::{Pod, PodPhase, PodTrouble, Readiness};
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub use rollout::{
-    Absent, CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Days, Decimal, FailureRule,
-    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
-    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
-    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
-    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, statements_of_checks, time_zone, with_statements,
+    Absent, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict, Days, Decimal,
+    FINALLY, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION,
+    Opening, Order, OrderVerb, POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION,
+    ReasonClass, RecordReason, RecordState, RolloutCheck, RolloutCondition, RolloutPhase,
+    RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay,
+    Wait, WaveName, WavePosition, Window, WindowState, Windows, stated_checks,
+    statements_of_checks, time_zone, with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

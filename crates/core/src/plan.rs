@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    AdmissionChange, CheckVerdict, DaemonSetKey, NodeName, Order, OrderVerb, PodName, Problem,
-    ResourceVersion, Revision, RevisionHash, RevisionName, RolloutCheck, RolloutCondition,
+    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, NodeName, Order, OrderVerb, PodName,
+    Problem, ResourceVersion, Revision, RevisionHash, RevisionName, RolloutCheck, RolloutCondition,
     RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
@@ -122,12 +122,15 @@ pub struct CheckQuestion {
     pub daemon_set: DaemonSetKey,
     /// The revision that is rolled out.
     pub revision: RevisionHash,
-    /// The wave that bakes.
+    /// The wave, as orders name it.
     pub wave: WaveName,
-    /// When it began to bake, by its record: the same wave may be tried again later.
+    /// When it began to bake, or before that the attempt, by its record: the same wave may be tried
+    /// again later.
     pub since: Timestamp,
     /// The check.
     pub check: RolloutCheck,
+    /// What it asks, with the values of its variables.
+    pub kind: CheckKind,
     /// When it is asked, by the steady clock.
     pub asked: Timestamp,
     /// The same by the wall clock.
@@ -344,8 +347,8 @@ pub enum Transition {
     },
     /// The nodes of a wave are updated; its bake time or approval is awaited.
     WaveUpdated {
-        /// The wave.
-        wave: WaveName,
+        /// The wave; all nodes without one.
+        wave: Option<WaveName>,
     },
     /// The next wave begins; all other nodes without one.
     WaveBegun {

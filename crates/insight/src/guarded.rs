@@ -3,8 +3,9 @@
 use std::fmt;
 
 use everynode_core::api::{
-    CheckVerdict, DaemonSet, DaemonSetKey, IntOrPercent, PolicySource, Position, RolloutPhase,
-    RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedCheck, WaveName, stated_checks,
+    CheckVerdict, DaemonSet, DaemonSetKey, FINALLY, IntOrPercent, PolicySource, Position,
+    RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, StatedCheck, Wait, WaveName,
+    stated_checks,
 };
 use everynode_k8s::convert::label_selector_text;
 use schemars::JsonSchema;
@@ -209,7 +210,7 @@ impl GuardedRollout {
         let base =
             revisions.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
         let position = record.map(|record| &record.position);
-        let steps = policy.map(|policy| steps(policy, position)).unwrap_or_default();
+        let steps = policy.map(|policy| steps(policy, record)).unwrap_or_default();
         let message = stated.map_or("", |stated| &*stated.message);
         let checks = policy.map(|policy| checks(policy, message)).unwrap_or_default();
         Some(Self {
@@ -228,7 +229,8 @@ impl GuardedRollout {
     }
 }
 
-fn steps(policy: &RolloutPolicy, position: Option<&Position>) -> Vec<StepProgress> {
+fn steps(policy: &RolloutPolicy, record: Option<&RolloutRecord>) -> Vec<StepProgress> {
+    let position = record.map(|record| &record.position);
     let state = |index: usize| match position {
         None => StepState::Ahead,
         Some(Position::AllNodes) => StepState::Done,
@@ -238,19 +240,34 @@ fn steps(policy: &RolloutPolicy, position: Option<&Position>) -> Vec<StepProgres
             std::cmp::Ordering::Greater => StepState::Ahead,
         },
     };
-    let steps = policy.steps.iter().enumerate();
-    steps.map(|(index, step)| progress(step, state(index))).collect()
-}
-
-fn progress(step: &RolloutStep, state: StepState) -> StepProgress {
-    StepProgress {
-        name: step.name.to_string(),
+    let steps = policy.steps.iter().enumerate().map(|(index, step)| StepProgress {
         nodes: label_selector_text(&step.nodes),
         by: step.by.as_ref().map(ToString::to_string),
         up_to: step.up_to.iter().map(IntOrPercent::to_string).collect(),
-        bake_seconds: step.bake.as_secs(),
-        approval: step.approval,
-        checks: step.checks.iter().map(ToString::to_string).collect(),
+        ..progress(&step.name, &step.wait, state(index))
+    });
+    let last = policy.finally.as_ref().map(|wait| {
+        let is_current = record.is_some_and(RolloutRecord::has_begun);
+        let state = match position {
+            Some(Position::AllNodes) if is_current => StepState::Current,
+            Some(Position::AllNodes) => StepState::Done,
+            Some(Position::Wave(_)) | None => StepState::Ahead,
+        };
+        progress(FINALLY, wait, state)
+    });
+    steps.chain(last).collect()
+}
+
+/// A step of all nodes.
+fn progress(name: &str, wait: &Wait, state: StepState) -> StepProgress {
+    StepProgress {
+        name: name.to_owned(),
+        nodes: String::new(),
+        by: None,
+        up_to: vec![IntOrPercent::Percent(100).to_string()],
+        bake_seconds: wait.bake.as_secs(),
+        approval: wait.approval,
+        checks: wait.checks.iter().map(ToString::to_string).collect(),
         state,
     }
 }

@@ -164,9 +164,11 @@ pub(super) mod tests {
             revision: "5d4f".into(),
             wave: "canary".into(),
             since: Timestamp::from_seconds(90),
+            kind: kind.clone(),
             check: RolloutCheck {
                 name: "smoke".into(),
                 interval: Duration::from_secs(30),
+                initial_delay: Duration::ZERO,
                 failures: 1,
                 kind,
             },

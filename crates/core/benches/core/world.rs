@@ -9,7 +9,7 @@ use everynode_core::api::{
     DaemonSet, DaemonSetKey, FailureRule, HASH_LABEL, IntOrPercent, LabelOperator,
     LabelRequirement, LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase,
     PolicySource, Readiness, RecordState, ResourceVersion, Revision, RevisionName, RolloutPolicy,
-    RolloutStep, Status, Taint, TaintEffect, Template, Timestamp, Uid, UpdateStrategy,
+    RolloutStep, Status, Taint, TaintEffect, Template, Timestamp, Uid, UpdateStrategy, Wait,
 };
 use everynode_core::daemon_set::NodeCounts;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
@@ -265,9 +265,7 @@ fn policy() -> RolloutPolicy {
         nodes: LabelSelector::default(),
         by: None,
         up_to: [10, 50, 100].map(IntOrPercent::Percent).to_vec(),
-        bake: Duration::ZERO,
-        checks: Vec::new(),
-        approval: false,
+        wait: Wait::default(),
     };
     let failure = FailureRule {
         max_nodes: IntOrPercent::Percent(5),

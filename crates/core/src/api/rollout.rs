@@ -4,6 +4,7 @@ mod check;
 mod condition;
 mod policy;
 mod record;
+mod variables;
 mod window;
 
 pub use check::{
@@ -12,11 +13,12 @@ pub use check::{
 };
 pub use condition::{ReasonClass, RolloutCondition, RolloutReason, statements_of_checks};
 pub use policy::{
-    Absent, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource, RolloutPolicy,
-    RolloutStep,
+    Absent, FINALLY, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource,
+    RolloutPolicy, RolloutStep, Wait,
 };
 pub use record::{
     GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
     RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
 };
+pub use variables::CheckSubject;
 pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows, time_zone};

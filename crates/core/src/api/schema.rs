@@ -44,6 +44,11 @@ pub mod rule {
     pub const ORDERED_BOUNDS: &str = "min must not be greater than max";
     /// Of the checks of steps.
     pub const KNOWN_CHECKS: &str = "must be the name of one of the policy's checks";
+    /// Of the checks of `finally`.
+    pub const KNOWN_LAST_CHECKS: &str = "must be names of the policy's checks";
+    /// Of the names of steps.
+    pub const FINALLY_IS_NO_STEP: &str =
+        "must not be finally, by which orders name the last wave of a policy that has finally";
     /// Of `daemonSets`.
     pub const ONE_TARGET: &str = "exactly one of name and selector is required";
 }

@@ -15,6 +15,8 @@ pub(crate) enum NodeState {
     Updating {
         /// Whether the node went down, or began to leave, since.
         is_absent: bool,
+        /// Whether the rollout was done with it before.
+        was_passed: bool,
     },
     /// Nothing is left to do there.
     Done,

@@ -147,7 +147,10 @@ impl fmt::Display for Transition {
             Self::Begun { revision, wave: None } => {
                 write!(f, "the rollout of revision {revision} to all nodes begins")
             }
-            Self::WaveUpdated { wave } => write!(f, "all nodes of wave {wave} are updated"),
+            Self::WaveUpdated { wave: Some(wave) } => {
+                write!(f, "all nodes of wave {wave} are updated")
+            }
+            Self::WaveUpdated { wave: None } => f.write_str("all nodes are updated"),
             Self::WaveBegun { wave: Some(wave) } => write!(f, "wave {wave} begins"),
             Self::WaveBegun { wave: None } => f.write_str("the update of all other nodes begins"),
             Self::NodesFailed { nodes } => {

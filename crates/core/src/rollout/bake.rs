@@ -61,13 +61,11 @@ impl Bake {
         input: &RolloutInput<'_>,
     ) {
         let record = record.filter(|record| record.phase == RolloutPhase::Baking);
-        let baking = record
-            .zip(waves)
-            .and_then(|(record, waves)| Some((record, waves, waves.step(&record.position)?.bake)));
-        let Some((record, waves, bake)) = baking else {
+        let Some((record, waves)) = record.zip(waves) else {
             self.time = Memo::default();
             return;
         };
+        let bake = waves.policy().wait(&record.position).bake;
         let now = input.now;
         let key = PhaseKey::new(record);
         let began = now.to_steady(record.since).min(now.steady);

@@ -1,15 +1,18 @@
-//! The checks of a wave that bakes: which are due, and what their answers say together (G5, G15).
+//! The checks of a wave: which are due, and what their answers say together (G5, G15, G46). They
+//! are asked from when its first node has the target on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    CheckAnswer, CheckStatement, CheckVerdict, DaemonSetKey, JobPresence, Now, Position,
-    RevisionHash, RolloutCheck, RolloutPhase, RolloutRecord, StatedAnswer, Timestamp, WaveName,
+    CheckAnswer, CheckStatement, CheckSubject, CheckVerdict, DaemonSetKey, JobPresence, Now,
+    Position, RevisionHash, RolloutCheck, RolloutPhase, RolloutRecord, StatedAnswer, Timestamp,
+    WaveName,
 };
 use crate::plan::{CheckQuestion, Notice, Plan};
 
 use super::input::RolloutInput;
+use super::wave::Waves;
 
 /// How old an answer may be that the condition states while others have another text and say the
 /// same. Each change of it is a write.
@@ -17,10 +20,14 @@ const STATED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of Jobs for a check of a wave: one, and one more after a user deleted it.
 const JOBS_MAX: u8 = 2;
 
-/// The checks of a wave that bakes.
+/// The checks of a wave of which a node has the target.
 #[derive(Debug)]
 pub(crate) struct Checks {
     wave: CheckedWave,
+    /// When the first node had it, by the steady clock.
+    since: Timestamp,
+    /// When the wave began to bake, by its record: Jobs are started then. `None` before that.
+    baking_since: Option<Timestamp>,
     checks: Vec<CheckState>,
     /// How often what is stated of them has changed.
     changes: u64,
@@ -34,7 +41,7 @@ struct CheckedWave {
     revision: RevisionHash,
     position: Position,
     name: WaveName,
-    since: Timestamp,
+    began: Timestamp,
 }
 
 #[derive(Debug)]
@@ -63,7 +70,7 @@ enum Question {
     Answered(Timestamp),
 }
 
-/// The verdict of all checks of a wave that bakes, taken together.
+/// The verdict of all checks of a wave, taken together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChecksVerdict {
     /// All have passed, or there are none.
@@ -75,25 +82,50 @@ pub(super) enum ChecksVerdict {
 }
 
 impl Checks {
-    /// The checks that the wave of a record that bakes must pass; `None` if it has none. What is
-    /// known of a check remains while neither the wave nor the check is another one.
+    /// The checks that the wave of a record must pass; `None` if it has none, or no node of it has
+    /// the target. What is known of a check remains while neither the wave nor the check is another
+    /// one.
     pub(super) fn refreshed(
         known: Option<Box<Self>>,
         record: Option<&RolloutRecord>,
+        waves: Option<&Waves>,
         input: &RolloutInput<'_>,
     ) -> Option<Box<Self>> {
-        let (wave, checks) = wanted(record?, input)?;
-        let mut known = known.filter(|known| known.wave == wave).unwrap_or_else(|| {
-            let (checks, notices) = (Vec::new(), Vec::new());
-            Box::new(Self { wave, checks, changes: 0, notices })
-        });
-        if !known.checks.iter().map(|state| &state.check).eq(&checks) {
+        let record = record.filter(|record| record.has_begun())?;
+        let policy = waves?.policy();
+        let wait = policy.wait(&record.position);
+        if wait.checks.is_empty() {
+            return None;
+        }
+        let wave = CheckedWave {
+            revision: input.revisions().current?.pod_hash(),
+            position: record.position.clone(),
+            name: policy.order_name(&record.position),
+            began: record.began,
+        };
+        let is_baking = record.phase == RolloutPhase::Baking;
+        let has_done = || waves.is_some_and(|waves| waves.group(&record.position).open.done > 0);
+        let mut known = match known.filter(|known| known.wave == wave) {
+            Some(known) => known,
+            None if is_baking || has_done() => Box::new(Self {
+                wave,
+                since: input.now.steady,
+                baking_since: None,
+                checks: Vec::new(),
+                changes: 0,
+                notices: Vec::new(),
+            }),
+            None => return None,
+        };
+        known.baking_since = is_baking.then_some(record.since);
+        if !known.checks.iter().map(|state| &state.check).eq(policy.checks_of(&wait)) {
             let mut before = std::mem::take(&mut known.checks);
-            let state = |check: RolloutCheck| {
-                let index = before.iter().position(|state| state.check == check);
-                index.map_or_else(|| CheckState::new(check), |index| before.swap_remove(index))
+            let state = |check: &RolloutCheck| {
+                let index = before.iter().position(|state| state.check == *check);
+                let new = || CheckState::new(check.clone());
+                index.map_or_else(new, |index| before.swap_remove(index))
             };
-            known.checks = checks.into_iter().map(state).collect();
+            known.checks = policy.checks_of(&wait).map(state).collect();
             known.changes += 1;
         }
         Some(known)
@@ -111,10 +143,16 @@ impl Checks {
         }
     }
 
-    /// When the next check is due, by the steady clock. Without a time it is due at once, which a
-    /// plan has done.
+    /// When the next check is due, by the steady clock.
     pub(super) fn due_at(&self, baked_at: Option<Timestamp>) -> Option<Timestamp> {
-        self.checks.iter().filter_map(|state| state.due_at(baked_at)).min()
+        self.checks.iter().filter_map(|state| self.check_due_at(state, baked_at)).min()
+    }
+
+    /// When a check is due. A Job is started when the wave is updated, since it gives one answer.
+    fn check_due_at(&self, state: &CheckState, baked_at: Option<Timestamp>) -> Option<Timestamp> {
+        let may_ask = !state.check.is_job() || self.baking_since.is_some();
+        let first = self.since + state.check.initial_delay;
+        may_ask.then(|| state.due_at(first, baked_at)).flatten()
     }
 
     /// The last answers, as the condition states them.
@@ -131,26 +169,41 @@ impl Checks {
         self.changes
     }
 
-    /// Adds the checks that are due to the plan.
-    pub(crate) fn ask(
+    /// The position of the wave.
+    pub(super) const fn position(&self) -> &Position {
+        &self.wave.position
+    }
+
+    /// Adds the checks that are due to the plan. `subject` returns the values of variables, for the
+    /// revision and the wave of this name.
+    pub(super) fn ask(
         &mut self,
         daemon_set: &DaemonSetKey,
+        subject: impl Fn(&RevisionHash, &WaveName) -> CheckSubject,
         baked_at: Option<Timestamp>,
         now: Now,
         plan: &mut Plan,
     ) {
         plan.notices.append(&mut self.notices);
-        let is_due = |state: &&mut CheckState| {
-            state.due_at(baked_at).is_some_and(|due_at| due_at <= now.steady)
+        let is_due = |state: &CheckState| {
+            self.check_due_at(state, baked_at).is_some_and(|due_at| due_at <= now.steady)
         };
-        for state in self.checks.iter_mut().filter(is_due) {
+        let due: Vec<bool> = self.checks.iter().map(is_due).collect();
+        let (revision, wave) = (&self.wave.revision, &self.wave.name);
+        let states = self.checks.iter_mut().zip(due).filter(|(_, is_due)| *is_due);
+        for (state, _) in states {
             state.question = Question::Open(now.steady);
+            let kind = &state.check.kind;
             plan.questions.push(CheckQuestion {
                 daemon_set: daemon_set.clone(),
-                revision: self.wave.revision.clone(),
-                wave: self.wave.name.clone(),
-                since: self.wave.since,
+                revision: revision.clone(),
+                wave: wave.clone(),
+                since: self.baking_since.unwrap_or(self.wave.began),
                 check: state.check.clone(),
+                kind: match kind.has_variables() {
+                    true => kind.about(&subject(revision, wave)),
+                    false => kind.clone(),
+                },
                 asked: now.steady,
                 asked_wall: now.to_wall(now.steady),
                 job_number: state.job_number,
@@ -162,10 +215,7 @@ impl Checks {
     /// Applies the answer to a check of a plan. One that concerns another wave or another check
     /// than the current ones means nothing.
     pub(crate) fn apply_answer(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> bool {
-        let wave = &self.wave;
-        if (&wave.revision, &wave.name, wave.since)
-            != (&question.revision, &question.wave, question.since)
-        {
+        if (&self.wave.revision, &self.wave.name) != (&question.revision, &question.wave) {
             return false;
         }
         // If the check was reset meanwhile, the answer is dropped, and it is asked again.
@@ -222,15 +272,15 @@ impl CheckState {
         }
     }
 
-    /// When it is due, by the steady clock; `None` while it has no answer, and if nothing can
-    /// change what it says.
-    fn due_at(&self, baked_at: Option<Timestamp>) -> Option<Timestamp> {
+    /// When it is due, by the steady clock, the first time at `first`; `None` while it has no
+    /// answer, and if nothing can change what it says.
+    fn due_at(&self, first: Timestamp, baked_at: Option<Timestamp>) -> Option<Timestamp> {
         let is_final = self.check.is_job() && self.has_passed_since(None);
         if is_final || self.failure().is_some() {
             return None;
         }
         let asked = match self.question {
-            Question::None => return Some(Timestamp(i64::MIN)),
+            Question::None => return Some(first),
             Question::Open(_) => return None,
             Question::Answered(asked) => asked,
         };
@@ -294,19 +344,4 @@ impl CheckState {
         }
         !is_current
     }
-}
-
-/// The wave of a record that bakes, and its checks, if it has any.
-fn wanted(
-    record: &RolloutRecord,
-    input: &RolloutInput<'_>,
-) -> Option<(CheckedWave, Vec<RolloutCheck>)> {
-    let policy = input.policy()?;
-    let step = policy.step(&record.position).filter(|step| !step.checks.is_empty())?;
-    let is_baking = record.phase == RolloutPhase::Baking;
-    let revision = input.revisions().current.filter(|_| is_baking)?.pod_hash();
-    let position = record.position.clone();
-    let name = policy.wave_name(&position)?;
-    let wave = CheckedWave { revision, position, name, since: record.since };
-    Some((wave, policy.checks_of(step).cloned().collect()))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::api::{
     CheckStatement, DaemonSet, NodeName, Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource,
-    RecordReason, RolloutPhase, RolloutReason, RolloutRecord, with_statements,
+    RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName, with_statements,
 };
 use crate::node::SetAside;
 
@@ -21,7 +21,7 @@ pub(super) struct Situation<'a> {
     /// The reason for which a wave that bakes still waits.
     pub blocker: Option<WaveBlocker>,
     pub hindrance: Option<Hindrance>,
-    /// The last answers to its checks.
+    /// The last answers to the checks of a wave that is under way.
     pub checks: &'a [CheckStatement],
     pub rollback: RollbackProgress,
     /// When the next window opens, if the rollout waits for it.
@@ -112,6 +112,7 @@ pub(super) fn condition(
     if let Some(wave) = counts {
         message += &format!(" ({}){}", wave.counts(), wave.blockers());
     }
+    message = with_statements(&message, situation.checks.iter());
     match situation.leaked {
         0 => {}
         1 => message += "; 1 node of a later wave got the new template already",
@@ -128,12 +129,9 @@ fn stated(
     stage: &Stage<'_>,
     situation: &Situation<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, blocker, hindrance, checks, rollback, opening, .. } = *situation;
-    let wave = |record: &RolloutRecord| {
-        let name = waves.and_then(|waves| waves.name(&record.position));
-        name.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
-    };
-    let (reason, message) = match stage {
+    let Situation { waves, blocker, hindrance, rollback, opening, .. } = *situation;
+    let name = |record: &RolloutRecord| waves.and_then(|waves| waves.name(&record.position));
+    Some(match stage {
         Stage::Unguarded => return None,
         Stage::NotGuarded if !daemon_set.is_guarded() => return None,
         Stage::NotGuarded => (
@@ -166,49 +164,62 @@ fn stated(
         },
         Stage::Moving(record) => match (hindrance, blocker) {
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
-                hindered(hindrance, &wave(record))
+                hindered(hindrance, &nodes_of(name(record).as_ref()))
             }
-            (_, _) => moving(&wave(record), blocker, opening, situation.wave),
+            (_, _) => moving(name(record).as_ref(), blocker, opening, situation.wave),
         },
-    };
-    let checks = checks.iter().filter(|_| blocker.is_some());
-    Some((reason, with_statements(&message, checks)))
+    })
 }
 
-/// The condition of a rollout that is under way, at this wave.
+/// The nodes of the wave of this name; all nodes without one.
+fn nodes_of(wave: Option<&WaveName>) -> String {
+    wave.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
+}
+
+/// The condition of a rollout that is under way, at the wave of this name.
 fn moving(
-    wave: &str,
+    wave: Option<&WaveName>,
     blocker: Option<WaveBlocker>,
     opening: Option<&Opening>,
     progress: Option<&WaveProgress>,
 ) -> (RolloutReason, String) {
+    let is_updated = wave.map_or_else(
+        || "all nodes are updated".to_owned(),
+        |name| format!("wave {name} is updated"),
+    );
+    let its = if wave.is_some() { "its" } else { "the" };
     match (blocker, opening) {
-        (Some(WaveBlocker::Nodes), _) => (
-            RolloutReason::Baking,
-            format!(
-                "not all nodes of {wave} are updated and available, so its bake time does not end"
-            ),
-        ),
-        (Some(WaveBlocker::Bake), _) => {
-            (RolloutReason::Baking, format!("{wave} is updated, and its bake time is not over"))
+        (Some(WaveBlocker::Nodes), _) => {
+            let of_wave = wave.map(|name| format!(" of wave {name}")).unwrap_or_default();
+            let message = format!(
+                "not all nodes{of_wave} are updated and available, so {its} bake time does not end"
+            );
+            (RolloutReason::Baking, message)
         }
-        (Some(WaveBlocker::Checks), _) => (
-            RolloutReason::AwaitingChecks,
-            format!("{wave} is updated, and its checks have not passed yet"),
-        ),
+        (Some(WaveBlocker::Bake), _) => {
+            (RolloutReason::Baking, format!("{is_updated}, and {its} bake time is not over"))
+        }
+        (Some(WaveBlocker::Checks), _) => {
+            let message = format!("{is_updated}, and {its} checks have not passed yet");
+            (RolloutReason::AwaitingChecks, message)
+        }
         (Some(WaveBlocker::Approval), _) => {
-            (RolloutReason::AwaitingApproval, format!("{wave} must be approved"))
+            let subject = wave.map(|name| format!("wave {name}"));
+            let subject = subject.unwrap_or_else(|| format!("{is_updated}: the rollout"));
+            (RolloutReason::AwaitingApproval, format!("{subject} must be approved"))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
             let reason = match progress.is_some_and(|progress| progress.is_stuck) {
                 true => RolloutReason::ProgressDeadlineExceeded,
                 false => RolloutReason::Updating,
             };
-            (reason, format!("updating {wave}"))
+            (reason, format!("updating {}", nodes_of(wave)))
         }
-        (None, Some(opening)) => outside(opening, &format!("the update of {wave} goes on")),
+        (None, Some(opening)) => {
+            outside(opening, &format!("the update of {} goes on", nodes_of(wave)))
+        }
         (Some(WaveBlocker::Nothing), Some(opening)) => {
-            outside(opening, &format!("{wave} is updated; the next one begins"))
+            outside(opening, &format!("{is_updated}; the next one begins"))
         }
     }
 }

@@ -2,30 +2,33 @@
 //! change it, and it says which revision governs a node, which nodes are next and which record
 //! comes next (G1–G11, G15). Without a policy, a pause and a record it stays empty.
 
+mod stated;
+
 use std::sync::Arc;
 
 use crate::api::{
-    NodeName, Opening, Order, PolicySource, Position, RolloutPhase, RolloutPolicy, RolloutRecord,
-    Timestamp, UpdateStrategy,
+    CheckSubject, NodeName, Opening, Order, PolicySource, Position, RevisionHash, RolloutPhase,
+    RolloutPolicy, RolloutRecord, Timestamp, UpdateStrategy, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
 use crate::node_table::{NodeId, NodeTable};
-use crate::plan::{Notice, Outcome, RevisionReference, Write};
+use crate::plan::{Notice, Outcome, Plan, RevisionReference, Write};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
-use super::condition::{NAMED_NODES, Situation, Stated, WaveProgress, condition};
+use super::condition::Stated;
 use super::gate::Gate;
 use super::input::RolloutInput;
 use super::pace::Pace;
 use super::progress::{Progress, deadline};
 use super::record_writes::RecordWrites;
-use super::rollback::{RollbackProgress, has_nodes_left, roll_back};
+use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
-use super::transition::{Hindrance, TransitionInput, WaveBlocker, hindrance, wave_blocker};
-use super::wave::{Judgement, LONG_START, Rank, Waves};
+use super::transition::TransitionInput;
+use super::wave::{Judgement, Rank, Waves};
+use stated::ConditionKey;
 
 /// A guarded or paused rollout, as of the last plan. Most plans change nothing of what it is
 /// determined from.
@@ -37,7 +40,7 @@ pub(crate) struct RolloutState {
     pub waves: Option<Box<Waves>>,
     facts: Memo<StageKey, StageFacts>,
     pub bake: Bake,
-    /// The checks of a wave that bakes; `None` if it has none.
+    /// The checks of a wave; `None` if it has none, or no node of it has the target.
     pub checks: Option<Box<Checks>>,
     pub progress: Progress,
     /// What the condition states. New facts invalidate it.
@@ -107,23 +110,6 @@ impl Course {
             | Stage::Failed { .. } => Self::None,
         }
     }
-}
-
-/// The inputs of the condition that [`StageKey`] does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ConditionKey {
-    blocker: Option<WaveBlocker>,
-    /// Why the nodes of the wave keep the rollout waiting, beside the blocker.
-    hindrance: Option<Hindrance>,
-    /// How often what is stated of the checks has changed.
-    check_changes: u64,
-    leaked: usize,
-    /// How far the wave is, while the rollout is under way.
-    wave: Option<WaveProgress>,
-    /// Whether nodes lack a revision that is complete.
-    has_nodes_left: bool,
-    /// Whether a node has a pod of the target.
-    has_target: bool,
 }
 
 impl RolloutState {
@@ -416,7 +402,8 @@ impl RolloutState {
         let record = facts.record.as_deref();
         let moving = record.filter(|_| facts.course == Course::Moving);
         self.bake.refresh(moving, self.waves.as_deref(), input);
-        self.checks = Checks::refreshed(self.checks.take(), moving, input);
+        let waves = self.waves.as_deref();
+        self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         // Then waves are filled as well, which costs as much.
         if let (Some(waves), Some(record)) = (&mut self.waves, record)
             && record.steps_hash == waves.policy().steps_hash
@@ -428,89 +415,40 @@ impl RolloutState {
         self.refresh_condition(input, nodes);
     }
 
-    /// Determines what the condition states, if that may have changed.
-    fn refresh_condition(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
-        if self.gate.is_open() {
-            self.condition = Memo::default();
-            return;
-        }
-        let key = ConditionKey {
-            blocker: self.blocker(),
-            hindrance: self.hindrance(),
-            check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
-            leaked: self.leaked_nodes(input.is_beside()),
-            wave: self.wave_progress(input, nodes),
-            has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
-            has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
-        };
-        if self.condition.get(&key).is_some() {
-            return;
-        }
-        let revisions = input.revisions();
-        let stage = input.stage(&revisions);
-        let of = (self.gate.base(), self.waves.as_deref());
-        let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
-        let checks = self.checks.as_ref().map(|checks| checks.statements());
-        let situation = Situation {
-            waves: self.waves.as_deref(),
-            blocker: key.blocker,
-            hindrance: key.hindrance,
-            checks: &checks.unwrap_or_default(),
-            rollback,
-            opening: self.facts.last().opening.as_ref(),
-            leaked: key.leaked,
-            wave: key.wave.as_ref(),
-            has_nodes_left: key.has_nodes_left,
-        };
-        let condition = condition(input.daemon_set, &stage, &situation);
-        self.condition.set(key, condition);
-    }
-
-    /// The reason for which a wave that bakes still waits.
-    fn blocker(&self) -> Option<WaveBlocker> {
-        let record = self.moving().filter(|record| record.phase == RolloutPhase::Baking)?;
-        let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
-        let is_baked = self.bake.ended_at().is_some();
-        Some(wave_blocker(self.waves.as_deref()?, record, is_baked, have_checks_passed))
-    }
-
-    /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
-    fn hindrance(&self) -> Option<Hindrance> {
-        let waves = self.waves.as_deref()?;
-        match self.facts.last().course {
-            Course::None => None,
-            Course::Pending => hindrance(waves, None),
-            Course::Moving => {
-                let record = self.moving().filter(|record| record.phase.is_under_way())?;
-                hindrance(waves, Some(&record.position))
-            }
-        }
-    }
-
-    /// How far the wave of a rollout that is under way is.
-    fn wave_progress(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> Option<WaveProgress> {
-        let record = self.moving().filter(|record| record.phase.is_under_way())?;
-        let waves = self.waves.as_deref()?;
-        let now = input.now.steady;
-        let mut starting = waves.starting_since(now - LONG_START);
-        let trouble = |id: NodeId| {
-            let pods = input.slots[id.index()].pods.as_slice().iter();
-            pods.filter(|pod| input.labels.is_updated(pod.labels)).filter_map(|it| it.trouble).max()
-        };
-        let named = starting.by_ref().take(NAMED_NODES);
-        Some(WaveProgress {
-            nodes: waves.nodes_at(&record.position).0,
-            states: waves.group(&record.position).open,
-            starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
-            more_starting: starting.count(),
-            is_stuck: self.progress.is_stuck(now),
-        })
-    }
-
     /// The verdict of the current wave's checks.
     fn checks_verdict(&self) -> ChecksVerdict {
         let checks = self.checks.as_ref();
         checks.map_or(ChecksVerdict::Passed, |checks| checks.verdict(self.bake.ended_at()))
+    }
+
+    /// Adds the checks that are due to the plan.
+    pub(crate) fn ask_checks(
+        &mut self,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+        plan: &mut Plan,
+    ) {
+        let Some(mut checks) = self.checks.take() else { return };
+        let key = &input.daemon_set.key;
+        let position = checks.position().clone();
+        let subject = |revision: &RevisionHash, wave: &WaveName| {
+            let on_target =
+                || self.waves.iter().flat_map(|waves| waves.nodes_with_target(&position));
+            let pods = |id: NodeId| {
+                let pods = input.slots[id.index()].pods.as_slice().iter();
+                pods.filter(|pod| input.labels.is_updated(pod.labels)).map(|pod| pod.name.clone())
+            };
+            CheckSubject {
+                daemon_set: key.clone(),
+                revision: revision.clone(),
+                base: self.gate.base().cloned(),
+                wave: wave.clone(),
+                nodes: on_target().map(|id| nodes.name(id).clone()).collect(),
+                pods: on_target().flat_map(pods).collect(),
+            }
+        };
+        checks.ask(key, subject, self.bake.ended_at(), input.now, plan);
+        self.checks = Some(checks);
     }
 
     /// The next change of a record, if one is due, and what people need to know of it.

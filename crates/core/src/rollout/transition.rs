@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::{
     DaemonSet, Opening, Order, OrderVerb, Position, RecordReason, RecordState, Revision,
-    RolloutPhase, RolloutRecord, Timestamp,
+    RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::plan::Transition;
 use crate::revisions::{RevisionLabels, RevisionSet};
@@ -319,9 +319,9 @@ impl<'a> TransitionInput<'a> {
         verb: &OrderVerb,
     ) -> Result<RolloutRecord, &'static str> {
         let is_under_way = record.phase.is_under_way();
-        let wave = self.waves.and_then(|waves| waves.name(&record.position));
         let waves = self.waves.ok_or("there is no valid rollout policy");
-        let is_wave = |named| is_under_way && wave.as_ref() == Some(named);
+        let wave = waves.map(|waves| waves.policy().order_name(&record.position));
+        let is_wave = |named: &WaveName| is_under_way && wave.as_ref() == Ok(named);
         match verb {
             OrderVerb::Approve(named) if !is_wave(named) => Err("the rollout is not at this wave"),
             OrderVerb::Approve(named) => {
@@ -332,6 +332,9 @@ impl<'a> TransitionInput<'a> {
                 Ok(changed)
             }
             OrderVerb::Promote(named) if !is_wave(named) => Err("the rollout is not at this wave"),
+            OrderVerb::Promote(_) if record.position == Position::AllNodes => {
+                self.effect(record, &OrderVerb::PromoteFull)
+            }
             OrderVerb::Promote(_) => Ok(RolloutRecord {
                 reason: Some(RecordReason::Promoted),
                 ..self.at(record, waves?.after(&record.position), RolloutPhase::Updating)
@@ -387,7 +390,7 @@ impl<'a> TransitionInput<'a> {
             return Some((failed(RecordReason::NoProgress), Some(why)));
         }
         if let ChecksVerdict::Failed(why) = &self.checks
-            && record.phase == RolloutPhase::Baking
+            && record.has_begun()
         {
             let why = why.clone();
             let record = failed(RecordReason::CheckFailed(why.clone()));
@@ -407,15 +410,23 @@ impl<'a> TransitionInput<'a> {
             let why = Transition::WaveBegun { wave: waves.name(&next) };
             Some((self.at(record, next, RolloutPhase::Updating), Some(why)))
         };
-        match (record.phase, waves.step(position)) {
-            (RolloutPhase::Updating, None) => Some(self.completed(target, record)),
-            (RolloutPhase::Updating, Some(step)) if step.has_wait() => {
-                let wave = waves.name(position)?;
-                let why = Transition::WaveUpdated { wave };
+        let advance = || match position {
+            Position::AllNodes => Some(self.completed(target, record)),
+            Position::Wave(_) => advance(),
+        };
+        // Nothing is tried with the first template, and who promotes a rollout in full waits for
+        // nothing.
+        let has_wait = || {
+            let has_tried = !self.revisions.old.is_empty() && !record.is_promoted_in_full();
+            has_tried && waves.wait(position).is_some()
+        };
+        match record.phase {
+            RolloutPhase::Updating if has_wait() => {
+                let why = Transition::WaveUpdated { wave: waves.name(position) };
                 Some((self.with_phase(record, RolloutPhase::Baking), Some(why)))
             }
-            (RolloutPhase::Updating, Some(_)) => advance(),
-            (RolloutPhase::Baking, _) => {
+            RolloutPhase::Updating => advance(),
+            RolloutPhase::Baking => {
                 let have_passed = self.checks == ChecksVerdict::Passed;
                 match wave_blocker(waves, record, self.baked_at.is_some(), have_passed) {
                     WaveBlocker::Nodes
@@ -425,13 +436,10 @@ impl<'a> TransitionInput<'a> {
                     WaveBlocker::Nothing => advance(),
                 }
             }
-            (
-                RolloutPhase::Pending
-                | RolloutPhase::Complete
-                | RolloutPhase::Failed
-                | RolloutPhase::Superseded,
-                _,
-            ) => None,
+            RolloutPhase::Pending
+            | RolloutPhase::Complete
+            | RolloutPhase::Failed
+            | RolloutPhase::Superseded => None,
         }
     }
 
@@ -488,10 +496,10 @@ pub(crate) fn wave_blocker(
     is_baked: bool,
     have_checks_passed: bool,
 ) -> WaveBlocker {
-    let Some(step) = waves.step(&record.position) else { return WaveBlocker::Nothing };
-    let is_approved =
-        waves.name(&record.position).is_some_and(|wave| record.approvals.contains(&wave));
-    match (is_baked, have_checks_passed, step.approval && !is_approved) {
+    let policy = waves.policy();
+    let is_approved = record.approvals.contains(&policy.order_name(&record.position));
+    let needs_approval = policy.wait(&record.position).approval && !is_approved;
+    match (is_baked, have_checks_passed, needs_approval) {
         (false, _, _) if !waves.is_complete(&record.position) => WaveBlocker::Nodes,
         (false, _, _) => WaveBlocker::Bake,
         (true, false, _) => WaveBlocker::Checks,

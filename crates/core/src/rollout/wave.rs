@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::api::{
     GroupValue, IntOrPercent, Labels, Node, NodeName, Position, RolloutPolicy, RolloutStep,
-    Timestamp, WaveName, WavePosition,
+    Timestamp, Wait, WaveName, WavePosition,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, SetAside, Slot, Wave};
@@ -27,7 +27,7 @@ use super::input::RolloutInput;
 pub(super) use count::WaveCount;
 pub use group::StateCounts;
 use group::{Counted, Group, Member, add};
-use state::{Holding, NodeHistory};
+use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START};
 
 /// The nodes of a guarded rollout, by group.
@@ -208,7 +208,7 @@ impl Waves {
             self.change(NodeId::from_index(index), |node| {
                 node.history.restart(now);
                 if node.state == NodeState::Failed {
-                    node.state = NodeState::Updating { is_absent: false };
+                    node.state = UPDATING;
                 }
             });
         }
@@ -342,8 +342,10 @@ impl Waves {
     }
 
     fn is_passed(&self, position: &Position) -> bool {
-        let open = self.group(position).open;
-        open.total() >= self.size(position) && open.passed() == open.total()
+        let Group { open, disturbed, .. } = self.group(position);
+        let left = open.total() - open.passed();
+        let may_pass = left == 0 || left == disturbed && left <= tolerated(open.total());
+        open.total() >= self.size(position) && may_pass
     }
 
     /// How many nodes of its group are open at this position.
@@ -397,7 +399,8 @@ impl Waves {
     /// The next wave in which something is to be done or awaited.
     pub(crate) fn next(&self, position: &Position) -> Position {
         let mut next = self.after(position);
-        while self.step(&next).is_some_and(|step| !step.has_wait()) && self.is_complete(&next) {
+        while self.step(&next).is_some_and(|step| step.wait.is_nothing()) && self.is_complete(&next)
+        {
             next = self.after(&next);
         }
         next
@@ -424,20 +427,42 @@ impl Waves {
         }
     }
 
-    /// When the last node of the group at a position became available that has not joined.
+    /// When the last node of the group at a position became available that has not joined, without
+    /// as many as may be disturbed.
     pub(crate) fn bakes_since(&self, position: &Position) -> Option<Timestamp> {
+        let times = self.open_nodes(position).filter_map(|(_, node)| node.history.bakes_since());
+        let mut times: Vec<Timestamp> = times.collect();
+        let last = times.len().checked_sub(1)? - tolerated(times.len());
+        Some(*times.select_nth_unstable(last).1)
+    }
+
+    /// The open nodes of the group at a position that have a pod of the target.
+    pub(crate) fn nodes_with_target(&self, position: &Position) -> impl Iterator<Item = NodeId> {
+        let open = self.open_nodes(position);
+        open.filter(|(_, node)| node.holding == Holding::Target).map(|(id, _)| id)
+    }
+
+    /// What must pass before the rollout goes on from a position; `None` if nothing must. By
+    /// default the last step waits for its own nodes only: if there are no others, that is enough.
+    pub(crate) fn wait(&self, position: &Position) -> Option<Wait> {
+        let wait = Some(self.policy.wait(position)).filter(|wait| !wait.is_nothing())?;
+        let is_of_other_nodes = *position == Position::AllNodes && self.policy.finally.is_none();
+        (!is_of_other_nodes || self.has_other_nodes()).then_some(wait)
+    }
+
+    fn open_nodes(&self, position: &Position) -> impl Iterator<Item = (NodeId, &NodeWaves)> {
         let number = match position {
             Position::AllNodes => None,
             Position::Wave(wave) => {
                 Some(self.numbers.get(&(wave.step, wave.group.clone())).copied())
             }
         };
-        let is_in = |node: &NodeWaves| match number {
+        let is_in = move |node: &NodeWaves| match number {
             None => true,
             Some(number) => number.is_some_and(|number| node.groups.contains(&number)),
         };
-        let open = self.nodes.iter().filter(|node| node.is_open() && is_in(node));
-        open.filter_map(|node| node.history.bakes_since()).max()
+        let nodes = (0..).map(NodeId::from_index).zip(&self.nodes);
+        nodes.filter(move |(_, node)| node.is_open() && is_in(node))
     }
 
     /// The first wave.
@@ -585,6 +610,12 @@ impl NodeWaves {
         };
         Some(Counted { member, holding: self.holding, state: self.state })
     }
+}
+
+/// Maximum number of a wave's nodes that do not hold it up while they are unavailable, because the
+/// rollout was done with them before: of many nodes some always are (G39).
+const fn tolerated(nodes: usize) -> usize {
+    nodes / 10
 }
 
 fn group_value(step: &RolloutStep, labels: &Labels) -> GroupValue {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use everynode_core::api::{
     FailureRule, IntOrPercent, LabelSelector, NodeName, Order, OrderVerb, Placement, Pod,
     PolicySource, Position, Readiness, Revision, RolloutPhase, RolloutPolicy, RolloutStep,
-    Template, UpdateStrategy,
+    Template, UpdateStrategy, Wait,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, Write};
@@ -84,9 +84,7 @@ fn policy() -> PolicySource {
         nodes: LabelSelector::default(),
         by: None,
         up_to: vec![IntOrPercent::Int(2)],
-        bake: Duration::from_secs(30),
-        checks: Vec::new(),
-        approval: true,
+        wait: Wait { bake: Duration::from_secs(30), approval: true, ..Wait::default() },
     };
     let failure = FailureRule {
         max_nodes: IntOrPercent::Int(0),

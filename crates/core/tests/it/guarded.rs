@@ -9,7 +9,7 @@ use everynode_core::api::{
     GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node, NodeName,
     Order, OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason, Revision,
     RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template, Timestamp,
-    UpdateStrategy,
+    UpdateStrategy, Wait,
 };
 use everynode_core::plan::{Outcome, Plan, Write};
 use proptest::prelude::*;
@@ -115,16 +115,13 @@ fn policy() -> RolloutPolicy {
         nodes: LabelSelector { requirements: vec![is_canary] },
         by: None,
         up_to: vec![IntOrPercent::Percent(100)],
-        bake: Duration::from_secs(60),
-        checks: Vec::new(),
-        approval: true,
+        wait: Wait { bake: Duration::from_secs(60), approval: true, ..Wait::default() },
     };
     let half = RolloutStep {
         name: "half".into(),
         nodes: LabelSelector::default(),
         up_to: vec![IntOrPercent::Percent(50)],
-        bake: Duration::ZERO,
-        approval: false,
+        wait: Wait::default(),
         ..canary.clone()
     };
     RolloutPolicy {

@@ -9,7 +9,7 @@ use everynode_core::api::{
     IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
     OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, Problem, Readiness, RecordState,
     Revision, RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint,
-    TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Window, Windows,
+    TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -257,7 +257,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
 }
 
 /// A policy in words: `max-unavailable=2 step=canary nodes=pool=canary up-to=1,100% bake=5m
-/// approval step=zones by=zone`. Words after `step` are about that step.
+/// approval step=zones by=zone finally
+/// bake=1h`. Words after `step` are about that step, and after `finally` about the end.
 fn policy(words: &[&str]) -> PolicySource {
     match words {
         ["none"] => return PolicySource::None,
@@ -275,9 +276,7 @@ fn policy(words: &[&str]) -> PolicySource {
                 nodes: LabelSelector::default(),
                 by: None,
                 up_to: vec![IntOrPercent::Percent(100)],
-                bake: Duration::ZERO,
-                checks: Vec::new(),
-                approval: false,
+                wait: Wait::default(),
             }),
             ("paused", _) => policy.paused = true,
             (
@@ -294,7 +293,6 @@ fn policy(words: &[&str]) -> PolicySource {
                 policy.max_unavailable_per = Some(GroupLimit { label, max });
             }
             ("check" | "job", _) => policy.checks.push(check(key, value)),
-            ("checks", Some(step)) => step.checks = value.split(',').map(Into::into).collect(),
             ("pods-per-minute", _) => policy.pods_per_minute = value.parse().ok(),
             ("windows", _) => policy.windows = windows(value),
             ("progress-deadline", _) => policy.progress_deadline = duration(value),
@@ -307,15 +305,26 @@ fn policy(words: &[&str]) -> PolicySource {
             }
             ("by", Some(step)) => step.by = Some(value.into()),
             ("up-to", Some(step)) => step.up_to = value.split(',').map(int_or_percent).collect(),
-            ("bake", Some(step)) => step.bake = duration(value),
-            ("approval", Some(step)) => step.approval = true,
+            ("finally", _) => policy.finally = Some(Wait::default()),
+            ("bake" | "checks" | "approval", step) => {
+                let wait = policy.finally.as_mut().or(step.map(|step| &mut step.wait));
+                edit_wait(wait.expect("a step, or finally"), key, value);
+            }
             (other, _) => panic!("policy has no {other}"),
         }
     }
     PolicySource::Valid(Arc::new(policy))
 }
 
-/// `check=NAME:INTERVAL:FAILURES`, or `job=NAME:INTERVAL`.
+fn edit_wait(wait: &mut Wait, key: &str, value: &str) {
+    match key {
+        "bake" => wait.bake = duration(value),
+        "checks" => wait.checks = value.split(',').map(Into::into).collect(),
+        _ => wait.approval = true,
+    }
+}
+
+/// `check=NAME:INTERVAL:FAILURES:DELAY`, of which the last may be absent, or `job=NAME:INTERVAL`.
 fn check(key: &str, value: &str) -> RolloutCheck {
     let mut words = value.split(':');
     let mut word = || words.next().unwrap_or_default();
@@ -324,6 +333,7 @@ fn check(key: &str, value: &str) -> RolloutCheck {
         name: name.into(),
         interval: duration(word()),
         failures: word().parse().unwrap_or(1),
+        initial_delay: Some(word()).filter(|it| !it.is_empty()).map_or(Duration::ZERO, duration),
         kind: match key {
             "job" => CheckKind::CronJob(format!("{name}-test").into()),
             _ => CheckKind::Http { url: format!("http://{name}/").into() },

@@ -43,6 +43,8 @@ transcripts! {
     guarded_checks: "guarded-checks",
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",
+    guarded_finally: "guarded-finally",
+    guarded_large_wave: "guarded-large-wave",
     guarded_groups: "guarded-groups",
     guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",

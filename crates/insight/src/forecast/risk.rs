@@ -322,12 +322,15 @@ fn windows(
 }
 
 fn awaits_approvals(daemon_set: &DaemonSet) -> bool {
-    daemon_set.policy.valid().is_some_and(|policy| policy.steps.iter().any(|step| step.approval))
+    daemon_set
+        .policy
+        .valid()
+        .is_some_and(|policy| policy.steps.iter().any(|step| step.wait.approval))
 }
 
 fn has_checks(daemon_set: &DaemonSet) -> bool {
     let policy = daemon_set.policy.valid();
-    policy.is_some_and(|policy| policy.steps.iter().any(|step| !step.checks.is_empty()))
+    policy.is_some_and(|policy| policy.steps.iter().any(|step| !step.wait.checks.is_empty()))
 }
 
 fn has_readiness_probe(spec: &Value) -> bool {

@@ -64,7 +64,7 @@ impl Guard {
                 let wave = wave.filter(|_| reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
-                let of_checks = name.and_then(|name| stated_of_checks(daemon_set, reason, name));
+                let of_checks = stated_of_checks(daemon_set, reason, name);
                 let (reason, message) = of_checks.unwrap_or((reason, &message));
                 Self { reason, message: message.to_owned(), wave }
             }
@@ -88,7 +88,7 @@ impl Guard {
 fn stated_of_checks<'a>(
     daemon_set: &'a DaemonSet,
     reason: RolloutReason,
-    wave: &str,
+    wave: Option<&str>,
 ) -> Option<(RolloutReason, &'a str)> {
     let stated = daemon_set.status.rollout.as_ref()?;
     let is_known =

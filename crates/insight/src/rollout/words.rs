@@ -84,8 +84,8 @@ impl Rollout {
                 format!("{waits}{}", self.checks_text())
             }
             (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForChecks) => {
-                let wave = self.wave_name().unwrap_or_default();
-                format!("waiting for the checks of wave {wave}{}", self.checks_text())
+                let of = self.wave_name().map(|wave| format!(" of wave {wave}"));
+                format!("waiting for the checks{}{}", of.unwrap_or_default(), self.checks_text())
             }
             (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
                 match (self.outside_window(), group) {

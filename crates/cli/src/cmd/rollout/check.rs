@@ -9,17 +9,18 @@ use everynode_controller::checks::answer::unknown;
 use everynode_controller::checks::hosts::Hosts;
 use everynode_controller::checks::{Runner, Tls};
 use everynode_core::api::{
-    CheckAnswer, CheckKind, CheckVerdict, DaemonSet, JobPresence, PolicySource, RolloutCheck,
-    RolloutPolicy, Timestamp,
+    CheckAnswer, CheckKind, CheckSubject, CheckVerdict, DaemonSet, HASH_LABEL, JobPresence,
+    PolicySource, RolloutCheck, RolloutPolicy, Timestamp,
 };
 use everynode_core::plan::CheckQuestion;
-use everynode_insight::guarded::{CheckResult, RolloutChecks};
+use everynode_insight::guarded::{CheckResult, GuardedRollout, RolloutChecks};
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
 use tokio::time::{Instant, sleep};
 
 use super::Guarded;
 use crate::args::{OutputFormat, RolloutCheckArguments};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Resource, Selection};
 use crate::output::{self, TextLayout, Tone};
 
 const EXIT_FAILED: u8 = 3;
@@ -36,12 +37,17 @@ pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<
     problems.iter().for_each(output::note);
     let policy = policy(&daemon_set)?;
     let checks = selected(policy, arguments.check.as_deref())?;
-    let current = revisions.iter().rev().find(|entry| entry.current);
-    let revision = current.and_then(|entry| entry.hash.clone()).unwrap_or_default();
+    let rollout = GuardedRollout::of(&daemon_set, None, &revisions);
+    let (revision, base) = rollout.map(|it| (it.revision, it.base)).unwrap_or_default();
+    let revision = revision.unwrap_or_default();
     let runner = Runner::new(Hosts::Any, Tls::default(), cluster.api());
     let deadline = arguments.run_jobs.then(|| Instant::now() + arguments.timeout);
+    let subject = match checks.iter().any(|check| check.kind.has_variables()) {
+        true => Some(subject(&cluster, &daemon_set, &revision, base.as_deref()).await?),
+        false => None,
+    };
     let answers = checks.iter().map(|check| {
-        let question = question(&daemon_set, &revision, check);
+        let question = question(&daemon_set, &revision, check, subject.as_ref());
         answer(&runner, question, deadline)
     });
     let answers = join_all(answers).await;
@@ -91,7 +97,40 @@ fn selected<'a>(
     Ok(checks)
 }
 
-fn question(daemon_set: &DaemonSet, revision: &str, check: &RolloutCheck) -> CheckQuestion {
+/// The values of variables: as if all new pods were those of one wave.
+async fn subject(
+    cluster: &Cluster,
+    daemon_set: &DaemonSet,
+    revision: &str,
+    base: Option<&str>,
+) -> anyhow::Result<CheckSubject> {
+    let key = &daemon_set.key;
+    let selection = Selection::in_namespace(key.namespace.as_str())
+        .labelled(&format!("{HASH_LABEL}={revision}"));
+    let uid = daemon_set.uid.to_string();
+    let pods: Vec<Pod> = cluster.list_as(Resource::Pods, &selection).await?;
+    let is_own = |pod: &&Pod| {
+        let mut owners = pod.metadata.owner_references.iter().flatten();
+        owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+    };
+    let pods = || pods.iter().filter(is_own);
+    let nodes = pods().filter_map(|pod| pod.spec.as_ref()?.node_name.as_deref());
+    Ok(CheckSubject {
+        daemon_set: key.clone(),
+        revision: revision.into(),
+        base: base.map(Into::into),
+        wave: BY_HAND.into(),
+        nodes: nodes.map(Into::into).collect(),
+        pods: pods().filter_map(|pod| Some(pod.metadata.name.as_deref()?.into())).collect(),
+    })
+}
+
+fn question(
+    daemon_set: &DaemonSet,
+    revision: &str,
+    check: &RolloutCheck,
+    subject: Option<&CheckSubject>,
+) -> CheckQuestion {
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     CheckQuestion {
         daemon_set: daemon_set.key.clone(),
@@ -99,6 +138,7 @@ fn question(daemon_set: &DaemonSet, revision: &str, check: &RolloutCheck) -> Che
         wave: BY_HAND.into(),
         since: now,
         check: check.clone(),
+        kind: subject.map_or_else(|| check.kind.clone(), |subject| check.kind.about(subject)),
         asked: now,
         asked_wall: now,
         job_number: 1,

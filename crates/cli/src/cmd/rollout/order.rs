@@ -143,16 +143,17 @@ fn verb(
     let phase = record.phase.as_str();
     let needs_policy =
         || policy.context("there is no valid rollout policy; see everynode rollout get");
-    let at_wave = || match needs_policy()?.wave_name(&record.position) {
-        Some(wave) if record.has_begun() => Ok(wave),
-        _ if record.position == Position::AllNodes && record.has_begun() => {
-            bail!("the rollout is past its last wave")
-        }
-        _ => bail!("the rollout is at no wave: its phase is {phase}"),
+    let at_wave = || match record.has_begun() {
+        true => Ok(needs_policy()?.order_name(&record.position)),
+        false => bail!("the rollout is at no wave: its phase is {phase}"),
     };
     Ok(match kind {
         OrderKind::Approve { wave: named } => {
             let wave = at_wave()?;
+            let is_last = record.position == Position::AllNodes;
+            if is_last && !needs_policy()?.wait(&record.position).approval {
+                bail!("the rollout is at its last wave, which nobody must approve");
+            }
             match named {
                 Some(named) if named != wave.as_str() => {
                     bail!("the rollout is at wave {wave}, not {named}")

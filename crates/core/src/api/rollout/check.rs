@@ -1,5 +1,4 @@
-//! The checks of a guarded rollout: what is asked while a wave bakes, and what is answered (G5,
-//! G15).
+//! The checks of a guarded rollout: what is asked of a wave, and what is answered (G5, G15).
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ const QUESTION_LENGTH_MAX: usize = 256;
 
 /// One of the `checks` of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {
         "rule": "[has(self.http), has(self.prometheus), has(self.cronJob)].filter(is, is).size() \
@@ -42,6 +42,11 @@ pub struct RolloutCheck {
         "x-reason" = "must be a duration of at least 1s, such as 30s",
     ))]
     pub interval: Duration,
+    /// How long after the first node of a wave is updated and available it is asked for the first
+    /// time.
+    #[serde(deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "0s"))]
+    pub initial_delay: Duration,
     /// How many times in a row it must fail until the rollout fails; not for a `cronJob`, which
     /// gives one answer.
     #[schemars(range(min = 1, max = 100), extend("default" = 3))]
@@ -73,7 +78,10 @@ pub enum CheckKind {
         /// The server, without credentials, query and fragment.
         #[schemars(schema_with = "schema::url_without_query")]
         url: Arc<str>,
-        /// The query.
+        /// The query. Its variables are `$namespace`, `$daemonset`, `$revision` and
+        /// `$baseRevision` (hashes as in the label `controller-revision-hash`), `$wave`, and
+        /// `$nodes` and `$pods`: regular expressions for the nodes of the wave that have a new pod,
+        /// and for these pods.
         #[schemars(
             length(min = 1, max = 4096),
             extend("x-reason" = "must be a query of at most 4096 characters")
@@ -368,6 +376,7 @@ mod tests {
         let check = RolloutCheck {
             name: "gate".into(),
             interval: Duration::from_secs(30),
+            initial_delay: Duration::ZERO,
             failures: 3,
             kind: CheckKind::Http { url },
         };

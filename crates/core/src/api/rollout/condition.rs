@@ -16,9 +16,13 @@ pub struct RolloutCondition {
 }
 
 impl RolloutCondition {
-    /// True if the message is about the wave of this name.
-    pub fn is_about_wave(&self, name: &str) -> bool {
-        let about = self.message.strip_prefix("wave ").and_then(|rest| rest.strip_prefix(name));
+    /// True if the message is about the wave of this name that is updated; about that of all nodes
+    /// without one.
+    pub fn is_about_wave(&self, name: Option<&str>) -> bool {
+        let about = match name {
+            Some(name) => self.message.strip_prefix("wave ").and_then(|it| it.strip_prefix(name)),
+            None => self.message.strip_prefix("all nodes"),
+        };
         about.is_some_and(|rest| rest.starts_with(' '))
     }
 }
@@ -205,7 +209,8 @@ mod tests {
         assert_eq!(statements_of_checks("updating wave a-1"), "");
         let since = Timestamp::from_seconds(0);
         let condition = RolloutCondition { reason: RolloutReason::Baking, message, since };
-        let is_about = ["a-1", "a", "a-11"].map(|name| condition.is_about_wave(name));
-        assert_eq!(is_about, [true, false, false]);
+        let names = [Some("a-1"), Some("a"), Some("a-11"), None];
+        let is_about = names.map(|name| condition.is_about_wave(name));
+        assert_eq!(is_about, [true, false, false, false]);
     }
 }

@@ -18,6 +18,10 @@ use super::window::Windows;
 /// The label that excludes a node from rollouts, unless the policy selects others (G5).
 pub const HOLD_LABEL: &str = "everynode.dev/hold";
 
+/// The name of the last wave, that of all other nodes, in orders and checks. No step of a policy
+/// with the field `finally` has it.
+pub const FINALLY: &str = "finally";
+
 /// The annotation of a DaemonSet that holds a rollout policy as YAML (G4).
 pub const POLICY_ANNOTATION: &str = "everynode.dev/rollout-policy";
 
@@ -37,12 +41,28 @@ pub enum PolicySource {
 /// How new templates of a DaemonSet are rolled out. The default has neither steps nor limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [{
-    "rule": "!has(self.steps) || self.steps.all(step, !has(step.checks) || step.checks.all(name, \
-             has(self.checks) && self.checks.exists(check, check.name == name)))",
-    "message": rule::KNOWN_CHECKS,
-    "fieldPath": ".steps",
-}]))]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "!has(self.steps) || self.steps.all(step, !has(step.checks) || \
+                 step.checks.all(name, has(self.checks) && \
+                 self.checks.exists(check, check.name == name)))",
+        "message": rule::KNOWN_CHECKS,
+        "fieldPath": ".steps",
+    },
+    {
+        "rule": "!has(self.finally) || !has(self.finally.checks) || \
+                 self.finally.checks.all(name, has(self.checks) && \
+                 self.checks.exists(check, check.name == name))",
+        "message": rule::KNOWN_LAST_CHECKS,
+        "fieldPath": ".finally.checks",
+    },
+    {
+        "rule": "!has(self.finally) || !has(self.steps) || \
+                 !self.steps.exists(step, step.name == 'finally')",
+        "message": rule::FINALLY_IS_NO_STEP,
+        "fieldPath": ".steps",
+    },
+]))]
 pub struct RolloutPolicy {
     /// Pauses the rollouts. No pod is replaced; missing pods are created.
     #[serde(default)]
@@ -55,6 +75,10 @@ pub struct RolloutPolicy {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub steps: Vec<RolloutStep>,
+    /// What must pass before the rollout is complete, once all nodes have the new template. By
+    /// default the nodes that are in no step bake and are checked as those of the last step, and
+    /// nobody must approve that.
+    pub finally: Option<Wait>,
     /// Identifies the content of `steps`, so that a record can state by which steps it was made.
     #[serde(skip)]
     pub steps_hash: Arc<str>,
@@ -245,15 +269,24 @@ pub struct RolloutStep {
         ])
     )]
     pub up_to: Vec<IntOrPercent>,
-    /// How long the nodes of a wave must be updated and available.
+    /// What must pass before the rollout goes on from a wave.
+    #[serde(flatten)]
+    pub wait: Wait,
+}
+
+/// What must pass before a rollout goes on from a wave, or is complete.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// How long the nodes of the wave must be updated and available.
     #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "0s"))]
     pub bake: Duration,
-    /// The names of those of the policy's checks that each wave must pass.
+    /// The names of those of the policy's checks that the wave must pass.
     #[serde(default)]
     #[schemars(schema_with = "schema::check_names")]
-    pub checks: Vec<Arc<str>>,
-    /// Somebody must approve each wave before the next one begins.
+    pub checks: Arc<[Arc<str>]>,
+    /// Somebody must approve the wave.
     #[serde(default)]
     pub approval: bool,
 }
@@ -293,13 +326,27 @@ impl RolloutPolicy {
         }
     }
 
-    /// The checks that the waves of a step must pass.
-    pub fn checks_of<'a>(
-        &'a self,
-        step: &'a RolloutStep,
-    ) -> impl Iterator<Item = &'a RolloutCheck> {
+    /// What must pass before the rollout goes on from a position.
+    pub fn wait(&self, position: &Position) -> Wait {
+        match self.step(position) {
+            Some(step) => step.wait.clone(),
+            None => self.finally.clone().unwrap_or_else(|| {
+                let last = self.steps.last().map(|step| step.wait.clone());
+                Wait { approval: false, ..last.unwrap_or_default() }
+            }),
+        }
+    }
+
+    /// The checks that must pass.
+    pub fn checks_of<'a>(&'a self, wait: &'a Wait) -> impl Iterator<Item = &'a RolloutCheck> {
         let find = |name: &Arc<str>| self.checks.iter().find(|check| check.name == *name);
-        step.checks.iter().filter_map(find)
+        wait.checks.iter().filter_map(find)
+    }
+
+    /// The name by which orders and checks refer to a position: that of the wave, or
+    /// [`FINALLY`] after the last step.
+    pub fn order_name(&self, position: &Position) -> WaveName {
+        self.wave_name(position).unwrap_or_else(|| FINALLY.into())
     }
 
     /// The name of the wave at a position; `None` after the last step.
@@ -317,9 +364,9 @@ impl RolloutPolicy {
     }
 }
 
-impl RolloutStep {
-    /// Whether something is awaited between the waves of this step, beside their completion.
-    pub fn has_wait(&self) -> bool {
-        self.approval || !self.bake.is_zero() || !self.checks.is_empty()
+impl Wait {
+    /// Whether nothing has to pass.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }

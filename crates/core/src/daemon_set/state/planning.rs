@@ -61,10 +61,8 @@ impl DaemonSetState {
         } else {
             self.plan_writes(now, &mut draft);
         }
-        let baked_at = self.rollout.bake.ended_at();
-        if let Some(checks) = &mut self.rollout.checks {
-            checks.ask(&self.daemon_set.key, baked_at, now, &mut draft.plan);
-        }
+        let (rollout, input) = self.rollout_parts(now);
+        rollout.ask_checks(&input, nodes, &mut draft.plan);
         let requeue_at = self.requeue_at(now.steady, draft.plan.waiting.is_some());
         draft.plan.requeue_at = requeue_at.into_iter().chain(draft.delayed_until).min();
         if let Some(pace) = &mut self.rollout.pace {

@@ -45,7 +45,7 @@ impl Waves {
     }
 
     /// Whether nodes are left after the last step.
-    fn has_other_nodes(&self) -> bool {
+    pub(super) fn has_other_nodes(&self) -> bool {
         let mut is_whole = vec![false; self.groups.len()];
         for ((step, _), number) in &self.numbers {
             let members = self.groups[*number].members;
@@ -69,11 +69,10 @@ impl Waves {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Duration;
 
     use super::super::state::Holding;
     use super::*;
-    use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep};
+    use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep, Wait};
     use crate::node_table::NodeId;
 
     fn step(by: Option<&str>, up_to: &[u32]) -> RolloutStep {
@@ -82,9 +81,7 @@ mod tests {
             nodes: LabelSelector::default(),
             by: by.map(Into::into),
             up_to: up_to.iter().map(|nodes| IntOrPercent::Int(*nodes)).collect(),
-            bake: Duration::ZERO,
-            checks: Vec::new(),
-            approval: false,
+            wait: Wait::default(),
         }
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Group {
     pub removed: usize,
     /// Members on which the rollout has begun, and that are down or leaving since.
     pub absent: usize,
+    /// Open members that the rollout was done with before, and is not now.
+    pub disturbed: usize,
 }
 
 /// Numbers of nodes by their state (G31).
@@ -105,7 +107,11 @@ impl Group {
             (&mut self.failed, state == NodeState::Failed),
             (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
             (&mut self.removed, holding == Holding::Removed),
-            (&mut self.absent, state == NodeState::Updating { is_absent: true }),
+            (&mut self.absent, matches!(state, NodeState::Updating { is_absent: true, .. })),
+            (
+                &mut self.disturbed,
+                is_open && matches!(state, NodeState::Updating { was_passed: true, .. }),
+            ),
         ];
         for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
             add(count, is_added);

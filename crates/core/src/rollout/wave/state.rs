@@ -25,7 +25,7 @@ const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 /// for it: what is over within a minute says nothing (G32, G34).
 pub(crate) const LONG_START: Duration = Duration::from_secs(60);
 
-const UPDATING: NodeState = NodeState::Updating { is_absent: false };
+pub(super) const UPDATING: NodeState = NodeState::Updating { is_absent: false, was_passed: false };
 
 /// The pods that a node has, compared with those that it should have. All but the first make it a
 /// member of its groups.
@@ -372,6 +372,12 @@ impl NodeHistory {
             Direction::Forward => self.forward(known, &observed, judgement),
             Direction::Back => self.back(&observed, judgement),
         };
+        let state = match state {
+            NodeState::Updating { is_absent, .. } => {
+                NodeState::Updating { is_absent, was_passed: self.was_passed }
+            }
+            other => other,
+        };
         self.apply_availability(known, state, slot, input);
         (state, self.changes_at(judgement).filter(|at| *at > now))
     }
@@ -473,7 +479,7 @@ impl NodeHistory {
                 if judgement.is_over(since, judgement.limit) {
                     NodeState::SetAside(SetAside::Lost)
                 } else {
-                    NodeState::Updating { is_absent: true }
+                    NodeState::Updating { is_absent: true, was_passed: false }
                 }
             }
             (_, Some(_)) => NodeState::SetAside(observed.absent.unwrap_or(SetAside::Down)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use everynode_core::api::{
     CheckAnswer, CheckVerdict, DaemonSet, NodeName, Order, OrderVerb, PolicySource, Position,
-    Revision, RolloutReason, RolloutStep, Timestamp,
+    Revision, RolloutReason, Timestamp,
 };
 use everynode_core::plan::Plan;
 
@@ -39,10 +39,6 @@ pub(super) fn without_repetitions(mut daemon_set: DaemonSet) -> DaemonSet {
         daemon_set.policy = PolicySource::Valid(Arc::new(policy));
     }
     daemon_set
-}
-
-fn check_names(step: &RolloutStep) -> Vec<String> {
-    step.checks.iter().map(ToString::to_string).collect()
 }
 
 impl Simulation {
@@ -85,7 +81,7 @@ impl Simulation {
         let target = self.revisions.values().find(|r| r.stores(&self.daemon_set.template));
         let wave = || {
             let record = target?.record.stored()?;
-            self.daemon_set.policy.valid()?.wave_name(&record.position)
+            Some(self.daemon_set.policy.valid()?.order_name(&record.position))
         };
         let Some((wave, revision)) = wave().zip(target.and_then(Revision::hash)) else {
             return false;
@@ -129,14 +125,14 @@ impl Simulation {
         };
         let reached = self.reached.iter().enumerate();
         let waves = reached.map(|(index, ReachedWave { position, at })| {
-            let step = policy.step(position);
+            let wait = policy.wait(position);
             GuardedWave {
                 name: policy.wave_name(position).map(|name| name.to_string()),
                 starts_after_seconds: self.seconds_until(*at),
                 nodes: nodes(index),
-                bake_seconds: step.map_or(0, |step| step.bake.as_secs()),
-                approval: step.is_some_and(|step| step.approval),
-                checks: step.map(check_names).unwrap_or_default(),
+                bake_seconds: wait.bake.as_secs(),
+                approval: wait.approval,
+                checks: wait.checks.iter().map(ToString::to_string).collect(),
             }
         });
         // Nothing is left for the last wave if the steps have all nodes.

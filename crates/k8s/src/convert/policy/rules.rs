@@ -1,7 +1,7 @@
 //! The rules of the schema of policies in Rust. The definitions of policies have them in CEL.
 
 use everynode_core::api::schema::rule;
-use everynode_core::api::time_zone;
+use everynode_core::api::{FINALLY, time_zone};
 use serde_json::Value;
 
 /// The values that break a rule, with their paths below the value that has the rule.
@@ -31,6 +31,16 @@ pub(super) fn rule_of(message: &str) -> Option<fn(&Value) -> Broken<'_>> {
             whole(value, bound("min").zip(bound("max")).is_some_and(|(min, max)| min > max))
         },
         rule::KNOWN_CHECKS => unknown_checks,
+        rule::KNOWN_LAST_CHECKS => |policy| {
+            let names = items(&policy["finally"]["checks"]).iter().enumerate();
+            let unknown = names.filter(|(_, name)| !is_check(policy, name));
+            unknown.map(|(index, name)| (format!("[{index}]"), name)).collect()
+        },
+        rule::FINALLY_IS_NO_STEP => |policy| {
+            let names = items(&policy["steps"]).iter().map(|step| &step["name"]).enumerate();
+            let taken = names.filter(|(_, name)| policy["finally"].is_object() && *name == FINALLY);
+            taken.map(|(index, name)| (format!("[{index}].name"), name)).collect()
+        },
         rule::ONE_TARGET => |value| whole(value, count(value, &["name", "selector"]) != 1),
         _ => return None,
     })
@@ -58,14 +68,16 @@ fn not_growing(list: &Value) -> Broken<'_> {
 }
 
 fn unknown_checks(policy: &Value) -> Broken<'_> {
-    let is_known =
-        |name: &Value| items(&policy["checks"]).iter().any(|check| check["name"] == *name);
     let steps = items(&policy["steps"]).iter().enumerate();
     steps
         .flat_map(|(index, step)| items(&step["checks"]).iter().map(move |name| (index, name)))
-        .filter(|(_, name)| !is_known(name))
+        .filter(|(_, name)| !is_check(policy, name))
         .map(|(index, name)| (format!("[{index}].checks"), name))
         .collect()
+}
+
+fn is_check(policy: &Value, name: &Value) -> bool {
+    items(&policy["checks"]).iter().any(|check| check["name"] == *name)
 }
 
 fn items(list: &Value) -> &[Value] {

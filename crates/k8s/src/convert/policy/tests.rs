@@ -34,10 +34,10 @@ fn a_policy_is_read() {
     let [canary, zones] = &policy.steps[..] else { panic!("two steps") };
     assert_eq!(canary.nodes.requirements.len(), 1);
     assert_eq!(canary.up_to.len(), 3);
-    assert_eq!((canary.bake, canary.approval), (Duration::from_secs(90 * 60), true));
+    assert_eq!((canary.wait.bake, canary.wait.approval), (Duration::from_secs(90 * 60), true));
     assert_eq!(zones.by.as_deref(), Some("topology.kubernetes.io/zone"));
     assert_eq!(zones.up_to, [IntOrPercent::Percent(100)]);
-    assert!(zones.nodes.is_empty() && !zones.has_wait());
+    assert!(zones.nodes.is_empty() && zones.wait.is_nothing());
     assert_eq!(&*policy.hold.requirements[0].key, HOLD_LABEL);
     let none = rollout_policy("{}").expect("a policy without steps");
     assert_eq!((none.paused, none.steps, none.max_unavailable), (false, Vec::new(), None));

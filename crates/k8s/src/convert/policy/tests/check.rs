@@ -17,8 +17,8 @@ fn checks_are_read() {
     )
     .expect("a valid policy");
     let [first, second] = &policy.steps[..] else { panic!("two steps") };
-    assert!(first.has_wait() && second.checks.is_empty() && !second.has_wait());
-    let named: Vec<&str> = policy.checks_of(first).map(|check| &*check.name).collect();
+    assert!(!first.wait.is_nothing() && second.wait.is_nothing());
+    let named: Vec<&str> = policy.checks_of(&first.wait).map(|check| &*check.name).collect();
     assert_eq!(named, ["gate", "errors"]);
     let [errors, gate, smoke] = &policy.checks[..] else { panic!("three checks") };
     assert_eq!((errors.interval, errors.failures), (Duration::from_secs(60), 5));

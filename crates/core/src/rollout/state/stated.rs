@@ -1,0 +1,111 @@
+//! What the condition states of a rollout, and its inputs that its stage does not determine.
+
+use crate::api::RolloutPhase;
+use crate::memo::Memo;
+use crate::node_table::{NodeId, NodeTable};
+
+use super::super::checks::ChecksVerdict;
+use super::super::condition::{NAMED_NODES, Situation, WaveProgress, condition};
+use super::super::input::RolloutInput;
+use super::super::rollback::{RollbackProgress, has_nodes_left};
+use super::super::transition::{Hindrance, WaveBlocker, hindrance, wave_blocker};
+use super::super::wave::LONG_START;
+use super::{Course, RolloutState};
+
+/// The inputs of the condition that [`StageKey`] does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ConditionKey {
+    blocker: Option<WaveBlocker>,
+    /// Why the nodes of the wave keep the rollout waiting, beside the blocker.
+    hindrance: Option<Hindrance>,
+    /// How often what is stated of the checks has changed.
+    check_changes: u64,
+    leaked: usize,
+    /// How far the wave is, while the rollout is under way.
+    wave: Option<WaveProgress>,
+    /// Whether nodes lack a revision that is complete.
+    has_nodes_left: bool,
+    /// Whether a node has a pod of the target.
+    has_target: bool,
+}
+
+impl RolloutState {
+    /// Determines what the condition states, if that may have changed.
+    pub(super) fn refresh_condition(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
+        if self.gate.is_open() {
+            self.condition = Memo::default();
+            return;
+        }
+        let key = ConditionKey {
+            blocker: self.blocker(),
+            hindrance: self.hindrance(),
+            check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
+            leaked: self.leaked_nodes(input.is_beside()),
+            wave: self.wave_progress(input, nodes),
+            has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
+            has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
+        };
+        if self.condition.get(&key).is_some() {
+            return;
+        }
+        let revisions = input.revisions();
+        let stage = input.stage(&revisions);
+        let of = (self.gate.base(), self.waves.as_deref());
+        let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
+        let checks = self.checks.as_ref().map(|checks| checks.statements());
+        let situation = Situation {
+            waves: self.waves.as_deref(),
+            blocker: key.blocker,
+            hindrance: key.hindrance,
+            checks: &checks.unwrap_or_default(),
+            rollback,
+            opening: self.facts.last().opening.as_ref(),
+            leaked: key.leaked,
+            wave: key.wave.as_ref(),
+            has_nodes_left: key.has_nodes_left,
+        };
+        let condition = condition(input.daemon_set, &stage, &situation);
+        self.condition.set(key, condition);
+    }
+
+    /// The reason for which a wave that bakes still waits.
+    fn blocker(&self) -> Option<WaveBlocker> {
+        let record = self.moving().filter(|record| record.phase == RolloutPhase::Baking)?;
+        let have_checks_passed = self.checks_verdict() == ChecksVerdict::Passed;
+        let is_baked = self.bake.ended_at().is_some();
+        Some(wave_blocker(self.waves.as_deref()?, record, is_baked, have_checks_passed))
+    }
+
+    /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
+    fn hindrance(&self) -> Option<Hindrance> {
+        let waves = self.waves.as_deref()?;
+        match self.facts.last().course {
+            Course::None => None,
+            Course::Pending => hindrance(waves, None),
+            Course::Moving => {
+                let record = self.moving().filter(|record| record.phase.is_under_way())?;
+                hindrance(waves, Some(&record.position))
+            }
+        }
+    }
+
+    /// How far the wave of a rollout that is under way is.
+    fn wave_progress(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> Option<WaveProgress> {
+        let record = self.moving().filter(|record| record.phase.is_under_way())?;
+        let waves = self.waves.as_deref()?;
+        let now = input.now.steady;
+        let mut starting = waves.starting_since(now - LONG_START);
+        let trouble = |id: NodeId| {
+            let pods = input.slots[id.index()].pods.as_slice().iter();
+            pods.filter(|pod| input.labels.is_updated(pod.labels)).filter_map(|it| it.trouble).max()
+        };
+        let named = starting.by_ref().take(NAMED_NODES);
+        Some(WaveProgress {
+            nodes: waves.nodes_at(&record.position).0,
+            states: waves.group(&record.position).open,
+            starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
+            more_starting: starting.count(),
+            is_stuck: self.progress.is_stuck(now),
+        })
+    }
+}
