@@ -5,6 +5,7 @@
 //! (C28).
 
 mod answer;
+mod causes;
 mod creation;
 mod name;
 mod request;
@@ -181,12 +182,15 @@ impl<S: Server> Execution<'_, S> {
                 Ok(()) => self.update(write).await,
                 Err(message) => Outcome::Failed { message },
             },
+            Write::WriteRecord { record, .. } => {
+                self.state_causes(record).await;
+                self.update(write).await
+            }
             Write::DeletePod(_)
             | Write::ReleasePod(_)
             | Write::ReleaseRevision(_)
             | Write::LabelRevision { .. }
             | Write::RaiseRevision { .. }
-            | Write::WriteRecord { .. }
             | Write::RaiseCollisionCount { .. }
             | Write::RelabelPod { .. }
             | Write::DeleteRevision(_)

@@ -31,14 +31,15 @@ pub use node::{CORDONED_TAINT, Node, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, PodTrouble, Readiness};
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
+pub(crate) use rollout::NAMED_NODES;
 pub use rollout::{
     Absent, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict, Days, Decimal,
-    FINALLY, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION,
-    Opening, Order, OrderVerb, POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION,
-    ReasonClass, RecordReason, RecordState, RolloutCheck, RolloutCondition, RolloutPhase,
-    RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay,
-    Wait, WaveName, WavePosition, Window, WindowState, Windows, stated_checks,
-    statements_of_checks, time_zone, with_statements,
+    FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
+    GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
+    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
+    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
+    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition,
+    Window, WindowState, Windows, stated_checks, statements_of_checks, time_zone, with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{
-    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, NodeName, Order, OrderVerb, PodName,
-    Problem, ResourceVersion, Revision, RevisionHash, RevisionName, RolloutCheck, RolloutCondition,
-    RolloutRecord, Status, Timestamp, Uid, WaveName,
+    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, Order,
+    OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
+    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
 /// The outcome of one sync of one DaemonSet.
@@ -357,13 +357,13 @@ pub enum Transition {
     },
     /// More nodes have failed than the policy tolerates (G15).
     NodesFailed {
-        /// The number of failed nodes.
-        nodes: usize,
+        /// The failed nodes.
+        nodes: FailedNodes,
     },
     /// More nodes went down after they got the target than the policy tolerates (G15).
     NodesLost {
-        /// The number of lost nodes.
-        nodes: usize,
+        /// The lost nodes.
+        nodes: FailedNodes,
     },
     /// No pod of the revision was created for too long (G15).
     NoProgress {

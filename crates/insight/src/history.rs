@@ -111,6 +111,30 @@ struct RecordDocument {
     /// Why it has left its waves; absent if it has not.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Which check has failed, what it asked, and what was answered; absent if none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// The first nodes by which it has failed, at most ten; absent if it has not by nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed_nodes: Vec<FailedNodeDocument>,
+    /// The number of the others; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_failed_nodes: Option<usize>,
+}
+
+/// A node by which a rollout has failed.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "FailedNode")]
+struct FailedNodeDocument {
+    /// Its name.
+    node: String,
+    /// The name of its new pod; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<String>,
+    /// What the containers of the pod stated when the rollout failed; absent if they stated
+    /// nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
 }
 
 /// A wave in the record of a guarded rollout.

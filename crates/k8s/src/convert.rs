@@ -15,6 +15,7 @@ mod node;
 mod order;
 mod placement;
 mod pod;
+mod pod_cause;
 mod policy;
 mod policy_object;
 mod revision;
@@ -28,6 +29,7 @@ pub use node::{node, node_of_protobuf};
 pub use order::{rollout_order, rollout_order_text};
 pub use placement::placement;
 pub use pod::{PodObject, pod, pod_of_protobuf};
+pub use pod_cause::pod_cause;
 pub use policy::rollout_policy;
 pub use policy_object::{
     PolicyObject, PolicyReference, PolicyTarget, policy_object, policy_schemas,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use everynode_core::api::{
-    GroupValue, Position, RecordReason, RecordState, RolloutPhase, RolloutRecord, Timestamp, Uid,
-    WaveName, WavePosition,
+    FailedNode, FailedNodes, FailureCause, GroupValue, Position, RecordReason, RecordState,
+    RolloutPhase, RolloutRecord, Timestamp, Uid, WaveName, WavePosition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,22 @@ struct WireRecord {
     /// Which check has failed, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Arc<str>>,
+    /// The first nodes by which the rollout has failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed_nodes: Vec<WireNode>,
+    /// The number of the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    more_failed_nodes: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WireNode {
+    node: Arc<str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Arc<str>>,
+    /// What the containers of the pod state.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    cause: Arc<str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,6 +83,29 @@ enum Reason {
     CheckFailed,
 }
 
+impl From<&FailedNode> for WireNode {
+    fn from(failed: &FailedNode) -> Self {
+        Self {
+            node: failed.node.as_str().into(),
+            pod: failed.pod.as_ref().map(|pod| pod.as_str().into()),
+            cause: failed.cause.to_string().into(),
+        }
+    }
+}
+
+impl From<WireNode> for FailedNode {
+    fn from(wire: WireNode) -> Self {
+        let WireNode { node, pod, cause } = wire;
+        let pod = pod.map(|pod| (&*pod).into());
+        Self { node: (&*node).into(), pod, cause: FailureCause::stated(&cause) }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl Reason {
     /// The reason without its message, and that.
     fn parts(reason: &RecordReason) -> (Self, Option<Arc<str>>) {
@@ -75,21 +114,21 @@ impl Reason {
             RecordReason::Aborted => (Self::Aborted, None),
             RecordReason::Promoted => (Self::Promoted, None),
             RecordReason::PromotedInFull => (Self::PromotedInFull, None),
-            RecordReason::NodesFailed => (Self::NodesFailed, None),
-            RecordReason::NodesLost => (Self::NodesLost, None),
+            RecordReason::NodesFailed(_) => (Self::NodesFailed, None),
+            RecordReason::NodesLost(_) => (Self::NodesLost, None),
             RecordReason::NoProgress => (Self::NoProgress, None),
             RecordReason::CheckFailed(why) => (Self::CheckFailed, Some(why.clone())),
         }
     }
 
-    fn with_message(self, message: Option<Arc<str>>) -> RecordReason {
+    fn with(self, message: Option<Arc<str>>, nodes: FailedNodes) -> RecordReason {
         match self {
             Self::Adopted => RecordReason::Adopted,
             Self::Aborted => RecordReason::Aborted,
             Self::Promoted => RecordReason::Promoted,
             Self::PromotedInFull => RecordReason::PromotedInFull,
-            Self::NodesFailed => RecordReason::NodesFailed,
-            Self::NodesLost => RecordReason::NodesLost,
+            Self::NodesFailed => RecordReason::NodesFailed(nodes),
+            Self::NodesLost => RecordReason::NodesLost(nodes),
             Self::NoProgress => RecordReason::NoProgress,
             Self::CheckFailed => RecordReason::CheckFailed(message.unwrap_or_default()),
         }
@@ -141,6 +180,7 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
         }),
     };
     let (reason, message) = record.reason.as_ref().map(Reason::parts).unzip();
+    let failed = record.reason.as_ref().and_then(RecordReason::failed_nodes);
     let wire = WireRecord {
         revision: revision.map(|uid| uid.to_string().into()),
         phase: Phase(record.phase),
@@ -152,6 +192,8 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
         order: record.order.clone(),
         reason,
         message: message.flatten(),
+        failed_nodes: failed.iter().flat_map(|nodes| nodes.first.iter().map(Into::into)).collect(),
+        more_failed_nodes: failed.map_or(0, |nodes| nodes.more),
     };
     serde_json::to_string(&wire).expect("all keys are strings")
 }
@@ -162,6 +204,10 @@ fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
     let time = |text: &String| {
         let time: Result<jiff::Timestamp, _> = text.parse();
         time.map(|time| Timestamp(time.as_millisecond())).map_err(|error| error.to_string())
+    };
+    let failed_nodes = FailedNodes {
+        first: wire.failed_nodes.into_iter().map(Into::into).collect(),
+        more: wire.more_failed_nodes,
     };
     let record = RolloutRecord {
         phase: wire.phase.0,
@@ -177,7 +223,7 @@ fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
         approvals: wire.approvals.iter().map(|wave| WaveName::from(wave.as_str())).collect(),
         steps_hash: wire.steps,
         order: wire.order,
-        reason: wire.reason.map(|reason| reason.with_message(wire.message)),
+        reason: wire.reason.map(|reason| reason.with(wire.message, failed_nodes)),
     };
     Ok((wire.revision, record))
 }
@@ -239,7 +285,20 @@ mod tests {
             record_text(&checked, Some(&uid()))
                 .ends_with(&format!("\"reason\":\"CheckFailed\",\"message\":\"{why}\"}}"))
         );
-        for record in [baking, failed, unlabelled, checked] {
+        let node = FailedNode {
+            node: "n".into(),
+            pod: Some("p".into()),
+            cause: FailureCause::stated("container a: CrashLoopBackOff, exit code 1"),
+        };
+        let lost = FailedNode { node: "m".into(), pod: None, cause: FailureCause::stated("") };
+        let nodes = FailedNodes { first: vec![node, lost], more: 7 };
+        let by_nodes =
+            RolloutRecord { reason: Some(RecordReason::NodesFailed(nodes)), ..failed.clone() };
+        assert!(record_text(&by_nodes, Some(&uid())).ends_with(
+            "\"failedNodes\":[{\"node\":\"n\",\"pod\":\"p\",\"cause\":\"container a: \
+             CrashLoopBackOff, exit code 1\"},{\"node\":\"m\"}],\"moreFailedNodes\":7}"
+        ));
+        for record in [baking, failed, unlabelled, checked, by_nodes] {
             let text = record_text(&record, Some(&uid()));
             let read = record_state(Some(&text), &uid());
             assert_eq!(read, RecordState::Stored(record.into()), "{text}");

@@ -16,9 +16,11 @@ pub use policy::{
     Absent, FINALLY, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource,
     RolloutPolicy, RolloutStep, Wait,
 };
+pub(crate) use record::NAMED_NODES;
 pub use record::{
-    GroupValue, ORDER_ANNOTATION, Order, OrderVerb, Position, RECORD_ANNOTATION, RecordReason,
-    RecordState, RolloutPhase, RolloutRecord, WaveName, WavePosition,
+    FAILED_NODES_MAX, FailedNode, FailedNodes, FailureCause, GroupValue, ORDER_ANNOTATION, Order,
+    OrderVerb, Position, RECORD_ANNOTATION, RecordReason, RecordState, RolloutPhase, RolloutRecord,
+    WaveName, WavePosition,
 };
 pub use variables::CheckSubject;
 pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows, time_zone};

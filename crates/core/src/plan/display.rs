@@ -154,11 +154,11 @@ impl fmt::Display for Transition {
             Self::WaveBegun { wave: Some(wave) } => write!(f, "wave {wave} begins"),
             Self::WaveBegun { wave: None } => f.write_str("the update of all other nodes begins"),
             Self::NodesFailed { nodes } => {
-                write!(f, "the rollout fails: {nodes} nodes have failed")
+                write!(f, "the rollout fails: nodes have failed: {nodes}")
             }
             Self::NodesLost { nodes } => write!(
                 f,
-                "the rollout fails: {nodes} nodes went down after they got the new template"
+                "the rollout fails: nodes went down after they got the new template: {nodes}"
             ),
             Self::NoProgress { nodes } => {
                 write!(f, "the rollout fails: it makes no progress, and {nodes} nodes are left")
@@ -199,7 +199,10 @@ impl fmt::Display for RolloutRecord {
         match &self.reason {
             None => Ok(()),
             Some(RecordReason::CheckFailed(why)) => write!(f, " CheckFailed {why}"),
-            Some(reason) => write!(f, " {}", reason.as_str()),
+            Some(reason) => {
+                write!(f, " {}", reason.as_str())?;
+                reason.failed_nodes().map_or(Ok(()), |nodes| write!(f, " {nodes}"))
+            }
         }
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::api::{
-    CheckStatement, DaemonSet, NodeName, Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource,
-    RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName, with_statements,
+    CheckStatement, DaemonSet, FailedNodes, NodeName, Opening, PAUSED_ANNOTATION, PodTrouble,
+    PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
+    with_statements,
 };
 use crate::node::SetAside;
 
@@ -32,10 +33,9 @@ pub(super) struct Situation<'a> {
     pub wave: Option<&'a WaveProgress>,
     /// Whether nodes lack a revision that is complete.
     pub has_nodes_left: bool,
+    /// The nodes that have failed since the rollout was complete, if these are too many (G40).
+    pub late: Option<&'a FailedNodes>,
 }
-
-/// Maximum number of nodes that a message names.
-pub(super) const NAMED_NODES: usize = 3;
 
 /// How far a wave is (G32).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +153,14 @@ fn stated(
             if record.reason == Some(RecordReason::Adopted) && situation.has_nodes_left =>
         {
             (RolloutReason::Updating, "nodes get the revision that is in use".to_owned())
+        }
+        Stage::Moving(_) if situation.late.is_some() => {
+            let nodes = situation.late.map(named).unwrap_or_default();
+            let message = format!(
+                "the rollout is complete, but too many nodes that got the new template later have \
+                 failed, so no further one gets it{nodes}"
+            );
+            (RolloutReason::LateNodesFail, message)
         }
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
@@ -281,10 +289,13 @@ fn failed(
 ) -> (RolloutReason, String) {
     let reason = match &record.reason {
         Some(RecordReason::Aborted) => "was aborted".to_owned(),
-        Some(RecordReason::NodesFailed) => "has failed: too many nodes failed".to_owned(),
-        Some(RecordReason::NodesLost) => {
-            "has failed: too many nodes went down after they got the new template".to_owned()
+        Some(RecordReason::NodesFailed(nodes)) => {
+            format!("has failed: too many nodes failed{}", named(nodes))
         }
+        Some(RecordReason::NodesLost(nodes)) => format!(
+            "has failed: too many nodes went down after they got the new template{}",
+            named(nodes)
+        ),
         Some(RecordReason::NoProgress) => "has failed: it made no progress".to_owned(),
         Some(RecordReason::CheckFailed(why)) => format!("has failed: {why}"),
         Some(RecordReason::Adopted | RecordReason::Promoted | RecordReason::PromotedInFull)
@@ -299,6 +310,12 @@ fn failed(
     };
     let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
     (state, format!("the rollout {reason}; {message}"))
+}
+
+/// The names of nodes after a colon; nothing without nodes.
+fn named(nodes: &FailedNodes) -> String {
+    let text = nodes.to_string();
+    if text.is_empty() { text } else { format!(": {text}") }
 }
 
 fn paused_by(daemon_set: &DaemonSet) -> String {

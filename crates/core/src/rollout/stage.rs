@@ -126,8 +126,8 @@ impl<'a> Stage<'a> {
                 RecordReason::Adopted
                 | RecordReason::Promoted
                 | RecordReason::PromotedInFull
-                | RecordReason::NodesFailed
-                | RecordReason::NodesLost
+                | RecordReason::NodesFailed(_)
+                | RecordReason::NodesLost(_)
                 | RecordReason::NoProgress
                 | RecordReason::CheckFailed(_),
             )

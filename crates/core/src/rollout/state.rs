@@ -51,6 +51,9 @@ pub(crate) struct RolloutState {
     /// Whether the policy forbids what the target's placement removes, and nobody has promoted the
     /// rollout (G42).
     are_removals_forbidden: bool,
+    /// Whether so many nodes have failed since the rollout was complete that it begins on no
+    /// further one (G40).
+    has_late_failures: bool,
 }
 
 /// The inputs of stage, gate and condition, except nodes and time.
@@ -142,7 +145,8 @@ impl RolloutState {
     /// The rules of the rollout that an assessment reads.
     pub(crate) fn rules(&self) -> RolloutRules<'_> {
         let guarded = self.waves.is_some().then(|| self.gate.direction());
-        RolloutRules { replaces: self.gate.replaces(), base: self.gate.base(), guarded }
+        let replaces = self.gate.replaces() && !self.has_late_failures;
+        RolloutRules { replaces, base: self.gate.base(), guarded }
     }
 
     /// The assessment of a node, by its state in a guarded rollout.
@@ -353,14 +357,21 @@ impl RolloutState {
         waves.apply_slot(id, nodes.node(id), slot, &judgement, input)
     }
 
-    /// Determines whether the target's placement may remove pods, from the assessments of all
-    /// nodes. Returns whether they must be assessed again.
-    pub(crate) fn refresh_removals(&mut self) -> bool {
+    /// Determines from the assessments of all nodes whether the target's placement may remove pods,
+    /// and whether too many nodes have failed since the rollout was complete. Returns whether all
+    /// nodes must be assessed again.
+    pub(crate) fn refresh_limits(&mut self) -> bool {
         let waves = self.waves.as_deref();
         let is_promoted = self.record().is_some_and(|record| record.is_promoted());
-        let are_forbidden =
-            !is_promoted && waves.is_some_and(|waves| waves.too_many_removals().is_some());
-        std::mem::replace(&mut self.are_removals_forbidden, are_forbidden) != are_forbidden
+        let is_complete =
+            self.moving().is_some_and(|record| record.phase == RolloutPhase::Complete);
+        let limits = (
+            !is_promoted && waves.is_some_and(|waves| waves.too_many_removals().is_some()),
+            is_complete && waves.is_some_and(Waves::has_failed_nodes),
+        );
+        let known = (self.are_removals_forbidden, self.has_late_failures);
+        (self.are_removals_forbidden, self.has_late_failures) = limits;
+        known != limits
     }
 
     /// Opens nodes of the current waves, and returns them.
@@ -455,6 +466,7 @@ impl RolloutState {
     pub(crate) fn record_change(
         &self,
         input: &RolloutInput<'_>,
+        nodes: &NodeTable,
     ) -> Option<(Option<Notice>, Write)> {
         let now = input.now.steady;
         let is_delayed = self.record_writes.is_delayed(now);
@@ -463,7 +475,8 @@ impl RolloutState {
         }
         let revisions = input.revisions();
         let stage = input.stage(&revisions);
-        let change = self.transition_input(input, &revisions).change(&stage)?;
+        let blamed = |state| self.nodes_in(state, input, nodes);
+        let change = self.transition_input(input, &revisions).change(&stage, &blamed)?;
         let (revision, record) = (change.revision.reference(), change.record.into());
         let notice = change.transition.map(Notice::Rollout);
         Some((notice, Write::WriteRecord { revision, record }))

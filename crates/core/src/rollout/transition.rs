@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Opening, Order, OrderVerb, Position, RecordReason, RecordState, Revision,
-    RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason, RecordState,
+    Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
+use crate::node::{NodeState, SetAside};
 use crate::plan::Transition;
 use crate::revisions::{RevisionLabels, RevisionSet};
 
@@ -74,7 +75,12 @@ pub(crate) enum Hindrance {
 
 impl<'a> TransitionInput<'a> {
     /// The next change of a record, if one is due (G9, G11). It is the only write of its plan.
-    pub(crate) fn change(&self, stage: &Stage<'a>) -> Option<RecordChange<'a>> {
+    /// `blamed` returns the nodes in a state.
+    pub(crate) fn change(
+        &self,
+        stage: &Stage<'a>,
+        blamed: &dyn Fn(NodeState) -> FailedNodes,
+    ) -> Option<RecordChange<'a>> {
         if *stage == Stage::NotGuarded {
             return None;
         }
@@ -103,7 +109,7 @@ impl<'a> TransitionInput<'a> {
             Stage::Failed { record, .. } => self.apply_operator_order(record)?,
             Stage::Moving(record) => self
                 .apply_operator_order(record)
-                .or_else(|| self.proceed(target, record, self.waves?))?,
+                .or_else(|| self.proceed(target, record, self.waves?, blamed))?,
         };
         Some(RecordChange { revision: target, record, transition })
     }
@@ -369,20 +375,27 @@ impl<'a> TransitionInput<'a> {
 
     /// The next record if the wave is complete and nothing is awaited. A pause stops it. A wave
     /// begins in a window.
-    fn proceed(&self, target: &Revision, record: &RolloutRecord, waves: &Waves) -> Option<Change> {
+    fn proceed(
+        &self,
+        target: &Revision,
+        record: &RolloutRecord,
+        waves: &Waves,
+        blamed: &dyn Fn(NodeState) -> FailedNodes,
+    ) -> Option<Change> {
         let position = &record.position;
         let failed = |reason| RolloutRecord {
             reason: Some(reason),
             ..self.with_phase(record, RolloutPhase::Failed)
         };
         if record.phase.is_under_way() && waves.has_failed_nodes() {
-            let nodes = waves.group(&Position::AllNodes).failed;
-            let why = Transition::NodesFailed { nodes };
-            return Some((failed(RecordReason::NodesFailed), Some(why)));
+            let nodes = blamed(NodeState::Failed);
+            let why = Transition::NodesFailed { nodes: nodes.clone() };
+            return Some((failed(RecordReason::NodesFailed(nodes)), Some(why)));
         }
         if record.phase.is_under_way() && waves.has_lost_nodes() {
-            let nodes = waves.group(&Position::AllNodes).lost;
-            return Some((failed(RecordReason::NodesLost), Some(Transition::NodesLost { nodes })));
+            let nodes = blamed(NodeState::SetAside(SetAside::Lost));
+            let why = Transition::NodesLost { nodes: nodes.clone() };
+            return Some((failed(RecordReason::NodesLost(nodes)), Some(why)));
         }
         if self.is_stuck {
             let open = waves.group(position).open;

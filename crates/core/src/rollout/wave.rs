@@ -259,6 +259,12 @@ impl Waves {
         self.nodes.get(id.index()).map(|node| node.state).unwrap_or_default()
     }
 
+    /// The nodes in this state.
+    pub(crate) fn nodes_in(&self, state: NodeState) -> impl Iterator<Item = NodeId> {
+        let nodes = (0..).map(NodeId::from_index).zip(&self.nodes);
+        nodes.filter(move |(_, node)| node.state == state).map(|(id, _)| id)
+    }
+
     /// Whether an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());

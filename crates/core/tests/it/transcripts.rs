@@ -45,6 +45,7 @@ transcripts! {
     guarded_down_nodes: "guarded-down-nodes",
     guarded_finally: "guarded-finally",
     guarded_large_wave: "guarded-large-wave",
+    guarded_late: "guarded-late",
     guarded_groups: "guarded-groups",
     guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",

@@ -197,7 +197,7 @@ impl CheckAnswer {
 
 /// The text on one line, with at most this many characters, and without the semicolon that
 /// separates the statements of a condition.
-fn plain(text: &str, length_max: usize) -> Arc<str> {
+pub(super) fn plain(text: &str, length_max: usize) -> Arc<str> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let line = line.replace(';', ",");

@@ -67,11 +67,14 @@ pub enum RolloutReason {
     Failed,
     /// All nodes have the template.
     Complete,
+    /// The rollout is complete, and so many nodes failed that got the template later that no
+    /// further one gets it (G40).
+    LateNodesFail,
 }
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::InvalidRecord,
@@ -87,6 +90,7 @@ impl RolloutReason {
         Self::RollingBack,
         Self::Failed,
         Self::Complete,
+        Self::LateNodesFail,
     ];
 
     /// The `reason` of the condition, and its class.
@@ -107,6 +111,7 @@ impl RolloutReason {
             Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
             Self::Failed => ("Failed", ReasonClass::Failed),
             Self::Complete => ("Complete", ReasonClass::Complete),
+            Self::LateNodesFail => ("LateNodesFail", ReasonClass::Failed),
         }
     }
 

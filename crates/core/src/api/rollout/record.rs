@@ -4,7 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::api::{RevisionHash, Timestamp};
+use crate::api::{NodeName, PodName, PodTrouble, RevisionHash, Timestamp};
+
+use super::check::plain;
 
 /// The annotation of a ControllerRevision that holds the [`RolloutRecord`] as JSON (G8).
 pub const RECORD_ANNOTATION: &str = "everynode.dev/rollout";
@@ -86,14 +88,55 @@ pub enum RecordReason {
     /// Somebody has promoted the rollout to all nodes, without the policy's steps.
     PromotedInFull,
     /// More nodes have failed than the policy tolerates (G15).
-    NodesFailed,
+    NodesFailed(FailedNodes),
     /// More nodes went down after they got the target than the policy tolerates (G15).
-    NodesLost,
+    NodesLost(FailedNodes),
     /// No pod of the revision was created for too long, and nodes are left (G15).
     NoProgress,
     /// A check has failed: which one, what it asked, and what was answered (G15).
     CheckFailed(Arc<str>),
 }
+
+/// Nodes by which a rollout has failed (G35).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FailedNodes {
+    /// The first ones by their names, at most [`FAILED_NODES_MAX`].
+    pub first: Vec<FailedNode>,
+    /// The number of the others.
+    pub more: usize,
+}
+
+/// A node by which a rollout has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedNode {
+    /// The node.
+    pub node: NodeName,
+    /// Its pod of the target, if it has one.
+    pub pod: Option<PodName>,
+    /// What is wrong with the pod, as far as that is known.
+    pub cause: FailureCause,
+}
+
+/// What is wrong with a pod by which a rollout has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FailureCause {
+    /// What decisions know of it: the pod itself says more.
+    Observed {
+        /// Why a container waits.
+        trouble: Option<PodTrouble>,
+        /// The highest number of restarts of a container.
+        restarts: u8,
+    },
+    /// What its containers state, on one line; empty if they state nothing.
+    Stated(Arc<str>),
+}
+
+/// Maximum number of nodes that a record names.
+pub const FAILED_NODES_MAX: usize = 10;
+/// Maximum number of nodes that a message names.
+pub(crate) const NAMED_NODES: usize = 3;
+/// Maximum length of what a record states of a pod, in characters.
+const CAUSE_LENGTH_MAX: usize = 160;
 
 /// How far a rollout is: all waves before this one are complete.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,10 +245,75 @@ impl RecordReason {
             Self::Aborted => "Aborted",
             Self::Promoted => "Promoted",
             Self::PromotedInFull => "PromotedInFull",
-            Self::NodesFailed => "NodesFailed",
-            Self::NodesLost => "NodesLost",
+            Self::NodesFailed(_) => "NodesFailed",
+            Self::NodesLost(_) => "NodesLost",
             Self::NoProgress => "NoProgress",
             Self::CheckFailed(_) => "CheckFailed",
+        }
+    }
+}
+
+impl RecordReason {
+    /// The nodes by which the rollout has failed, if it has by nodes.
+    pub const fn failed_nodes(&self) -> Option<&FailedNodes> {
+        match self {
+            Self::NodesFailed(nodes) | Self::NodesLost(nodes) => Some(nodes),
+            Self::Adopted
+            | Self::Aborted
+            | Self::Promoted
+            | Self::PromotedInFull
+            | Self::NoProgress
+            | Self::CheckFailed(_) => None,
+        }
+    }
+}
+
+impl FailedNodes {
+    /// Those of these nodes that a record names, and the number of the others.
+    pub fn new(mut nodes: Vec<FailedNode>) -> Self {
+        nodes.sort_by(|a, b| a.node.cmp(&b.node));
+        let more = nodes.len().saturating_sub(FAILED_NODES_MAX);
+        nodes.truncate(FAILED_NODES_MAX);
+        Self { first: nodes, more }
+    }
+}
+
+impl FailureCause {
+    /// What the containers of a pod state, in any form.
+    pub fn stated(text: &str) -> Self {
+        Self::Stated(plain(text, CAUSE_LENGTH_MAX))
+    }
+}
+
+impl fmt::Display for FailedNodes {
+    /// The first nodes with the causes, and the number of the others; nothing without nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.first.iter().take(NAMED_NODES);
+        let mut nodes: Vec<_> = nodes.map(ToString::to_string).collect();
+        let more = self.more + self.first.len() - nodes.len();
+        nodes.extend((more > 0).then(|| format!("{more} more")));
+        f.write_str(&nodes.join(", "))
+    }
+}
+
+impl fmt::Display for FailedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = self.cause.to_string();
+        match &*cause {
+            "" => write!(f, "{}", self.node),
+            cause => write!(f, "{} ({cause})", self.node),
+        }
+    }
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Observed { trouble: Some(trouble), .. } => f.write_str(trouble.as_str()),
+            Self::Observed { trouble: None, restarts: 0 } => Ok(()),
+            Self::Observed { trouble: None, restarts: 1 } => f.write_str("1 restart"),
+            Self::Observed { trouble: None, restarts } => write!(f, "{restarts} restarts"),
+            Self::Stated(text) => f.write_str(text),
         }
     }
 }

@@ -59,7 +59,7 @@ impl DaemonSetState {
             self.repeat_deletions(now, nodes, &mut draft);
             self.plan_status(None, now, &mut draft);
         } else {
-            self.plan_writes(now, &mut draft);
+            self.plan_writes(now, nodes, &mut draft);
         }
         let (rollout, input) = self.rollout_parts(now);
         rollout.ask_checks(&input, nodes, &mut draft.plan);
@@ -135,7 +135,7 @@ impl DaemonSetState {
         }
     }
 
-    fn plan_writes(&mut self, now: Now, draft: &mut Draft) {
+    fn plan_writes(&mut self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
         if self.awaits_adoption() {
             // The built-in controller adopts them itself (G18).
             if self.creates_pods() {
@@ -145,7 +145,7 @@ impl DaemonSetState {
             return;
         }
         let (rollout, input) = self.rollout_parts(now);
-        if let Some((notice, write)) = rollout.record_change(&input) {
+        if let Some((notice, write)) = rollout.record_change(&input, nodes) {
             draft.plan.notices.extend(notice);
             draft.write(write);
             return;

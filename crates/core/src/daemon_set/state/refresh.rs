@@ -134,7 +134,7 @@ impl DaemonSetState {
         if self.open_waves(now, nodes) {
             self.assess_marked(now, nodes);
         }
-        if self.rollout.refresh_removals() {
+        if self.rollout.refresh_limits() {
             self.mark_all();
             self.assess_marked(now, nodes);
         }

@@ -1,11 +1,12 @@
 //! What the condition states of a rollout, and its inputs that its stage does not determine.
 
-use crate::api::RolloutPhase;
+use crate::api::{FailedNode, FailedNodes, FailureCause, NAMED_NODES, RolloutPhase};
 use crate::memo::Memo;
+use crate::node::NodeState;
 use crate::node_table::{NodeId, NodeTable};
 
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{NAMED_NODES, Situation, WaveProgress, condition};
+use super::super::condition::{Situation, WaveProgress, condition};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::transition::{Hindrance, WaveBlocker, hindrance, wave_blocker};
@@ -27,6 +28,8 @@ pub(super) struct ConditionKey {
     has_nodes_left: bool,
     /// Whether a node has a pod of the target.
     has_target: bool,
+    /// The nodes that have failed since the rollout was complete, if these are too many.
+    late: Option<FailedNodes>,
 }
 
 impl RolloutState {
@@ -44,6 +47,7 @@ impl RolloutState {
             wave: self.wave_progress(input, nodes),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
+            late: self.has_late_failures.then(|| self.nodes_in(NodeState::Failed, input, nodes)),
         };
         if self.condition.get(&key).is_some() {
             return;
@@ -63,9 +67,35 @@ impl RolloutState {
             leaked: key.leaked,
             wave: key.wave.as_ref(),
             has_nodes_left: key.has_nodes_left,
+            late: key.late.as_ref(),
         };
         let condition = condition(input.daemon_set, &stage, &situation);
         self.condition.set(key, condition);
+    }
+
+    /// The nodes in this state, with their pods of the target.
+    pub(super) fn nodes_in(
+        &self,
+        state: NodeState,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> FailedNodes {
+        let failed = |id: NodeId| {
+            let pods = input.slots[id.index()].pods.as_slice().iter();
+            let pod = pods
+                .filter(|pod| input.labels.is_updated(pod.labels))
+                .max_by_key(|pod| pod.trouble);
+            FailedNode {
+                node: nodes.name(id).clone(),
+                pod: pod.map(|pod| pod.name.clone()),
+                cause: FailureCause::Observed {
+                    trouble: pod.and_then(|pod| pod.trouble),
+                    restarts: pod.map_or(0, |pod| pod.restarts),
+                },
+            }
+        };
+        let ids = self.waves.iter().flat_map(|waves| waves.nodes_in(state));
+        FailedNodes::new(ids.map(failed).collect())
     }
 
     /// The reason for which a wave that bakes still waits.

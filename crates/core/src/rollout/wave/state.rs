@@ -85,6 +85,8 @@ enum WhenBegun {
     Well,
     /// Its pod had been unavailable for too long.
     Broken,
+    /// It had a pod of another revision, and the rollout was complete (G40).
+    Late,
     /// It had no pod of another revision.
     Joined,
 }
@@ -389,9 +391,10 @@ impl NodeHistory {
             return Some(at);
         }
         let since = match (self.begun, self.absence) {
-            (Some(WhenBegun::Well | WhenBegun::Broken), Some(absence)) => Some(absence.since),
             (Some(WhenBegun::Well), None) if judgement.is_endless() => None,
-            (Some(WhenBegun::Well | WhenBegun::Broken), None) => self.starting_since,
+            (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
+                self.absence.map_or(self.starting_since, |absence| Some(absence.since))
+            }
             (None, None) if self.is_taken => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
@@ -451,6 +454,7 @@ impl NodeHistory {
         has_begun.then(|| match self.before {
             // A pod of the target in a closed wave counts toward it (G17).
             _ if observed.wave == Wave::Closed => WhenBegun::Well,
+            Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
@@ -499,10 +503,11 @@ impl NodeHistory {
                 };
                 NodeState::Waiting { outage }
             }
+            (Some(WhenBegun::Late), None) if is_over(judgement.limit) => NodeState::Failed,
             (Some(WhenBegun::Broken), None) if is_over(judgement.limit) => {
                 NodeState::SetAside(SetAside::BrokenBefore)
             }
-            (Some(WhenBegun::Broken), None) => UPDATING,
+            (Some(WhenBegun::Broken | WhenBegun::Late), None) => UPDATING,
             (Some(WhenBegun::Well), None) => {
                 let prevents_start = observed.trouble.is_some_and(PodTrouble::prevents_start);
                 let has_failed = after.is_some_and(is_over)
