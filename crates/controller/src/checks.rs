@@ -76,7 +76,8 @@ impl<S: Server> Runner<S> {
                 refused(&format!("read job {name}"), &error)
             }
             Err(_) if question.has_job => {
-                unknown(&format!("job {name} was deleted")).with_job(JobPresence::Gone)
+                let text = format!("job {name} was deleted before it had a result");
+                unknown(&text).with_job(JobPresence::Gone)
             }
             Err(_) => self.start_job(question, cron_job, &name).await,
         }
