@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use everynode_controller::api::Api;
 use everynode_controller::checks::answer::unknown;
+use everynode_controller::checks::credentials::Credentials;
 use everynode_controller::checks::hosts::Hosts;
 use everynode_controller::checks::{Runner, Tls};
 use everynode_core::api::{
@@ -30,6 +31,7 @@ const JOB_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Executes the command.
 pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<ExitCode> {
+    let credentials = arguments.check_credentials.as_deref().map(Credentials::read).transpose()?;
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
     let Guarded { daemon_set, revisions, problems, .. } = super::read(&cluster, name).await?;
@@ -38,7 +40,8 @@ pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<
     let checks = selected(policy, arguments.check.as_deref())?;
     let current = revisions.iter().rev().find(|entry| entry.current);
     let revision = current.and_then(|entry| entry.hash.clone()).unwrap_or_default();
-    let runner = Runner::new(Hosts::Any, Tls::default(), cluster.api());
+    let credentials = credentials.unwrap_or_default();
+    let runner = Runner::new(Hosts::Any, Tls::default(), credentials, cluster.api());
     let deadline = arguments.run_jobs.then(|| Instant::now() + arguments.timeout);
     let answers = checks.iter().map(|check| {
         let question = question(&daemon_set, &revision, check);
