@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::rights::{ACCOUNT, MANIFEST, NAMESPACE, apply, rights_in};
@@ -128,6 +129,55 @@ async fn a_host_that_is_not_allowed_is_not_asked() -> Result<()> {
     world.everynode(&["rollout", "promote", "ds/agent"]).await?.ok()?;
     world.reaches("agent", "Complete").await?;
     ensure!(prometheus.connections() == 0, "it was asked");
+    controller.check_running()
+}
+
+/// G24, G46: a check sends the token of its host, here of the API server, and the token is stated
+/// nowhere
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_sends_the_token_of_its_host() -> Result<()> {
+    let world = bare(2).await?;
+    let put = |name: &str, content: &[u8]| {
+        let path = world.directory.path().join(name);
+        std::fs::write(&path, content).map(|()| path.to_string_lossy().into_owned())
+    };
+    let kubeconfig: Value = serde_saphyr::from_str(&std::fs::read_to_string(&world.kubeconfig)?)?;
+    let text = |value: &Value| value.as_str().map(str::to_owned).context("not in the kubeconfig");
+    let token = text(&kubeconfig["users"][0]["user"]["token"])?;
+    let cluster = &kubeconfig["clusters"][0]["cluster"];
+    let server = text(&cluster["server"])?;
+    let ca = text(&cluster["certificate-authority-data"])?;
+    put("ca.crt", &base64::engine::general_purpose::STANDARD.decode(ca)?)?;
+    put("token", b"another")?;
+    let host = server.strip_prefix("https://").context("it is no https")?;
+    let entry = json!([{ "host": host, "bearerTokenFile": "token", "caFile": "ca.crt" }]);
+    let file = put("credentials.yaml", entry.to_string().as_bytes())?;
+    let (hosts, file) = (format!("--check-hosts={host}"), format!("--check-credentials={file}"));
+    let options = ["--leader-elect=false", "--log-level=trace", &hosts, &file];
+    let mut controller = run(&world, &options)?;
+    let policy = json!({ "steps": [{ "name": "canary", "upTo": [1], "checks": ["nodes"] }],
+        "checks": [{ "name": "nodes", "interval": "1s",
+            "http": { "url": format!("{server}/api/v1/nodes") } }] });
+    world.create_daemon_set(&guarded("agent", &policy.to_string())).await?;
+    world.reaches("agent", "Complete").await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    world.reaches("agent", "AwaitingChecks").await?;
+    states(&world, "401 Unauthorized").await?;
+
+    let path = put("token", token.as_bytes())?;
+    world.reaches("agent", "Complete").await?;
+    has_event(&world, "RolloutCheckPassed", "200 OK").await?;
+    let check = world.everynode(&["rollout", "check", "ds/agent"]).await?;
+    ensure!(check.code == 4 && check.stdout.contains("TLS: "), "{check:?}");
+    let check = world.everynode(&["rollout", "check", "ds/agent", &file]).await?.ok()?;
+    std::fs::remove_file(&path)?;
+    world.patch_daemon_set("agent", image_patch(THIRD_IMAGE)).await?;
+    world.reaches("agent", "AwaitingChecks").await?;
+    states(&world, &format!("bearerTokenFile {path}: No such file")).await?;
+    let objects = ["get", "daemonsets,events,controllerrevisions", "-o", "yaml"];
+    for said in [controller.output(), check, world.kubectl(&objects).await?] {
+        ensure!(!said.contains(&token), "the token is stated");
+    }
     controller.check_running()
 }
 

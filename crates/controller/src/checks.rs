@@ -1,11 +1,14 @@
 //! The checks of guarded rollouts: asks what a plan wants to know, and reports the answers (G5,
 //! G24). Nothing is decided here: [`answer`] says what an answer means, [`hosts`] what may be
-//! asked, [`job`] what a Job looks like, and all three do no I/O; the core decides what follows.
+//! asked, [`job`] what a Job looks like, and all three do no I/O; [`credentials`] reads the tokens
+//! and passwords of hosts; the core decides what follows.
 
 pub mod answer;
+pub mod credentials;
 pub mod hosts;
 mod http;
 pub mod job;
+mod tls;
 
 use std::sync::Arc;
 
@@ -19,8 +22,10 @@ use tokio::sync::Semaphore;
 
 use crate::api::{Content, Error, Server};
 use answer::unknown;
+use credentials::Credentials;
 use hosts::Hosts;
-pub use http::{Http, Tls};
+pub use http::Http;
+pub use tls::Tls;
 
 /// Maximum number of checks that are asked at the same time. Others wait for their turn.
 const ASKED_AT_ONCE: usize = 32;
@@ -40,10 +45,10 @@ pub struct Runner<S> {
 }
 
 impl<S: Server> Runner<S> {
-    /// A runner that may ask these hosts.
-    pub fn new(hosts: Hosts, tls: Tls, api: S) -> Self {
+    /// A runner that may ask these hosts, those that have credentials with them.
+    pub fn new(hosts: Hosts, tls: Tls, credentials: Credentials, api: S) -> Self {
         let permits = Arc::new(Semaphore::new(ASKED_AT_ONCE));
-        Self { http: Http::new(hosts, tls), api, permits }
+        Self { http: Http::new(hosts, tls, credentials), api, permits }
     }
 
     /// The answer to one check.
@@ -76,7 +81,8 @@ impl<S: Server> Runner<S> {
                 refused(&format!("read job {name}"), &error)
             }
             Err(_) if question.has_job => {
-                unknown(&format!("job {name} was deleted")).with_job(JobPresence::Gone)
+                let text = format!("job {name} was deleted before it had a result");
+                unknown(&text).with_job(JobPresence::Gone)
             }
             Err(_) => self.start_job(question, cron_job, &name).await,
         }

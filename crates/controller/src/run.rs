@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, RateLimit};
+use crate::checks::credentials::{Credentials, InvalidCredentials};
 use crate::checks::hosts::{AllowedHost, Hosts};
 use crate::checks::{Runner, Tls};
 use crate::client::{self, Location, Pings};
@@ -51,6 +52,8 @@ pub struct Options {
     pub namespace_node_selectors: bool,
     /// The hosts that the checks of guarded rollouts may ask (G24).
     pub check_hosts: Vec<AllowedHost>,
+    /// The file with credentials for such hosts (G46).
+    pub check_credentials: Option<PathBuf>,
     /// Maximum number of requests per second; `None` for no limit.
     pub kube_api_qps: Option<f64>,
     /// Number of requests that may exceed the limit at once.
@@ -73,6 +76,7 @@ impl Default for Options {
             schedule_by,
             namespace_node_selectors: false,
             check_hosts: Vec::new(),
+            check_credentials: None,
             kube_api_qps: None,
             kube_api_burst: 30,
             http: None,
@@ -120,6 +124,9 @@ pub enum Error {
     /// The cluster's address or credentials can't be read.
     #[error(transparent)]
     Config(#[from] client::Error),
+    /// The credentials of checks can't be used.
+    #[error(transparent)]
+    CheckCredentials(#[from] InvalidCredentials),
     /// The API server did not answer the first request.
     #[error("cluster {server} is not reachable: {cause}")]
     Unreachable {
@@ -178,6 +185,7 @@ struct Shared {
     /// The replica in Events and in the Lease.
     identity: String,
     environment: Environment,
+    check_credentials: Credentials,
     outages: OutageLog,
     metrics: Arc<Metrics>,
     supervisor: Supervisor,
@@ -204,6 +212,8 @@ async fn start(
         }
     }
     options.pings.check().map_err(Error::Option)?;
+    let check_credentials =
+        options.check_credentials.as_deref().map(Credentials::read).transpose()?;
     let config = cluster_config(&options)?;
     let listener = match options.http {
         Some(address) => Some(serve::listen(address).await?),
@@ -221,6 +231,7 @@ async fn start(
         client,
         identity: identity(environment.random()),
         environment,
+        check_credentials: check_credentials.unwrap_or_default(),
         outages: OutageLog::default(),
         metrics,
         supervisor: Supervisor::default(),
@@ -322,7 +333,12 @@ impl Shared {
                 status_interval: STATUS_INTERVAL,
             },
             // Its answers are stated, so they are not logged as outages.
-            checks: Arc::new(Runner::new(hosts, Tls::default(), server.clone())),
+            checks: Arc::new(Runner::new(
+                hosts,
+                Tls::default(),
+                self.check_credentials,
+                server.clone(),
+            )),
             server: server.reporting_to(self.outages.clone()),
             client: self.client,
             fence,

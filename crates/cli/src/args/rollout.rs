@@ -1,5 +1,6 @@
 //! The arguments of `everynode rollout`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -66,6 +67,9 @@ pub(crate) struct RolloutCheckArguments {
     /// Make only this check
     #[arg(long = "check", value_name = "NAME")]
     pub check: Option<String>,
+    /// File with credentials for the hosts of checks, as for `everynode run`
+    #[arg(long, value_name = "FILE")]
+    pub check_credentials: Option<PathBuf>,
     /// Create a Job for each cronJob, and wait until it has ended
     #[arg(long)]
     pub run_jobs: bool,

@@ -48,6 +48,10 @@ pub(crate) struct RunArguments {
         conflicts_with = "ignore_policies"
     )]
     pub check_hosts: Vec<AllowedHost>,
+    /// File with credentials for such hosts, sent by https only: a list with host, as in
+    /// --check-hosts, bearerTokenFile or basicAuthFile (user:password), and caFile
+    #[arg(long, value_name = "FILE", requires = "check_hosts")]
+    pub check_credentials: Option<PathBuf>,
     /// Maximum number of requests to the API server per second [default: only the server's own
     /// limit]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -79,6 +83,7 @@ Examples:
   everynode run --leader-elect=false --namespace team-a
   everynode run --beside                             beside the built-in controller
   everynode run --check-hosts prometheus.monitoring:9090,*.gates.svc
+  everynode run --check-hosts prometheus.example.com --check-credentials credentials.yaml
 
 Without --beside, the built-in DaemonSet controller must be disabled:
 kube-controller-manager --controllers=*,-daemonset-controller";

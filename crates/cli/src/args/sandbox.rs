@@ -54,6 +54,9 @@ pub(crate) struct SandboxArguments {
         conflicts_with = "no_controller"
     )]
     pub check_hosts: Vec<AllowedHost>,
+    /// File with credentials for such hosts, as for `everynode run`
+    #[arg(long, value_name = "FILE", requires = "check_hosts")]
+    pub check_credentials: Option<PathBuf>,
     /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,

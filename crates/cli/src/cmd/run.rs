@@ -46,6 +46,7 @@ fn options(arguments: RunArguments) -> Options {
         },
         namespace_node_selectors: arguments.namespace_node_selectors,
         check_hosts: arguments.check_hosts,
+        check_credentials: arguments.check_credentials,
         kube_api_qps: arguments.kube_api_qps,
         kube_api_burst: arguments.kube_api_burst.unwrap_or(defaults.kube_api_burst),
         http: arguments.http,

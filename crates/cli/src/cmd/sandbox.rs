@@ -58,9 +58,8 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     let options = Options { faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     define_policies(&sandbox)?;
-    let hosts = arguments.check_hosts.clone();
-    let controller =
-        (!arguments.no_controller).then(|| Controller::start(sandbox.kubeconfig_path(), hosts));
+    let controller = (!arguments.no_controller)
+        .then(|| Controller::start(sandbox.kubeconfig_path(), &arguments));
     let keeps_running = !arguments.exit_when_settled;
     let main = async {
         apply_and_report(&sandbox, &arguments, copy.as_ref(), &manifests, started).await?;

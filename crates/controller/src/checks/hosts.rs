@@ -20,8 +20,9 @@ pub enum Hosts {
     Allowed(Vec<AllowedHost>),
 }
 
-/// One of `--check-hosts`: `HOST[:PORT]`, or `*.DOMAIN[:PORT]` for all names below a domain.
-/// Without a port, only the default port of a URL's scheme is meant.
+/// One of `--check-hosts`, or the host of an entry of `--check-credentials`: `HOST[:PORT]`, or
+/// `*.DOMAIN[:PORT]` for all names below a domain. Without a port, only the default port of a URL's
+/// scheme is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedHost {
     name: Name,
@@ -34,6 +35,9 @@ enum Name {
     /// All names that end with this, which begins with a dot.
     Below(String),
 }
+
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Where a URL leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +52,12 @@ pub struct Target {
     is_default_port: bool,
 }
 
+/// The forms that an [`AllowedHost`] may have.
+pub(super) const HOST_FORMS: &str = "HOST, HOST:PORT, *.DOMAIN nor *.DOMAIN:PORT";
+
 /// A value of `--check-hosts` that is no host.
 #[derive(Debug, thiserror::Error)]
-#[error("\"{0}\" is neither HOST, HOST:PORT, *.DOMAIN nor *.DOMAIN:PORT")]
+#[error("\"{0}\" is neither {HOST_FORMS}")]
 pub struct MalformedHost(String);
 
 impl FromStr for AllowedHost {
@@ -102,20 +109,43 @@ fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
-impl AllowedHost {
-    fn allows(&self, target: &Target) -> bool {
-        let has_name = match &self.name {
-            Name::Exact(name) => *name == target.host,
-            Name::Below(domain) => target.host.strip_suffix(domain.as_str()).is_some_and(|below| {
+impl Name {
+    fn has(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => name == host,
+            Self::Below(domain) => host.strip_suffix(domain.as_str()).is_some_and(|below| {
                 // An address has no names below it.
-                !below.is_empty() && target.address().is_none()
+                !below.is_empty() && host.parse::<IpAddr>().is_err()
             }),
+        }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Exact(host)) => self.has(host),
+            (Self::Exact(host), _) => other.has(host),
+            (Self::Below(a), Self::Below(b)) => a.ends_with(b) || b.ends_with(a),
+        }
+    }
+}
+
+impl AllowedHost {
+    pub(super) fn allows(&self, target: &Target) -> bool {
+        let has_port = match self.port {
+            Some(port) => port == target.port,
+            None => target.is_default_port,
         };
-        has_name
-            && match self.port {
-                Some(port) => port == target.port,
-                None => target.is_default_port,
-            }
+        has_port && self.name.has(&target.host)
+    }
+
+    /// Whether there is a URL that both allow.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let has_port = match (self.port, other.port) {
+            (Some(a), Some(b)) => a == b,
+            (Some(port), None) | (None, Some(port)) => port == HTTP_PORT || port == HTTPS_PORT,
+            (None, None) => true,
+        };
+        has_port && self.name.overlaps(&other.name)
     }
 }
 
@@ -151,7 +181,7 @@ impl Target {
             return Err("the URL has credentials".to_owned());
         }
         let host = unbracketed(authority.host()).to_ascii_lowercase();
-        let default_port = if is_https { 443 } else { 80 };
+        let default_port = if is_https { HTTPS_PORT } else { HTTP_PORT };
         let port = authority.port_u16().unwrap_or(default_port);
         Ok(Self { is_https, host, port, is_default_port: port == default_port })
     }
@@ -288,6 +318,38 @@ mod tests {
         assert_eq!(why, hint);
         assert_eq!(target("http://[fd00::1]:81").to_string(), "[fd00::1]:81");
         assert_eq!(target("https://a:443").to_string(), "a");
+    }
+
+    /// G46: two hosts overlap if one URL can have both.
+    #[test]
+    fn hosts_of_the_same_urls_overlap() {
+        let overlap = |a: &str, b: &str| {
+            let (a, b): (AllowedHost, AllowedHost) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(a.overlaps(&b), b.overlaps(&a), "{a} {b}");
+            a.overlaps(&b)
+        };
+        for (a, b) in [
+            ("a.b", "A.b"),
+            ("a.b", "a.b:443"),
+            ("a.b", "a.b:80"),
+            ("a.b:1", "*.b:1"),
+            ("*.b", "*.a.b"),
+            ("*.b", "*.b"),
+            ("[fd00::1]", "fd00::1"),
+        ] {
+            assert!(overlap(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("a.b", "b.b"),
+            ("a.b", "a.b:8443"),
+            ("a.b:1", "a.b:2"),
+            ("b", "*.b"),
+            ("xb", "*.b"),
+            ("*.b", "*.xb"),
+            ("1.2.3.4", "*.3.4"),
+        ] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
     }
 
     /// G24: what names no host is refused, and what is allowed is shown as it was written.

@@ -1,10 +1,9 @@
 //! HTTP to the servers that checks ask (G24): one request on a connection of its own, directly to
-//! an address that was checked, without proxies, redirects and credentials, within limits of time
-//! and size.
+//! an address that was checked, without proxies and redirects, with no credentials but those that
+//! the operator has given for the host (G46), within limits of time and size.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,16 +11,17 @@ use http::{HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls_platform_verifier::BuilderVerifierExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::Reply;
+use super::credentials::Credentials;
 use super::hosts::{Hosts, Target};
+use super::tls::Tls;
 use crate::client::{one_line, user_agent};
 
 /// Timeout of a whole question.
@@ -40,32 +40,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 pub struct Http {
     hosts: Hosts,
     tls: Tls,
-}
-
-/// How the certificates of servers are verified.
-#[derive(Clone, Debug, Default)]
-pub struct Tls(Arc<OnceLock<Result<Arc<ClientConfig>, String>>>);
-
-impl Tls {
-    /// By this configuration, rather than the certificate authorities of the machine.
-    pub fn with_config(config: ClientConfig) -> Self {
-        Self(Arc::new(OnceLock::from(Ok(Arc::new(config)))))
-    }
-
-    /// The configuration, which is made when it is first needed: the certificate authorities of the
-    /// machine are hundreds of files, and there may be none.
-    fn config(&self) -> Result<Arc<ClientConfig>, String> {
-        self.0.get_or_init(|| system_config().map(Arc::new)).clone()
-    }
-}
-
-fn system_config() -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.and_then(BuilderVerifierExt::with_platform_verifier);
-    let builder = builder.map_err(|error| format!("no certificate authorities: {error}"))?;
-    Ok(builder.with_no_client_auth())
+    credentials: Credentials,
 }
 
 /// The content of a request.
@@ -78,8 +53,8 @@ struct Content {
 
 impl Http {
     /// A client that may ask these hosts.
-    pub fn new(hosts: Hosts, tls: Tls) -> Self {
-        Self { hosts, tls }
+    pub fn new(hosts: Hosts, tls: Tls, credentials: Credentials) -> Self {
+        Self { hosts, tls, credentials }
     }
 
     /// The status with which a URL answers to GET. The body is not read.
@@ -114,16 +89,38 @@ impl Http {
             target.check_address(address)?;
         }
         self.hosts.check(&target)?;
+        let credentials = self.credentials.of(&target);
+        let authorization = match credentials {
+            Some(credentials) => credentials.authorization(&target).await?,
+            None => None,
+        };
+        let header = authorization.as_ref().map(|authorization| authorization.header.clone());
         let stream = connect(&target).await?;
-        if !target.is_https {
-            return request(stream, &url, content).await;
+        let reply = if target.is_https {
+            let tls = credentials.and_then(|credentials| credentials.tls.as_ref());
+            let stream = encrypt(tls.unwrap_or(&self.tls), &target, stream).await?;
+            request(stream, &url, content, header).await?
+        } else {
+            request(stream, &url, content, header).await?
+        };
+        match authorization.is_some_and(|authorization| authorization.is_repeated_in(&reply)) {
+            true => {
+                Err("the answer has the credentials that were sent, so it is not stated".to_owned())
+            }
+            false => Ok(reply),
         }
-        let connector = TlsConnector::from(self.tls.config()?);
-        let name = target.host.clone().try_into();
-        let name = name.map_err(|_| format!("{} is no name of a server", target.host))?;
-        let stream = connector.connect(name, stream).await;
-        request(stream.map_err(|error| format!("TLS: {error}"))?, &url, content).await
     }
+}
+
+async fn encrypt(
+    tls: &Tls,
+    target: &Target,
+    stream: TcpStream,
+) -> Result<TlsStream<TcpStream>, String> {
+    let connector = TlsConnector::from(tls.config()?);
+    let name = target.host.clone().try_into();
+    let name = name.map_err(|_| format!("{} is no name of a server", target.host))?;
+    connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))
 }
 
 /// The form of a query.
@@ -161,7 +158,12 @@ async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, String> {
     found.map_err(|error| format!("look up {}: {error}", target.host))
 }
 
-async fn request<S>(stream: S, url: &Uri, content: Content) -> Result<Reply, String>
+async fn request<S>(
+    stream: S,
+    url: &Uri,
+    content: Content,
+    authorization: Option<HeaderValue>,
+) -> Result<Reply, String>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -172,7 +174,7 @@ where
     // It is closed when this function returns, whatever the server still sends.
     let _connection = AbortOnDropHandle::new(tokio::spawn(connection));
     let answer = sender.send_request(
-        head(url, &content)?
+        head(url, &content, authorization)?
             .body(Full::new(content.body))
             .map_err(|error| format!("the request is malformed: {error}"))?,
     );
@@ -188,7 +190,11 @@ where
     Ok(Reply { status: parts.status, location, body: body.to_bytes() })
 }
 
-fn head(url: &Uri, content: &Content) -> Result<http::request::Builder, String> {
+fn head(
+    url: &Uri,
+    content: &Content,
+    authorization: Option<HeaderValue>,
+) -> Result<http::request::Builder, String> {
     let path = url.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let authority = url.authority().ok_or("the URL has no host")?;
     let mut head = Request::builder()
@@ -197,6 +203,9 @@ fn head(url: &Uri, content: &Content) -> Result<http::request::Builder, String> 
         .header(header::HOST, authority.as_str())
         .header(header::USER_AGENT, user_agent())
         .header(header::ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
+    if let Some(authorization) = authorization {
+        head = head.header(header::AUTHORIZATION, authorization);
+    }
     if content.method == Method::POST {
         let form = HeaderValue::from_static("application/x-www-form-urlencoded");
         head = head.header(header::CONTENT_TYPE, form);

@@ -13,6 +13,8 @@ use super::answer::unknown;
 pub const CHECK_ANNOTATION: &str = "everynode.dev/check";
 /// Says that a Job was not created by its CronJob's schedule, as `kubectl create job` does.
 const INSTANTIATE_ANNOTATION: &str = "cronjob.kubernetes.io/instantiate";
+/// Minimum of `ttlSecondsAfterFinished`, within which the result is read.
+const TTL_SECONDS_MIN: u64 = 3600;
 /// Maximum length of a Job's name, which its pods have as a label.
 const NAME_LENGTH_MAX: usize = 63;
 
@@ -52,7 +54,8 @@ pub fn cron_job_path(namespace: &Namespace, name: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/cronjobs/{name}")
 }
 
-/// The Job to create, as `kubectl create job --from` makes it of a CronJob.
+/// The Job to create, as `kubectl create job --from` makes it of a CronJob, except that its result
+/// can be read (G46): neither a short TTL nor the limits of the CronJob's history delete it before.
 ///
 /// # Errors
 /// If the CronJob cannot be read.
@@ -67,6 +70,10 @@ pub fn body(question: &CheckQuestion, name: &str, cron_job: &[u8]) -> Result<Val
     let mut annotations = map(&template["metadata"]["annotations"]);
     annotations.insert(INSTANTIATE_ANNOTATION.to_owned(), "manual".into());
     annotations.insert(CHECK_ANNOTATION.to_owned(), identity(question).into());
+    let mut spec = template["spec"].clone();
+    if let Some(ttl) = spec.get_mut("ttlSecondsAfterFinished").filter(|ttl| !ttl.is_null()) {
+        *ttl = ttl.as_u64().unwrap_or_default().max(TTL_SECONDS_MIN).into();
+    }
     Ok(json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -75,15 +82,15 @@ pub fn body(question: &CheckQuestion, name: &str, cron_job: &[u8]) -> Result<Val
             "namespace": question.daemon_set.namespace.as_str(),
             "labels": map(&template["metadata"]["labels"]),
             "annotations": annotations,
+            // It is deleted with the CronJob, whose history has only what it is the controller of.
             "ownerReferences": [{
                 "apiVersion": "batch/v1",
                 "kind": "CronJob",
                 "name": cron_job["metadata"]["name"],
                 "uid": cron_job["metadata"]["uid"],
-                "controller": true,
             }],
         },
-        "spec": template["spec"],
+        "spec": spec,
     }))
 }
 
@@ -227,13 +234,35 @@ pub(super) mod tests {
                                             1970-01-01T00:01:30Z check smoke",
                 },
                 "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "CronJob",
-                    "name": "smoke-test", "uid": "u", "controller": true }],
+                    "name": "smoke-test", "uid": "u" }],
             },
             "spec": { "backoffLimit": 0 },
         });
         assert_eq!(job, expected);
         for bad in ["", "{}", "[]", r#"{"spec":{"jobTemplate":{"spec":{}}}}"#] {
             assert!(body(&of_job(), "n", bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    /// G46: a Job that deletes itself remains for an hour, so that its result is read.
+    #[test]
+    fn a_job_remains_until_its_result_is_read() {
+        for (ttl, expected) in [
+            (json!({}), json!({})),
+            (
+                json!({ "ttlSecondsAfterFinished": null }),
+                json!({ "ttlSecondsAfterFinished": null }),
+            ),
+            (json!({ "ttlSecondsAfterFinished": 0 }), json!({ "ttlSecondsAfterFinished": 3600 })),
+            (
+                json!({ "ttlSecondsAfterFinished": 86400 }),
+                json!({ "ttlSecondsAfterFinished": 86400 }),
+            ),
+        ] {
+            let cron_job = json!({ "metadata": { "name": "smoke-test", "uid": "u" },
+                "spec": { "jobTemplate": { "spec": ttl } } });
+            let job = body(&of_job(), "n", cron_job.to_string().as_bytes()).expect("a body");
+            assert_eq!(job["spec"], expected);
         }
     }
 

@@ -16,6 +16,8 @@ use super::job::tests::question;
 use super::*;
 use crate::api::Error;
 
+mod credentials;
+
 /// An API server with these objects, which creates Jobs.
 #[derive(Clone, Default)]
 struct Objects(Arc<Mutex<BTreeMap<String, Value>>>);
@@ -81,7 +83,12 @@ async fn serve(answer: impl Fn() -> Vec<u8> + Send + 'static, closes: bool) -> S
 
 fn allowing(address: SocketAddr) -> Runner<Objects> {
     let host = address.to_string().parse().expect("an address is a host");
-    Runner::new(Hosts::Allowed(vec![host]), Tls::default(), Objects::default())
+    Runner::new(
+        Hosts::Allowed(vec![host]),
+        Tls::default(),
+        Credentials::default(),
+        Objects::default(),
+    )
 }
 
 async fn http_says(answer: &'static str, closes: bool) -> CheckAnswer {
@@ -210,7 +217,12 @@ async fn nothing_is_sent_to_hosts_that_are_not_allowed() {
     let port = address.port();
     let ask = async |hosts: &[String], url: String| {
         let hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
-        let runner = Runner::new(Hosts::Allowed(hosts), Tls::default(), Objects::default());
+        let runner = Runner::new(
+            Hosts::Allowed(hosts),
+            Tls::default(),
+            Credentials::default(),
+            Objects::default(),
+        );
         let said = runner.answer(&question(CheckKind::Http { url: url.into() })).await;
         (said.verdict, said.text.to_string())
     };
@@ -235,17 +247,18 @@ async fn nothing_is_sent_to_hosts_that_are_not_allowed() {
     assert!(text.contains("at which clouds have credentials"), "{text}");
 }
 
-/// G24: a certificate that nobody vouches for is refused.
-#[tokio::test]
-async fn certificates_are_verified() {
+/// A server of HTTPS that answers each request with this text, and its certificate.
+async fn serve_tls(
+    answer: impl Fn(&str) -> String + Send + 'static,
+) -> (SocketAddr, rcgen::Certificate) {
     let key = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let (certificate, secret) = (key.cert.der().clone(), key.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+    let server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], secret.try_into().unwrap())
+        .with_single_cert(vec![certificate], secret.try_into().unwrap())
         .unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -253,27 +266,42 @@ async fn certificates_are_verified() {
         let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).await.unwrap_or_default();
+            let answer = answer(&String::from_utf8_lossy(&head[..length]));
+            let _ = stream.write_all(answer.as_bytes()).await;
             let _ = stream.shutdown().await;
         }
     });
+    (address, key.cert)
+}
+
+fn trusting(certificate: Option<&rcgen::Certificate>) -> Tls {
     let mut roots = rustls::RootCertStore::empty();
-    let empty = roots.clone();
-    roots.add(certificate).unwrap();
-    let ask = async |roots: rustls::RootCertStore| {
-        let tls = rustls::ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+    roots.add_parsable_certificates(certificate.map(|it| it.der().clone()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Tls::with_config(tls)
+}
+
+/// G24: a certificate that nobody vouches for is refused.
+#[tokio::test]
+async fn certificates_are_verified() {
+    let (address, certificate) =
+        serve_tls(|_| "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned()).await;
+    let ask = async |tls: Tls| {
         let host = address.to_string().parse().unwrap();
         let hosts = Hosts::Allowed(vec![host]);
-        let runner = Runner::new(hosts, Tls::with_config(tls), Objects::default());
+        let runner = Runner::new(hosts, tls, Credentials::default(), Objects::default());
         let url = format!("https://{address}/").into();
         runner.answer(&question(CheckKind::Http { url })).await
     };
-    assert_eq!(ask(roots).await.verdict, CheckVerdict::Passed);
-    let refused = ask(empty).await;
+    assert_eq!(ask(trusting(Some(&certificate))).await.verdict, CheckVerdict::Passed);
+    let refused = ask(trusting(None)).await;
     assert_eq!(refused.verdict, CheckVerdict::Unknown);
     assert!(refused.text.starts_with("TLS: "), "{}", refused.text);
 }
@@ -286,7 +314,12 @@ fn smoke() -> CheckQuestion {
 #[tokio::test]
 async fn a_job_is_created_once() {
     let objects = Objects::default();
-    let runner = Runner::new(Hosts::Allowed(Vec::new()), Tls::default(), objects.clone());
+    let runner = Runner::new(
+        Hosts::Allowed(Vec::new()),
+        Tls::default(),
+        Credentials::default(),
+        objects.clone(),
+    );
     let missing = runner.answer(&smoke()).await;
     assert_eq!(&*missing.text, "cronjob logging/smoke-test does not exist");
     let cron_job = json!({ "metadata": { "name": "smoke-test", "uid": "u" },
@@ -316,7 +349,7 @@ async fn a_job_is_created_once() {
 async fn a_missing_right_is_named() {
     let objects = Objects::default();
     objects.put("/apis/batch/v1/namespaces/logging/cronjobs/smoke-test", Value::Null);
-    let runner = Runner::new(Hosts::Any, Tls::default(), objects);
+    let runner = Runner::new(Hosts::Any, Tls::default(), Credentials::default(), objects);
     let refused = runner.answer(&smoke()).await;
     assert_eq!(refused.verdict, CheckVerdict::Unknown);
     let hint = "no right to read cronjob smoke-test, which deploy/components/check-jobs (or \

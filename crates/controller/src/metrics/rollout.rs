@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use everynode_core::api::{CheckKind, CheckVerdict, DaemonSetKey, RolloutPhase, RolloutReason};
-use everynode_core::daemon_set::RolloutStatus;
+use everynode_core::daemon_set::{RolloutStatus, StateCounts};
 use everynode_core::plan::Transition;
 
 use super::gauges::{Gauges, Row, count};
@@ -23,6 +23,7 @@ use super::register;
 pub(super) struct RolloutMetrics {
     info: Family<InfoLabels, Gauge>,
     gauges: Gauges<RolloutStatus>,
+    nodes: Family<NodesLabels, Gauge>,
     transitions: Family<ReasonLabels, Counter>,
     check_answers: Family<AnswerLabels, Counter>,
     /// The DaemonSets that have gauges, with the reason that is exported.
@@ -62,6 +63,21 @@ struct InfoLabels {
     reason: &'static str,
 }
 
+/// Labels of `everynode_rollout_nodes`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NodesLabels {
+    namespace: String,
+    daemonset: String,
+    state: &'static str,
+}
+
+impl NodesLabels {
+    fn new(key: &DaemonSetKey, state: &'static str) -> Self {
+        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::of(key);
+        Self { namespace, daemonset, state }
+    }
+}
+
 /// Labels of `everynode_rollout_check_answers_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AnswerLabels {
@@ -87,6 +103,13 @@ impl RolloutMetrics {
                 Family::default(),
             ),
             gauges: Gauges::new(r, GAUGES),
+            nodes: register(
+                r,
+                "nodes",
+                "Nodes of a guarded rollout by their state, and those that are set aside by the \
+                 reason",
+                Family::default(),
+            ),
             transitions: register(
                 r,
                 "transitions",
@@ -134,6 +157,25 @@ impl RolloutMetrics {
             return;
         }
         self.gauges.set(key, state);
+        self.set_nodes(key, state.map(|state| &state.nodes).filter(|nodes| nodes.total() > 0));
+    }
+
+    /// Sets the numbers of nodes, or removes them. States without nodes are left out, except those
+    /// that a rollout goes through.
+    fn set_nodes(&self, key: &DaemonSetKey, nodes: Option<&StateCounts>) {
+        for (index, (state, _)) in StateCounts::default().named().enumerate() {
+            let number = nodes.and_then(|nodes| nodes.named().nth(index)).map(|(_, it)| it);
+            let labels = NodesLabels::new(key, state);
+            match number.filter(|number| *number > 0 || index < StateCounts::COMMON) {
+                Some(number) => {
+                    let number = i64::try_from(number).unwrap_or(i64::MAX);
+                    self.nodes.get_or_create(&labels).set(number);
+                }
+                None => {
+                    self.nodes.remove(&labels);
+                }
+            }
+        }
     }
 
     fn exported(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, RolloutReason>> {
@@ -146,13 +188,15 @@ mod tests {
     use std::sync::Arc;
 
     use everynode_core::api::{Position, RolloutRecord, Timestamp};
-    use everynode_core::daemon_set::{StateCounts, WaveStatus};
+    use everynode_core::daemon_set::WaveStatus;
 
     use super::*;
     use crate::metrics::{Metrics, TextFormat};
 
     fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus {
         let since = Timestamp::from_seconds(1_700_000_000);
+        let mut nodes = StateCounts { failed: 2, ..StateCounts::default() };
+        *nodes.set_aside.last_mut().unwrap() = 1;
         RolloutStatus {
             reason,
             message: "".into(),
@@ -166,7 +210,7 @@ mod tests {
                 order: None,
                 reason: None,
             })),
-            nodes: StateCounts { failed: 2, ..StateCounts::default() },
+            nodes,
             leaked_nodes: 1,
             wave: Some(WaveStatus {
                 name: None,
@@ -183,7 +227,10 @@ mod tests {
     fn samples(metrics: &Metrics) -> Vec<String> {
         let text = metrics.text(TextFormat::OpenMetrics).unwrap();
         let samples = text.lines().filter(|line| line.starts_with("everynode_rollout_"));
-        samples.map(str::to_owned).collect()
+        let mut samples: Vec<String> = samples.map(str::to_owned).collect();
+        let first = samples.iter().position(|sample| sample.contains("rollout_nodes"));
+        samples[first.unwrap_or_default()..].sort();
+        samples
     }
 
     /// G21: a DaemonSet has one phase at a time, and no series are left when nothing guards it any
@@ -203,19 +250,24 @@ mod tests {
             format!("everynode_rollout_leaked_nodes{{{of}}} 1"),
             format!("everynode_rollout_waves{{{of}}} 4"),
             format!("everynode_rollout_waves_done{{{of}}} 3"),
+            format!("everynode_rollout_nodes{{{of},state=\"done\"}} 0"),
+            format!("everynode_rollout_nodes{{{of},state=\"failed\"}} 2"),
+            format!("everynode_rollout_nodes{{{of},state=\"lost\"}} 1"),
+            format!("everynode_rollout_nodes{{{of},state=\"updating\"}} 0"),
+            format!("everynode_rollout_nodes{{{of},state=\"waiting\"}} 0"),
         ];
         assert_eq!(samples(&metrics), expected);
         metrics.set_rollout(&key, Some(&state(RolloutReason::Complete, RolloutPhase::Complete)));
         let complete = samples(&metrics);
         assert!(complete[0].ends_with("reason=\"Complete\"} 1"), "{complete:?}");
-        assert!(complete[5].ends_with(" 4") && complete.len() == 6, "{complete:?}");
+        assert!(complete[5].ends_with(" 4") && complete.len() == 11, "{complete:?}");
         let unknown = RolloutStatus {
             record: None,
             wave: None,
             ..state(RolloutReason::Paused, RolloutPhase::Updating)
         };
         metrics.set_rollout(&key, Some(&unknown));
-        assert_eq!(samples(&metrics).len(), 3);
+        assert_eq!(samples(&metrics).len(), 8);
         metrics.remove_daemon_set(&key);
         assert_eq!(samples(&metrics), Vec::<String>::new());
     }

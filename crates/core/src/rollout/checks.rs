@@ -17,7 +17,8 @@ use super::wave::Waves;
 /// How old an answer may be that the condition states while others have another text and say the
 /// same. Each change of it is a write.
 const STATED_FOR: Duration = Duration::from_secs(10);
-/// Maximum number of Jobs for a check of a wave: one, and one more after a user deleted it.
+/// Maximum number of Jobs for a check of a wave: one, and one more after it was deleted without a
+/// result.
 const JOBS_MAX: u8 = 2;
 
 /// The checks of a wave of which a node has the target.
@@ -223,14 +224,14 @@ impl Checks {
             state.question == Question::Open(question.asked) && state.check == question.check
         };
         let Some(state) = self.checks.iter_mut().find(is_meant) else { return false };
-        let (failures_before, text) = (state.failures, answer.text.clone());
+        let failures_before = state.failures;
         let reported = state.apply(question, answer);
         self.changes += u64::from(state.restate(question.asked_wall, failures_before));
-        self.notices.extend(reported.map(|verdict| Notice::Check {
+        self.notices.extend(reported.map(|answer| Notice::Check {
             check: question.check.name.clone(),
             wave: question.wave.clone(),
-            verdict,
-            answer: text,
+            verdict: answer.verdict,
+            answer: answer.text,
         }));
         true
     }
@@ -292,17 +293,26 @@ impl CheckState {
         })
     }
 
-    /// Applies an answer. Returns the verdict to report, if there is one.
-    fn apply(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> Option<CheckVerdict> {
+    /// Applies an answer. Returns what it says, if that is to be reported.
+    fn apply(&mut self, question: &CheckQuestion, answer: CheckAnswer) -> Option<CheckAnswer> {
         self.question = Question::Answered(question.asked);
-        match answer.job {
-            JobPresence::Exists => self.has_job = true,
+        let answer = match answer.job {
+            JobPresence::Exists => {
+                self.has_job = true;
+                answer
+            }
             JobPresence::Gone if self.job_number < JOBS_MAX => {
                 self.job_number += 1;
                 self.has_job = false;
+                answer
             }
-            JobPresence::Gone | JobPresence::Unknown => {}
-        }
+            // The rollout must not wait for ever: whatever deletes the Jobs may hide a failure.
+            JobPresence::Gone => {
+                let text = format!("{}, and so was the one before it", answer.text);
+                CheckAnswer::new(CheckVerdict::Failed, &text).with_job(answer.job)
+            }
+            JobPresence::Unknown => answer,
+        };
         let verdict = answer.verdict;
         let failures = match verdict {
             CheckVerdict::Passed => 0,
@@ -317,8 +327,8 @@ impl CheckState {
             CheckVerdict::Unknown => self.is_first(verdict),
         };
         self.failures = failures;
-        self.last = Some((question.asked, answer));
-        is_first.then_some(verdict)
+        self.last = Some((question.asked, answer.clone()));
+        is_first.then_some(answer)
     }
 
     /// Whether it is the first answer with this verdict, which is recorded.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 use everynode_controller::api::Api;
 use everynode_controller::checks::answer::unknown;
+use everynode_controller::checks::credentials::Credentials;
 use everynode_controller::checks::hosts::Hosts;
 use everynode_controller::checks::{Runner, Tls};
 use everynode_core::api::{
@@ -31,6 +32,7 @@ const JOB_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Executes the command.
 pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<ExitCode> {
+    let credentials = arguments.check_credentials.as_deref().map(Credentials::read).transpose()?;
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
     let Guarded { daemon_set, revisions, problems, .. } = super::read(&cluster, name).await?;
@@ -40,7 +42,8 @@ pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<
     let rollout = GuardedRollout::of(&daemon_set, None, &revisions);
     let (revision, base) = rollout.map(|it| (it.revision, it.base)).unwrap_or_default();
     let revision = revision.unwrap_or_default();
-    let runner = Runner::new(Hosts::Any, Tls::default(), cluster.api());
+    let credentials = credentials.unwrap_or_default();
+    let runner = Runner::new(Hosts::Any, Tls::default(), credentials, cluster.api());
     let deadline = arguments.run_jobs.then(|| Instant::now() + arguments.timeout);
     let subject = match checks.iter().any(|check| check.kind.has_variables()) {
         true => Some(subject(&cluster, &daemon_set, &revision, base.as_deref()).await?),

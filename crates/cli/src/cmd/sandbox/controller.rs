@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use everynode_controller::checks::hosts::AllowedHost;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::args::SandboxArguments;
 
 /// The maximum time to wait until the controller has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,14 +20,14 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts the controller, without leader election. The checks of rollout policies may ask these
-    /// hosts.
-    pub(crate) fn start(kubeconfig: &Path, check_hosts: Vec<AllowedHost>) -> Controller {
+    /// Starts the controller, without leader election.
+    pub(crate) fn start(kubeconfig: &Path, arguments: &SandboxArguments) -> Controller {
         let stop = CancellationToken::new();
         let options = everynode_controller::Options {
             kubeconfig: Some(kubeconfig.to_owned()),
             leader_election: None,
-            check_hosts,
+            check_hosts: arguments.check_hosts.clone(),
+            check_credentials: arguments.check_credentials.clone(),
             ..Default::default()
         };
         let task = tokio::spawn(run(options, stop.clone()));

@@ -54,6 +54,24 @@ impl StateCounts {
         self.done + self.failed + self.set_aside.iter().sum::<usize>()
     }
 
+    /// The number of states that [`named`](Self::named) has before the reasons for which nodes are
+    /// set aside.
+    pub const COMMON: usize = 4;
+
+    /// The numbers with the names of the states, and of the reasons for which nodes are set aside.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let states = [
+            ("waiting", self.waiting),
+            ("updating", self.updating),
+            ("done", self.done),
+            ("failed", self.failed),
+        ];
+        debug_assert_eq!(states.len(), Self::COMMON);
+        states
+            .into_iter()
+            .chain(SetAside::ALL.map(SetAside::as_str).into_iter().zip(self.set_aside))
+    }
+
     /// The nodes on which the target was tried.
     pub const fn tried(&self) -> usize {
         self.done + self.failed
