@@ -51,8 +51,8 @@ state of the pods, with `get` on the namespace its node selector.";
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArguments {
-    /// The manifest; only its DaemonSets are planned, or if it has only policies, a restart of those
-    /// that they select (`-` reads standard input)
+    /// The manifest; only its DaemonSets are planned, or if it has only policies, a restart of
+    /// those that they select (`-` reads standard input)
     #[arg(short, long, value_name = "FILE")]
     pub filename: PathBuf,
     /// Plan for these nodes, as `kubectl get nodes -o yaml` prints them, without a cluster

@@ -259,13 +259,13 @@ impl Suggestion {
 }
 
 impl Times {
-    /// What adds up to the time until a pod has failed.
+    /// The times that add up to the time until a pod has failed.
     fn parts(self) -> String {
         let start_up = match self.start_up {
             Some(seen) => format!("{seen}"),
             None => format!(
-                "{} to become ready, an assumption, since no pod tells: as long as Kubernetes waits \
-                 for the progress of a Deployment",
+                "{} to become ready, an assumption, since no pod tells: as long as Kubernetes \
+                 waits for the progress of a Deployment",
                 duration(READY_WITHIN_UNKNOWN)
             ),
         };
@@ -285,8 +285,8 @@ impl Times {
 
     fn why_ready_within(self) -> String {
         let Some(seen) = self.start_up else {
-            return "No pod tells how long it takes: as long as Kubernetes waits for the progress of \
-                    a Deployment."
+            return "No pod tells how long it takes: as long as Kubernetes waits for the progress \
+                    of a Deployment."
                 .to_owned();
         };
         let probe = match self.startup_probe {

@@ -7,7 +7,7 @@ use everynode_core::api::Days;
 use super::yaml::quoted;
 
 /// One of the `windows` of a policy, as in `Mon-Fri 09:00-16:00 Europe/Berlin`. The days and the
-/// time zone may be left out. Its times and its zone are not checked: the policy's parser does that.
+/// time zone may be left out. The policy's parser checks its times and its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     days: Vec<&'static str>,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Fixture, NOW, daemon_set, name_of_node, node, ready_pod, with};
 
-/// What of a policy depends on nodes and pods: its text, read as a policy.
+/// Compares the suggested policy with the expected one, and reads it as a policy.
 fn check(fixture: &Fixture, live: &Value, windows: &[&str], expected: &ExpectFile) {
     let text = suggested(fixture, live, windows).expect("a node should run a pod");
     let object: Value = serde_saphyr::from_str(&text).expect("it is YAML");

@@ -46,7 +46,7 @@ pub(super) async fn execute(arguments: RolloutSuggestArguments) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// What becomes of a policy that guards the DaemonSet already.
+/// A note on a policy that guards the DaemonSet already.
 fn existing(
     policies: &Policies,
     object: &DaemonSetObject,
