@@ -2,6 +2,7 @@
 //! happens without a valid policy.
 
 mod night;
+mod suggest;
 mod windows;
 mod zones;
 

@@ -24,7 +24,8 @@ pub(crate) use insight::{ExplainArguments, PlanArguments};
 pub(crate) use kubectl_habits::joined;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub(crate) use rollout::{
-    RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments, RolloutTarget,
+    RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments,
+    RolloutSuggestArguments, RolloutTarget,
 };
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
 pub(crate) use sandbox::SandboxArguments;

@@ -11,6 +11,7 @@
 //!   counts by zone and revision, and an estimate of the end.
 //! - [`history`] lists the revisions of a DaemonSet, [`revision_diff`] compares two; [`guarded`]
 //!   states where a guarded rollout is.
+//! - [`suggestion`] is a rollout policy made for a DaemonSet in its cluster.
 //! - [`course`] is the course of a rollout so far, and [`events`] lists what events say about it.
 //! - [`document`] is the versioned JSON form of the answers, and its schema.
 //!
@@ -39,3 +40,4 @@ pub mod revision_diff;
 pub mod rollout;
 pub mod situation;
 pub mod snapshot;
+pub mod suggestion;

@@ -51,7 +51,8 @@ state of the pods, with `get` on the namespace its node selector.";
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArguments {
-    /// The manifest; only its DaemonSets are planned (`-` reads standard input)
+    /// The manifest; only its DaemonSets are planned, or if it has only policies, a restart of
+    /// those that they select (`-` reads standard input)
     #[arg(short, long, value_name = "FILE")]
     pub filename: PathBuf,
     /// Plan for these nodes, as `kubectl get nodes -o yaml` prints them, without a cluster
@@ -76,6 +77,7 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   everynode plan -f fluentd.yaml                            what applying the file would do
   helm template my-agent | everynode plan -f -
+  everynode rollout suggest ds/fluentd | everynode plan -f -
   everynode plan -f fluentd.yaml --start-up 30s             if pods take 30 s to become ready
   everynode plan -f fluentd.yaml --nodes-from nodes.yaml    for nodes of a file, without a cluster
 

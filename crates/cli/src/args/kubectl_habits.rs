@@ -94,6 +94,7 @@ impl Command {
             Self::Undo(arguments) => Some(&mut arguments.connection),
             Self::Restart(arguments) => Some(&mut arguments.connection),
             Self::Rollout(arguments) => Some(match &mut arguments.command {
+                RolloutCommand::Suggest(arguments) => &mut arguments.connection,
                 RolloutCommand::Get(get) => &mut get.connection,
                 RolloutCommand::Check(check) => &mut check.connection,
                 RolloutCommand::Approve(approve) => &mut approve.target.connection,

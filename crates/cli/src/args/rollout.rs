@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use everynode_insight::suggestion::Window;
 
 use super::value::duration;
-use super::{ConnectionArguments, DaemonSetName, OutputArguments};
+use super::{ConnectionArguments, DaemonSetName, DocumentFormat, OutputArguments};
 
 /// The arguments of `everynode rollout`.
 #[derive(Debug, Args)]
@@ -20,6 +21,9 @@ pub(crate) struct RolloutArguments {
 /// The commands on a rollout.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
+    /// Print a rollout policy made for a DaemonSet in this cluster, with the reasons
+    #[command(after_help = SUGGEST_EXAMPLES)]
+    Suggest(RolloutSuggestArguments),
     /// Show where a guarded rollout is, and what it waits for
     #[command(after_help = GET_EXAMPLES)]
     Get(RolloutGetArguments),
@@ -44,6 +48,23 @@ pub(crate) enum RolloutCommand {
     /// Begin a failed rollout again at its first wave
     #[command(after_help = ORDER_EXAMPLES)]
     Retry(RolloutTarget),
+}
+
+/// The arguments of `everynode rollout suggest`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutSuggestArguments {
+    /// The DaemonSet: ds/NAME, or just NAME
+    #[arg(value_name = "DAEMONSET")]
+    pub daemon_set: DaemonSetName,
+    /// Replace pods only at these times, such as "Mon-Fri 09:00-16:00 Europe/Berlin"; may be given
+    /// several times. Days are all, and the time zone is UTC, unless named
+    #[arg(long = "window", value_name = "WINDOW")]
+    pub windows: Vec<Window>,
+    /// Output format; only YAML has comments
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "yaml")]
+    pub output: DocumentFormat,
+    #[command(flatten)]
+    pub connection: ConnectionArguments,
 }
 
 /// The arguments of `everynode rollout get`.
@@ -115,11 +136,23 @@ pub(crate) struct RolloutTarget {
 
 const EXAMPLES: &str = "\
 Examples:
+  everynode rollout suggest ds/fluentd -n logging   a policy to begin with
   everynode rollout pause ds/fluentd -n logging     stop a rollout half-way
   everynode rollout resume ds/fluentd -n logging    go on
   everynode rollout get ds/fluentd -n logging       where a guarded rollout is
   everynode rollout check ds/fluentd -n logging     what its checks say now
   everynode rollout approve ds/fluentd -n logging   let it go on to its next wave";
+
+const SUGGEST_EXAMPLES: &str = "\
+Examples:
+  everynode rollout suggest ds/fluentd -n logging
+  everynode rollout suggest ds/fluentd -n logging --window \"Mon-Fri 09:00-16:00 Europe/Berlin\"
+  everynode rollout suggest ds/fluentd -n logging | everynode plan -f -
+  everynode rollout suggest ds/fluentd -n logging > policy.yaml
+
+This command only reads: the DaemonSet, its pods, policies, and nodes, for which it requires `list`.
+`plan` shows what a restart of the DaemonSet would do under the policy, and `kubectl apply` makes it
+count from the next template on.";
 
 const GET_EXAMPLES: &str = "\
 Examples:

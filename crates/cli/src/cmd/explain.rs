@@ -32,7 +32,7 @@ pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
             let wanted = |object: &&Value| {
                 name.is_none_or(|name| object["metadata"]["name"] == name.as_str())
             };
-            let wanted = manifest.daemon_sets.iter().filter(wanted);
+            let wanted = manifest.required_daemon_sets()?.iter().filter(wanted);
             let questions: anyhow::Result<Vec<_>> =
                 wanted.map(|object| from_files(object, &nodes, &manifest)).collect();
             let questions = questions?;

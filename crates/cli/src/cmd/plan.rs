@@ -1,6 +1,7 @@
 //! `everynode plan`: what applying a manifest would do.
 
 mod admission;
+mod policy;
 mod text;
 
 use std::process::ExitCode;
@@ -28,13 +29,19 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
             let nodes = snapshot_source::read_nodes(nodes)?;
             let manifest = read(&arguments, namespace)?;
             let forecast = |object| from_files(object, &nodes, &manifest, &arguments);
-            manifest.daemon_sets.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
+            let daemon_sets = manifest.required_daemon_sets()?;
+            daemon_sets.iter().map(forecast).collect::<anyhow::Result<Vec<_>>>()?
         }
         None => {
             let cluster = Cluster::connect(&arguments.connection).await?;
             let mut forecasts = Vec::new();
             let manifest = read(&arguments, cluster.namespace())?;
-            for object in &manifest.daemon_sets {
+            let restarted = policy::restarted(&cluster, &manifest).await?;
+            let objects = match &restarted[..] {
+                [] => manifest.required_daemon_sets()?,
+                restarted => restarted,
+            };
+            for object in objects {
                 match from_cluster(&cluster, object, &manifest, &arguments).await {
                     Ok(forecast) => forecasts.push(forecast),
                     Err(error) if is_refusal(&error) => refusals.push(named(object, error)),

@@ -7,7 +7,8 @@ use crate::args::RestartArguments;
 use crate::cluster::{Cluster, DryRun, Error, Resource, Written};
 use crate::output;
 
-const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
+/// The annotation of a template whose change replaces every pod.
+pub(super) const RESTARTED_AT_ANNOTATION: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
@@ -27,12 +28,16 @@ pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
 /// If the server rejects that, or the DaemonSet is another one by now.
 pub(crate) async fn restart(cluster: &Cluster, daemon_set: &DaemonSet) -> Result<Written, Error> {
     let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let annotations = json!({ RESTARTED_AT_ANNOTATION: now });
+    let annotations = json!({ RESTARTED_AT_ANNOTATION: restarted_at() });
     let patch = json!({
         "metadata": { "uid": daemon_set.metadata.uid },
         "spec": { "template": { "metadata": { "annotations": annotations } } },
     });
     let namespace = Some(cluster.namespace());
     cluster.patch(Resource::DaemonSets, namespace, name, &patch, DryRun::No).await
+}
+
+/// The value of the annotation for a restart at this moment.
+pub(super) fn restarted_at() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

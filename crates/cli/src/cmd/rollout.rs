@@ -4,6 +4,7 @@ mod check;
 mod get;
 pub(crate) mod order;
 pub(crate) mod pause;
+mod suggest;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Executes the command.
 pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
+        RolloutCommand::Suggest(arguments) => suggest::execute(arguments).await,
         RolloutCommand::Get(arguments) => get::execute(arguments).await,
         RolloutCommand::Check(arguments) => check::execute(arguments).await,
         RolloutCommand::Pause(target) => pause::set_paused(target, true).await,

@@ -10,6 +10,8 @@ use crate::input::{self, InputFile};
 
 /// The objects of a manifest.
 pub(crate) struct Manifest {
+    /// The file's name in messages.
+    pub name: String,
     pub daemon_sets: Vec<Value>,
     /// RolloutPolicies and ClusterRolloutPolicies.
     pub policies: Vec<Value>,
@@ -17,30 +19,39 @@ pub(crate) struct Manifest {
     pub ignored: Vec<String>,
 }
 
+impl Manifest {
+    /// The DaemonSets.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn required_daemon_sets(&self) -> anyhow::Result<&[Value]> {
+        if self.daemon_sets.is_empty() {
+            let policies = self.policies.iter().map(described);
+            let found: Vec<String> = self.ignored.iter().cloned().chain(policies).collect();
+            let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
+            anyhow::bail!("{} contains no DaemonSet of apps/v1, but {found}", self.name);
+        }
+        Ok(&self.daemon_sets)
+    }
+}
+
 /// Reads a manifest; `-` is standard input. DaemonSets without a namespace get `namespace`.
 ///
 /// # Errors
-/// If the file can't be read, is not YAML, or contains no DaemonSet.
+/// If the file can't be read, or is not YAML.
 pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
-    let InputFile { name: path, text } = input::read(path)?;
+    let InputFile { name, text } = input::read(path)?;
     // The other lines show the position as a drawing.
     let invalid = |error: String| {
         let error = error.lines().next().unwrap_or_default();
-        anyhow::anyhow!("{path} is not YAML or JSON: {}", error.trim_start_matches("error: "))
+        anyhow::anyhow!("{name} is not YAML or JSON: {}", error.trim_start_matches("error: "))
     };
     let documents: Vec<Value> =
         yaml::documents(&text).map_err(|error| invalid(error.to_string()))?;
     let mut manifest =
-        Manifest { daemon_sets: Vec::new(), policies: Vec::new(), ignored: Vec::new() };
+        Manifest { name, daemon_sets: Vec::new(), policies: Vec::new(), ignored: Vec::new() };
     for document in documents {
         collect(document, namespace, &mut manifest);
-    }
-    if manifest.daemon_sets.is_empty() {
-        let found = match manifest.ignored.as_slice() {
-            [] => "nothing".to_owned(),
-            others => others.join(", "),
-        };
-        anyhow::bail!("{path} contains no DaemonSet of apps/v1, but {found}");
     }
     Ok(manifest)
 }
@@ -67,7 +78,7 @@ fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {
     if document.is_null() {
         return;
     }
-    let name = document["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
+    let described = described(&document);
     match (document["apiVersion"].as_str().unwrap_or_default(), kind.as_str()) {
         ("apps/v1", "DaemonSet") => {
             manifest.daemon_sets.push(in_namespace(document, namespace));
@@ -76,9 +87,16 @@ fn collect(mut document: Value, namespace: &str, manifest: &mut Manifest) {
             manifest.policies.push(in_namespace(document, namespace));
         }
         ("everynode.dev/v1alpha1", "ClusterRolloutPolicy") => manifest.policies.push(document),
-        (_, "") => manifest.ignored.push(format!("object {name}")),
-        (_, kind) => manifest.ignored.push(format!("{kind} {name}")),
+        _ => manifest.ignored.push(described),
     }
+}
+
+/// The kind and the name of an object.
+fn described(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let kind = text(&object["kind"]).unwrap_or_else(|| "object".to_owned());
+    let name = object["metadata"]["name"].as_str().unwrap_or("without a name");
+    format!("{kind} {name}")
 }
 
 /// The object, in this namespace unless it has one.
@@ -126,7 +144,9 @@ mod tests {
 
     #[test]
     fn the_error_about_a_manifest_without_daemon_sets_names_its_objects() {
-        let error = manifest("kind: Service\nmetadata: {name: s}\n").err().unwrap();
+        let manifest_of = |text: &str| manifest(text).unwrap();
+        let text = "kind: Service\nmetadata: {name: s}\n";
+        let error = manifest_of(text).required_daemon_sets().unwrap_err();
         assert!(
             error.to_string().ends_with("contains no DaemonSet of apps/v1, but Service s"),
             "{error}"

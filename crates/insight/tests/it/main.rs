@@ -6,4 +6,5 @@ mod explain;
 mod forecast;
 mod overview;
 mod schema;
+mod suggestion;
 mod support;

@@ -95,6 +95,7 @@ mod tests {
     #[test]
     fn what_the_manifest_creates_is_not_missing() {
         let manifest = |ignored: &str| Manifest {
+            name: String::new(),
             daemon_sets: Vec::new(),
             policies: Vec::new(),
             ignored: vec![ignored.to_owned()],
