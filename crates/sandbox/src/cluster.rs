@@ -5,6 +5,7 @@
 //! components read the store's change log like any watcher, so that their work is proportional to
 //! the changes. All randomness comes from one seed (S24).
 
+mod autoscaler;
 mod component_context;
 mod disruption;
 mod event;
@@ -13,6 +14,7 @@ pub mod garbage_collector;
 mod key;
 mod kubelet;
 pub mod lifecycle;
+mod node_annotation;
 mod node_lifecycle;
 mod placement;
 mod pod_collector;
@@ -31,9 +33,10 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::json::Value;
 
-pub use self::kubelet::DOWN_ANNOTATION;
+pub use self::node_annotation::{DOWN_ANNOTATION, SCALE_DOWN_ANNOTATION, SHUTDOWN_ANNOTATION};
 pub use self::settings::Settings;
 
+use self::autoscaler::Autoscaler;
 use self::component_context::ComponentContext;
 use self::event::Recorder;
 use self::event_expiry::EventExpiry;
@@ -83,6 +86,7 @@ struct Components {
     node_lifecycle: NodeLifecycle,
     taint_eviction: TaintEviction,
     pod_collector: PodCollector,
+    autoscaler: Autoscaler,
 }
 
 impl Cluster {
@@ -111,6 +115,7 @@ impl Cluster {
                 node_lifecycle: NodeLifecycle::default(),
                 taint_eviction: TaintEviction::default(),
                 pod_collector: PodCollector::default(),
+                autoscaler: Autoscaler::default(),
             },
             nodes_seen: 0,
             pods_seen: 0,
@@ -269,6 +274,10 @@ impl Cluster {
             match timer {
                 Timer::Pod { uid } => components.kubelets.fire_pod(&mut context, at, &uid),
                 Timer::Heartbeat { slot } => components.kubelets.fire_heartbeat(&mut context, slot),
+                Timer::Node { node } => {
+                    components.kubelets.fire_node(&mut context, &node);
+                    components.autoscaler.fire(&mut context, &node);
+                }
                 Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
                 Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
                 Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
@@ -302,6 +311,7 @@ impl Components {
         self.scheduler.apply_node(node);
         self.node_lifecycle.apply_node(context, node);
         self.taint_eviction.apply_node(context, node);
+        self.autoscaler.apply_node(context, node);
     }
 
     fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
@@ -311,6 +321,7 @@ impl Components {
         self.taint_eviction.delete_node(name);
         self.kubelets.delete_node(context, name);
         self.pod_collector.delete_node(context, name);
+        self.autoscaler.delete_node(name);
     }
 
     fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
+use crate::condition;
 use crate::json::{Map, Value, json};
 use everynode_k8s::quantity::Quantity;
 
@@ -15,6 +16,8 @@ pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
 /// Maximum number of nodes: each has its own range of pod addresses.
 pub const NODES_MAX: u32 = 40_000;
+/// The key of an autoscaler's taint on a node that it is about to remove.
+pub const SCALE_DOWN_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// Maximum number of zones.
 pub const ZONES_MAX: u32 = 1_000;
 
@@ -81,6 +84,15 @@ pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
         }
         (1..=NODES_MAX, _) => Err(Error::Zones(zones)),
         _ => Err(Error::TooManyNodes(count)),
+    }
+}
+
+/// Replaces the taints of a node.
+pub fn set_taints(node: &mut Value, taints: Vec<Value>) {
+    if taints.is_empty() {
+        object(node, "spec").remove("taints");
+    } else {
+        node["spec"]["taints"] = taints.into();
     }
 }
 
@@ -262,6 +274,17 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
         }));
     }
     node["status"]["conditions"] = conditions.into();
+}
+
+/// Sets the condition of a kubelet that has noticed the shutdown of its machine.
+pub fn set_shutting_down(node: &mut Value, now: Timestamp) {
+    let time = rfc3339(now);
+    let ready = json!({
+        "type": "Ready", "status": "False", "reason": "KubeletNotReady",
+        "message": "node is shutting down",
+        "lastHeartbeatTime": time, "lastTransitionTime": time,
+    });
+    condition::set(&mut node["status"], ready);
 }
 
 /// Whether the status of a condition is Unknown, because the kubelet stopped reporting.
