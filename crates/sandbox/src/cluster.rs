@@ -6,6 +6,7 @@
 //! the changes. All randomness comes from one seed (S24).
 
 mod autoscaler;
+mod churn;
 mod component_context;
 mod disruption;
 mod event;
@@ -37,6 +38,7 @@ pub use self::node_annotation::{DOWN_ANNOTATION, SCALE_DOWN_ANNOTATION, SHUTDOWN
 pub use self::settings::Settings;
 
 use self::autoscaler::Autoscaler;
+use self::churn::Churn;
 use self::component_context::ComponentContext;
 use self::event::Recorder;
 use self::event_expiry::EventExpiry;
@@ -87,6 +89,7 @@ struct Components {
     taint_eviction: TaintEviction,
     pod_collector: PodCollector,
     autoscaler: Autoscaler,
+    churn: Option<Churn>,
 }
 
 impl Cluster {
@@ -116,6 +119,7 @@ impl Cluster {
                 taint_eviction: TaintEviction::default(),
                 pod_collector: PodCollector::default(),
                 autoscaler: Autoscaler::default(),
+                churn: None,
             },
             nodes_seen: 0,
             pods_seen: 0,
@@ -150,6 +154,14 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// From now on about this share of the nodes is in motion at all times.
+    pub fn start_churn(&mut self, percent: u8, now: Timestamp) {
+        let nodes = u32::try_from(self.components.nodes.len()).unwrap_or(u32::MAX);
+        if self.components.churn.replace(Churn::new(percent, self.settings.seed, nodes)).is_none() {
+            self.timers.set(now, Timer::Churn);
+        }
     }
 
     /// Does a part of the due work: at most `items_max` items of each sort. Returns the time of the
@@ -283,6 +295,11 @@ impl Cluster {
                 Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
                 Timer::Budget { namespace, name } => {
                     context.registry.check_budget_again(&namespace, &name);
+                }
+                Timer::Churn => {
+                    if let Some(churn) = &mut components.churn {
+                        churn.fire(&mut context, at, &components.nodes);
+                    }
                 }
                 Timer::ExpireEvents => {
                     self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);

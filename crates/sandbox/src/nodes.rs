@@ -87,6 +87,33 @@ pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
     }
 }
 
+/// The name of a generated node: `node-0001` is the first.
+pub fn generated_name(number: u32) -> String {
+    format!("node-{number:04}")
+}
+
+/// A new node with the labels, taints and capacity of another.
+pub fn successor(node: &Value, name: &str) -> Value {
+    let mut new = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": node["metadata"]["labels"].clone()},
+        "spec": {},
+        "status": {
+            "capacity": node["status"]["capacity"].clone(),
+            "allocatable": node["status"]["allocatable"].clone(),
+        },
+    });
+    if let Some(labels) = new["metadata"]["labels"].as_object_mut() {
+        labels.remove("kubernetes.io/hostname");
+    }
+    let is_own = |key: &str| is_condition_taint(key) || key == SCALE_DOWN_TAINT;
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let stays = |taint: &&Value| !is_own(taint["key"].as_str().unwrap_or_default());
+    set_taints(&mut new, taints.filter(stays).cloned().collect());
+    new
+}
+
 /// Replaces the taints of a node.
 pub fn set_taints(node: &mut Value, taints: Vec<Value>) {
     if taints.is_empty() {
@@ -97,7 +124,7 @@ pub fn set_taints(node: &mut Value, taints: Vec<Value>) {
 }
 
 fn generated_node(index: u32, zone: u32) -> Value {
-    let name = format!("node-{:04}", index + 1);
+    let name = generated_name(index + 1);
     let zone = format!("zone-{}", base26(zone));
     let mut node = json!({
         "apiVersion": "v1",

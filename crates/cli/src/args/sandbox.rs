@@ -9,7 +9,7 @@ use everynode_controller::checks::hosts::AllowedHost;
 use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 
 use super::LogArguments;
-use super::value::{at_least_one, duration, duration_or_zero};
+use super::value::{at_least_one, duration, duration_or_zero, percent};
 
 /// The arguments of `everynode sandbox`.
 #[derive(Debug, Args)]
@@ -54,6 +54,11 @@ pub(crate) struct SandboxArguments {
         conflicts_with = "no_controller"
     )]
     pub check_hosts: Vec<AllowedHost>,
+    /// Keep about this share of the nodes in motion once the sandbox has settled: they reboot, are
+    /// dead, or are removed and replaced by new ones, as `--seed` decides [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent,
+          conflicts_with = "exit_when_settled")]
+    pub churn: Option<u8>,
     /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,
@@ -93,4 +98,5 @@ Examples:
   helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
   kubectl get ns,sa,ds -A -o yaml | everynode sandbox --nodes-from nodes.yaml --apply -
   everynode sandbox --no-controller --kubeconfig-out sandbox.conf
-  everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml";
+  everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml
+  everynode sandbox --nodes 500 --apply daemonset.yaml --churn 5%";

@@ -97,6 +97,13 @@ impl ComponentContext<'_> {
         self.settle("deletion of pod", name, deleted);
     }
 
+    /// Creates a node.
+    pub(super) fn create_node(&mut self, node: Value) {
+        let name = name_of(&node);
+        let created = self.registry.create(&NODE, "", node, &self.at());
+        self.settle("node", &name, created);
+    }
+
     /// Deletes a node.
     pub(super) fn delete_node(&mut self, name: &str) {
         let options = DeleteOptions::default();

@@ -25,6 +25,8 @@ pub(super) enum Timer {
     CollectPods { node: Arc<str> },
     /// A disruption budget may forget an eviction.
     Budget { namespace: Arc<str>, name: Arc<str> },
+    /// Nodes begin or end to move.
+    Churn,
     /// Old events are deleted.
     ExpireEvents,
 }

@@ -1,4 +1,6 @@
-//! A fleet in motion: nodes that shut down, are removed, and break.
+//! A fleet in motion: nodes that shut down, are removed, break, and all of it at random.
+
+use std::collections::BTreeSet;
 
 use super::{START, Sim, pinned, pod, pod_that};
 use crate::cluster::lifecycle::LIFECYCLE_ANNOTATION;
@@ -189,4 +191,48 @@ fn a_mended_node_disturbs_no_running_container() {
     sim.annotate_node(NODE_1, LIFECYCLE_ANNOTATION, None);
     assert_eq!(sim.transcript("p", 10_000), transcript);
     assert!(transcript.ends_with("Running c[running ready] Ready\n"), "{transcript}");
+}
+
+/// The nodes at the end of each second: those with a motion's annotation, and all.
+fn churned(seed: u64) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
+    let mut sim = Sim::with_seed(50, seed);
+    sim.taint("node-0007", json!([{"key": "gpu", "effect": "NoSchedule"}]));
+    sim.cluster.start_churn(10, sim.now);
+    let second = |sim: &mut Sim| {
+        sim.run_for(1_000);
+        let nodes: Vec<_> = sim.cluster.store().iter(&NODE, None).cloned().collect();
+        let annotated = |key: &str| {
+            let nodes = nodes.iter().filter(|node| node.annotation(key).is_some());
+            nodes.map(|node| format!("{} {key}", node.name())).collect::<BTreeSet<String>>()
+        };
+        let moving = [DOWN_ANNOTATION, SHUTDOWN_ANNOTATION, SCALE_DOWN_ANNOTATION].map(annotated);
+        let names = nodes.iter().map(|node| node.name().to_owned()).collect();
+        (moving.into_iter().flatten().collect(), names)
+    };
+    let seconds = (0..400).map(|_| second(&mut sim)).collect();
+    let zones = sim.cluster.store().iter(&NODE, None).filter(|node| {
+        node.value()["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string()
+    });
+    assert_eq!(zones.count(), sim.cluster.store().count(&NODE), "new nodes have labels");
+    seconds
+}
+
+/// S23, S24: churn moves about the same share of the nodes at all times, in all ways, and replaces
+/// those that go; the same seed moves the same nodes.
+#[test]
+fn churn_keeps_a_share_of_the_nodes_in_motion() {
+    let seconds = churned(1);
+    for (moving, names) in &seconds {
+        assert!(moving.len() <= 5 && names.len() <= 50 && names.len() >= 45, "{moving:?}");
+    }
+    let moving: usize = seconds.iter().map(|(moving, _)| moving.len()).sum();
+    assert!(moving > 4 * seconds.len(), "{moving}");
+    for key in [DOWN_ANNOTATION, SHUTDOWN_ANNOTATION, SCALE_DOWN_ANNOTATION] {
+        let ways = seconds.iter().flat_map(|(moving, _)| moving).filter(|way| way.ends_with(key));
+        assert!(ways.collect::<BTreeSet<_>>().len() > 3, "{key}");
+    }
+    let (_, names) = seconds.last().unwrap();
+    assert!(names.iter().filter(|name| name.as_str() > "node-0050").count() > 3, "{names:?}");
+    assert_eq!(churned(1), seconds);
+    assert_ne!(churned(2), seconds);
 }
