@@ -5,6 +5,8 @@
 //! components read the store's change log like any watcher, so that their work is proportional to
 //! the changes. All randomness comes from one seed (S24).
 
+mod autoscaler;
+mod churn;
 mod component_context;
 mod disruption;
 mod event;
@@ -13,6 +15,7 @@ pub mod garbage_collector;
 mod key;
 mod kubelet;
 pub mod lifecycle;
+mod node_annotation;
 mod node_lifecycle;
 mod placement;
 mod pod_collector;
@@ -31,9 +34,11 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::json::Value;
 
-pub use self::kubelet::DOWN_ANNOTATION;
+pub use self::node_annotation::{DOWN_ANNOTATION, SCALE_DOWN_ANNOTATION, SHUTDOWN_ANNOTATION};
 pub use self::settings::Settings;
 
+use self::autoscaler::Autoscaler;
+use self::churn::Churn;
 use self::component_context::ComponentContext;
 use self::event::Recorder;
 use self::event_expiry::EventExpiry;
@@ -83,6 +88,8 @@ struct Components {
     node_lifecycle: NodeLifecycle,
     taint_eviction: TaintEviction,
     pod_collector: PodCollector,
+    autoscaler: Autoscaler,
+    churn: Option<Churn>,
 }
 
 impl Cluster {
@@ -111,6 +118,8 @@ impl Cluster {
                 node_lifecycle: NodeLifecycle::default(),
                 taint_eviction: TaintEviction::default(),
                 pod_collector: PodCollector::default(),
+                autoscaler: Autoscaler::default(),
+                churn: None,
             },
             nodes_seen: 0,
             pods_seen: 0,
@@ -145,6 +154,14 @@ impl Cluster {
             }
         }
         Ok(())
+    }
+
+    /// From now on about this share of the nodes is in motion at all times.
+    pub fn start_churn(&mut self, percent: u8, now: Timestamp) {
+        let nodes = u32::try_from(self.components.nodes.len()).unwrap_or(u32::MAX);
+        if self.components.churn.replace(Churn::new(percent, self.settings.seed, nodes)).is_none() {
+            self.timers.set(now, Timer::Churn);
+        }
     }
 
     /// Does a part of the due work: at most `items_max` items of each sort. Returns the time of the
@@ -269,11 +286,20 @@ impl Cluster {
             match timer {
                 Timer::Pod { uid } => components.kubelets.fire_pod(&mut context, at, &uid),
                 Timer::Heartbeat { slot } => components.kubelets.fire_heartbeat(&mut context, slot),
+                Timer::Node { node } => {
+                    components.kubelets.fire_node(&mut context, &node);
+                    components.autoscaler.fire(&mut context, &node);
+                }
                 Timer::Lease { node } => components.node_lifecycle.fire(&mut context, at, &node),
                 Timer::Evict { pod } => components.taint_eviction.fire(&mut context, &pod),
                 Timer::CollectPods { node } => components.pod_collector.fire(&mut context, &node),
                 Timer::Budget { namespace, name } => {
                     context.registry.check_budget_again(&namespace, &name);
+                }
+                Timer::Churn => {
+                    if let Some(churn) = &mut components.churn {
+                        churn.fire(&mut context, at, &components.nodes);
+                    }
                 }
                 Timer::ExpireEvents => {
                     self.event_expiry.expire(&mut self.registry, now, self.settings.event_age_ms);
@@ -302,6 +328,7 @@ impl Components {
         self.scheduler.apply_node(node);
         self.node_lifecycle.apply_node(context, node);
         self.taint_eviction.apply_node(context, node);
+        self.autoscaler.apply_node(context, node);
     }
 
     fn delete_node(&mut self, context: &mut ComponentContext<'_>, name: &str) {
@@ -311,6 +338,7 @@ impl Components {
         self.taint_eviction.delete_node(name);
         self.kubelets.delete_node(context, name);
         self.pod_collector.delete_node(context, name);
+        self.autoscaler.delete_node(name);
     }
 
     fn apply_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Arc<Object>) {

@@ -22,8 +22,15 @@ pub(crate) fn set(status: &mut Value, condition: Value) {
 /// The status of a pod with the condition DisruptionTarget, because it is about to be deleted by
 /// the control plane.
 pub(crate) fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestamp) -> Value {
-    let generation = pod.value()["metadata"].get("generation").cloned();
-    let condition = json!({
+    let mut status = pod.value()["status"].clone();
+    set(&mut status, disruption(pod.value(), reason, message, now));
+    status
+}
+
+/// The condition DisruptionTarget of a pod.
+pub(crate) fn disruption(pod: &Value, reason: &str, message: &str, now: Timestamp) -> Value {
+    let generation = pod["metadata"].get("generation").cloned();
+    json!({
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
@@ -31,8 +38,5 @@ pub(crate) fn disrupted(pod: &Object, reason: &str, message: &str, now: Timestam
         "observedGeneration": generation.unwrap_or(json!(1)),
         "lastProbeTime": null,
         "lastTransitionTime": rfc3339(now),
-    });
-    let mut status = pod.value()["status"].clone();
-    set(&mut status, condition);
-    status
+    })
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
+use crate::condition;
 use crate::json::{Map, Value, json};
 use everynode_k8s::quantity::Quantity;
 
@@ -15,6 +16,8 @@ pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
 /// Maximum number of nodes: each has its own range of pod addresses.
 pub const NODES_MAX: u32 = 40_000;
+/// The key of an autoscaler's taint on a node that it is about to remove.
+pub const SCALE_DOWN_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// Maximum number of zones.
 pub const ZONES_MAX: u32 = 1_000;
 
@@ -84,8 +87,44 @@ pub fn generate(count: u32, zones: u32) -> Result<Vec<Value>, Error> {
     }
 }
 
+/// The name of a generated node: `node-0001` is the first.
+pub fn generated_name(number: u32) -> String {
+    format!("node-{number:04}")
+}
+
+/// A new node with the labels, taints and capacity of another.
+pub fn successor(node: &Value, name: &str) -> Value {
+    let mut new = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": node["metadata"]["labels"].clone()},
+        "spec": {},
+        "status": {
+            "capacity": node["status"]["capacity"].clone(),
+            "allocatable": node["status"]["allocatable"].clone(),
+        },
+    });
+    if let Some(labels) = new["metadata"]["labels"].as_object_mut() {
+        labels.remove("kubernetes.io/hostname");
+    }
+    let is_own = |key: &str| is_condition_taint(key) || key == SCALE_DOWN_TAINT;
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let stays = |taint: &&Value| !is_own(taint["key"].as_str().unwrap_or_default());
+    set_taints(&mut new, taints.filter(stays).cloned().collect());
+    new
+}
+
+/// Replaces the taints of a node.
+pub fn set_taints(node: &mut Value, taints: Vec<Value>) {
+    if taints.is_empty() {
+        object(node, "spec").remove("taints");
+    } else {
+        node["spec"]["taints"] = taints.into();
+    }
+}
+
 fn generated_node(index: u32, zone: u32) -> Value {
-    let name = format!("node-{:04}", index + 1);
+    let name = generated_name(index + 1);
     let zone = format!("zone-{}", base26(zone));
     let mut node = json!({
         "apiVersion": "v1",
@@ -262,6 +301,17 @@ pub fn set_healthy(node: &mut Value, now: Timestamp) {
         }));
     }
     node["status"]["conditions"] = conditions.into();
+}
+
+/// Sets the condition of a kubelet that has noticed the shutdown of its machine.
+pub fn set_shutting_down(node: &mut Value, now: Timestamp) {
+    let time = rfc3339(now);
+    let ready = json!({
+        "type": "Ready", "status": "False", "reason": "KubeletNotReady",
+        "message": "node is shutting down",
+        "lastHeartbeatTime": time, "lastTransitionTime": time,
+    });
+    condition::set(&mut node["status"], ready);
 }
 
 /// Whether the status of a condition is Unknown, because the kubelet stopped reporting.

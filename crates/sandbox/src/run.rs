@@ -328,6 +328,12 @@ impl Sandbox {
         manifest::install_definition(&self.shared, text)
     }
 
+    /// Keeps about this share of the nodes in motion from now on: they reboot, are dead, or are
+    /// removed and replaced by new nodes (S23).
+    pub fn start_churn(&self, percent: u8) {
+        self.shared.start_churn(percent);
+    }
+
     /// Stops the sandbox and waits until it has stopped.
     pub async fn shutdown(mut self) {
         self.stop.cancel();

@@ -9,7 +9,7 @@ use everynode_controller::checks::hosts::AllowedHost;
 use everynode_sandbox::nodes::{NODES_MAX, ZONES_MAX};
 
 use super::LogArguments;
-use super::value::{at_least_one, duration, duration_or_zero};
+use super::value::{at_least_one, duration, duration_or_zero, percent};
 
 /// The arguments of `everynode sandbox`.
 #[derive(Debug, Args)]
@@ -57,6 +57,11 @@ pub(crate) struct SandboxArguments {
     /// File with credentials for such hosts, as for `everynode run`
     #[arg(long, value_name = "FILE", requires = "check_hosts")]
     pub check_credentials: Option<PathBuf>,
+    /// Keep about this share of the nodes in motion once the sandbox has settled: they reboot, are
+    /// dead, or are removed and replaced by new ones, as `--seed` decides [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent,
+          conflicts_with = "exit_when_settled")]
+    pub churn: Option<u8>,
     /// Exit with 0 when all nodes are ready and all DaemonSets rolled out, with 1 after --timeout
     #[arg(long)]
     pub exit_when_settled: bool,
@@ -96,4 +101,5 @@ Examples:
   helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
   kubectl get ns,sa,ds -A -o yaml | everynode sandbox --nodes-from nodes.yaml --apply -
   everynode sandbox --no-controller --kubeconfig-out sandbox.conf
-  everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml";
+  everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml
+  everynode sandbox --nodes 500 --apply daemonset.yaml --churn 5%";

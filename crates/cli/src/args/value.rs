@@ -36,9 +36,24 @@ pub(crate) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a percentage from 1 to 100, such as `5%`.
+pub(crate) fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|number| (1..=100).contains(number)).ok_or_else(|| "not 1% to 100%".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentages_are_whole_numbers_up_to_100() {
+        for (text, number) in
+            [("5%", Some(5)), ("100", Some(100)), ("0%", None), ("101%", None), ("half", None)]
+        {
+            assert_eq!(percent(text).ok(), number, "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_parsed_with_units_or_as_seconds() {

@@ -123,10 +123,14 @@ async fn apply_and_report(
         }
         if !manifests.is_empty() {
             settle(&client, arguments).await?;
+            start_churn(sandbox, arguments)?;
         }
     }
     inputs::apply(manifests, sandbox)?;
     settle(&client, arguments).await?;
+    if copy.is_none() || manifests.is_empty() {
+        start_churn(sandbox, arguments)?;
+    }
     let (nodes, pods) = tokio::try_join!(client.nodes(), client.pods())?;
     let without_nodes = client.daemon_sets_without_nodes().await?;
     for daemon_set in &without_nodes {
@@ -150,6 +154,13 @@ async fn apply_and_report(
         output::print(&format!("\n{steps}"))?;
     }
     Ok(())
+}
+
+/// Starts the motion of `--churn`: when pods run everywhere, so that it meets the next change.
+fn start_churn(sandbox: &Sandbox, arguments: &SandboxArguments) -> anyhow::Result<()> {
+    let Some(percent) = arguments.churn else { return Ok(()) };
+    sandbox.start_churn(percent);
+    output::print(&format!("churn: {percent}% of the nodes are in motion from now on\n"))
 }
 
 /// Waits until the cluster has settled.

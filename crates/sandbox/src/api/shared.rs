@@ -83,6 +83,12 @@ impl SharedCluster {
         result
     }
 
+    /// Keeps about this share of the nodes in motion from now on.
+    pub(crate) fn start_churn(&self, percent: u8) {
+        self.state.lock().cluster.start_churn(percent, now());
+        self.written.notify_one();
+    }
+
     /// Lets the components do a part of the due work; returns the time of the next step.
     pub(crate) async fn step(&self) -> Option<Timestamp> {
         let _turn = self.turns.write().await;

@@ -97,6 +97,47 @@ impl ComponentContext<'_> {
         self.settle("deletion of pod", name, deleted);
     }
 
+    /// Creates a node.
+    pub(super) fn create_node(&mut self, node: Value) {
+        let name = name_of(&node);
+        let created = self.registry.create(&NODE, "", node, &self.at());
+        self.settle("node", &name, created);
+    }
+
+    /// Deletes a node.
+    pub(super) fn delete_node(&mut self, name: &str) {
+        let options = DeleteOptions::default();
+        let deleted = self.registry.delete(&NODE, "", name, &options, &self.at());
+        self.settle("deletion of node", name, deleted);
+    }
+
+    /// Sets an annotation of a node, or removes it.
+    pub(super) fn annotate_node(&mut self, name: &str, key: &str, value: Option<&str>) {
+        let Some(node) = self.node(name) else { return };
+        let mut updated = node.value().clone();
+        let annotations = &mut updated["metadata"]["annotations"];
+        match (value, annotations.as_object_mut()) {
+            (Some(value), _) => annotations[key] = json!(value),
+            (None, Some(annotations)) => {
+                annotations.remove(key);
+            }
+            (None, None) => {}
+        }
+        self.update_node(&node, updated);
+    }
+
+    /// Records that an annotation of a node has no effect.
+    pub(super) fn warn_of_annotation(&mut self, node: &Object, key: &str, problem: &str) {
+        let text = EventText {
+            component: "sandbox",
+            host: "",
+            is_warning: true,
+            reason: "InvalidAnnotation",
+            message: &format!("{key}: {problem}"),
+        };
+        self.record(EventSubject::node(node), text);
+    }
+
     /// Replaces a node; `None` if it has changed or is gone.
     pub(super) fn update_node(
         &mut self,

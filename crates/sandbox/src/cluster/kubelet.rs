@@ -3,12 +3,13 @@
 //!
 //! The work is proportional to the changes: a running pod costs nothing until its next deadline. A
 //! kubelet whose node has the down annotation does nothing, and catches up when the annotation is
-//! removed.
+//! removed. A node with the shutdown annotation shuts down gracefully, and is off until then.
 
 mod admission;
 pub(super) mod container;
 mod event;
 mod machine;
+mod machine_state;
 pub(super) mod run;
 mod status;
 
@@ -17,10 +18,10 @@ use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 
-use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy, Runtime};
+use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy};
 use self::event::report_event;
-pub use self::machine::DOWN_ANNOTATION;
 use self::machine::{Machine, Machines};
+use self::machine_state::{MachineChange, MachineState};
 use self::run::{PodEvent, PodRun};
 use self::status::HostAddress;
 use super::component_context::ComponentContext;
@@ -91,18 +92,56 @@ impl Kubelets {
             // A node was deleted and created again, and the deletion was not observed.
             self.delete_node(context, node.name());
         }
-        if self.machines.apply(context, node) {
-            self.sync_node(context, node.name());
+        let had_lifecycle = self.machines.has_lifecycle(node.name());
+        let change = self.machines.apply(context, &mut self.lifecycles, node);
+        if had_lifecycle && !self.machines.has_lifecycle(node.name()) {
+            self.continue_as_chosen(context, node.name());
+        }
+        match change {
+            None => {}
+            Some(MachineChange::KubeletStarts) => self.sync_node(context, node.name()),
+            Some(MachineChange::Boots) => {
+                self.forget_containers(context, node.name());
+                self.sync_node(context, node.name());
+            }
+            Some(MachineChange::ShutsDown { off_at }) => {
+                self.sync_node(context, node.name());
+                // Set after the timers of the pods, which end by then.
+                context.timers.set(off_at, Timer::Node { node: node.name().into() });
+            }
         }
     }
 
     /// Removes the node's kubelet. Its pods stay until pod garbage collection removes them.
     pub(super) fn delete_node(&mut self, context: &ComponentContext<'_>, name: &str) {
         self.machines.remove(name);
-        for uid in self.uids_on(context, name) {
-            if let Some(pod) = self.pods.get_mut(&uid) {
-                pod.stage = PodStage::Bound;
+        self.forget_containers(context, name);
+    }
+
+    /// No container of the node runs any more. What its pods were is in their status.
+    fn forget_containers(&mut self, context: &ComponentContext<'_>, node: &str) {
+        for uid in self.uids_on(context, node) {
+            let Some(pod) = self.pods.get_mut(&uid) else { continue };
+            if let Some(machine) = self.machines.on(node) {
+                release(machine, pod);
             }
+            pod.stage = PodStage::Bound;
+        }
+    }
+
+    /// The node has no lifecycle any more: its containers continue with their own.
+    fn continue_as_chosen(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+        for uid in self.uids_on(context, node) {
+            if let Some(pod) = self.pods.get_mut(&uid)
+                && let PodStage::Running(run) = &mut pod.stage
+                && let Some(machine) = self.machines.on(node)
+            {
+                let mut runtime = machine.runtime(context.rng);
+                for container in run.containers.iter_mut().filter(|c| !c.is_as_chosen()) {
+                    container.continue_as_chosen(context.now, &mut runtime);
+                }
+            }
+            self.sync_pod(context, &uid, true);
         }
     }
 
@@ -186,10 +225,16 @@ impl Kubelets {
         }
     }
 
+    pub(super) fn fire_node(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+        if let Some(machine) = self.machines.on(node) {
+            machine.fire(context);
+        }
+    }
+
     /// Does the due work for one pod. `report` writes the status even if nothing has changed.
     fn sync_pod(&mut self, context: &mut ComponentContext<'_>, uid: &str, report: bool) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
-        let Some(machine) = self.machines.on(&pod.node).filter(|machine| !machine.down) else {
+        let Some(machine) = self.machines.on(&pod.node).filter(|m| m.state.has_kubelet()) else {
             return;
         };
         let written = pod.written.take();
@@ -223,11 +268,11 @@ impl Kubelets {
         if let PodStage::Running(run) = &mut pod.stage
             && let Some(machine) = self.machines.on(&pod.node)
         {
-            let mut runtime = Runtime { images: &mut machine.images, rng: context.rng };
+            let labels = machine.room.node.labels.clone();
+            let mut runtime = machine.runtime(context.rng);
             for container in run.containers.iter_mut().filter(|c| c.role != ContainerRole::Init) {
                 let annotation = pod.annotation.as_deref();
-                let labels = &machine.room.node.labels;
-                if let Ok(to) = self.lifecycles.choose(annotation, &container.image, labels) {
+                if let Ok(to) = self.lifecycles.choose(annotation, &container.image, &labels) {
                     container.change_lifecycle(&to, context.now, &mut runtime);
                 }
             }
@@ -276,7 +321,9 @@ impl Kubelet<'_, '_> {
     fn sync_pod(&mut self, pod: &mut PodRecord, object: &Arc<Object>, report: bool) {
         match &mut pod.stage {
             PodStage::Bound => self.start_pod(pod, object),
-            PodStage::Running(_) if object.is_terminating() => self.begin_stop(pod, object),
+            PodStage::Running(_) if object.is_terminating() || self.shuts_down() => {
+                self.begin_stop(pod, object);
+            }
             PodStage::Running(_) => {
                 let changed = self.change_images(pod, object);
                 self.advance(pod, object, report || changed);
@@ -367,6 +414,7 @@ impl Kubelet<'_, '_> {
         })?;
         let name = text(container, &["name"]);
         let mut made = Container::new(name.into(), image.into(), role, policy, lifecycle);
+        made.take_lifecycle(self.machine.lifecycle.as_ref());
         made.always_pull = text(container, &["imagePullPolicy"]) == "Always";
         Ok(made)
     }
@@ -409,7 +457,7 @@ impl Kubelet<'_, '_> {
         let PodStage::Running(run) = &mut pod.stage else { return };
         let before = run.visible_states();
         let mut pod_events = Vec::new();
-        let mut runtime = Runtime { images: &mut self.machine.images, rng: self.context.rng };
+        let mut runtime = self.machine.runtime(self.context.rng);
         run.advance(self.context.now, &mut runtime, &mut pod_events);
         let has_sandbox = run.containers.iter().any(|c| c.running().is_some());
         if run.pod_ip.is_none() && has_sandbox {
@@ -430,9 +478,24 @@ impl Kubelet<'_, '_> {
         }
     }
 
+    fn shuts_down(&self) -> bool {
+        matches!(self.machine.state, MachineState::ShuttingDown { .. })
+    }
+
+    /// The time at which the containers of a pod are killed that is deleted, or whose node shuts
+    /// down.
     fn grace_end(&self, object: &Object) -> Timestamp {
-        let seconds = object.value()["metadata"]["deletionGracePeriodSeconds"].as_i64();
-        Timestamp(self.context.now.0 + seconds.unwrap_or(0) * 1000)
+        let value = object.value();
+        let seconds = if object.is_terminating() {
+            &value["metadata"]["deletionGracePeriodSeconds"]
+        } else {
+            &value["spec"]["terminationGracePeriodSeconds"]
+        };
+        let end = Timestamp(self.context.now.0 + seconds.as_i64().unwrap_or(0) * 1000);
+        match self.machine.state {
+            MachineState::ShuttingDown { off_at } => end.min(off_at),
+            MachineState::Up | MachineState::Down | MachineState::Off => end,
+        }
     }
 
     fn begin_stop(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
@@ -447,7 +510,7 @@ impl Kubelet<'_, '_> {
                 report_event(self.context, &self.machine.name, object, &run, &event);
             }
         }
-        let mut runtime = Runtime { images: &mut self.machine.images, rng: self.context.rng };
+        let mut runtime = self.machine.runtime(self.context.rng);
         let takes = run.stop_time(grace_ms, &mut runtime);
         for container in &mut run.containers {
             container.cancel_deadlines();
@@ -458,7 +521,7 @@ impl Kubelet<'_, '_> {
         }
     }
 
-    /// Reports the exit of the containers, then removes the pod.
+    /// Reports the exit of the containers, then removes the pod if it was deleted.
     fn finish_stop(&mut self, pod: &mut PodRecord, object: &Arc<Object>) {
         release(self.machine, pod);
         let PodStage::Stopping { mut run, .. } =
@@ -473,7 +536,12 @@ impl Kubelet<'_, '_> {
         if status["phase"] == "Pending" {
             status["phase"] = Value::from("Failed");
         }
-        if let Some(object) = self.context.set_pod_status(object, status) {
+        if !object.is_terminating() {
+            status = status::shut_down(status, object.value(), self.context.now);
+        }
+        if let Some(object) = self.context.set_pod_status(object, status)
+            && object.is_terminating()
+        {
             self.context.remove_pod(&object);
         }
     }

@@ -12,7 +12,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
-/// The annotation with which a pod selects its lifecycle.
+/// The annotation with which a pod selects its lifecycle, and a node that of all its containers.
 pub const LIFECYCLE_ANNOTATION: &str = "sandbox.everynode.dev/lifecycle";
 
 const BUILT_IN: &str = include_str!("lifecycles.yaml");
@@ -233,7 +233,12 @@ impl Lifecycles {
         Ok(chosen.map_or(&self.default, |rule| &rule.lifecycle).clone())
     }
 
-    fn named_or_inline(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
+    /// The lifecycle that an annotation names or lists.
+    ///
+    /// # Errors
+    ///
+    /// It names an unknown lifecycle, or its inline stages are invalid.
+    pub fn named_or_inline(&mut self, text: &str) -> Result<Arc<Lifecycle>, String> {
         if let Some(lifecycle) = self.by_name.get(text) {
             return Ok(lifecycle.clone());
         }

@@ -12,7 +12,7 @@ use super::timer::Timer;
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::json::{Value, json};
-use crate::nodes::is_condition_taint;
+use crate::nodes::{self, is_condition_taint};
 use crate::object::Object;
 use crate::value::text;
 
@@ -104,7 +104,7 @@ impl NodeLifecycle {
         let next = if alive_until > at.0 {
             alive_until
         } else {
-            if known.ready == NodeReadiness::True
+            if known.ready != NodeReadiness::Unknown
                 && let Some(node) = context.node(name)
             {
                 mark_unknown(context, &node);
@@ -188,12 +188,7 @@ fn set_taints(context: &mut ComponentContext<'_>, node: &Arc<Object>, ready: Nod
         return;
     }
     let mut updated = value.clone();
-    match updated["spec"].as_object_mut() {
-        Some(spec) if taints.is_empty() => {
-            spec.remove("taints");
-        }
-        _ => updated["spec"]["taints"] = taints.into(),
-    }
+    nodes::set_taints(&mut updated, taints);
     context.update_node(node, updated);
 }
 

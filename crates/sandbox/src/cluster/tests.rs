@@ -2,6 +2,7 @@
 
 mod disruption;
 mod lifecycle;
+mod motion;
 mod node;
 mod scheduling;
 

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Pod { uid: Arc<str> },
     /// The kubelets in this heartbeat slot renew their leases.
     Heartbeat { slot: u32 },
+    /// The time in an annotation of the node is over, or its shutdown.
+    Node { node: Arc<str> },
     /// The node's lease may have expired.
     Lease { node: Arc<str> },
     /// The pod's toleration of a taint ends.
@@ -23,6 +25,8 @@ pub(super) enum Timer {
     CollectPods { node: Arc<str> },
     /// A disruption budget may forget an eviction.
     Budget { namespace: Arc<str>, name: Arc<str> },
+    /// Nodes begin or end to move.
+    Churn,
     /// Old events are deleted.
     ExpireEvents,
 }

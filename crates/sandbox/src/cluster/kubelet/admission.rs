@@ -3,6 +3,7 @@
 use everynode_core::api::TaintEffect;
 
 use super::machine::Machine;
+use super::machine_state::MachineState;
 use crate::cluster::placement::placement;
 use crate::json::Value;
 use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
@@ -10,7 +11,7 @@ use everynode_k8s::fit::{Misfit, Usage, matches_affinity};
 /// The reason and the message of a rejected pod.
 pub(super) type Rejection = (String, String);
 
-/// Checks resources, affinity, ports and NoExecute taints, in upstream's order.
+/// Checks resources, affinity, ports, NoExecute taints and shutdown, in upstream's order.
 pub(super) fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(), Rejection> {
     let misfits = machine.room.admission_misfits(usage);
     for misfit in &misfits {
@@ -38,6 +39,10 @@ pub(super) fn check(machine: &Machine, pod: &Value, usage: &Usage) -> Result<(),
     if untolerated {
         let reason = "node(s) had taints that the pod didn't tolerate";
         return Err(predicate("TaintToleration", reason));
+    }
+    if let MachineState::ShuttingDown { .. } = machine.state {
+        let message = "Pod was rejected as the node is shutting down.";
+        return Err(("NodeShutdown".to_owned(), message.to_owned()));
     }
     Ok(())
 }

@@ -42,6 +42,9 @@ pub(crate) struct Container {
     pub always_pull: bool,
     pub role: ContainerRole,
     pub restart_policy: RestartPolicy,
+    /// The lifecycle that its pod or image chooses.
+    chosen: Arc<Lifecycle>,
+    /// The lifecycle since its last start: that of the node, if it has one.
     pub lifecycle: Arc<Lifecycle>,
     pub state: ContainerState,
     pub restarts: u32,
@@ -135,6 +138,8 @@ pub(crate) enum ContainerEvent {
 /// The node's part in running a container.
 pub(crate) struct Runtime<'a> {
     pub images: &'a mut std::collections::BTreeSet<Arc<str>>,
+    /// The lifecycle of all containers that start on the node.
+    pub lifecycle: Option<&'a Arc<Lifecycle>>,
     pub rng: &'a mut Pcg64Mcg,
 }
 
@@ -152,6 +157,7 @@ impl Container {
             always_pull: false,
             role,
             restart_policy,
+            chosen: lifecycle.clone(),
             lifecycle,
             state: ContainerState::Waiting,
             restarts: 0,
@@ -245,6 +251,13 @@ impl Container {
         }
     }
 
+    /// Takes the lifecycle of the node, or the chosen one if it has none. Init containers must
+    /// complete, or none of the others would start.
+    pub(crate) fn take_lifecycle(&mut self, of_node: Option<&Arc<Lifecycle>>) {
+        let of_node = of_node.filter(|_| self.role != ContainerRole::Init);
+        self.lifecycle = of_node.unwrap_or(&self.chosen).clone();
+    }
+
     /// Starts the container, or first pulls its image if the node lacks it.
     pub(crate) fn pull_or_start(
         &mut self,
@@ -252,6 +265,7 @@ impl Container {
         runtime: &mut Runtime<'_>,
         events: &mut Vec<ContainerEvent>,
     ) {
+        self.take_lifecycle(runtime.lifecycle);
         if runtime.images.contains(&self.image) && !self.always_pull {
             events.push(ContainerEvent::AlreadyPresent);
             self.begin_start(now, runtime);
@@ -389,14 +403,27 @@ impl Container {
         Running { id: runtime.rng.random(), since: now, ready_at, ready, exit_at }
     }
 
-    /// Continues with another lifecycle from now on.
+    /// Continues with another lifecycle from now on, or from its restart on if the node has one.
     pub(crate) fn change_lifecycle(
         &mut self,
         to: &Arc<Lifecycle>,
         now: Timestamp,
         runtime: &mut Runtime<'_>,
     ) {
-        self.lifecycle = to.clone();
+        self.chosen = to.clone();
+        if runtime.lifecycle.is_none() {
+            self.continue_as_chosen(now, runtime);
+        }
+    }
+
+    /// Whether its lifecycle is the chosen one, not that of the node.
+    pub(crate) fn is_as_chosen(&self) -> bool {
+        Arc::ptr_eq(&self.lifecycle, &self.chosen)
+    }
+
+    /// Continues with the chosen lifecycle.
+    pub(crate) fn continue_as_chosen(&mut self, now: Timestamp, runtime: &mut Runtime<'_>) {
+        self.lifecycle = self.chosen.clone();
         if let ContainerState::Running(running) = self.state {
             let anew = self.new_run(now, runtime);
             self.state =
@@ -458,6 +485,7 @@ impl Container {
     /// Stops the container because of a new image in the pod's spec, and starts it with that image.
     pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
         self.image = to;
+        self.chosen = lifecycle.clone();
         self.lifecycle = lifecycle;
         self.failed_pulls = 0;
         if self.running().is_some() {

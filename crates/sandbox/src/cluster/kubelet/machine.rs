@@ -4,8 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
+use rand_pcg::Pcg64Mcg;
 
+use super::container::Runtime;
+use super::machine_state::{MachineChange, MachineState, WantedState};
 use crate::cluster::component_context::ComponentContext;
+use crate::cluster::event::EventSubject;
+use crate::cluster::lifecycle::{LIFECYCLE_ANNOTATION, Lifecycle, Lifecycles};
+use crate::cluster::node_annotation::{DOWN_ANNOTATION, SHUTDOWN_ANNOTATION, TimedAnnotation};
 use crate::cluster::placement;
 use crate::cluster::timer::Timer;
 use crate::json::Value;
@@ -13,9 +19,6 @@ use crate::nodes;
 use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Room;
-
-/// The annotation that simulates a failed node while its value is `true`.
-pub const DOWN_ANNOTATION: &str = "sandbox.everynode.dev/down";
 
 /// Number of moments in a period at which heartbeats happen; the nodes of a slot share a timer.
 const HEARTBEAT_SLOTS: u32 = 100;
@@ -28,7 +31,12 @@ const HEARTBEATS_PER_REPORT: u32 = 30;
 pub(super) struct Machine {
     pub name: Arc<str>,
     uid: Arc<str>,
-    pub down: bool,
+    pub state: MachineState,
+    down: TimedAnnotation,
+    shutdown: TimedAnnotation,
+    /// The annotation that selects the lifecycle of all containers that start on the node.
+    lifecycle_annotation: Option<Box<str>>,
+    pub lifecycle: Option<Arc<Lifecycle>>,
     /// Whether a condition of the node is Unknown, because its lease expired.
     reported_unknown: bool,
     pub room: Room,
@@ -46,6 +54,61 @@ impl Machine {
     fn update_node(&mut self, node: &Arc<Object>) {
         self.reported_unknown = nodes::has_unknown_condition(node.value());
         self.room.update(placement::node(node.value()), node.value());
+    }
+
+    /// Reads the annotations that ask for a state, and changes to that state.
+    fn follow(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        node: &Object,
+    ) -> Option<MachineChange> {
+        self.down.follow(context, node);
+        self.shutdown.follow(context, node);
+        let wanted = match (self.shutdown.applies(), self.down.applies()) {
+            (true, _) => WantedState::Off,
+            (false, true) => WantedState::Down,
+            (false, false) => WantedState::Up,
+        };
+        self.state.follow(wanted, context.now)
+    }
+
+    /// Reads the annotation that selects a lifecycle. A machine on which pulls fail has lost its
+    /// images, so that they fail for every template.
+    fn follow_lifecycle(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        lifecycles: &mut Lifecycles,
+        node: &Object,
+    ) {
+        let annotation = node.annotation(LIFECYCLE_ANNOTATION);
+        if self.lifecycle_annotation.as_deref() == annotation {
+            return;
+        }
+        self.lifecycle_annotation = annotation.map(Into::into);
+        self.lifecycle = annotation.and_then(|text| {
+            let read = lifecycles.named_or_inline(text);
+            let warn = |error: &String| {
+                context.warn_of_annotation(node, LIFECYCLE_ANNOTATION, error);
+            };
+            read.inspect_err(warn).ok()
+        });
+        if self.lifecycle.as_ref().is_some_and(|lifecycle| lifecycle.pull.failure.is_some()) {
+            self.images.clear();
+        }
+    }
+
+    /// Ends what is over: the shutdown, and annotations with a time.
+    pub(super) fn fire(&mut self, context: &mut ComponentContext<'_>) {
+        self.state.finish_shutdown(context.now);
+        for annotation in [&self.down, &self.shutdown] {
+            if annotation.is_over(context.now) {
+                context.annotate_node(&self.name, annotation.key, None);
+            }
+        }
+    }
+
+    pub(super) fn runtime<'a>(&'a mut self, rng: &'a mut Pcg64Mcg) -> Runtime<'a> {
+        Runtime { images: &mut self.images, lifecycle: self.lifecycle.as_ref(), rng }
     }
 
     /// Allocates an address for a pod; `None` if there is none left.
@@ -79,34 +142,49 @@ impl Machines {
         self.machines.get_mut(name)
     }
 
+    /// Whether all containers that start on the node have its lifecycle.
+    pub(super) fn has_lifecycle(&self, name: &str) -> bool {
+        self.machines.get(name).is_some_and(|machine| machine.lifecycle.is_some())
+    }
+
     /// Whether a known node has this name and another UID.
     pub(super) fn is_recreated(&self, node: &Object) -> bool {
         self.machines.get(node.name()).is_some_and(|machine| *machine.uid != *node.uid())
     }
 
-    /// Stores the current state of a node. Returns whether its kubelet has just started.
-    pub(super) fn apply(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) -> bool {
-        let down = node.annotation(DOWN_ANNOTATION) == Some("true");
-        let starts = match self.machines.get_mut(node.name()) {
-            Some(machine) if *machine.uid == *node.uid() => {
-                let started = machine.down && !down;
-                machine.down = down;
-                machine.update_node(node);
-                started
-            }
-            _ => {
-                self.add(context, node, down);
-                !down
-            }
-        };
-        if starts {
-            self.register(context, node);
+    /// Stores the current state of a node. Returns the change that concerns its pods.
+    pub(super) fn apply(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        lifecycles: &mut Lifecycles,
+        node: &Arc<Object>,
+    ) -> Option<MachineChange> {
+        if self.machines.get(node.name()).is_none_or(|machine| *machine.uid != *node.uid()) {
+            self.add(context, node);
         }
-        starts
+        let machine = self.machines.get_mut(node.name())?;
+        machine.update_node(node);
+        machine.follow_lifecycle(context, lifecycles, node);
+        let change = machine.follow(context, node);
+        match change {
+            Some(MachineChange::KubeletStarts) => self.register(context, node, None),
+            Some(MachineChange::Boots) => {
+                let boot_id = context.registry.store_mut().uid();
+                self.register(context, node, Some(boot_id));
+            }
+            Some(MachineChange::ShutsDown { .. }) => report_shutdown(context, node),
+            None => {}
+        }
+        change
     }
 
-    fn register(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
-        register(context, node, self.registered);
+    fn register(
+        &mut self,
+        context: &mut ComponentContext<'_>,
+        node: &Arc<Object>,
+        boot_id: Option<String>,
+    ) {
+        register(context, node, self.registered, boot_id);
         if let (Some(machine), Some(node)) =
             (self.machines.get_mut(node.name()), context.node(node.name()))
         {
@@ -114,14 +192,19 @@ impl Machines {
         }
     }
 
-    fn add(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>, down: bool) {
+    /// Adds a machine whose kubelet has not started yet.
+    fn add(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         self.registered += 1;
         let slot = self.registered % HEARTBEAT_SLOTS;
         let value = node.value();
         let machine = Machine {
             name: node.name().into(),
             uid: node.uid().into(),
-            down,
+            state: MachineState::Down,
+            down: TimedAnnotation::new(DOWN_ANNOTATION),
+            shutdown: TimedAnnotation::new(SHUTDOWN_ANNOTATION),
+            lifecycle_annotation: None,
+            lifecycle: None,
             reported_unknown: false,
             room: Room::new(placement::node(value), value),
             images: BTreeSet::new(),
@@ -164,10 +247,10 @@ impl Machines {
         };
         let mut reported_unknown = Vec::new();
         for name in members {
-            if let Some(machine) = self.machines.get_mut(name).filter(|machine| !machine.down) {
+            if let Some(machine) = self.machines.get_mut(name).filter(|m| m.state.has_kubelet()) {
                 context.renew_lease(name, &machine.uid);
                 machine.heartbeats += 1;
-                if machine.reported_unknown {
+                if machine.reported_unknown && machine.state == MachineState::Up {
                     reported_unknown.push(name.clone());
                 } else if machine.heartbeats.is_multiple_of(HEARTBEATS_PER_REPORT) {
                     report(context, name);
@@ -178,7 +261,7 @@ impl Machines {
         context.timers.set(Timestamp(next), Timer::Heartbeat { slot });
         for name in &reported_unknown {
             if let Some(node) = context.node(name) {
-                self.register(context, &node);
+                self.register(context, &node, None);
             }
         }
         reported_unknown
@@ -186,8 +269,13 @@ impl Machines {
 }
 
 /// Starts a kubelet: renews the lease, completes the node object, and reports that the node is
-/// ready.
-fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) {
+/// ready. `boot_id` is that of a machine that has rebooted.
+fn register(
+    context: &mut ComponentContext<'_>,
+    node: &Arc<Object>,
+    index: u32,
+    boot_id: Option<String>,
+) {
     context.renew_lease(node.name(), node.uid());
     let mut complete = node.value().clone();
     nodes::complete(&mut complete, index);
@@ -202,11 +290,25 @@ fn register(context: &mut ComponentContext<'_>, node: &Arc<Object>, index: u32) 
         }
     }
     nodes::set_healthy(&mut complete, context.now);
+    if let Some(boot_id) = boot_id {
+        let message = format!("Node {} has been rebooted, boot id: {boot_id}", node.name());
+        context.event(EventSubject::node(node), node.name(), true, "Rebooted", &message);
+        complete["status"]["nodeInfo"]["bootID"] = Value::from(boot_id);
+    }
     if complete["status"] != current.value()["status"] {
         let mut updated = current.value().clone();
         updated["status"] = complete["status"].take();
         context.update_node_status(&current, updated);
     }
+}
+
+/// Reports that the node is not ready, because it shuts down.
+fn report_shutdown(context: &mut ComponentContext<'_>, node: &Arc<Object>) {
+    let message = "Shutdown manager detected shutdown event";
+    context.event(EventSubject::node(node), node.name(), false, "Shutdown", message);
+    let mut updated = node.value().clone();
+    nodes::set_shutting_down(&mut updated, context.now);
+    context.update_node_status(node, updated);
 }
 
 /// Reports the unchanged conditions with the current heartbeat time.

@@ -5,6 +5,7 @@ use everynode_core::api::Timestamp;
 use super::container::{Container, ContainerRole, ContainerState, Exit, VisibleState};
 use super::run::{PodPhase, PodRun};
 use crate::clock::rfc3339;
+use crate::condition;
 use crate::json::{Map, Value, json};
 use crate::value::text;
 
@@ -48,6 +49,17 @@ pub(super) fn of_run(run: &PodRun, pod: &Value, host: &HostAddress<'_>, now: Tim
     }
     status.insert("containerStatuses", list(true).into());
     Value::Object(status)
+}
+
+/// The last status of a pod that the kubelet ended because its node shuts down.
+pub(super) fn shut_down(mut status: Value, pod: &Value, now: Timestamp) -> Value {
+    let message = "Pod was terminated in response to imminent node shutdown.";
+    status["phase"] = json!("Failed");
+    status["reason"] = json!("Terminated");
+    status["message"] = json!(message);
+    let disruption = condition::disruption(pod, "TerminationByKubelet", message, now);
+    condition::set(&mut status, disruption);
+    status
 }
 
 /// The status of a pod that the kubelet rejected.
