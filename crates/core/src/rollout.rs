@@ -17,6 +17,7 @@
 //! | `bake` | when the bake time of a wave is over |
 //! | `checks` | which checks of a wave are due, and what their answers say together |
 //! | `progress` | whether it has been without progress for too long |
+//! | `beside` | whether the built-in controller beside it has seen the target |
 //! | `rollback` | how nodes go back to the base |
 //! | `condition` | reason and message of its condition |
 //! | `status` | where it is, for reports |
@@ -25,6 +26,7 @@
 //! nodes and pods, and does what is said here.
 
 mod bake;
+mod beside;
 mod checks;
 mod condition;
 mod gate;
@@ -39,6 +41,7 @@ mod status;
 mod transition;
 mod wave;
 
+pub(crate) use beside::revision_beside;
 pub(crate) use condition::Stated;
 pub(crate) use gate::Verdict;
 pub(crate) use input::RolloutInput;

@@ -34,8 +34,11 @@ struct WireRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     failed_nodes: Vec<WireNode>,
     /// The number of the others.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     more_failed_nodes: usize,
+    /// Whether its template was replaced with that of the base.
+    #[serde(default, skip_serializing_if = "is_default")]
+    rolled_back: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -101,9 +104,8 @@ impl From<WireNode> for FailedNode {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &usize) -> bool {
-    *number == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Reason {
@@ -194,6 +196,7 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
         message: message.flatten(),
         failed_nodes: failed.iter().flat_map(|nodes| nodes.first.iter().map(Into::into)).collect(),
         more_failed_nodes: failed.map_or(0, |nodes| nodes.more),
+        rolled_back: record.is_rolled_back,
     };
     serde_json::to_string(&wire).expect("all keys are strings")
 }
@@ -224,6 +227,7 @@ fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
         steps_hash: wire.steps,
         order: wire.order,
         reason: wire.reason.map(|reason| reason.with(wire.message, failed_nodes)),
+        is_rolled_back: wire.rolled_back,
     };
     Ok((wire.revision, record))
 }
@@ -255,6 +259,7 @@ mod tests {
             steps_hash: "5d4f".into(),
             order: Some("approve 8c canary now".into()),
             reason: None,
+            is_rolled_back: false,
         }
     }
 
@@ -294,11 +299,12 @@ mod tests {
         let nodes = FailedNodes { first: vec![node, lost], more: 7 };
         let by_nodes =
             RolloutRecord { reason: Some(RecordReason::NodesFailed(nodes)), ..failed.clone() };
+        let rolled_back = RolloutRecord { is_rolled_back: true, ..failed.clone() };
         assert!(record_text(&by_nodes, Some(&uid())).ends_with(
             "\"failedNodes\":[{\"node\":\"n\",\"pod\":\"p\",\"cause\":\"container a: \
              CrashLoopBackOff, exit code 1\"},{\"node\":\"m\"}],\"moreFailedNodes\":7}"
         ));
-        for record in [baking, failed, unlabelled, checked, by_nodes] {
+        for record in [baking, failed, unlabelled, checked, by_nodes, rolled_back] {
             let text = record_text(&record, Some(&uid()));
             let read = record_state(Some(&text), &uid());
             assert_eq!(read, RecordState::Stored(record.into()), "{text}");

@@ -221,6 +221,7 @@ mod tests {
             steps_hash: "".into(),
             order: None,
             reason: None,
+            is_rolled_back: false,
         })
     }
 

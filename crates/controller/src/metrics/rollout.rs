@@ -209,6 +209,7 @@ mod tests {
                 steps_hash: "".into(),
                 order: None,
                 reason: None,
+                is_rolled_back: false,
             })),
             nodes,
             leaked_nodes: 1,

@@ -1,7 +1,6 @@
 //! The writes of one sync (C20–C56, C70). Each part reads the index through a [`SyncInput`] and
 //! adds writes to a [`Draft`]; none of them changes the state.
 
-mod beside;
 mod draft;
 mod manage;
 mod ownership;
@@ -22,7 +21,6 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets}
 use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
-pub(super) use beside::revision_beside;
 pub(super) use draft::Draft;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;

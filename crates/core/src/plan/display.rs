@@ -196,6 +196,9 @@ impl fmt::Display for RolloutRecord {
         for wave in &self.approvals {
             write!(f, " approved {wave}")?;
         }
+        if self.is_rolled_back {
+            f.write_str(" rolled back")?;
+        }
         match &self.reason {
             None => Ok(()),
             Some(RecordReason::CheckFailed(why)) => write!(f, " CheckFailed {why}"),

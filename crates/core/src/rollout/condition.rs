@@ -33,6 +33,8 @@ pub(super) struct Situation<'a> {
     pub wave: Option<&'a WaveProgress>,
     /// Whether nodes lack a revision that is complete.
     pub has_nodes_left: bool,
+    /// Whether the built-in controller has yet to act on the target, beside which this one works.
+    pub awaits_built_in: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many (G40).
     pub late: Option<&'a FailedNodes>,
 }
@@ -165,6 +167,11 @@ fn stated(
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
+        Stage::Pending | Stage::Moving(_) if situation.awaits_built_in => {
+            let message = "waiting for the built-in controller, which has not acted on the newest \
+                           template yet";
+            (RolloutReason::Updating, message.to_owned())
+        }
         Stage::Paused | Stage::Pending => match (hindrance, opening) {
             (Some(hindrance), _) => hindered(hindrance, "all nodes"),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
@@ -235,11 +242,15 @@ fn moving(
 /// The condition of a rollout that nodes of this wave, or of the next one, hinder.
 fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
     match hindrance {
-        Hindrance::Removals { pods } => {
+        Hindrance::Removals { pods, is_beside } => {
             let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
+            let removes = match is_beside {
+                true => "so the built-in controller removes",
+                false => "and would remove",
+            };
             let message = format!(
-                "the new template may not run on nodes that have a pod, and would remove {pods}; \
-                 promote the rollout, or allow that with failure.maxRemoved"
+                "the new template may not run on nodes that have a pod, {removes} {pods}; promote \
+                 the rollout, or allow that with failure.maxRemoved"
             );
             (RolloutReason::RemovesNodes, message)
         }

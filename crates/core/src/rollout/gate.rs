@@ -151,6 +151,26 @@ impl Gate {
         }
     }
 
+    /// The verdict beside the built-in controller, which places all pods by the target, at once.
+    pub(crate) fn verdict_beside(
+        &self,
+        governing: GoverningRevision<'_>,
+        target: &Template,
+        namespace_node_selector: &Labels,
+        node: &Node,
+    ) -> Verdict {
+        let by = |template: &Template| {
+            placement::eligibility(&template.placement, namespace_node_selector, node)
+        };
+        let (eligibility, own) = (by(target), governing.template(target));
+        let loses_pod = governing.wanted == Wanted::Kept
+            && self.direction() == Direction::Forward
+            && own.placement != target.placement
+            && !eligibility.should_continue_running()
+            && by(own).should_run();
+        Verdict { eligibility, loses_pod }
+    }
+
     /// Whether a node with these pods is eligible by the revision that governs it.
     pub(crate) fn verdict(
         &self,

@@ -111,7 +111,8 @@ fn was_rolled_back(
     revisions: &RevisionSet<'_>,
 ) -> bool {
     let failed = revisions.current.map(|current| record.attempt(&current.pod_hash()));
-    failed.is_some_and(|failed| input.daemon_set.rolled_back.as_deref() == Some(&*failed))
+    record.is_rolled_back
+        || failed.is_some_and(|failed| input.daemon_set.rolled_back.as_deref() == Some(&*failed))
 }
 
 fn may_roll_back(input: &RolloutInput<'_>) -> bool {

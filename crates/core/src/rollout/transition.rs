@@ -67,8 +67,9 @@ pub(crate) enum WaveBlocker {
 /// The reason for which no wave begins or ends, although the policy's steps let it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hindrance {
-    /// The next wave would remove a pod, and the rollout so many in all (G42).
-    Removals { pods: usize },
+    /// The next wave would remove a pod, and the rollout so many in all; beside the built-in
+    /// controller, that one has removed them (G42).
+    Removals { pods: usize, is_beside: bool },
     /// All nodes of the wave are set aside (G39).
     NotTried { nodes: usize },
 }
@@ -85,6 +86,9 @@ impl<'a> TransitionInput<'a> {
             return None;
         }
         if let Some(change) = self.supersede() {
+            return Some(change);
+        }
+        if let Some(change) = self.mark_rolled_back() {
             return Some(change);
         }
         // Until the revision has its label back, labels tell which pods had the previous target.
@@ -176,7 +180,9 @@ impl<'a> TransitionInput<'a> {
     pub(crate) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
         match stage {
             Stage::Moving(record) => {
-                self.supersede().is_none() && self.apply_operator_order(record).is_none()
+                self.supersede().is_none()
+                    && self.mark_rolled_back().is_none()
+                    && self.apply_operator_order(record).is_none()
             }
             Stage::Unguarded
             | Stage::NotGuarded
@@ -200,6 +206,22 @@ impl<'a> TransitionInput<'a> {
                 record: self.with_phase(&record, RolloutPhase::Superseded),
                 transition: Some(Transition::Superseded { revision: old.pod_hash() }),
             })
+        })
+    }
+
+    /// The record of the failed attempt whose template was replaced with that of the base. The
+    /// annotation of the DaemonSet that says so is lost if a tool replaces the object.
+    fn mark_rolled_back(&self) -> Option<RecordChange<'a>> {
+        let attempt = self.daemon_set.rolled_back.as_deref()?;
+        let is_meant = |record: &RolloutRecord, revision: &Revision| {
+            record.phase == RolloutPhase::Failed
+                && !record.is_rolled_back
+                && record.attempt(&revision.pod_hash()) == attempt
+        };
+        self.revisions.old.iter().find_map(|old| {
+            let record = old.record.stored().filter(|record| is_meant(record, old))?;
+            let record = RolloutRecord { is_rolled_back: true, ..(**record).clone() };
+            Some(RecordChange { revision: old, record, transition: None })
         })
     }
 
@@ -250,6 +272,7 @@ impl<'a> TransitionInput<'a> {
                 .unwrap_or_default(),
             order: previous.or_else(|| Some(self.foreign_order()?.text.clone())),
             reason: None,
+            is_rolled_back: false,
         }
     }
 
@@ -368,7 +391,8 @@ impl<'a> TransitionInput<'a> {
                 };
                 let steps_hash = waves?.policy().steps_hash.clone();
                 let (began, approvals) = (self.wall, Vec::new());
-                Ok(RolloutRecord { began, approvals, reason: None, steps_hash, ..begun })
+                let (reason, is_rolled_back) = (None, false);
+                Ok(RolloutRecord { began, approvals, reason, is_rolled_back, steps_hash, ..begun })
             }
         }
     }
@@ -489,7 +513,11 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
 }
 
 /// What hinders the rollout at this position, or to begin, if something does.
-pub(crate) fn hindrance(waves: &Waves, position: Option<&Position>) -> Option<Hindrance> {
+pub(crate) fn hindrance(
+    waves: &Waves,
+    position: Option<&Position>,
+    is_beside: bool,
+) -> Option<Hindrance> {
     let next = match position {
         None => waves.first(),
         Some(position) if waves.is_untried(position) => {
@@ -499,7 +527,7 @@ pub(crate) fn hindrance(waves: &Waves, position: Option<&Position>) -> Option<Hi
         Some(position) if waves.is_complete(position) => waves.next(position),
         Some(_) => return None,
     };
-    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods })
+    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods, is_beside })
 }
 
 /// The reason for which the wave of a record that bakes still waits.

@@ -242,6 +242,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         }
         "paused" => ds.paused = true,
         "resumed" => ds.paused = false,
+        // As a tool leaves it that replaces the object.
+        "not-rolled-back" => ds.rolled_back = None,
         "on-delete" => ds.update_strategy = UpdateStrategy::OnDelete,
         "min-ready-seconds" => ds.min_ready_seconds = value.parse().expect("a number"),
         "revision-history-limit" => ds.revision_history_limit = value.parse().expect("a number"),

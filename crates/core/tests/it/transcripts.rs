@@ -46,6 +46,7 @@ transcripts! {
     guarded_finally: "guarded-finally",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
+    beside_removals: "beside-removals",
     guarded_groups: "guarded-groups",
     guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",

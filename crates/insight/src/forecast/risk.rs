@@ -1,8 +1,8 @@
 //! The risks of applying a DaemonSet, besides those that the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, PolicySource, TaintEffect, Timestamp, Toleration, UpdateStrategy, WindowState,
-    default_tolerations,
+    DaemonSet, PolicySource, RolloutPolicy, TaintEffect, Timestamp, Toleration, UpdateStrategy,
+    Wait, WindowState, default_tolerations,
 };
 use everynode_k8s::fit::Usage;
 use everynode_k8s::record::time_text;
@@ -65,6 +65,8 @@ pub enum RiskKind {
     Approvals,
     /// The rollout policy has checks.
     Checks,
+    /// Beside the built-in controller, pods are removed at once where the new template may not run.
+    LosesPods,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
     /// new template.
     NewTemplateEarly,
@@ -106,6 +108,7 @@ pub(super) fn risks(
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
     risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(new_template_early(snapshot, proposal));
+    risks.extend(loses_pods(snapshot, daemon_set, nodes));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
             RiskKind::NoReadinessProbe,
@@ -247,6 +250,20 @@ fn new_template_early(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> 
     })
 }
 
+/// Beside the built-in controller, that one removes the pods that the new template excludes (G42).
+fn loses_pods(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
+    let is_guarded_beside = snapshot.runs_beside && !snapshot.is_not_guarded(daemon_set);
+    (is_guarded_beside && daemon_set.policy.valid().is_some() && !nodes.lose.is_empty()).then(
+        || Risk {
+            kind: RiskKind::LosesPods,
+            message: "the new template may not run on nodes that have a pod: the built-in \
+                      controller removes these pods at once, whatever the rollout policy says"
+                .to_owned(),
+            nodes: nodes.lose.clone(),
+        },
+    )
+}
+
 fn invalid_policy(daemon_set: &DaemonSet) -> Option<Risk> {
     let PolicySource::Invalid(why) = &daemon_set.policy else { return None };
     let message = format!("no pod is replaced until the rollout policy is valid: {why}");
@@ -322,15 +339,16 @@ fn windows(
 }
 
 fn awaits_approvals(daemon_set: &DaemonSet) -> bool {
-    daemon_set
-        .policy
-        .valid()
-        .is_some_and(|policy| policy.steps.iter().any(|step| step.wait.approval))
+    daemon_set.policy.valid().is_some_and(|policy| waits(policy).any(|wait| wait.approval))
 }
 
 fn has_checks(daemon_set: &DaemonSet) -> bool {
     let policy = daemon_set.policy.valid();
-    policy.is_some_and(|policy| policy.steps.iter().any(|step| !step.wait.checks.is_empty()))
+    policy.is_some_and(|policy| waits(policy).any(|wait| !wait.checks.is_empty()))
+}
+
+fn waits(policy: &RolloutPolicy) -> impl Iterator<Item = &Wait> {
+    policy.steps.iter().map(|step| &step.wait).chain(&policy.finally)
 }
 
 fn has_readiness_probe(spec: &Value) -> bool {

@@ -74,6 +74,7 @@ fn record() -> Write {
         steps_hash: "".into(),
         order: None,
         reason: None,
+        is_rolled_back: false,
     };
     Write::WriteRecord { revision, record: record.into() }
 }

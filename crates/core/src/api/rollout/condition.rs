@@ -143,7 +143,11 @@ impl RolloutReason {
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        matches!(self.class(), ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck)
+        matches!(self, Self::RemovesNodes)
+            || matches!(
+                self.class(),
+                ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck
+            )
     }
 }
 

@@ -32,6 +32,8 @@ pub struct RolloutRecord {
     pub order: Option<Arc<str>>,
     /// Why the record is what it is, unless the policy alone led to it.
     pub reason: Option<RecordReason>,
+    /// Whether the template of this failed attempt was replaced with that of the base (G20).
+    pub is_rolled_back: bool,
 }
 
 impl RolloutRecord {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::api::{
     AdmissionChange, CheckAnswer, NodeName, Now, PodName, Problem, ResourceVersion, Revision,
-    RolloutReason, Timestamp, Uid, UpdateStrategy,
+    RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
 };
 use crate::backoff::{Cause, Delay};
 use crate::daemon_set::index::PodPresence;
@@ -16,6 +16,8 @@ use crate::plan::{
     CheckQuestion, NewPod, Notice, ObjectKind, Outcome, Plan, PodReference, Transition, Watermarks,
     Write, WriteResult, WriteTarget,
 };
+
+use crate::rollout::revision_beside;
 
 use super::DaemonSetState;
 
@@ -195,7 +197,10 @@ impl DaemonSetState {
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
     fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
-        let are_counts_known = self.rollout.gate.is_open() || *self.is_target_stored.last();
+        let are_counts_known = self.rollout.gate.is_open()
+            || *self.is_target_stored.last()
+            // Then the status has no counts.
+            || !self.creates_pods();
         if are_counts_known && !self.awaits_adoption() {
             let (input, state) = (self.sync_input(now), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
@@ -211,10 +216,14 @@ impl DaemonSetState {
             return;
         }
         let input = self.sync_input(now);
-        if let Some(hash) = sync::revision_beside(&input) {
+        if let Some(hash) = self.revision_beside() {
             sync::rolling_update(&input, &hash, draft);
         }
         self.plan_status(None, now, draft);
+    }
+
+    fn revision_beside(&self) -> Option<RevisionHash> {
+        revision_beside(&self.daemon_set, &self.history.classify(&self.daemon_set))
     }
 
     fn report_problems(&mut self, plan: &mut Plan) {
@@ -534,7 +543,7 @@ impl DaemonSetState {
         let hash = if creates_pods {
             self.history.classify(&self.daemon_set).current.and_then(Revision::hash)
         } else {
-            sync::revision_beside(&input)
+            self.revision_beside()
         };
         if let Some(hash) = hash.filter(|_| fits_groups) {
             sync::rolling_update(&input, &hash, &mut wanted);

@@ -7,7 +7,6 @@ use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
 use crate::node::{Assessor, NodeAssessment, NodeDelays, Slot, SlotFlags, Wanted};
 use crate::node_table::{NodeId, NodeTable};
-use crate::placement;
 use crate::revisions::{CollisionAction, CurrentRevision};
 use crate::rollout::Verdict;
 
@@ -95,9 +94,8 @@ impl DaemonSetState {
         let verdict = nodes.node(id).map_or(Verdict::default(), |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
-            // The built-in controller places all pods by the target, at once.
             if !self.creates_pods() {
-                return Verdict::of(placement::eligibility(&target.placement, selector, node));
+                return self.rollout.gate.verdict_beside(governing, target, selector, node);
             }
             self.rollout.gate.verdict(governing, target, selector, node, pods, &self.labels)
         });

@@ -5,6 +5,7 @@ use crate::memo::Memo;
 use crate::node::NodeState;
 use crate::node_table::{NodeId, NodeTable};
 
+use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
 use super::super::condition::{Situation, WaveProgress, condition};
 use super::super::input::RolloutInput;
@@ -28,6 +29,8 @@ pub(super) struct ConditionKey {
     has_nodes_left: bool,
     /// Whether a node has a pod of the target.
     has_target: bool,
+    /// Whether the built-in controller has yet to act on the target, beside which this one works.
+    awaits_built_in: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many.
     late: Option<FailedNodes>,
 }
@@ -41,12 +44,13 @@ impl RolloutState {
         }
         let key = ConditionKey {
             blocker: self.blocker(),
-            hindrance: self.hindrance(),
+            hindrance: self.hindrance(input.is_beside()),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
             wave: self.wave_progress(input, nodes),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
+            awaits_built_in: awaits_built_in(input),
             late: self.has_late_failures.then(|| self.nodes_in(NodeState::Failed, input, nodes)),
         };
         if self.condition.get(&key).is_some() {
@@ -67,6 +71,7 @@ impl RolloutState {
             leaked: key.leaked,
             wave: key.wave.as_ref(),
             has_nodes_left: key.has_nodes_left,
+            awaits_built_in: key.awaits_built_in,
             late: key.late.as_ref(),
         };
         let condition = condition(input.daemon_set, &stage, &situation);
@@ -107,14 +112,14 @@ impl RolloutState {
     }
 
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
-    fn hindrance(&self) -> Option<Hindrance> {
+    fn hindrance(&self, is_beside: bool) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
         match self.facts.last().course {
             Course::None => None,
-            Course::Pending => hindrance(waves, None),
+            Course::Pending => hindrance(waves, None, is_beside),
             Course::Moving => {
                 let record = self.moving().filter(|record| record.phase.is_under_way())?;
-                hindrance(waves, Some(&record.position))
+                hindrance(waves, Some(&record.position), is_beside)
             }
         }
     }
@@ -138,4 +143,12 @@ impl RolloutState {
             is_stuck: self.progress.is_stuck(now),
         })
     }
+}
+
+/// Whether nothing is done because the built-in controller has yet to act on the target.
+fn awaits_built_in(input: &RolloutInput<'_>) -> bool {
+    input.is_beside()
+        && input.policy().is_some()
+        && !input.daemon_set.is_rolled_out_by_others()
+        && revision_beside(input.daemon_set, &input.revisions()).is_none()
 }

@@ -38,7 +38,8 @@ pub(super) enum Holding {
     NothingOfTarget,
     /// It has a pod of another revision, or should run one of the target and has none.
     Outdated,
-    /// It has a pod of another revision, which only the target's placement removes (G42).
+    /// Only the target's placement removes its pod of another revision, or has beside the built-in
+    /// controller (G42).
     Removed,
     /// It has a pod of the target.
     Target,
