@@ -192,6 +192,7 @@ impl Formatter {
                 | RiskKind::AlreadyFailing
                 | RiskKind::InvalidPolicy
                 | RiskKind::NotGuarded
+                | RiskKind::LosesPods
                 | RiskKind::RolloutFails => (Tone::Bad, "!"),
                 RiskKind::Paused
                 | RiskKind::Windows
