@@ -473,6 +473,7 @@ impl DaemonSetState {
             labels: &self.labels,
             slots: &self.slots,
             is_rolled_out: self.index.counts.is_rolled_out(),
+            has_too_many_waves: self.rollout.has_too_many_waves(),
         };
         (&mut self.rollout, input)
     }

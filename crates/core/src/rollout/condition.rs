@@ -144,7 +144,7 @@ fn stated(
         ),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
         Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, rollback),
-        Stage::Halted { why, .. } => halted(*why, &daemon_set.policy),
+        Stage::Halted { why, .. } => halted(*why, &daemon_set.policy, waves),
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete && rollback == RollbackProgress::UnderWay =>
         {
@@ -269,16 +269,22 @@ fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
 }
 
 /// The condition of a rollout that is held until somebody acts.
-fn halted(why: Halt, policy: &PolicySource) -> (RolloutReason, String) {
+fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutReason, String) {
+    let invalid = |why: &str| {
+        (
+            RolloutReason::InvalidPolicy,
+            format!("the rollout policy is invalid, so no pod is replaced: {why}"),
+        )
+    };
     match (why, policy) {
         (Halt::RecordUnreadable, _) => (
             RolloutReason::InvalidRecord,
             "the record of the rollout cannot be read, so no pod is replaced".to_owned(),
         ),
-        (Halt::PolicyInvalid, PolicySource::Invalid(why)) => (
-            RolloutReason::InvalidPolicy,
-            format!("the rollout policy is invalid, so no pod is replaced: {why}"),
-        ),
+        (Halt::PolicyInvalid, PolicySource::Invalid(why)) => invalid(why),
+        (Halt::TooManyWaves, _) => {
+            invalid(waves.and_then(Waves::excess).map_or("too many waves", |why| why))
+        }
         (Halt::PolicyInvalid | Halt::PolicyRemoved, _) => (
             RolloutReason::InvalidPolicy,
             "the rollout policy was removed before the rollout was complete; no pod is replaced"

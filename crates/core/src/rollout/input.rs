@@ -22,6 +22,8 @@ pub(crate) struct RolloutInput<'a> {
     pub slots: &'a [Slot],
     /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
+    /// Whether the policy makes too many waves of the nodes that there are (G50).
+    pub has_too_many_waves: bool,
 }
 
 impl<'a> RolloutInput<'a> {
@@ -40,7 +42,7 @@ impl<'a> RolloutInput<'a> {
     }
 
     pub(super) fn stage(&self, revisions: &RevisionSet<'a>) -> Stage<'a> {
-        Stage::new(self.duties, self.daemon_set, revisions, self.now)
+        Stage::new(self, revisions)
     }
 
     /// Whether the built-in controller creates the pods.

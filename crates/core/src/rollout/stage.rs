@@ -13,6 +13,7 @@ use crate::revisions::RevisionSet;
 use crate::node::Direction;
 
 use super::gate::Movement;
+use super::input::RolloutInput;
 
 /// Where the rollout of the current template is. The main ways:
 ///
@@ -61,6 +62,8 @@ pub(crate) enum Stage<'a> {
 pub(crate) enum Halt {
     /// The policy is invalid (G7).
     PolicyInvalid,
+    /// The policy makes too many waves of the nodes that there are (G50).
+    TooManyWaves,
     /// The policy is gone, and the rollout has yet to end (G7, G43).
     PolicyRemoved,
     /// The record cannot be read (G44).
@@ -68,12 +71,8 @@ pub(crate) enum Halt {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(
-        duties: Duties,
-        daemon_set: &DaemonSet,
-        revisions: &RevisionSet<'a>,
-        now: Now,
-    ) -> Self {
+    pub(super) fn new(input: &RolloutInput<'_>, revisions: &RevisionSet<'a>) -> Self {
+        let RolloutInput { duties, daemon_set, now, .. } = *input;
         if duties.pods == PodDuty::DeleteOutdated && daemon_set.is_rolled_out_by_others() {
             return Self::NotGuarded;
         }
@@ -99,6 +98,9 @@ impl<'a> Stage<'a> {
                 Some(_) | None => Self::without_guard(daemon_set),
             },
             PolicySource::Invalid(_) => Self::Halted { why: Halt::PolicyInvalid, has_failed },
+            PolicySource::Valid(_) if input.has_too_many_waves => {
+                Self::Halted { why: Halt::TooManyWaves, has_failed }
+            }
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, now),
                 Some(record) if record.phase == RolloutPhase::Complete => {

@@ -67,6 +67,7 @@ struct StageKey {
     paused: bool,
     strategy: UpdateStrategy,
     rolled_back: Option<Arc<str>>,
+    has_too_many_waves: bool,
     is_target_known: bool,
     wall_ahead_ms: i64,
 }
@@ -135,6 +136,11 @@ impl RolloutState {
     pub(crate) fn moving(&self) -> Option<&RolloutRecord> {
         let is_moving = self.facts.last().course == Course::Moving;
         self.record().filter(|_| is_moving).map(|record| &**record)
+    }
+
+    /// Whether the policy makes too many waves of the nodes that there are (G50).
+    pub(crate) fn has_too_many_waves(&self) -> bool {
+        self.waves.as_ref().is_some_and(|waves| waves.excess().is_some())
     }
 
     /// Whether the rollout waits for a window.
@@ -214,6 +220,7 @@ impl RolloutState {
             paused: daemon_set.paused,
             strategy: daemon_set.update_strategy,
             rolled_back: daemon_set.rolled_back.clone(),
+            has_too_many_waves: input.has_too_many_waves,
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };
@@ -308,6 +315,7 @@ impl RolloutState {
                 (waves, true)
             }
         };
+        waves.refresh_excess();
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
         let is_restarted = waves.set_attempt(attempt.map(|it| it.began), input.now.steady);
@@ -361,6 +369,7 @@ impl RolloutState {
     /// and whether too many nodes have failed since the rollout was complete. Returns whether all
     /// nodes must be assessed again.
     pub(crate) fn refresh_limits(&mut self) -> bool {
+        self.waves.iter_mut().for_each(|waves| waves.refresh_excess());
         let waves = self.waves.as_deref();
         let is_promoted = self.record().is_some_and(|record| record.is_promoted());
         let is_complete =

@@ -106,7 +106,7 @@ impl<'a> TransitionInput<'a> {
             }
             Stage::Halted { why, .. } => match stored() {
                 Some(record) => self.apply_operator_order(record)?,
-                None if *why == Halt::PolicyInvalid => self.register(target),
+                None if *why != Halt::RecordUnreadable => self.register(target),
                 None => self.replace_unreadable(target)?,
             },
             Stage::Pending => self.begin_or_wait(target, self.waves?)?,

@@ -56,6 +56,8 @@ pub(crate) struct Waves {
     must_fill: bool,
     /// The waves, counted for a position. A node that comes, goes or changes invalidates it.
     count: Memo<Position, WaveCount>,
+    /// Why there are too many waves, if there are.
+    excess: Memo<(), Option<Arc<str>>>,
 }
 
 /// A node, and the groups that it is part of.
@@ -102,6 +104,7 @@ impl Waves {
             has_progressed: false,
             must_fill: false,
             count: Memo::default(),
+            excess: Memo::default(),
         }
     }
 
@@ -171,6 +174,7 @@ impl Waves {
         self.count(&node.groups, node.counted(), false);
         self.must_fill = true;
         self.count.invalidate();
+        self.excess.invalidate();
         if labels.is_none() {
             node.history.starting_since().map(|since| self.starting.remove(&(since, id)));
         }
@@ -296,6 +300,7 @@ impl Waves {
         if before.is_some() != after.is_some() {
             self.must_fill = true;
             self.count.invalidate();
+            self.excess.invalidate();
         }
         *self.node_mut(id) = node;
     }

@@ -47,6 +47,7 @@ transcripts! {
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     beside_removals: "beside-removals",
+    guarded_too_many_waves: "guarded-too-many-waves",
     guarded_groups: "guarded-groups",
     guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",

@@ -1,8 +1,8 @@
 //! The risks of applying a DaemonSet, besides those that the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, PolicySource, RolloutPolicy, TaintEffect, Timestamp, Toleration, UpdateStrategy,
-    Wait, WindowState, default_tolerations,
+    DaemonSet, PolicySource, RolloutPolicy, RolloutReason, TaintEffect, Timestamp, Toleration,
+    UpdateStrategy, Wait, WindowState, default_tolerations,
 };
 use everynode_k8s::fit::Usage;
 use everynode_k8s::record::time_text;
@@ -108,7 +108,6 @@ pub(super) fn risks(
     risks.extend(strategy_and_template(snapshot, proposal, nodes));
     risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(new_template_early(snapshot, proposal));
-    risks.extend(loses_pods(snapshot, daemon_set, nodes));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
             RiskKind::NoReadinessProbe,
@@ -231,6 +230,14 @@ fn rollout_stops(
         return Some(risk);
     }
     let state = simulation.rollout_status().filter(|state| state.reason.is_stalled())?;
+    // There these pods are gone before the rollout begins (G42).
+    if state.reason == RolloutReason::RemovesNodes && snapshot.runs_beside {
+        return Some(everywhere(
+            RiskKind::LosesPods,
+            "nodes lose their pod at once: the new template may not run there, and the built-in \
+             controller removes such pods, whatever the rollout policy says",
+        ));
+    }
     Some(everywhere(RiskKind::RolloutFails, state.message.to_string()))
 }
 
@@ -248,20 +255,6 @@ fn new_template_early(snapshot: &Snapshot, proposal: &Proposal) -> Option<Risk> 
              template, also before its wave",
         )
     })
-}
-
-/// Beside the built-in controller, that one removes the pods that the new template excludes (G42).
-fn loses_pods(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
-    let is_guarded_beside = snapshot.runs_beside && !snapshot.is_not_guarded(daemon_set);
-    (is_guarded_beside && daemon_set.policy.valid().is_some() && !nodes.lose.is_empty()).then(
-        || Risk {
-            kind: RiskKind::LosesPods,
-            message: "the new template may not run on nodes that have a pod: the built-in \
-                      controller removes these pods at once, whatever the rollout policy says"
-                .to_owned(),
-            nodes: nodes.lose.clone(),
-        },
-    )
 }
 
 fn invalid_policy(daemon_set: &DaemonSet) -> Option<Risk> {

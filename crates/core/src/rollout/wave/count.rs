@@ -1,7 +1,10 @@
-//! How many waves a rollout has, and how far it is. For people: nothing is decided by it.
+//! How many waves a rollout has, and how far it is. Nothing is decided by it, except that too many
+//! waves are none that can be followed.
+
+use std::sync::Arc;
 
 use super::group::Member;
-use super::{NodeWaves, Position, WavePosition, Waves};
+use super::{NodeWaves, Position, RolloutStep, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,7 +14,43 @@ pub(crate) struct WaveCount {
     pub total: usize,
 }
 
+/// Maximum number of waves of a rollout (G50).
+const WAVES_MAX: usize = 1_000;
+
 impl Waves {
+    /// Why the policy cannot be followed because it makes too many waves, if that is so.
+    pub(crate) const fn excess(&self) -> Option<&Arc<str>> {
+        self.excess.last().as_ref()
+    }
+
+    /// Determines whether there are too many waves, if nodes came or went.
+    pub(crate) fn refresh_excess(&mut self) {
+        if !self.excess.is_known() {
+            self.excess.set((), self.find_excess());
+        }
+    }
+
+    fn find_excess(&self) -> Option<Arc<str>> {
+        let waves = |step: usize| self.waves_of_step(step);
+        let total: usize = (0..self.policy.steps.len()).map(waves).sum();
+        let step = (0..self.policy.steps.len()).max_by_key(|step| waves(*step))?;
+        let RolloutStep { name, by, .. } = &self.policy.steps[step];
+        let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        (total > WAVES_MAX).then(|| {
+            let text = format!(
+                "steps: they make {total} waves, and at most {WAVES_MAX} are possible: step \
+                 {name}{by} makes {}",
+                waves(step)
+            );
+            text.into()
+        })
+    }
+
+    fn waves_of_step(&self, index: usize) -> usize {
+        // A step without nodes still bakes and awaits its approval.
+        self.groups_of_step(index).count().max(1) * self.policy.steps[index].up_to.len()
+    }
+
     /// The waves at a position, as [`recount`](Self::recount) has counted them.
     pub(crate) fn counted(&self, position: &Position) -> Option<WaveCount> {
         self.count.get(position).copied()
@@ -25,10 +64,7 @@ impl Waves {
     }
 
     fn count_at(&self, position: &Position) -> WaveCount {
-        let waves_of_step = |index: usize| {
-            // A step without nodes still bakes and awaits its approval.
-            self.groups_of_step(index).count().max(1) * self.policy.steps[index].up_to.len()
-        };
+        let waves_of_step = |index: usize| self.waves_of_step(index);
         let steps = 0..self.policy.steps.len();
         let of_steps: usize = steps.clone().map(waves_of_step).sum();
         let done = match position {
