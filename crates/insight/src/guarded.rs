@@ -120,6 +120,9 @@ pub struct StepProgress {
     pub nodes: String,
     /// The label that divides the nodes into groups; `null` if none does.
     pub by: Option<String>,
+    /// The label of which each wave has `upTo` nodes of every value; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub each: Option<String>,
     /// The sizes of the waves.
     pub up_to: Vec<String>,
     /// The bake time in seconds.
@@ -243,6 +246,7 @@ fn steps(policy: &RolloutPolicy, record: Option<&RolloutRecord>) -> Vec<StepProg
     let steps = policy.steps.iter().enumerate().map(|(index, step)| StepProgress {
         nodes: label_selector_text(&step.nodes),
         by: step.by.as_ref().map(ToString::to_string),
+        each: step.each.as_ref().map(ToString::to_string),
         up_to: step.up_to.iter().map(IntOrPercent::to_string).collect(),
         ..progress(&step.name, &step.wait, state(index))
     });
@@ -264,6 +268,7 @@ fn progress(name: &str, wait: &Wait, state: StepState) -> StepProgress {
         name: name.to_owned(),
         nodes: String::new(),
         by: None,
+        each: None,
         up_to: vec![IntOrPercent::Percent(100).to_string()],
         bake_seconds: wait.bake.as_secs(),
         approval: wait.approval,

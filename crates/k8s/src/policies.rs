@@ -102,15 +102,15 @@ impl Policies {
         self.objects.values().any(|object| object.namespaces.is_some())
     }
 
-    /// What governs a DaemonSet: a RolloutPolicy before a ClusterRolloutPolicy before its
-    /// annotation. They are never merged.
+    /// What governs a DaemonSet: a ClusterRolloutPolicy that is enforced before a RolloutPolicy
+    /// before another ClusterRolloutPolicy before its annotation. They are never merged.
     pub fn governing(&self, daemon_set: &RawDaemonSet) -> Governing<'_> {
         let namespace = &daemon_set.key.namespace;
-        let of_namespace = self.selecting(Some(namespace), daemon_set);
-        match self.decided(of_namespace) {
-            Governing::Annotation => self.decided(self.selecting(None, daemon_set)),
-            decided => decided,
-        }
+        let of_cluster = self.selecting(None, daemon_set);
+        let (enforced, others) = of_cluster.into_iter().partition(|(object, _)| object.is_enforced);
+        let ranks = [enforced, self.selecting(Some(namespace), daemon_set), others];
+        let mut decided = ranks.into_iter().map(|selecting| self.decided(selecting));
+        decided.find(|it| !matches!(it, Governing::Annotation)).unwrap_or(Governing::Annotation)
     }
 
     /// The policy of a DaemonSet.
@@ -234,18 +234,23 @@ mod tests {
         }
     }
 
-    /// G4: a RolloutPolicy counts before a ClusterRolloutPolicy, and that before the annotation.
+    /// G4, G48: a RolloutPolicy counts before a ClusterRolloutPolicy, and that before the
+    /// annotation; one that is enforced counts before all.
     #[test]
     fn one_policy_counts_by_rank() {
         let of_namespace = (Some("ns"), "p", hold(1, json!({ "name": "d" })));
         let of_cluster = (None, "p", hold(2, agents()));
         let annotated = raw(Some("maxUnavailable: 3"));
-        let all = policies(&[of_namespace, of_cluster.clone()]);
+        let all = policies(&[of_namespace.clone(), of_cluster.clone()]);
         assert_eq!(counts(&all, &annotated), Ok(Some("1".to_owned())));
         assert_eq!(all.counting(&annotated).as_deref(), Some("RolloutPolicy ns/p"));
-        let cluster = policies(&[of_cluster]);
+        let cluster = policies(&[of_cluster.clone()]);
         assert_eq!(counts(&cluster, &annotated), Ok(Some("2".to_owned())));
         assert_eq!(cluster.counting(&annotated).as_deref(), Some("ClusterRolloutPolicy p"));
+        let mut enforced = hold(4, agents());
+        enforced["enforced"] = json!(true);
+        let enforced = policies(&[of_namespace, of_cluster.clone(), (None, "e", enforced)]);
+        assert_eq!(counts(&enforced, &annotated), Ok(Some("4".to_owned())));
         let none = policies(&[]);
         assert_eq!(counts(&none, &annotated), Ok(Some("3".to_owned())));
         let name = none.counting(&annotated);

@@ -264,6 +264,7 @@ fn policy() -> RolloutPolicy {
         name: "part".into(),
         nodes: LabelSelector::default(),
         by: None,
+        each: None,
         up_to: [10, 50, 100].map(IntOrPercent::Percent).to_vec(),
         wait: Wait::default(),
     };

@@ -49,6 +49,8 @@ pub mod rule {
     /// Of the names of steps.
     pub const FINALLY_IS_NO_STEP: &str =
         "must not be finally, by which orders name the last wave of a policy that has finally";
+    /// Of a step.
+    pub const BY_OR_EACH: &str = "must not be set with by";
     /// Of `daemonSets`.
     pub const ONE_TARGET: &str = "exactly one of name and selector is required";
 }

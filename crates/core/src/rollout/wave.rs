@@ -42,7 +42,10 @@ pub(crate) struct Waves {
     position: Option<Position>,
     /// Indexed by node number.
     nodes: Vec<NodeWaves>,
+    /// The groups of the steps' waves.
     numbers: BTreeMap<(usize, GroupValue), usize>,
+    /// The nodes with each value of a step's `each`: they have a size of their own in each wave.
+    parts: BTreeMap<(usize, GroupValue), usize>,
     groups: Vec<Group>,
     /// All nodes that are not held.
     all: Group,
@@ -97,6 +100,7 @@ impl Waves {
             position: None,
             nodes: Vec::new(),
             numbers: BTreeMap::new(),
+            parts: BTreeMap::new(),
             groups: Vec::new(),
             all: Group::default(),
             held: 0,
@@ -322,9 +326,9 @@ impl Waves {
             opened.iter().for_each(|id| self.open(*id));
             return opened;
         }
-        let sizes = self.numbers.iter().map(|((step, value), number)| {
-            let members = self.groups[*number].members;
-            (*number, self.size_at(&position, *step, value, members))
+        let sizes = self.sized().map(|(step, value, number)| {
+            let members = self.groups[number].members;
+            (number, self.size_at(&position, step, value, members))
         });
         let short = sizes.filter(|(number, size)| self.groups[*number].open.total() < *size);
         for (number, size) in short.collect::<Vec<_>>() {
@@ -361,11 +365,38 @@ impl Waves {
 
     /// How many nodes of its group are open at this position.
     fn size(&self, position: &Position) -> usize {
-        let members = self.group(position).members;
-        match position {
-            Position::AllNodes => members,
-            Position::Wave(wave) => self.size_at(position, wave.step, &wave.group, members),
-        }
+        self.sizes(position).map(|(_, size)| size).sum()
+    }
+
+    /// The groups that have a size of their own at this position, and their sizes.
+    fn sizes<'a>(&'a self, position: &'a Position) -> impl Iterator<Item = (Group, usize)> + 'a {
+        let all = (*position == Position::AllNodes).then_some((self.all, self.all.members));
+        let wave = match position {
+            Position::AllNodes => None,
+            Position::Wave(wave) => Some(wave),
+        };
+        let of_wave = wave.into_iter().flat_map(move |WavePosition { step, group, .. }| {
+            let is_each = self.policy.steps.get(*step).is_some_and(|step| step.each.is_some());
+            let (groups, first) = match is_each {
+                true => (&self.parts, GroupValue::first()),
+                false => (&self.numbers, group.clone()),
+            };
+            let groups = groups.range((*step, first)..=(*step, group.clone()));
+            groups.map(move |(_, number)| {
+                let group_at = self.groups[*number];
+                (group_at, self.size_at(position, *step, group, group_at.members))
+            })
+        });
+        all.into_iter().chain(of_wave)
+    }
+
+    /// The groups that have a size of their own: their step, the value of the waves, the number.
+    fn sized(&self) -> impl Iterator<Item = (usize, &GroupValue, usize)> {
+        let is_whole = |step: usize| self.policy.steps[step].each.is_none();
+        let whole = self.numbers.iter().filter(move |((step, _), _)| is_whole(*step));
+        let whole = whole.map(|((step, value), number)| (*step, value, *number));
+        let parts = self.parts.iter();
+        whole.chain(parts.map(|((step, _), number)| (*step, &GroupValue::Unlabelled, *number)))
     }
 
     /// Whether the wave at this position has nodes, and each is set aside.
@@ -402,9 +433,8 @@ impl Waves {
 
     /// The same, if the wave at this position removes one: they are its last nodes.
     pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
-        let group = self.group(position);
-        let others = group.members - group.removed;
-        self.too_many_removals().filter(|_| self.size(position) > others)
+        let removes = |(group, size): (Group, usize)| size > group.members - group.removed;
+        self.too_many_removals().filter(|_| self.sizes(position).any(removes))
     }
 
     /// The next wave in which something is to be done or awaited.
@@ -517,8 +547,7 @@ impl Waves {
 
     /// The values of the step's groups that have nodes, in their order.
     fn groups_of_step(&self, step: usize) -> impl Iterator<Item = &GroupValue> {
-        // No value is before the empty one.
-        self.groups_from(Bound::Included((step, GroupValue::Value("".into()))), step)
+        self.groups_from(Bound::Included((step, GroupValue::first())), step)
     }
 
     /// The values of the step's groups that have nodes, in their order, from one on. It visits no
@@ -556,14 +585,22 @@ impl Waves {
         let policy = self.policy.clone();
         let steps = policy.steps.iter().enumerate();
         let of_node = steps.filter(|(_, step)| step.nodes.matches(labels));
-        of_node.map(|(index, step)| self.group_number(index, group_value(step, labels))).collect()
-    }
-
-    fn group_number(&mut self, step: usize, value: GroupValue) -> usize {
-        *self.numbers.entry((step, value)).or_insert_with(|| {
-            self.groups.push(Group::default());
-            self.groups.len() - 1
-        })
+        let groups = &mut self.groups;
+        let mut number = |map: &mut BTreeMap<_, usize>, step: usize, value| {
+            *map.entry((step, value)).or_insert_with(|| {
+                groups.push(Group::default());
+                groups.len() - 1
+            })
+        };
+        of_node
+            .flat_map(|(index, step)| {
+                let by = value(step.by.as_ref(), labels);
+                let part = step.each.as_ref().map(|each| value(Some(each), labels));
+                let part = part.map(|part| number(&mut self.parts, index, part));
+                [Some(number(&mut self.numbers, index, by)), part]
+            })
+            .flatten()
+            .collect()
     }
 
     fn candidates(&self, is_in: impl Fn(&NodeWaves) -> bool) -> impl Iterator<Item = NodeId> {
@@ -629,7 +666,8 @@ const fn tolerated(nodes: usize) -> usize {
     nodes / 10
 }
 
-fn group_value(step: &RolloutStep, labels: &Labels) -> GroupValue {
-    let value = step.by.as_ref().and_then(|key| labels.get(key));
+/// The value of the label with this key.
+fn value(key: Option<&Arc<str>>, labels: &Labels) -> GroupValue {
+    let value = key.and_then(|key| labels.get(key));
     value.map_or(GroupValue::Unlabelled, |value| GroupValue::Value(value.clone()))
 }

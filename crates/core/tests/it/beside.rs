@@ -83,6 +83,7 @@ fn policy() -> PolicySource {
         name: "first".into(),
         nodes: LabelSelector::default(),
         by: None,
+        each: None,
         up_to: vec![IntOrPercent::Int(2)],
         wait: Wait { bake: Duration::from_secs(30), approval: true, ..Wait::default() },
     };

@@ -114,6 +114,7 @@ fn policy() -> RolloutPolicy {
         name: "canary".into(),
         nodes: LabelSelector { requirements: vec![is_canary] },
         by: None,
+        each: None,
         up_to: vec![IntOrPercent::Percent(100)],
         wait: Wait { bake: Duration::from_secs(60), approval: true, ..Wait::default() },
     };

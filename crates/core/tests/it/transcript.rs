@@ -277,6 +277,7 @@ fn policy(words: &[&str]) -> PolicySource {
                 name: value.into(),
                 nodes: LabelSelector::default(),
                 by: None,
+                each: None,
                 up_to: vec![IntOrPercent::Percent(100)],
                 wait: Wait::default(),
             }),
@@ -306,6 +307,7 @@ fn policy(words: &[&str]) -> PolicySource {
                 step.nodes = has_label(key, LabelOperator::In(vec![value.into()]));
             }
             ("by", Some(step)) => step.by = Some(value.into()),
+            ("each", Some(step)) => step.each = Some(value.into()),
             ("up-to", Some(step)) => step.up_to = value.split(',').map(int_or_percent).collect(),
             ("finally", _) => policy.finally = Some(Wait::default()),
             ("bake" | "checks" | "approval", step) => {

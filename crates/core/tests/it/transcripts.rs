@@ -48,6 +48,7 @@ transcripts! {
     guarded_late: "guarded-late",
     beside_removals: "beside-removals",
     guarded_too_many_waves: "guarded-too-many-waves",
+    guarded_each: "guarded-each",
     guarded_groups: "guarded-groups",
     guarded_held: "guarded-held",
     guarded_failure: "guarded-failure",

@@ -22,7 +22,8 @@ const KIND_LABELS: [&str; 10] = [
     "kubernetes.io/os",
 ];
 
-/// The maximum number of groups that a step takes one after the other: each bakes by itself.
+/// The maximum number of zones that a step takes one after the other, each with a bake time of its
+/// own, and of kinds of machines in a canary.
 pub(super) const GROUPS_MAX: usize = 6;
 
 /// The percentages of nodes after which a rollout pauses to bake.

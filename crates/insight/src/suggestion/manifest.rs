@@ -61,7 +61,7 @@ impl Suggestion {
         match &self.kinds {
             Kinds::Alike => {}
             Kinds::Few { label, .. } | Kinds::Many { label, .. } => {
-                document.lines(4, &format!("by: {label}"));
+                document.lines(4, &format!("each: {label}"));
             }
         }
         document.lines(4, "upTo: [1]");
@@ -93,18 +93,16 @@ impl Suggestion {
                     })
                     .collect();
                 format!(
-                    "One node of each kind of machine first, one kind after the other, by the \
-                     label {label}: {}.",
+                    "One node of each kind of machine first, by the label {label}: {}.",
                     kinds.join(", ")
                 )
             }
             Kinds::Many { label, kinds, most, nodes: count } => format!(
                 "The label {label} tells {kinds} kinds of machines apart. One node of each of the \
-                 {} most frequent first, which are {count} of {}: each kind bakes by itself, so \
-                 that all of them would take {}.",
+                 {} most frequent first, so that the first wave stays small: {count} of {} are of \
+                 these kinds.",
                 most.len(),
                 nodes(self.nodes),
-                duration(self.times.canary_bake() * *kinds as u64),
             ),
         }
     }

@@ -38,6 +38,9 @@ pub struct PolicyObject {
     pub target: Option<PolicyTarget>,
     /// `spec.namespaces`; `None` for all that the policy may select in.
     pub namespaces: Option<LabelSelector>,
+    /// `spec.enforced` of a ClusterRolloutPolicy. A value that is malformed enforces: the policy is
+    /// invalid, and holds what it selects.
+    pub is_enforced: bool,
     /// The other fields, or what is wrong with any.
     pub policy: Result<Arc<RolloutPolicy>, Arc<str>>,
     /// `status`.
@@ -102,12 +105,14 @@ pub fn policy_object(json: &[u8]) -> Result<PolicyObject, Error> {
     let namespace = wire.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let reference = PolicyReference { namespace: namespace.map(Into::into), name: name.into() };
     let spec = wire.spec.unwrap_or_default();
-    let Spec { target, namespaces, policy } = decode(&spec, reference.namespace.is_some());
+    let Spec { target, namespaces, is_enforced, policy } =
+        decode(&spec, reference.namespace.is_some());
     Ok(PolicyObject {
         uid: Uid::new(text(wire.metadata.uid.as_ref())),
         generation: wire.metadata.generation.unwrap_or(0),
         target,
         namespaces,
+        is_enforced,
         policy: policy.map(Arc::new).map_err(Into::into),
         // Only this controller writes it. Another form of it is replaced.
         status: serde_json::from_value(wire.status).unwrap_or_default(),
@@ -136,6 +141,10 @@ struct ClusterSpec {
     /// The namespaces of the DaemonSets, by their labels. By default all.
     #[serde(default)]
     namespaces: LabelSelector,
+    /// Whether the policy counts before RolloutPolicies and annotations, rather than after
+    /// RolloutPolicies.
+    #[serde(default)]
+    enforced: bool,
     #[schemars(flatten)]
     policy: RolloutPolicy,
 }
@@ -173,6 +182,7 @@ pub fn policy_schemas(is_namespaced: bool) -> [Value; 2] {
 struct Spec {
     target: Option<PolicyTarget>,
     namespaces: Option<LabelSelector>,
+    is_enforced: bool,
     policy: Result<RolloutPolicy, String>,
 }
 
@@ -182,7 +192,11 @@ fn decode(spec: &Value, is_namespaced: bool) -> Spec {
     let target = field(schema, spec, "daemonSets");
     // Without valid namespaces it is not known which DaemonSets the policy selects.
     let is_known = is_namespaced || spec["namespaces"].is_null() || namespaces.is_some();
-    Spec { target: target.filter(|_| is_known), namespaces, policy: read(schema, "spec", spec) }
+    let is_enforced = !is_namespaced
+        && !spec["enforced"].is_null()
+        && field::<bool>(schema, spec, "enforced") != Some(false);
+    let target = target.filter(|_| is_known);
+    Spec { target, namespaces, is_enforced, policy: read(schema, "spec", spec) }
 }
 
 /// A field that is valid, whatever the others are.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use everynode_core::api::{CheckVerdict, ReasonClass, RolloutReason};
-use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepState};
+use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepProgress, StepState};
 
 use super::Guarded;
 use crate::args::{OutputFormat, RolloutGetArguments};
@@ -70,7 +70,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
             (Tone::Plain, step.name.clone()),
             state,
             (Tone::Plain, nodes),
-            (Tone::Plain, step.by.clone().unwrap_or_else(|| "-".to_owned())),
+            (Tone::Plain, divided(step)),
             (Tone::Plain, step.up_to.join(", ")),
             (Tone::Plain, bake),
             (Tone::Plain, approval.to_owned()),
@@ -92,6 +92,12 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let _ = writeln!(text, "\nto approve: everynode rollout approve ds/{name} -n {namespace}");
     }
     text
+}
+
+/// The label that divides the nodes of a step.
+fn divided(step: &StepProgress) -> String {
+    let each = step.each.as_ref().map(|each| format!("each {each}"));
+    step.by.clone().or(each).unwrap_or_else(|| "-".to_owned())
 }
 
 fn check_row(check: &CheckProgress) -> Vec<(Tone, String)> {

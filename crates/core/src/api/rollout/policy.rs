@@ -243,6 +243,11 @@ pub struct FailureRule {
 /// One of the `steps` of a policy: one wave for each size, for each value of `by`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.by) || !has(self.each)",
+    "message": rule::BY_OR_EACH,
+    "fieldPath": ".each",
+}]))]
 pub struct RolloutStep {
     /// The name of the step, unique in the policy.
     #[schemars(schema_with = "schema::name")]
@@ -255,6 +260,11 @@ pub struct RolloutStep {
     #[serde(default)]
     #[schemars(schema_with = "schema::label_key")]
     pub by: Option<Arc<str>>,
+    /// The key of a label. Each wave of the step has `upTo` nodes of every value of the label, and
+    /// of those without it: a canary on each kind of machine. Not with `by`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label_key")]
+    pub each: Option<Arc<str>>,
     /// How many nodes of a group have the new template after each wave: growing numbers, or
     /// percentages, rounded up.
     #[schemars(

@@ -83,10 +83,10 @@ impl Waves {
     /// Whether nodes are left after the last step.
     pub(super) fn has_other_nodes(&self) -> bool {
         let mut is_whole = vec![false; self.groups.len()];
-        for ((step, _), number) in &self.numbers {
-            let members = self.groups[*number].members;
-            let last = self.policy.steps[*step].up_to.last();
-            is_whole[*number] = last.is_some_and(|size| size.resolve(members) >= members);
+        for (step, _, number) in self.sized() {
+            let members = self.groups[number].members;
+            let last = self.policy.steps[step].up_to.last();
+            is_whole[number] = last.is_some_and(|size| size.resolve(members) >= members);
         }
         let is_other = |node: &NodeWaves| node.groups.iter().all(|number| !is_whole[*number]);
         self.nodes.iter().any(|node| {
@@ -116,6 +116,7 @@ mod tests {
             name: "step".into(),
             nodes: LabelSelector::default(),
             by: by.map(Into::into),
+            each: None,
             up_to: up_to.iter().map(|nodes| IntOrPercent::Int(*nodes)).collect(),
             wait: Wait::default(),
         }

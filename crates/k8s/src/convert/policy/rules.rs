@@ -36,6 +36,7 @@ pub(super) fn rule_of(message: &str) -> Option<fn(&Value) -> Broken<'_>> {
             let unknown = names.filter(|(_, name)| !is_check(policy, name));
             unknown.map(|(index, name)| (format!("[{index}]"), name)).collect()
         },
+        rule::BY_OR_EACH => |step| whole(&step["each"], count(step, &["by", "each"]) == 2),
         rule::FINALLY_IS_NO_STEP => |policy| {
             let names = items(&policy["steps"]).iter().map(|step| &step["name"]).enumerate();
             let taken = names.filter(|(_, name)| policy["finally"].is_object() && *name == FINALLY);

@@ -97,6 +97,13 @@ fn an_error_names_the_field_and_the_value() {
         ("steps: [{name: a, bake: 5 days}]", "steps[0].bake: Invalid value: \"5 days\""),
         ("steps: [{name: a, approval: yes please}]", "steps[0].approval: Invalid value:"),
         ("steps: [{name: a, checks: [b]}]", "steps[0].checks: Invalid value: \"b\""),
+        ("steps: [{name: a, each: 'a b'}]", "steps[0].each: Invalid value: \"a b\""),
+        ("steps: [{name: a, by: z, each: z}]", "steps[0].each: Invalid value: \"z\": must not be"),
+        ("finally: 1h", "finally: Invalid value: \"1h\": must be an object"),
+        ("finally: {bake: 1}", "finally.bake: Invalid value: 1: must be a duration"),
+        ("finally: {approval: 1}", "finally.approval: Invalid value: 1"),
+        ("finally: {checks: [b]}", "finally.checks[0]: Invalid value: \"b\": must be names of"),
+        ("{finally: {}, steps: [{name: finally}]}", "steps[0].name: Invalid value: \"finally\""),
         ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
         (
             "maxUnavailablePer: {label: zone, max: 0}",
