@@ -8,8 +8,6 @@ use crate::config::{Duties, PodDuty};
 use crate::node::Slot;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
 
-use super::stage::Stage;
-
 /// The parts of a DaemonSet's state that its rollout reads, at one time.
 #[derive(Clone, Copy)]
 pub(crate) struct RolloutInput<'a> {
@@ -39,10 +37,6 @@ impl<'a> RolloutInput<'a> {
 
     pub(super) fn revisions(&self) -> RevisionSet<'a> {
         self.history.classify(self.daemon_set)
-    }
-
-    pub(super) fn stage(&self, revisions: &RevisionSet<'a>) -> Stage<'a> {
-        Stage::new(self, revisions)
     }
 
     /// Whether the built-in controller creates the pods.

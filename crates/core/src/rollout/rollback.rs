@@ -85,7 +85,7 @@ pub(super) fn roll_back(
         return None;
     }
     let revisions = input.revisions();
-    let Stage::Failed { record, goes_back: true, .. } = input.stage(&revisions) else {
+    let Stage::Failed { record, goes_back: true, .. } = Stage::new(input, &revisions) else {
         return None;
     };
     let is_base = |old: &&&Revision| Some(&old.pod_hash()) == base;

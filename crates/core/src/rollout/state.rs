@@ -232,7 +232,7 @@ impl RolloutState {
             return false;
         }
         let revisions = input.revisions();
-        let stage = input.stage(&revisions);
+        let stage = Stage::new(input, &revisions);
         let facts = self.facts(&stage, &revisions, input);
         let movement = stage.movement(input.duties, daemon_set, facts.opening.is_some());
         let gate = movement.map_or(Gate::Open, |movement| {
@@ -483,7 +483,7 @@ impl RolloutState {
             return None;
         }
         let revisions = input.revisions();
-        let stage = input.stage(&revisions);
+        let stage = Stage::new(input, &revisions);
         let blamed = |state| self.nodes_in(state, input, nodes);
         let change = self.transition_input(input, &revisions).change(&stage, &blamed)?;
         let (revision, record) = (change.revision.reference(), change.record.into());
@@ -498,7 +498,7 @@ impl RolloutState {
         input: &RolloutInput<'_>,
     ) -> Option<&'static str> {
         let revisions = input.revisions();
-        let stage = input.stage(&revisions);
+        let stage = Stage::new(input, &revisions);
         self.transition_input(input, &revisions).unrecorded(&stage, order)
     }
 

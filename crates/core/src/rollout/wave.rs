@@ -8,6 +8,7 @@
 
 mod count;
 mod group;
+mod size;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -363,42 +364,6 @@ impl Waves {
         open.total() >= self.size(position) && may_pass
     }
 
-    /// How many nodes of its group are open at this position.
-    fn size(&self, position: &Position) -> usize {
-        self.sizes(position).map(|(_, size)| size).sum()
-    }
-
-    /// The groups that have a size of their own at this position, and their sizes.
-    fn sizes<'a>(&'a self, position: &'a Position) -> impl Iterator<Item = (Group, usize)> + 'a {
-        let all = (*position == Position::AllNodes).then_some((self.all, self.all.members));
-        let wave = match position {
-            Position::AllNodes => None,
-            Position::Wave(wave) => Some(wave),
-        };
-        let of_wave = wave.into_iter().flat_map(move |WavePosition { step, group, .. }| {
-            let is_each = self.policy.steps.get(*step).is_some_and(|step| step.each.is_some());
-            let (groups, first) = match is_each {
-                true => (&self.parts, GroupValue::first()),
-                false => (&self.numbers, group.clone()),
-            };
-            let groups = groups.range((*step, first)..=(*step, group.clone()));
-            groups.map(move |(_, number)| {
-                let group_at = self.groups[*number];
-                (group_at, self.size_at(position, *step, group, group_at.members))
-            })
-        });
-        all.into_iter().chain(of_wave)
-    }
-
-    /// The groups that have a size of their own: their step, the value of the waves, the number.
-    fn sized(&self) -> impl Iterator<Item = (usize, &GroupValue, usize)> {
-        let is_whole = |step: usize| self.policy.steps[step].each.is_none();
-        let whole = self.numbers.iter().filter(move |((step, _), _)| is_whole(*step));
-        let whole = whole.map(|((step, value), number)| (*step, value, *number));
-        let parts = self.parts.iter();
-        whole.chain(parts.map(|((step, _), number)| (*step, &GroupValue::Unlabelled, *number)))
-    }
-
     /// Whether the wave at this position has nodes, and each is set aside.
     pub(crate) fn is_untried(&self, position: &Position) -> bool {
         let open = self.group(position).open;
@@ -561,24 +526,6 @@ impl Waves {
         let of_step = from.take_while(move |((of, _), _)| *of == step);
         let with_nodes = of_step.filter(|(_, number)| self.groups[**number].members > 0);
         with_nodes.map(|((_, value), _)| value)
-    }
-
-    /// How many nodes of a group are open at a position.
-    fn size_at(
-        &self,
-        position: &Position,
-        step: usize,
-        value: &GroupValue,
-        members: usize,
-    ) -> usize {
-        let Position::Wave(at) = position else { return members };
-        let sizes = &self.policy.steps[step].up_to;
-        let size = match (step, value).cmp(&(at.step, &at.group)) {
-            std::cmp::Ordering::Less => sizes.last(),
-            std::cmp::Ordering::Equal => sizes.get(at.size).or(sizes.last()),
-            std::cmp::Ordering::Greater => return 0,
-        };
-        size.map_or(0, |size| size.resolve(members).min(members))
     }
 
     fn group_numbers(&mut self, labels: &Labels) -> Vec<usize> {

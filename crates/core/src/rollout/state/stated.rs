@@ -10,6 +10,7 @@ use super::super::checks::ChecksVerdict;
 use super::super::condition::{Situation, WaveProgress, condition};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
+use super::super::stage::Stage;
 use super::super::transition::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::wave::LONG_START;
 use super::{Course, RolloutState};
@@ -57,7 +58,7 @@ impl RolloutState {
             return;
         }
         let revisions = input.revisions();
-        let stage = input.stage(&revisions);
+        let stage = Stage::new(input, &revisions);
         let of = (self.gate.base(), self.waves.as_deref());
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
         let checks = self.checks.as_ref().map(|checks| checks.statements());
