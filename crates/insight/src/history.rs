@@ -91,7 +91,7 @@ pub struct RevisionEntry {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutRecord")]
 struct RecordDocument {
-    /// `Updating`, `Baking`, `Complete`, `Failed` or `Superseded`.
+    /// `Pending`, `Updating`, `Baking`, `Complete`, `Failed` or `Superseded`.
     phase: String,
     /// The wave that the rollout is at; absent after the last one.
     #[serde(skip_serializing_if = "Option::is_none")]

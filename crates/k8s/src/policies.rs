@@ -244,7 +244,7 @@ mod tests {
         let all = policies(&[of_namespace.clone(), of_cluster.clone()]);
         assert_eq!(counts(&all, &annotated), Ok(Some("1".to_owned())));
         assert_eq!(all.counting(&annotated).as_deref(), Some("RolloutPolicy ns/p"));
-        let cluster = policies(&[of_cluster.clone()]);
+        let cluster = policies(std::slice::from_ref(&of_cluster));
         assert_eq!(counts(&cluster, &annotated), Ok(Some("2".to_owned())));
         assert_eq!(cluster.counting(&annotated).as_deref(), Some("ClusterRolloutPolicy p"));
         let mut enforced = hold(4, agents());

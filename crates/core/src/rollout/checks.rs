@@ -92,7 +92,7 @@ impl Checks {
         waves: Option<&Waves>,
         input: &RolloutInput<'_>,
     ) -> Option<Box<Self>> {
-        let record = record.filter(|record| record.has_begun())?;
+        let record = record.filter(|record| record.has_begun() && !record.is_promoted_in_full())?;
         let policy = waves?.policy();
         let wait = policy.wait(&record.position);
         if wait.checks.is_empty() {
@@ -105,7 +105,7 @@ impl Checks {
             began: record.began,
         };
         let is_baking = record.phase == RolloutPhase::Baking;
-        let has_done = || waves.is_some_and(|waves| waves.group(&record.position).open.done > 0);
+        let has_done = || waves.is_some_and(|waves| waves.has_tried(&record.position));
         let mut known = match known.filter(|known| known.wave == wave) {
             Some(known) => known,
             None if is_baking || has_done() => Box::new(Self {

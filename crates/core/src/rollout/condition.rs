@@ -33,8 +33,6 @@ pub(super) struct Situation<'a> {
     pub wave: Option<&'a WaveProgress>,
     /// Whether nodes lack a revision that is complete.
     pub has_nodes_left: bool,
-    /// Whether the built-in controller has yet to act on the target, beside which this one works.
-    pub awaits_built_in: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many (G40).
     pub late: Option<&'a FailedNodes>,
 }
@@ -167,11 +165,6 @@ fn stated(
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
-        Stage::Pending | Stage::Moving(_) if situation.awaits_built_in => {
-            let message = "waiting for the built-in controller, which has not acted on the newest \
-                           template yet";
-            (RolloutReason::Updating, message.to_owned())
-        }
         Stage::Paused | Stage::Pending => match (hindrance, opening) {
             (Some(hindrance), _) => hindered(hindrance, "all nodes"),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
@@ -254,6 +247,11 @@ fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
             );
             (RolloutReason::RemovesNodes, message)
         }
+        Hindrance::BuiltIn => (
+            RolloutReason::Updating,
+            "waiting for the built-in controller, which has not acted on the newest template yet"
+                .to_owned(),
+        ),
         Hindrance::NotTried { nodes: 0 } => (
             RolloutReason::WaveNotTried,
             "no node can get the new template: all are held".to_owned(),

@@ -67,7 +67,8 @@ struct StageKey {
     paused: bool,
     strategy: UpdateStrategy,
     rolled_back: Option<Arc<str>>,
-    has_too_many_waves: bool,
+    /// Why there are too many waves, if there are.
+    excess: Option<Arc<str>>,
     is_target_known: bool,
     wall_ahead_ms: i64,
 }
@@ -220,7 +221,7 @@ impl RolloutState {
             paused: daemon_set.paused,
             strategy: daemon_set.update_strategy,
             rolled_back: daemon_set.rolled_back.clone(),
-            has_too_many_waves: input.has_too_many_waves,
+            excess: self.waves.as_ref().and_then(|waves| waves.excess().cloned()),
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
         };

@@ -70,6 +70,8 @@ pub(crate) enum Hindrance {
     /// The next wave would remove a pod, and the rollout so many in all; beside the built-in
     /// controller, that one has removed them (G42).
     Removals { pods: usize, is_beside: bool },
+    /// The built-in controller, beside which this one works, has yet to act on the target (G19).
+    BuiltIn,
     /// All nodes of the wave are set aside (G39).
     NotTried { nodes: usize },
 }
@@ -350,7 +352,7 @@ impl<'a> TransitionInput<'a> {
         let is_under_way = record.phase.is_under_way();
         let waves = self.waves.ok_or("there is no valid rollout policy");
         let wave = waves.map(|waves| waves.policy().order_name(&record.position));
-        let is_wave = |named: &WaveName| is_under_way && wave.as_ref() == Ok(named);
+        let is_wave = |named: &WaveName| record.has_begun() && wave.as_ref() == Ok(named);
         match verb {
             OrderVerb::Approve(named) if !is_wave(named) => Err("the rollout is not at this wave"),
             OrderVerb::Approve(named) => {
@@ -451,12 +453,8 @@ impl<'a> TransitionInput<'a> {
             Position::AllNodes => Some(self.completed(target, record)),
             Position::Wave(_) => advance(),
         };
-        // Nothing is tried with the first template, and who promotes a rollout in full waits for
-        // nothing.
-        let has_wait = || {
-            let has_tried = !self.revisions.old.is_empty() && !record.is_promoted_in_full();
-            has_tried && waves.wait(position).is_some()
-        };
+        // Who promotes a rollout in full waits for nothing.
+        let has_wait = || !record.is_promoted_in_full() && waves.wait(position).is_some();
         match record.phase {
             RolloutPhase::Updating if has_wait() => {
                 let why = Transition::WaveUpdated { wave: waves.name(position) };

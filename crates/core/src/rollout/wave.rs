@@ -448,6 +448,12 @@ impl Waves {
         open.filter(|(_, node)| node.holding == Holding::Target).map(|(id, _)| id)
     }
 
+    /// Whether a node of the group at a position is done with a pod of the target.
+    pub(crate) fn has_tried(&self, position: &Position) -> bool {
+        let is_done = |id: NodeId| self.state(id) == NodeState::Done;
+        self.group(position).open.done > 0 && self.nodes_with_target(position).any(is_done)
+    }
+
     /// What must pass before the rollout goes on from a position; `None` if nothing must. By
     /// default the last step waits for its own nodes only: if there are no others, that is enough.
     pub(crate) fn wait(&self, position: &Position) -> Option<Wait> {

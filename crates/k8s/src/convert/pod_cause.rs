@@ -42,20 +42,23 @@ struct Reason {
     exit_code: Option<i32>,
 }
 
-/// What the first container that is not ready states, such as `container agent: CrashLoopBackOff,
+/// What the first container states that is not ready, or else that has restarted most, such as `container agent: CrashLoopBackOff,
 /// exit code 1, 3 restarts: no such device`, or the pod itself if none is; `None` if nothing is
 /// stated. The text is of any length, and may have several lines.
 pub fn pod_cause(json: &[u8]) -> Option<String> {
     let Pod { status } = serde_json::from_slice(json).ok()?;
     // An init container is ready once it has succeeded.
-    let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
-    let cause = containers.filter(|container| !container.ready).find_map(Container::cause);
+    let containers = || status.init_container_statuses.iter().chain(&status.container_statuses);
+    let restarted = || containers().filter(|container| container.restart_count > 0);
+    let failed = containers().find(|container| !container.ready);
+    let failed = failed.or_else(|| restarted().max_by_key(|container| container.restart_count));
+    let cause = failed.map(Container::cause);
     let stated = Reason { reason: status.reason, message: status.message, exit_code: None };
     cause.or_else(|| Some(stated.text()).filter(|text| !text.is_empty()))
 }
 
 impl Container {
-    fn cause(&self) -> Option<String> {
+    fn cause(&self) -> String {
         let now = self.state.waiting.as_ref().or(self.state.terminated.as_ref());
         // While it waits, its last end says more than the kubelet's own message.
         let ended = self.state.terminated.as_ref().or(self.last_state.terminated.as_ref());
@@ -63,7 +66,7 @@ impl Container {
         let message = message.or(now.map(|it| &it.message)).cloned().unwrap_or_default();
         let reason = now.or(ended).map_or("not ready", |it| &it.reason).to_owned();
         if now.is_none() && ended.is_none() && self.restart_count == 0 {
-            return Some(format!("container {}: not ready", self.name));
+            return format!("container {}: not ready", self.name);
         }
         let mut text = format!("container {}: {reason}", self.name);
         if let Some(code) = ended.and_then(|it| it.exit_code) {
@@ -77,7 +80,7 @@ impl Container {
         if !message.is_empty() {
             text += &format!(": {message}");
         }
-        Some(text)
+        text
     }
 }
 
@@ -125,12 +128,17 @@ mod tests {
         let running = json!({ "containerStatuses": [{
             "name": "agent", "state": { "running": {} },
         }] });
+        let restarted = json!({ "containerStatuses": [{
+            "name": "agent", "ready": true, "restartCount": 4, "state": { "running": {} },
+            "lastState": { "terminated": { "reason": "OOMKilled", "exitCode": 137 } },
+        }] });
         let evicted = json!({ "reason": "Evicted", "message": "the node was low on memory" });
         for (status, expected) in [
             (crash, "container agent: CrashLoopBackOff, exit code 1, 3 restarts: no such device"),
             (pull, "container agent: ImagePullBackOff: not found"),
             (init, "container setup: OOMKilled, exit code 137"),
             (running, "container agent: not ready"),
+            (restarted, "container agent: OOMKilled, exit code 137, 4 restarts"),
             (evicted, "Evicted: the node was low on memory"),
         ] {
             assert_eq!(cause(&status).as_deref(), Some(expected));

@@ -88,8 +88,16 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let headings = ["CHECK", "EVERY", "ANSWER", "ASKED", "TEXT", "QUESTION"];
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
-    if rollout.reason.map(RolloutReason::class) == Some(ReasonClass::WaitsForPerson) {
-        let _ = writeln!(text, "\nto approve: everynode rollout approve ds/{name} -n {namespace}");
+    let advice = match rollout.reason {
+        Some(RolloutReason::RemovesNodes) => Some(("go on", "promote --full")),
+        Some(reason) if reason.class() == ReasonClass::WaitsForPerson => {
+            Some(("approve", "approve"))
+        }
+        Some(_) | None => None,
+    };
+    if let Some((what, verb)) = advice {
+        let command = format!("everynode rollout {verb} ds/{name} -n {namespace}");
+        let _ = writeln!(text, "\nto {what}: {command}");
     }
     text
 }

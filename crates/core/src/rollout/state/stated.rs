@@ -30,8 +30,6 @@ pub(super) struct ConditionKey {
     has_nodes_left: bool,
     /// Whether a node has a pod of the target.
     has_target: bool,
-    /// Whether the built-in controller has yet to act on the target, beside which this one works.
-    awaits_built_in: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many.
     late: Option<FailedNodes>,
 }
@@ -45,13 +43,12 @@ impl RolloutState {
         }
         let key = ConditionKey {
             blocker: self.blocker(),
-            hindrance: self.hindrance(input.is_beside()),
+            hindrance: self.hindrance(input),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
             wave: self.wave_progress(input, nodes),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
-            awaits_built_in: awaits_built_in(input),
             late: self.has_late_failures.then(|| self.nodes_in(NodeState::Failed, input, nodes)),
         };
         if self.condition.get(&key).is_some() {
@@ -72,7 +69,6 @@ impl RolloutState {
             leaked: key.leaked,
             wave: key.wave.as_ref(),
             has_nodes_left: key.has_nodes_left,
-            awaits_built_in: key.awaits_built_in,
             late: key.late.as_ref(),
         };
         let condition = condition(input.daemon_set, &stage, &situation);
@@ -113,15 +109,18 @@ impl RolloutState {
     }
 
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
-    fn hindrance(&self, is_beside: bool) -> Option<Hindrance> {
+    fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
-        match self.facts.last().course {
-            Course::None => None,
-            Course::Pending => hindrance(waves, None, is_beside),
+        let position = match self.facts.last().course {
+            Course::None => return None,
+            Course::Pending => None,
             Course::Moving => {
-                let record = self.moving().filter(|record| record.phase.is_under_way())?;
-                hindrance(waves, Some(&record.position), is_beside)
+                Some(&self.moving().filter(|record| record.phase.is_under_way())?.position)
             }
+        };
+        match awaits_built_in(input) {
+            true => Some(Hindrance::BuiltIn),
+            false => hindrance(waves, position, input.is_beside()),
         }
     }
 

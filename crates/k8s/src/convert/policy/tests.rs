@@ -99,11 +99,6 @@ fn an_error_names_the_field_and_the_value() {
         ("steps: [{name: a, checks: [b]}]", "steps[0].checks: Invalid value: \"b\""),
         ("steps: [{name: a, each: 'a b'}]", "steps[0].each: Invalid value: \"a b\""),
         ("steps: [{name: a, by: z, each: z}]", "steps[0].each: Invalid value: \"z\": must not be"),
-        ("finally: 1h", "finally: Invalid value: \"1h\": must be an object"),
-        ("finally: {bake: 1}", "finally.bake: Invalid value: 1: must be a duration"),
-        ("finally: {approval: 1}", "finally.approval: Invalid value: 1"),
-        ("finally: {checks: [b]}", "finally.checks[0]: Invalid value: \"b\": must be names of"),
-        ("{finally: {}, steps: [{name: finally}]}", "steps[0].name: Invalid value: \"finally\""),
         ("maxUnavailable: 0", "maxUnavailable: Invalid value: 0: must be greater than 0"),
         (
             "maxUnavailablePer: {label: zone, max: 0}",
@@ -127,6 +122,21 @@ fn an_error_names_the_field_and_the_value() {
     }
     let error = rollout_policy("{a: 1, b: 2}").expect_err("two unknown fields");
     assert_eq!(error, "a: unknown field; b: unknown field", "all errors are reported");
+}
+
+/// G45: what is wrong with the end of a rollout is named.
+#[test]
+fn an_error_in_the_end_of_a_rollout_is_named() {
+    for (yaml, expected) in [
+        ("finally: 1h", "finally: Invalid value: \"1h\": must be an object"),
+        ("finally: {bake: 1}", "finally.bake: Invalid value: 1: must be a duration"),
+        ("finally: {approval: 1}", "finally.approval: Invalid value: 1"),
+        ("finally: {checks: [b]}", "finally.checks[0]: Invalid value: \"b\": must be names of"),
+        ("{finally: {}, steps: [{name: finally}]}", "steps[0].name: Invalid value: \"finally\""),
+    ] {
+        let error = rollout_policy(yaml).expect_err(yaml);
+        assert!(error.contains(expected), "{yaml}: {error}");
+    }
 }
 
 /// G7: aliases that multiply, and nesting without end, are errors as any other.
