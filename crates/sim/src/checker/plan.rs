@@ -330,7 +330,7 @@ impl<'a> Judge<'a> {
             // The revision comes first (C40), and so does a record (G9).
             return Ok(());
         }
-        if let Some(violation) = record::left_out(view, situation) {
+        if let Some(violation) = record::left_out(view, situation, self.history) {
             return Err(violation);
         }
         let may_delete = judged.deletions.len() < view.burst;
