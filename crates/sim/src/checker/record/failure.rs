@@ -17,8 +17,8 @@ use super::{Judge, TOLERANCE_MS};
 const RETRIED_AFTER_MS: i64 = 6_000;
 
 impl Judge<'_> {
-    /// Why the rollout is not stuck: it has nothing to do, or may not, or has created a pod of the
-    /// target recently (G15).
+    /// Why the rollout is not stuck: it has nothing to do, or may not, or was done with a node
+    /// recently (G15, G47).
     pub(super) fn unstuck(&self, record: &Record, policy: &Policy) -> Option<String> {
         let Some(ready_within_ms) = policy.failure.as_ref().and_then(|rule| rule.ready_within_ms)
         else {
@@ -51,12 +51,28 @@ impl Judge<'_> {
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
         }
-        let is_recent = |pod: &&Pod| {
-            self.situation.is_updated(pod) && pod.created().is_some_and(|at| at.0 > since)
+        let is_recent = |(name, on_node): &(&&str, &OnNode)| {
+            let first = self.first_ready_on(name);
+            on_node.standing.states.surely(NodeState::Done) && first.is_some_and(|at| at.0 > since)
         };
-        let pods = self.situation.nodes.values().flat_map(|on_node| &on_node.pods);
-        let pod = pods.map(|our| our.pod).find(is_recent)?;
-        Some(format!("fails for want of progress after pod {}", pod.metadata.name))
+        let (name, _) = self.situation.nodes.iter().find(is_recent)?;
+        Some(format!("fails for want of progress although node {name} was done recently"))
+    }
+
+    /// When a pod of the target was ready for the first time on a node that has had another; `None`
+    /// if none was. A node is progress once, and one that has joined is none (G47).
+    fn first_ready_on(&self, node: &str) -> Option<Timestamp> {
+        let pods = || {
+            let states = self.history.pods.states();
+            states.filter(|(_, pod)| {
+                pod.node() == Some(node) && self.situation.ds.owns(&pod.metadata)
+            })
+        };
+        let is_new = |pod: &Pod| self.situation.is_updated(pod);
+        let has_had_other = pods().any(|(_, pod)| !is_new(pod));
+        let ready = pods().filter(|(_, pod)| is_new(pod) && pod.is_ready);
+        let first = ready.map(|(at, _)| at).min().filter(|_| has_had_other)?;
+        Some(self.history.time_of(first))
     }
 
     /// Why the rollout has not failed: too few nodes may be lost (G15).

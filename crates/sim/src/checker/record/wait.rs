@@ -32,11 +32,27 @@ impl Judge<'_> {
             (None, Answer::Maybe) => vec![policy.wait_as_last_step(), nothing.clone()],
             (None, Answer::Yes) => vec![policy.wait_as_last_step()],
         };
-        // A first template awaits nothing. Earlier ones may have been deleted meanwhile.
-        if self.situation.revisions.old.is_empty() {
+        // A first template awaits nothing.
+        if self.may_be_first(record) {
             waits.push(nothing);
         }
         waits
+    }
+
+    /// Whether no other revision may have been stored when the rollout began.
+    fn may_be_first(&self, record: &Record) -> bool {
+        let Some(current) = self.situation.revisions.current.last() else { return true };
+        let mut records = self.history.revisions.of(&current.metadata.uid);
+        let is_it = |(_, revision): &(u64, &Revision)| {
+            revision.record.as_ref().is_some_and(|other| other.began == record.began)
+        };
+        let Some((begun, _)) = records.find(is_it) else { return true };
+        let mut all = self.history.revisions.histories();
+        !all.any(|(uid, _)| {
+            let then = self.history.revisions.at(uid, begun);
+            *uid != current.metadata.uid
+                && then.is_some_and(|then| self.situation.ds.owns(&then.metadata))
+        })
     }
 
     /// Whether there are nodes that no wave of a step has reached. One whose labels changed may
