@@ -12,6 +12,8 @@ use super::situation::Situation;
 use super::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View};
 
+/// Longer than a replica is behind with what the policy says.
+const BEHIND_MS: i64 = 60_000;
 /// Pods are ready in whole seconds.
 const TOLERANCE_MS: i64 = 1_000;
 
@@ -59,8 +61,13 @@ fn problem(
     let revisions = history.revisions.states().filter(|(_, revision)| is_asked(revision));
     let records: Vec<(u64, &Record)> =
         revisions.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?))).collect();
-    let states = history.daemon_sets(view.role).of(&ds.metadata.uid);
-    let mut policies: Vec<&Policy> = states.filter_map(|(_, ds)| ds.policy.valid()).collect();
+    // The policies that may have counted when it was asked.
+    let since = history.version_before(Timestamp(known.answered_at.0 - BEHIND_MS));
+    let daemon_sets = history.daemon_sets(view.role);
+    let later = daemon_sets.of(&ds.metadata.uid).filter(|(at, _)| *at > since);
+    let first = daemon_sets.at(&ds.metadata.uid, since);
+    let all = first.into_iter().chain(later.map(|(_, ds)| ds));
+    let mut policies: Vec<&Policy> = all.filter_map(|ds| ds.policy.valid()).collect();
     policies.dedup();
     let asked = Asked { question, at: known.answered_at, ds, history };
     let is_right = policies.iter().any(|policy| {
