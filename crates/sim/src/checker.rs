@@ -20,6 +20,7 @@ mod model;
 mod node_state;
 mod pace;
 mod plan;
+mod question;
 mod quiescence;
 mod reason;
 mod record;
@@ -52,6 +53,7 @@ use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
 use pace::Beginnings;
+use question::Questions;
 use reason::{Deletion, JudgedPlan};
 use situation::Situation;
 
@@ -91,6 +93,9 @@ pub enum Property {
     Condition,
     /// The controller writes no object of another owner (C21, C61).
     Foreign,
+    /// The checks of a wave are asked from when a node of it is done, and not before their initial
+    /// delay is over (G46).
+    Check,
     /// Beside the built-in controller, writes are some of those that G20 lists, and pods are
     /// deleted only while it is known what replaces them (G18–G20).
     Beside,
@@ -133,6 +138,7 @@ pub struct Checks {
     plans: BTreeMap<(u64, u64), JudgedPlan>,
     backoffs: Backoffs,
     beginnings: Beginnings,
+    questions: Questions,
     /// The names of all pods that a replica has tried to create, with their nodes. Admission may
     /// have set another node.
     created_pods: BTreeMap<String, String>,
@@ -364,8 +370,11 @@ impl Checks {
 
     /// Judges a plan. `None` if its replica had not seen the DaemonSet.
     fn judge_plan(&mut self, view: &View) -> Option<Result<JudgedPlan, Violation>> {
-        let Self { history, backoffs, coverage, .. } = self;
+        let Self { history, backoffs, coverage, questions, .. } = self;
         let situation = Situation::of(view, history)?;
+        if let Some(violation) = questions.check(view, &situation, history) {
+            return Some(Err(violation));
+        }
         Some(match view.role {
             Role::Beside => beside::judge(view, &situation, history, coverage),
             Role::Controller | Role::BuiltIn => {

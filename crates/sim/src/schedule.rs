@@ -30,6 +30,8 @@ const CLOCK_DRIFT_PPM_MAX: u32 = 500;
 const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
 /// Makes the random choices of guarded rollouts independent of the others.
 const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
+/// The same for what a rollout awaits at its end.
+const FINALLY_SEED: u64 = 0x3c6e_f372_fe94_f82b;
 /// How often steps are inserted in which the nodes of a guarded rollout change.
 const FLEET_STEPS: u32 = 3;
 const LONG_PAUSE_MS: std::ops::Range<i64> = 120_000..1_200_000;
@@ -65,6 +67,7 @@ impl Schedule {
         let is_guarded = rng.random_ratio(1, 3);
         if is_guarded || policies != Policies::Sometimes {
             schedule.guard_rollouts(rng);
+            schedule.wait_finally(&mut Pcg64Mcg::seed_from_u64(seed ^ FINALLY_SEED));
         }
         if policies == Policies::Beside {
             let setting = &mut schedule.setting;
@@ -161,6 +164,21 @@ impl Schedule {
         }
         let first = Step { kind: StepKind::Policy, pause_ms: 5_000, ..Step::random(rng) };
         self.steps.insert(0, first);
+    }
+
+    /// Lets the policies of one schedule in three say what a rollout awaits at its end.
+    fn wait_finally(&mut self, rng: &mut Pcg64Mcg) {
+        if rng.random_ratio(2, 3) {
+            return;
+        }
+        self.insert_steps(StepKind::Finally, rng);
+        for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::Finally) {
+            step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
+        }
+        let is_policy = |step: &Step| step.kind == StepKind::Policy;
+        let after = self.steps.iter().position(is_policy).map_or(0, |at| at + 1);
+        let first = Step { kind: StepKind::Finally, pause_ms: 0, ..Step::random(rng) };
+        self.steps.insert(after, first);
     }
 
     /// Inserts steps of this kind at random places.

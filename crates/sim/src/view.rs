@@ -107,6 +107,8 @@ pub struct KnownAnswer {
     pub question: CheckQuestion,
     /// What the answer says.
     pub verdict: CheckVerdict,
+    /// When the replica got it: the simulated environment answers at once.
+    pub answered_at: Timestamp,
 }
 
 impl KnownAnswer {
@@ -227,7 +229,7 @@ impl ViewRecorder {
                 let answers = Arc::make_mut(&mut self.answers);
                 let is_recent = |old: &KnownAnswer| now.0 - old.question.asked.0 <= ANSWERS_KEPT_MS;
                 answers.retain(is_recent);
-                answers.push(KnownAnswer { question, verdict });
+                answers.push(KnownAnswer { question, verdict, answered_at: now });
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod daemon_set;
+mod finally;
 mod fleet;
 mod namespace;
 mod node;
@@ -63,6 +64,8 @@ pub enum StepKind {
     Rollout,
     /// A node joins, leaves, goes down, comes back or loses its pods, or a template leaves nodes.
     Fleet,
+    /// What a rollout awaits at its end is set, or somebody decides about its last wave.
+    Finally,
     /// Nothing happens.
     Nothing,
 }
@@ -112,6 +115,7 @@ impl Step {
             StepKind::Policy => rollout::begin(world, rng),
             StepKind::Rollout => rollout::change(world, rng),
             StepKind::Fleet => fleet::change(world, rng),
+            StepKind::Finally => finally::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();

@@ -54,7 +54,7 @@ pub(super) fn judge(
     let waits = view.is_waiting || record::comes_first(view) || unknown.is_some();
     let may_delete = judged.deletions.len() < view.burst;
     if may_delete && !waits && !situation.ds.metadata.is_terminating {
-        if let Some(violation) = record::left_out(view, situation) {
+        if let Some(violation) = record::left_out(view, situation, history) {
             return Err(violation);
         }
         let deleted: BTreeSet<&str> =

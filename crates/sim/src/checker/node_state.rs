@@ -77,6 +77,7 @@ impl Reading<'_, '_> {
                 () if self.on_node.wanted == Wanted::Target => self.begun(),
                 () => self.closed(),
             },
+            may_have_been_done: self.past.may_have_been_done,
             is_lost: if is_untouched { Answer::No } else { self.is_lost() },
             has_outage: self.has_outage(),
             is_excluded: match self.on_node.by_target {

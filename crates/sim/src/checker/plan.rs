@@ -330,7 +330,7 @@ impl<'a> Judge<'a> {
             // The revision comes first (C40), and so does a record (G9).
             return Ok(());
         }
-        if let Some(violation) = record::left_out(view, situation) {
+        if let Some(violation) = record::left_out(view, situation, self.history) {
             return Err(violation);
         }
         let may_delete = judged.deletions.len() < view.burst;
@@ -416,9 +416,11 @@ impl<'a> Judge<'a> {
         let left = demanded.left.available.saturating_sub(others);
         let left = left.min(demanded.left.unavailable.saturating_sub(begun + doubtful));
         let surges = judged.creations.values().filter(|reason| reason.begins()).count();
-        // Nodes with an unavailable pod use the budget of a rollout that goes forward, too.
+        // Nodes with an unavailable pod use the budget of a rollout that goes forward, too, and may
+        // use that of one that goes back from now on.
         let left = match situation.goes_forward() {
             true => left.saturating_sub(begun + doubtful + surges),
+            false if situation.goes_back() => left.saturating_sub(begun + doubtful),
             false => left,
         };
         let all = candidates.len();

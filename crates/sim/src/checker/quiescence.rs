@@ -279,11 +279,23 @@ fn reason_of<'a>(
         _ if is_surely_untried(situation, record) && !situation.awaits_window => {
             Some("WaveNotTried")
         }
-        Phase::Baking if situation.awaits_window && is_approved(situation, record) => {
+        Phase::Baking
+            if situation.awaits_window
+                && is_approved(situation, record)
+                // A rollout becomes complete outside of windows, too.
+                && record.position != Position::AllNodes =>
+        {
             Some("OutsideWindow")
         }
         // A node that cannot be updated has joined the wave.
         Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
+        Phase::Baking
+            if stated == Some("OutsideWindow")
+                && situation.awaits_window
+                && has_blocker(situation) =>
+        {
+            stated
+        }
         // The same after its bake time and its approval.
         Phase::Baking if is_approved(situation, record) && has_blocker(situation) => {
             Some("Updating")
@@ -338,9 +350,8 @@ fn lacks_base(situation: &Situation) -> bool {
 /// Whether the wave of a record needs no approval, or has it.
 fn is_approved(situation: &Situation, record: &Record) -> bool {
     let Some(policy) = situation.ds.policy.valid() else { return false };
-    let needs_approval = policy.step(&record.position).is_some_and(|step| step.needs_approval);
-    let wave = policy.wave_name(&record.position);
-    !needs_approval || wave.is_some_and(|wave| record.approvals.contains(&wave))
+    !policy.needs_approval(&record.position)
+        || record.approvals.contains(&policy.order_name(&record.position))
 }
 
 /// Whether a pod of the target is left.

@@ -169,11 +169,28 @@ impl<'a> Situation<'a> {
             (Answer::Yes, _) | (Answer::Maybe, Doubt::Demands) => true,
         };
         match () {
+            () if doubt == Doubt::Demands && self.is_target_on_its_way_back(on_node, pod) => {
+                match self.is_old_available(pod, doubt) {
+                    _ if self.keeps_pods(on_node) => None,
+                    true => Some(Deletion::GoingBack),
+                    false => Some(Deletion::OldAndUnavailable),
+                }
+            }
             () if !is_step => Some(Deletion::Misplaced),
             () if self.keeps_pods(on_node) || self.is_left_alone(on_node, doubt) => None,
             () if self.is_old_available(pod, doubt) => Some(Deletion::Removed),
             () => Some(Deletion::OldAndUnavailable),
         }
+    }
+
+    /// Whether only the base's placement removes a pod of the target from a node that goes back:
+    /// that may be done within the budget, as where it is replaced (G41).
+    fn is_target_on_its_way_back(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
+        self.goes_back()
+            && on_node.wanted == Wanted::Base
+            && on_node.by_target.keeps()
+            && self.is_updated(pod)
+            && !pod.has_ended()
     }
 
     /// Whether the pod is one too many on its node (C25, C26).

@@ -1,6 +1,7 @@
 //! The record of a rollout: it comes first, and moves on by the rules only (G8–G11, G15).
 
 mod failure;
+mod wait;
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
@@ -8,13 +9,13 @@ use everynode_sandbox::kind::CONTROLLER_REVISION;
 
 use super::history::History;
 use super::model::{
-    Eligibility, Group, Node, Order, Phase, Pod, Policy, Position, Record, Revision, Step, Verb,
+    Eligibility, Group, Order, Phase, Policy, Position, Record, Revision, Verb, Wait,
 };
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::standing::NodeState;
 use super::{PendingWrite, Property, Violation, violation};
-use crate::view::{View, WriteOutcome};
+use crate::view::View;
 
 pub(super) use failure::left_out;
 
@@ -252,23 +253,27 @@ impl Judge<'_> {
         order: &Order,
         policy: Option<&Policy>,
     ) -> Record {
-        let wave = policy.and_then(|policy| policy.wave_name(&old.position));
-        let is_at = |named: &String| old.is_under_way() && wave.as_ref() == Some(named);
+        let wave = policy.map(|policy| policy.order_name(&old.position));
+        let is_at = |named: &String| old.has_begun() && wave.as_ref() == Some(named);
+        let is_last = old.position == Position::AllNodes;
         let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
+        let promoted_in_full = || Record {
+            reason: Some("PromotedInFull".to_owned()),
+            ..at(Position::AllNodes, Phase::Updating)
+        };
         match (&order.verb, policy) {
             (Verb::Approve(named), _) if is_at(named) && !old.approvals.contains(named) => {
                 let mut approvals = old.approvals.clone();
                 approvals.push(named.clone());
                 Record { approvals, ..old.clone() }
             }
-            (Verb::Promote(named), Some(policy)) if is_at(named) => Record {
+            (Verb::Promote(named), Some(policy)) if is_at(named) && !is_last => Record {
                 reason: Some("Promoted".to_owned()),
                 ..at(self.after(policy, &old.position), Phase::Updating)
             },
-            (Verb::PromoteFull, _) if old.phase != Phase::Complete => Record {
-                reason: Some("PromotedInFull".to_owned()),
-                ..at(Position::AllNodes, Phase::Updating)
-            },
+            // Past the last wave nothing is awaited (G45).
+            (Verb::Promote(named), _) if is_at(named) => promoted_in_full(),
+            (Verb::PromoteFull, _) if old.phase != Phase::Complete => promoted_in_full(),
             (Verb::Abort, _) if old.is_under_way() => Record {
                 reason: Some("Aborted".to_owned()),
                 ..at(old.position.clone(), Phase::Failed)
@@ -307,41 +312,31 @@ impl Judge<'_> {
         if let Some(why) = self.incomplete(&old.position) {
             return Some(format!("moves on from a wave that is not complete: {why}"));
         }
-        let step = policy.step(&old.position);
-        let next = || {
-            if self.situation.awaits_window {
-                // Any other record differs from the stored one.
-                return old.clone();
+        let waits = self.waits(old, policy);
+        let may_bake = waits.iter().any(|wait| !wait.is_nothing());
+        let must_bake = !waits.iter().any(Wait::is_nothing);
+        if old.phase == Phase::Updating && may_bake && (must_bake || new.phase == Phase::Baking) {
+            return self.differs(new, &at(old.position.clone(), Phase::Baking));
+        }
+        if old.phase == Phase::Baking {
+            let awaited = waits.iter().map(|wait| self.awaited(old, wait, policy));
+            if let Some(why) = awaited.min_by_key(Option::is_some).flatten() {
+                return Some(why);
             }
-            let mut next = self.next(policy, &old.position);
-            let is_it = |position: &Position| *position == new.position;
-            let index = next.iter().position(is_it).unwrap_or_default();
-            at(next.swap_remove(index), Phase::Updating)
-        };
-        let expected = match (old.phase, step) {
-            (Phase::Updating, None) if self.is_undone() => {
+        }
+        let expected = match old.position {
+            Position::AllNodes if self.is_undone() => {
                 return Some("is complete although no node is done".to_owned());
             }
-            (Phase::Updating, None) => at(Position::AllNodes, Phase::Complete),
-            (Phase::Updating, Some(step)) if step.waits() => {
-                at(old.position.clone(), Phase::Baking)
+            Position::AllNodes => at(Position::AllNodes, Phase::Complete),
+            // Any other record differs from the stored one.
+            Position::Wave { .. } if self.situation.awaits_window => old.clone(),
+            Position::Wave { .. } => {
+                let mut next = self.next(policy, &old.position);
+                let is_it = |position: &Position| *position == new.position;
+                let index = next.iter().position(is_it).unwrap_or_default();
+                at(next.swap_remove(index), Phase::Updating)
             }
-            (Phase::Baking, Some(step)) => {
-                let wave = policy.wave_name(&old.position);
-                let is_approved = wave.is_some_and(|wave| old.approvals.contains(&wave));
-                if step.needs_approval && !is_approved {
-                    return Some("moves on without an approval".to_owned());
-                }
-                if let Some(name) = self.unpassed(old, step, policy) {
-                    return Some(format!("moves on although check {name} has not passed"));
-                }
-                let why = self.unbaked(old, step).filter(|_| !self.was_clock_set(old, policy));
-                if let Some(why) = why {
-                    return Some(format!("moves on before the wave has baked: {why}"));
-                }
-                next()
-            }
-            _ => next(),
         };
         self.differs(new, &expected)
     }
@@ -366,63 +361,6 @@ impl Judge<'_> {
         self.differs(new, &expected)
     }
 
-    /// Why the bake time of a wave is not over.
-    fn unbaked(&self, record: &Record, step: &Step) -> Option<String> {
-        let bake_ms = step.bake_ms;
-        let uid = |revision: &&&Revision| revision.record.as_ref() == Some(record);
-        let current = self.situation.revisions.current.iter().rev().find(uid)?;
-        let stored = self.history.phase_stored_at(&current.metadata.uid, record)?;
-        let by_clock_ms = self.view.followed_clock.0 - record.since.0;
-        let in_truth_ms = self.view.planned_at.0 - stored.0;
-        let longest_ms = by_clock_ms.max(in_truth_ms) + TOLERANCE_MS;
-        if longest_ms < bake_ms {
-            return Some(format!("{longest_ms} of {bake_ms} ms"));
-        }
-        let is_wrong = |clock: Timestamp, time: Timestamp| (clock.0 - time.0).abs() > TOLERANCE_MS;
-        let is_clock_wrong = is_wrong(self.view.followed_clock, self.view.planned_at)
-            || is_wrong(record.since, stored);
-        let policy = self.situation.ds.policy.valid()?;
-        let tolerates = policy.failure.is_some();
-        let has_failed = |outcome: &WriteOutcome| {
-            matches!(outcome.result.write, Write::WriteRecord { .. })
-                && !matches!(outcome.result.outcome, Outcome::Written { .. })
-        };
-        let was_tried = self.view.outcomes.iter().any(has_failed);
-        let waits_for_more = step.needs_approval || !step.checks.is_empty();
-        if is_clock_wrong || waits_for_more || tolerates || was_tried {
-            // A record has the time of the clock of its writer. A bake time that was over before
-            // the approval or the answer to a check came, while a tolerated node had failed, or
-            // when the next record could not be written, remains so.
-            return None;
-        }
-        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
-        let is_too_young = |pod: &Pod| {
-            pod.ready_since.filter(|_| pod.is_ready).is_some_and(|since| {
-                self.view.planned_at.0 - since.0 - min_ready_ms + TOLERANCE_MS < bake_ms
-            })
-        };
-        // What becomes of a node that is down or leaves, or that has joined, does not matter.
-        let was_there = |on_node: &OnNode| {
-            let uid = on_node.node.map(|node| &*node.metadata.uid);
-            uid.is_some_and(|uid| self.was_present(policy, uid, Timestamp(stored.0 - bake_ms)))
-        };
-        let open = self.members(&record.position);
-        let open = open.filter(|(name, on_node)| self.is_open(name) && was_there(on_node));
-        let mut pods =
-            open.flat_map(|(_, on_node)| on_node.pods.iter().filter(|our| !our.is_going));
-        let young = pods.find(|our| is_too_young(our.pod))?;
-        Some(format!("pod {} became available too recently", young.pod.metadata.name))
-    }
-
-    /// Whether a node has been there since this time, and neither down nor leaving.
-    fn was_present(&self, policy: &Policy, uid: &str, since: Timestamp) -> bool {
-        let version = self.history.version_before(since);
-        let is_present = |node: &Node| node.is_ready() && !policy.is_leaving(node);
-        let mut later = self.history.nodes.of(uid).filter(|(at, _)| *at > version);
-        self.history.nodes.at(uid, version).is_some_and(is_present)
-            && later.all(|(_, node)| is_present(node))
-    }
-
     /// Why the wave at a position has surely not passed (G39).
     fn incomplete(&self, position: &Position) -> Option<String> {
         let members: Vec<_> = self.members(position).collect();
@@ -444,7 +382,11 @@ impl Judge<'_> {
         }
         let waited = || members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
         let is_left = |(_, on_node): &&(&str, &OnNode)| !on_node.standing.states.may_have_passed();
-        let blocker = waited().find(is_left).map(|(name, _)| format!("node {name} is not done"));
+        let (done_before, left): (Vec<_>, Vec<_>) =
+            waited().filter(is_left).partition(|(_, on_node)| on_node.standing.may_have_been_done);
+        let tolerated = self.tenth_of_open_nodes(position);
+        let blocker = left.first().or(done_before.get(tolerated));
+        let blocker = blocker.map(|(name, _)| format!("node {name} is not done"));
         let is_tried = waited().any(|(_, on_node)| on_node.standing.states.may_have_tried());
         let is_empty = waited().next().is_none();
         blocker.or_else(|| {
@@ -524,7 +466,7 @@ impl Judge<'_> {
     fn next(&self, policy: &Policy, position: &Position) -> Vec<Position> {
         let mut next = vec![self.after(policy, position)];
         while let Some(last) = next.last()
-            && policy.step(last).is_some_and(|step| !step.waits())
+            && policy.step(last).is_some_and(|step| step.wait.is_nothing())
             && self.incomplete(last).is_none()
         {
             next.push(self.after(policy, last));

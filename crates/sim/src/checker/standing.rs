@@ -54,7 +54,7 @@ pub(super) enum NodeState {
 pub(super) struct NodeStates(pub BTreeSet<NodeState>);
 
 /// An answer that may depend on what a replica remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answer {
     #[default]
     No,
@@ -66,6 +66,8 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     pub states: NodeStates,
+    /// Whether the rollout may have been done with it before (G39).
+    pub may_have_been_done: bool,
     /// Whether the node is lost (G33).
     pub is_lost: Answer,
     /// Whether its old pod became unavailable after the attempt began (G14).

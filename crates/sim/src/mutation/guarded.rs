@@ -49,6 +49,20 @@ pub enum GuardedMutation {
     PassFailedChecks,
     /// A check that says neither yes nor no fails (G15).
     FailUnknownChecks,
+    /// A check that fails says neither yes nor no (G15).
+    IgnoreFailedChecks,
+    /// `initialDelay` is not read (G46).
+    IgnoreInitialDelay,
+    /// `initialDelay` is a third of what the policy says (G46).
+    ShorterInitialDelay,
+    /// `finally` is not read, and nothing is awaited (G45).
+    IgnoreFinally,
+    /// `approval` of `finally` is false (G45).
+    IgnoreLastApproval,
+    /// Without `finally` the end of a rollout must be approved (G45).
+    AwaitLastApproval,
+    /// An order about the last wave is read as one about the whole rollout (G45).
+    PromoteInsteadOfFinally,
     /// The policy's `maxUnavailable` is not read (G5).
     IgnorePolicyBudget,
     /// The policy's `maxUnavailable` is one too high (G5).
@@ -142,7 +156,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 59] = [
+    pub const ALL: [(Self, Property); 66] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -158,6 +172,13 @@ impl GuardedMutation {
         (Self::IgnoreChecks, Property::Record),
         (Self::PassFailedChecks, Property::Record),
         (Self::FailUnknownChecks, Property::Record),
+        (Self::IgnoreFailedChecks, Property::Record),
+        (Self::IgnoreInitialDelay, Property::Check),
+        (Self::ShorterInitialDelay, Property::Check),
+        (Self::IgnoreFinally, Property::Record),
+        (Self::IgnoreLastApproval, Property::Record),
+        (Self::AwaitLastApproval, Property::Record),
+        (Self::PromoteInsteadOfFinally, Property::Record),
         (Self::IgnorePolicyBudget, Property::Budget),
         (Self::LargerPolicyBudget, Property::Budget),
         (Self::IgnoreGroupLimit, Property::Budget),
@@ -254,6 +275,13 @@ impl GuardedMutation {
         {
             annotations[ORDER] = json!(order.replace("retry", "promote-full"));
         }
+        if self == Self::PromoteInsteadOfFinally
+            && let Some(order) = annotations[ORDER].as_str()
+            && order.contains(" finally ")
+        {
+            let order = order.replace("approve ", "promote-full ").replace(" finally ", " ");
+            annotations[ORDER] = json!(order);
+        }
         let Some(text) = annotations[POLICY].as_str() else { return };
         let policy: Option<Value> = serde_json::from_str(text).ok();
         let is_valid = policy.as_ref().is_some_and(|policy| policy["unknown"].is_null());
@@ -284,6 +312,19 @@ impl GuardedMutation {
                 if let Some(per) = policy.get_mut("maxUnavailablePer") {
                     per["max"] = json!(2);
                 }
+            }
+            Self::IgnoreInitialDelay | Self::ShorterInitialDelay => {
+                let checks = policy.get_mut("checks").and_then(Value::as_array_mut);
+                checks.into_iter().flatten().for_each(|check| self.change_check(check));
+            }
+            Self::IgnoreFinally => drop(policy.insert("finally".to_owned(), json!({}))),
+            Self::IgnoreLastApproval => {
+                if let Some(finally) = policy.get_mut("finally") {
+                    finally["approval"] = json!(false);
+                }
+            }
+            Self::AwaitLastApproval => {
+                policy.entry("finally").or_insert_with(|| json!({"approval": true}));
             }
             Self::IgnorePace => drop(policy.remove("podsPerMinute")),
             Self::LargerPace => {
@@ -330,6 +371,13 @@ impl GuardedMutation {
                 }
             }
         }
+    }
+
+    fn change_check(self, check: &mut Value) {
+        let delay = check["initialDelay"].as_str().and_then(|text| text.strip_suffix('s'));
+        let Some(seconds) = delay.and_then(|delay| delay.parse::<u32>().ok()) else { return };
+        let seconds = if self == Self::ShorterInitialDelay { seconds / 3 } else { 0 };
+        check["initialDelay"] = json!(format!("{seconds}s"));
     }
 
     fn change_window(self, window: &mut Value) {
@@ -472,6 +520,9 @@ impl GuardedMutation {
     pub(crate) fn answer(self, answer: &mut CheckAnswer) {
         match (self, answer.verdict) {
             (Self::PassFailedChecks, CheckVerdict::Failed) => answer.verdict = CheckVerdict::Passed,
+            (Self::IgnoreFailedChecks, CheckVerdict::Failed) => {
+                answer.verdict = CheckVerdict::Unknown;
+            }
             (Self::FailUnknownChecks, CheckVerdict::Unknown) => {
                 answer.verdict = CheckVerdict::Failed;
             }

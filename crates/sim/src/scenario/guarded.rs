@@ -107,6 +107,19 @@ pub(super) fn create_with_failing_check(world: &mut World) {
     create_with(world, &json!({"checks": [check], "steps": [canary]}));
 }
 
+/// The end of a rollout bakes, is checked and must be approved.
+pub(super) fn create_with_finally(world: &mut World) {
+    let check = json!({
+        "name": "errors",
+        "interval": "1s",
+        "initialDelay": "12s",
+        "failures": 3,
+        "http": {"url": "http://errors.example/"},
+    });
+    let finally = json!({"bake": "3s", "checks": ["errors"], "approval": true});
+    create_with(world, &json!({"checks": [check], "finally": finally}));
+}
+
 fn order(world: &mut World, verb: &str, wave: &str) {
     let store = world.cluster.store();
     let newest =
@@ -130,6 +143,10 @@ fn annotate(world: &mut World, key: &str, value: Option<String>) {
 
 pub(super) fn approve(world: &mut World) {
     order(world, "approve", " canary");
+}
+
+pub(super) fn approve_end(world: &mut World) {
+    order(world, "approve", " finally");
 }
 
 pub(super) fn abort(world: &mut World) {

@@ -11,8 +11,8 @@ use super::pick;
 use crate::role::Installation;
 use crate::world::{NAMESPACE, World};
 
-const POLICY: &str = "everynode.dev/rollout-policy";
-const ORDER: &str = "everynode.dev/order";
+pub(super) const POLICY: &str = "everynode.dev/rollout-policy";
+pub(super) const ORDER: &str = "everynode.dev/order";
 const RECORD: &str = "everynode.dev/rollout";
 const HOLD: &str = "everynode.dev/hold";
 
@@ -186,7 +186,7 @@ fn order(world: &World, ds: &Value, rng: &mut Pcg64Mcg) -> Option<String> {
 }
 
 /// The hashes of the revisions of a DaemonSet, by number.
-fn hashes(world: &World, ds: &Value) -> Vec<String> {
+pub(super) fn hashes(world: &World, ds: &Value) -> Vec<String> {
     let uid = &ds["metadata"]["uid"];
     let is_owned = |revision: &Value| revision["metadata"]["ownerReferences"][0]["uid"] == *uid;
     let revisions = world.cluster.store().iter(&CONTROLLER_REVISION, None);

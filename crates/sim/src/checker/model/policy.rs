@@ -10,12 +10,15 @@ use super::percent::of;
 use super::selector::Selector;
 use super::window::Window;
 
+/// The name of the last wave, that of all nodes, in orders and checks (G45).
+const FINALLY: &str = "finally";
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "paused",
     "steps",
+    "finally",
     "maxUnavailable",
     "maxUnavailablePer",
     "podsPerMinute",
@@ -57,6 +60,7 @@ pub(in crate::checker) struct Policy {
     /// `steps` as it is written.
     pub text: Value,
     pub steps: Vec<Step>,
+    pub finally: Option<Wait>,
     pub max_unavailable: Value,
     /// `maxUnavailablePer`: the label and the limit.
     per: Option<(String, Value)>,
@@ -65,6 +69,8 @@ pub(in crate::checker) struct Policy {
     pub failure: Option<Failure>,
     hold: Selector,
     absent: Absent,
+    /// `initialDelay` of each check, by name.
+    initial_delays: BTreeMap<String, i64>,
 }
 
 /// Which nodes leave (G33).
@@ -82,9 +88,15 @@ pub(in crate::checker) struct Step {
     nodes: Selector,
     by: Option<String>,
     sizes: Vec<Value>,
+    pub wait: Wait,
+}
+
+/// What must pass before a rollout goes on from a wave (G5), or is complete (G45).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Wait {
     pub bake_ms: i64,
     pub needs_approval: bool,
-    /// The names of the checks that its waves must pass.
+    /// The names of the checks that must pass.
     pub checks: Vec<String>,
 }
 
@@ -148,6 +160,7 @@ impl Policy {
             paused: policy["paused"] == true,
             text: policy["steps"].as_array().cloned().unwrap_or_default().into(),
             steps: steps.map(Step::parse).collect(),
+            finally: policy["finally"].is_object().then(|| Wait::parse(&policy["finally"])),
             max_unavailable: policy["maxUnavailable"].clone(),
             per: policy["maxUnavailablePer"]["label"]
                 .as_str()
@@ -169,7 +182,33 @@ impl Policy {
             }),
             hold: Selector::parse(hold),
             absent: Absent::parse(&policy["absent"]),
+            initial_delays: policy["checks"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|check| (name(&check["name"]), duration(&check["initialDelay"]).unwrap_or(0)))
+                .collect(),
         }
+    }
+
+    /// How long after the first node of a wave is done a check is asked for the first time (G46).
+    pub(in crate::checker) fn initial_delay_ms(&self, check: &str) -> i64 {
+        self.initial_delays.get(check).copied().unwrap_or(0)
+    }
+
+    /// What the nodes that are in no step await without `finally` (G45).
+    pub(in crate::checker) fn wait_as_last_step(&self) -> Wait {
+        let last = self.steps.last().map(|step| step.wait.clone()).unwrap_or_default();
+        Wait { needs_approval: false, ..last }
+    }
+
+    /// Whether somebody must approve the wave at a position.
+    pub(in crate::checker) fn needs_approval(&self, position: &Position) -> bool {
+        let wait = match position {
+            Position::AllNodes => self.finally.as_ref(),
+            Position::Wave { .. } => self.step(position).map(|step| &step.wait),
+        };
+        wait.is_some_and(|wait| wait.needs_approval)
     }
 
     /// Whether a node leaves (G33).
@@ -225,8 +264,13 @@ impl Policy {
         !self.hold.is_empty() && self.hold.matches(labels)
     }
 
+    /// The name by which orders and checks refer to a position (G45).
+    pub(in crate::checker) fn order_name(&self, position: &Position) -> String {
+        self.wave_name(position).unwrap_or_else(|| FINALLY.to_owned())
+    }
+
     /// The name of a wave: `STEP`, `STEP/VALUE`, `STEP:SIZE` or `STEP/VALUE:SIZE`.
-    pub(in crate::checker) fn wave_name(&self, position: &Position) -> Option<String> {
+    fn wave_name(&self, position: &Position) -> Option<String> {
         let Position::Wave { group, size, .. } = position else { return None };
         let step = self.step(position)?;
         let group = match (&step.by, group) {
@@ -259,6 +303,12 @@ impl Policy {
             .collect()
     }
 
+    /// How many of the nodes of a group of a step have the target after its last wave.
+    pub(in crate::checker) fn last_size(&self, step: usize, members: usize) -> usize {
+        let last = self.steps.get(step).and_then(|step| step.sizes.last());
+        last.map_or(0, |size| of(size, members).min(members))
+    }
+
     /// How many of the nodes of a group a position opens at most, if the group has this many.
     pub(in crate::checker) fn size_at(
         &self,
@@ -287,9 +337,7 @@ impl Step {
             nodes: Selector::parse(&step["nodes"]),
             by: step["by"].as_str().map(ToOwned::to_owned),
             sizes: sizes.unwrap_or_else(|| vec!["100%".into()]),
-            bake_ms: duration(&step["bake"]).unwrap_or(0),
-            needs_approval: step["approval"] == true,
-            checks: step["checks"].as_array().into_iter().flatten().map(name).collect(),
+            wait: Wait::parse(step),
         }
     }
 
@@ -297,10 +345,20 @@ impl Step {
     pub(in crate::checker) fn size_count(&self) -> usize {
         self.sizes.len()
     }
+}
 
-    /// Whether something is awaited between waves, beside their completion.
-    pub(in crate::checker) fn waits(&self) -> bool {
-        self.needs_approval || self.bake_ms > 0 || !self.checks.is_empty()
+impl Wait {
+    fn parse(of: &Value) -> Self {
+        Self {
+            bake_ms: duration(&of["bake"]).unwrap_or(0),
+            needs_approval: of["approval"] == true,
+            checks: of["checks"].as_array().into_iter().flatten().map(name).collect(),
+        }
+    }
+
+    /// Whether nothing is awaited.
+    pub(in crate::checker) fn is_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }
 

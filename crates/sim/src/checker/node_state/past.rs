@@ -44,6 +44,9 @@ pub(super) struct Past {
     pub was_begun_by_replica: bool,
     /// Whether it may have deleted one that is still there.
     pub is_deletion_unknown: bool,
+    /// Whether the rollout may have been done with the node: a pod of the target was ready there, or
+    /// the node had to run none.
+    pub may_have_been_done: bool,
     /// The most restarts of a container of a pod of the target there.
     pub restarts: u64,
 }
@@ -73,7 +76,13 @@ impl Situation<'_> {
             let at_first = |node: &Node| {
                 history.nodes.at(&node.metadata.uid, attempt.max(created)).is_some_and(is_excluded)
             };
+            let need_none = |node: &Node| {
+                let mut states = history.nodes.of(&node.metadata.uid);
+                states
+                    .any(|(_, node)| self.ds.placement.eligibility(node) != Eligibility::ShouldRun)
+            };
             let past = Past {
+                may_have_been_done: on_node.node.is_some_and(need_none),
                 known_ms: ago(memory.feeds.pods_listed),
                 attempt_ms: ago(attempt),
                 was_excluded: on_node.node.is_some_and(at_first),
@@ -95,6 +104,8 @@ impl Situation<'_> {
             if self.is_updated(last) {
                 let first = seen[0].0;
                 pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
+                past.may_have_been_done |=
+                    seen.iter().any(|(_, pod)| pod.is_some_and(|pod| pod.is_ready));
                 let restarts = seen.iter().filter_map(|(_, pod)| Some(pod.as_ref()?.restarts));
                 past.restarts = restarts.chain([past.restarts]).max().unwrap_or_default();
             } else {

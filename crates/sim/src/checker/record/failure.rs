@@ -3,11 +3,12 @@
 use everynode_core::api::{CheckVerdict, Timestamp};
 use everynode_core::plan::Write;
 
-use crate::checker::model::{Phase, Pod, Policy, Position, Record, Step};
+use crate::checker::history::History;
+use crate::checker::model::{DaemonSet, Phase, Pod, Policy, Position, Record, Wait};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::Stage;
 use crate::checker::standing::{Answer, NodeState, NodeStates};
-use crate::checker::{Property, Violation};
+use crate::checker::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View, WriteOutcome};
 
 use super::{Judge, TOLERANCE_MS};
@@ -16,8 +17,8 @@ use super::{Judge, TOLERANCE_MS};
 const RETRIED_AFTER_MS: i64 = 6_000;
 
 impl Judge<'_> {
-    /// Why the rollout is not stuck: it has nothing to do, or may not, or has created a pod of the
-    /// target recently (G15).
+    /// Why the rollout is not stuck: it has nothing to do, or may not, or was done with a node
+    /// recently (G15, G47).
     pub(super) fn unstuck(&self, record: &Record, policy: &Policy) -> Option<String> {
         let Some(ready_within_ms) = policy.failure.as_ref().and_then(|rule| rule.ready_within_ms)
         else {
@@ -50,12 +51,28 @@ impl Judge<'_> {
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
         }
-        let is_recent = |pod: &&Pod| {
-            self.situation.is_updated(pod) && pod.created().is_some_and(|at| at.0 > since)
+        let is_recent = |(name, on_node): &(&&str, &OnNode)| {
+            let first = self.first_ready_on(name);
+            on_node.standing.states.surely(NodeState::Done) && first.is_some_and(|at| at.0 > since)
         };
-        let pods = self.situation.nodes.values().flat_map(|on_node| &on_node.pods);
-        let pod = pods.map(|our| our.pod).find(is_recent)?;
-        Some(format!("fails for want of progress after pod {}", pod.metadata.name))
+        let (name, _) = self.situation.nodes.iter().find(is_recent)?;
+        Some(format!("fails for want of progress although node {name} was done recently"))
+    }
+
+    /// When a pod of the target was ready for the first time on a node that has had another; `None`
+    /// if none was. A node is progress once, and one that has joined is none (G47).
+    fn first_ready_on(&self, node: &str) -> Option<Timestamp> {
+        let pods = || {
+            let states = self.history.pods.states();
+            states.filter(|(_, pod)| {
+                pod.node() == Some(node) && self.situation.ds.owns(&pod.metadata)
+            })
+        };
+        let is_new = |pod: &Pod| self.situation.is_updated(pod);
+        let has_had_other = pods().any(|(_, pod)| !is_new(pod));
+        let ready = pods().filter(|(_, pod)| is_new(pod) && pod.is_ready);
+        let first = ready.map(|(at, _)| at).min().filter(|_| has_had_other)?;
+        Some(self.history.time_of(first))
     }
 
     /// Why the rollout has not failed: too few nodes may be lost (G15).
@@ -89,42 +106,81 @@ impl Judge<'_> {
     pub(super) fn unpassed<'a>(
         &self,
         record: &Record,
-        step: &'a Step,
+        wait: &'a Wait,
         policy: &Policy,
     ) -> Option<&'a String> {
+        let since_baking =
+            || self.answers(record, policy).filter(|known| known.question.since == record.since);
         let asked_after = |known: &KnownAnswer| known.question.asked_wall.0 - record.since.0;
         // A bake time that begins in the future by the record begins when it is read.
-        let begins_later =
-            self.answers(record, policy).any(|known| asked_after(known) < -TOLERANCE_MS);
+        let begins_later = since_baking().any(|known| asked_after(known) < -TOLERANCE_MS);
         let clock = self.view.followed_clock.0 - self.view.planned_at.0;
         let is_clock_wrong = clock.abs() > TOLERANCE_MS || begins_later;
         let is_doubtful = is_clock_wrong || self.was_clock_set(record, policy);
         let has_passed = |name: &String| {
             let last = self.answers(record, policy).filter(|known| known.is_of(name)).last();
             last.is_some_and(|known| {
-                let is_late = asked_after(known) + TOLERANCE_MS >= step.bake_ms;
+                let is_late = asked_after(known) + TOLERANCE_MS >= wait.bake_ms;
                 known.verdict == CheckVerdict::Passed && (is_late || is_doubtful)
             })
         };
-        step.checks.iter().find(|name| !has_passed(name))
+        wait.checks.iter().find(|name| !has_passed(name))
     }
 
-    /// Why a rollout does not fail by a check (G15).
+    /// Why a rollout does not fail by a check: while its wave is updated or bakes, none has failed
+    /// as often in a row as it may (G15, G46).
     pub(super) fn unchecked_failure(&self, record: &Record, policy: &Policy) -> Option<String> {
-        if record.phase != Phase::Baking {
-            return Some("fails by a check of a wave that does not bake".to_owned());
+        if !record.has_begun() {
+            return Some("fails by a check, although no wave is tried".to_owned());
         }
-        let Some(step) = policy.step(&record.position) else {
-            return Some("fails by a check of no step".to_owned());
+        let has_failed = |name: &String| {
+            let mut in_a_row = 0;
+            let mut limit = usize::MAX;
+            for known in self.answers(record, policy).filter(|known| known.is_of(name)) {
+                in_a_row = match known.verdict {
+                    CheckVerdict::Passed => 0,
+                    CheckVerdict::Failed => in_a_row + 1,
+                    CheckVerdict::Unknown => in_a_row,
+                };
+                limit = known.question.check.failures.into();
+            }
+            in_a_row >= limit
+        };
+        let waits = self.waits(record, policy);
+        let is_known = waits.iter().flat_map(|wait| &wait.checks).any(has_failed);
+        (!is_known).then(|| "fails although no check has failed as often as it may".to_owned())
+    }
+
+    /// The check by which the rollout must fail: its last answers, to questions about this phase
+    /// under this policy, all say so (G15, G46).
+    fn failed_check(&self, record: &Record, policy: &Policy) -> Option<String> {
+        let is_known_since = |known: &KnownAnswer| {
+            let asked = Timestamp(known.answered_at.0 - TOLERANCE_MS);
+            let version = self.history.version_before(asked);
+            let seen = self.view.feeds.daemon_sets;
+            let daemon_sets = self.history.daemon_sets(self.situation.role);
+            let uid = &self.situation.ds.metadata.uid;
+            let is_it = |ds: &DaemonSet| ds.policy.valid() == Some(policy);
+            let mut later = daemon_sets.of(uid).filter(|(at, _)| *at > version && *at <= seen);
+            daemon_sets.at(uid, version).is_some_and(is_it) && later.all(|(_, ds)| is_it(ds))
         };
         let has_failed = |name: &String| {
-            let answers = self.answers(record, policy).filter(|known| known.is_of(name));
-            let failed: Vec<_> =
-                answers.filter(|known| known.verdict == CheckVerdict::Failed).collect();
-            failed.last().is_some_and(|last| failed.len() >= last.question.check.failures.into())
+            let answers: Vec<&KnownAnswer> =
+                self.answers(record, policy).filter(|known| known.is_of(name)).collect();
+            let Some(last) = answers.last() else { return false };
+            let count = usize::from(last.question.check.failures);
+            let row = answers.iter().rev().take(count);
+            answers.len() >= count
+                && row.into_iter().all(|known| {
+                    known.verdict == CheckVerdict::Failed
+                        && known.question.since == last.question.since
+                        && is_known_since(known)
+                })
         };
-        let is_known = step.checks.iter().any(has_failed);
-        (!is_known).then(|| "fails although no check has failed as often as it may".to_owned())
+        let waits = self.waits(record, policy);
+        let is_awaited = |name: &&String| waits.iter().all(|wait| wait.checks.contains(name));
+        let names = waits.iter().flat_map(|wait| &wait.checks).filter(is_awaited);
+        names.into_iter().find(|name| has_failed(name)).cloned()
     }
 
     /// Whether the replica's clock was set after its start, as the questions of this wave show. A
@@ -136,13 +192,15 @@ impl Judge<'_> {
         })
     }
 
-    /// The answers that the replica has got to checks of this attempt at a wave.
+    /// The answers that the replica has got to checks of this attempt at a wave, while it was
+    /// updated and while it baked.
     fn answers(&self, record: &Record, policy: &Policy) -> impl Iterator<Item = &KnownAnswer> {
-        let (wave, since) = (policy.wave_name(&record.position), record.since);
+        let (wave, since, began) =
+            (policy.order_name(&record.position), record.since, record.began);
         self.view.answers.iter().filter(move |known| {
             let question = &known.question;
-            Some(question.wave.as_str()) == wave.as_deref()
-                && question.since == since
+            question.wave.as_str() == wave
+                && (question.since == since || question.since == began)
                 && self.is_target(question.revision.as_str())
         })
     }
@@ -157,13 +215,19 @@ impl Situation<'_> {
 }
 
 /// Why a plan without a record must hold one: more nodes have surely failed, or are surely lost,
-/// than the policy tolerates (G15).
-pub(in crate::checker) fn left_out(view: &View, situation: &Situation) -> Option<Violation> {
+/// than the policy tolerates, or a check has failed too often (G15).
+pub(in crate::checker) fn left_out(
+    view: &View,
+    situation: &Situation,
+    history: &History,
+) -> Option<Violation> {
     let (Stage::Moving(record), Some(policy)) = (&situation.stage, situation.ds.policy.valid())
     else {
         return None;
     };
-    let rule = policy.failure.as_ref().filter(|_| record.is_under_way())?;
+    if !record.is_under_way() {
+        return None;
+    }
     let is_recent = |outcome: &WriteOutcome| {
         matches!(outcome.result.write, Write::WriteRecord { .. })
             && view.planned_at.0 - outcome.arrived_at.0 <= RETRIED_AFTER_MS
@@ -171,15 +235,21 @@ pub(in crate::checker) fn left_out(view: &View, situation: &Situation) -> Option
     if view.outcomes.iter().any(is_recent) {
         return None;
     }
+    let name = &situation.ds.metadata.name;
+    let judge = Judge { situation, view, history };
+    if let Some(check) = judge.failed_check(record, policy) {
+        let message = format!("{name}: the rollout goes on although check {check} has failed");
+        return violation(Property::Record, message);
+    }
+    let rule = policy.failure.as_ref()?;
     let nodes = || situation.nodes.values();
     let failed = nodes().filter(|on| on.standing.states.surely(NodeState::Failed)).count();
     let lost = nodes().filter(|on| on.standing.is_lost == Answer::Yes).count();
     let with_target = situation.nodes_with_target();
     let (max_nodes, max_lost) = (rule.max_nodes(with_target), rule.max_lost(with_target));
     let message = format!(
-        "{}: the rollout goes on with {failed} failed nodes, {max_nodes} may fail, and {lost} lost \
-         ones, {max_lost} may be lost",
-        situation.ds.metadata.name
+        "{name}: the rollout goes on with {failed} failed nodes, {max_nodes} may fail, and {lost} \
+         lost ones, {max_lost} may be lost"
     );
     let must_fail = failed > max_nodes || lost > max_lost;
     must_fail.then_some(Violation { property: Property::Record, message })

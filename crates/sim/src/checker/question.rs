@@ -1,0 +1,131 @@
+//! When the checks of a wave are asked: from when a node of it is done, the first time after their
+//! `initialDelay` (G46).
+
+use std::collections::BTreeMap;
+
+use everynode_core::api::Timestamp;
+use everynode_core::plan::CheckQuestion;
+
+use super::history::History;
+use super::model::{DaemonSet, Phase, Policy, Position, Record, Revision};
+use super::situation::Situation;
+use super::{Property, Violation, violation};
+use crate::view::{KnownAnswer, View};
+
+/// Longer than a replica is behind with what the policy says.
+const BEHIND_MS: i64 = 60_000;
+/// Pods are ready in whole seconds.
+const TOLERANCE_MS: i64 = 1_000;
+
+/// How many answers were judged, by replica and DaemonSet.
+#[derive(Debug, Default)]
+pub(super) struct Questions(BTreeMap<(u64, String), usize>);
+
+impl Questions {
+    /// Judges when those questions were asked that were answered since the last plan.
+    pub(super) fn check(
+        &mut self,
+        view: &View,
+        situation: &Situation,
+        history: &History,
+    ) -> Option<Violation> {
+        let judged = self.0.entry((view.replica, view.daemon_set.clone())).or_default();
+        let since = std::mem::replace(judged, view.answers.len());
+        let mut new = view.answers.iter().skip(since);
+        new.find_map(|known| problem(known, situation.ds, view, history))
+    }
+}
+
+/// Why a question was asked too early.
+fn problem(
+    known: &KnownAnswer,
+    ds: &DaemonSet,
+    view: &View,
+    history: &History,
+) -> Option<Violation> {
+    let question = &known.question;
+    if question.daemon_set.name.as_str() != ds.metadata.name
+        || question.daemon_set.namespace.as_str() != ds.metadata.namespace
+    {
+        return None;
+    }
+    // Another DaemonSet may have had the name before.
+    let mut states = history.daemon_sets(view.role).of(&ds.metadata.uid);
+    let created = states.next().map(|(at, _)| history.time_of(at));
+    if created.is_none_or(|created| known.answered_at < created) {
+        return None;
+    }
+    let is_asked = |revision: &Revision| {
+        ds.owns(&revision.metadata) && revision.metadata.hash() == Some(question.revision.as_str())
+    };
+    let revisions = history.revisions.states().filter(|(_, revision)| is_asked(revision));
+    let records: Vec<(u64, &Record)> =
+        revisions.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?))).collect();
+    // The policies that may have counted when it was asked.
+    let since = history.version_before(Timestamp(known.answered_at.0 - BEHIND_MS));
+    let daemon_sets = history.daemon_sets(view.role);
+    let later = daemon_sets.of(&ds.metadata.uid).filter(|(at, _)| *at > since);
+    let first = daemon_sets.at(&ds.metadata.uid, since);
+    let all = first.into_iter().chain(later.map(|(_, ds)| ds));
+    let mut policies: Vec<&Policy> = all.filter_map(|ds| ds.policy.valid()).collect();
+    policies.dedup();
+    let asked = Asked { question, at: known.answered_at, ds, history };
+    let is_right = policies.iter().any(|policy| {
+        records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
+    });
+    (!is_right).then(|| {
+        let CheckQuestion { check, wave, .. } = question;
+        let (name, check) = (&ds.metadata.name, &check.name);
+        let message = format!("{name}: check {check} of wave {wave} is asked too early");
+        violation(Property::Check, message)
+    })?
+}
+
+struct Asked<'a> {
+    question: &'a CheckQuestion,
+    at: Timestamp,
+    ds: &'a DaemonSet,
+    history: &'a History,
+}
+
+impl Asked<'_> {
+    /// Whether the question may be asked while this record is stored.
+    fn is_right(&self, at: u64, record: &Record, all: &[(u64, &Record)], policy: &Policy) -> bool {
+        let since = self.question.since;
+        let is_baking = record.phase == Phase::Baking && record.since == since;
+        if !is_baking && (record.phase != Phase::Updating || record.began != since)
+            || policy.order_name(&record.position) != self.question.wave.as_str()
+        {
+            return false;
+        }
+        let is_first = |(_, other): &&(u64, &Record)| {
+            other.began == record.began && other.position == record.position
+        };
+        let begun = all.iter().find(is_first).map_or(at, |(at, _)| *at);
+        let delay_ms = policy.initial_delay_ms(&self.question.check.name);
+        let is_late =
+            |version: u64| self.history.time_of(version).0 + delay_ms <= self.at.0 + TOLERANCE_MS;
+        // Of a wave that bakes some node was tried: it may have failed.
+        is_late(begun) && (is_baking || self.ready_since(policy, &record.position).any(is_late))
+    }
+
+    /// The versions at which pods of the revision were ready on nodes of a wave.
+    fn ready_since(&self, policy: &Policy, position: &Position) -> impl Iterator<Item = u64> {
+        let is_of = move |name: &str| match position {
+            Position::AllNodes => true,
+            Position::Wave { step, group, .. } => {
+                let states = self.history.nodes.states().map(|(_, node)| &node.metadata);
+                let mut states = states.filter(|metadata| metadata.name == name);
+                states.any(|metadata| policy.groups(&metadata.labels).get(step) == Some(group))
+            }
+        };
+        let pods = self.history.pods.states();
+        let ready = pods.filter(move |(_, pod)| {
+            pod.is_ready
+                && self.ds.owns(&pod.metadata)
+                && pod.metadata.hash() == Some(self.question.revision.as_str())
+                && pod.node().is_some_and(is_of)
+        });
+        ready.map(|(at, _)| at)
+    }
+}
