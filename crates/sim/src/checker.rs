@@ -15,6 +15,7 @@ mod event;
 mod foreign;
 mod guard;
 mod history;
+mod late;
 mod lost_pods;
 mod model;
 mod node_state;

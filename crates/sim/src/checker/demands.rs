@@ -6,7 +6,7 @@ use super::budget::Left;
 use super::model::{Budget, Policy};
 use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
-use super::{Property, budget};
+use super::{Property, budget, late};
 
 /// What the rules demand in a situation.
 pub(super) struct Demands<'a> {
@@ -63,6 +63,9 @@ impl<'a> Demands<'a> {
         if !at_rest && policy.is_some_and(depends_on_attempts) {
             // Which nodes of the groups come first depends on earlier attempts, and so does the
             // pace.
+            left = Left { available: 0, unavailable: 0 };
+        }
+        if late::may_be_held(situation) {
             left = Left { available: 0, unavailable: 0 };
         }
         let max_surge = match situation.budget() {

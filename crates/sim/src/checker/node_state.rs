@@ -78,6 +78,8 @@ impl Reading<'_, '_> {
                 () => self.closed(),
             },
             may_have_been_done: self.past.may_have_been_done,
+            may_have_failed_late: self.may_have_failed_late(),
+            has_surely_failed_late: self.has_surely_failed_late(),
             is_lost: if is_untouched { Answer::No } else { self.is_lost() },
             has_outage: self.has_outage(),
             is_excluded: match self.on_node.by_target {
@@ -276,6 +278,30 @@ impl Reading<'_, '_> {
         let max = rule.and_then(|rule| rule.max_restarts);
         let restarts_too_often = |pod: &Pod| max.is_some_and(|max| pod.restarts > max);
         self.of_target().any(|our| restarts_too_often(our.pod))
+    }
+
+    /// Whether the node has been without an available pod of the target for too long, after the
+    /// rollout was complete (G40).
+    fn may_have_failed_late(&self) -> bool {
+        let is_late = self.past.elapsed_ms + TOLERANCE_MS >= self.late_after_ms();
+        let is_available = |our: &OurPod| self.situation.is_surely_available(our.pod);
+        is_late && !self.is_untouched() && !self.of_target().any(is_available)
+    }
+
+    /// The replica has seen all of it, and the node has always been up and has not left.
+    fn has_surely_failed_late(&self) -> bool {
+        self.past.was_begun_when_complete
+            && self.past.has_seen_old
+            && self.past.elapsed_ms >= self.late_after_ms() + UNORDERED_MS
+            && self.past.known_ms >= self.past.elapsed_ms + UNORDERED_MS
+            && self.past.was_always_present
+            && !self.past.was_target_ready
+            && self.on_node.by_target == Eligibility::ShouldRun
+            && self.of_target().next().is_some()
+    }
+
+    fn late_after_ms(&self) -> i64 {
+        self.policy.ready_within_ms() + self.situation.ds.min_ready_seconds * 1000
     }
 
     /// Whether the old pod of a waiting node became unavailable after the attempt began (G14).

@@ -18,7 +18,7 @@ use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
-use super::{Property, Violation, budget, record, removal, waves};
+use super::{Property, Violation, budget, late, record, removal, waves};
 use crate::view::{View, WriteOutcome};
 
 /// The time without creations after a namespace has refused one, because it is being deleted.
@@ -244,7 +244,8 @@ impl<'a> Judge<'a> {
             Some(Budget::Unavailable(_)) | None => 0,
         };
         let violation = budget::check(situation, judged, pending, self.history)
-            .or_else(|| removal::check(situation, judged, self.history));
+            .or_else(|| removal::check(situation, judged, self.history))
+            .or_else(|| late::check(situation, judged));
         if let Some(violation) = violation {
             return Err(violation);
         }

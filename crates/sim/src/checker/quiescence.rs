@@ -11,7 +11,7 @@ use super::reason::{Deletion, Doubt};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState, NodeStates};
-use super::{Property, Violation, beside, status};
+use super::{Property, Violation, beside, late, status};
 use crate::role::{Installation, Role};
 use crate::view::Feeds;
 use everynode_core::api::Timestamp;
@@ -272,6 +272,9 @@ fn reason_of<'a>(
         Phase::Complete
             if record.is_adoption() && stated == Some("Updating") && has_blocker(situation) =>
         {
+            stated
+        }
+        Phase::Complete if stated == Some("LateNodesFail") && late::may_be_held(situation) => {
             stated
         }
         Phase::Complete => Some("Complete"),

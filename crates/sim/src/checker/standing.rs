@@ -68,6 +68,11 @@ pub(super) struct Standing {
     pub states: NodeStates,
     /// Whether the rollout may have been done with it before (G39).
     pub may_have_been_done: bool,
+    /// Whether the rollout began on it after it was complete, and the node may have failed since
+    /// (G40).
+    pub may_have_failed_late: bool,
+    /// Whether it surely has.
+    pub has_surely_failed_late: bool,
     /// Whether the node is lost (G33).
     pub is_lost: Answer,
     /// Whether its old pod became unavailable after the attempt began (G14).

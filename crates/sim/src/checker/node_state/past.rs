@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 
 use crate::checker::history::History;
-use crate::checker::model::{Eligibility, Node, Pod, Revision};
+use crate::checker::model::{Eligibility, Node, Phase, Pod, Revision};
 use crate::checker::situation::Situation;
 use crate::checker::stage::Stage;
 use crate::checker::standing::Memory;
@@ -47,6 +47,12 @@ pub(super) struct Past {
     /// Whether the rollout may have been done with the node: a pod of the target was ready there, or
     /// the node had to run none.
     pub may_have_been_done: bool,
+    /// Whether a pod of the target was ever ready there.
+    pub was_target_ready: bool,
+    /// Whether the rollout began on the node after it was complete.
+    pub was_begun_when_complete: bool,
+    /// Whether the node has been ready and has not been leaving since its creation.
+    pub was_always_present: bool,
     /// The most restarts of a container of a pod of the target there.
     pub restarts: u64,
 }
@@ -104,8 +110,9 @@ impl Situation<'_> {
             if self.is_updated(last) {
                 let first = seen[0].0;
                 pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
-                past.may_have_been_done |=
+                past.was_target_ready |=
                     seen.iter().any(|(_, pod)| pod.is_some_and(|pod| pod.is_ready));
+                past.may_have_been_done |= past.was_target_ready;
                 let restarts = seen.iter().filter_map(|(_, pod)| Some(pod.as_ref()?.restarts));
                 past.restarts = restarts.chain([past.restarts]).max().unwrap_or_default();
             } else {
@@ -132,6 +139,14 @@ impl Situation<'_> {
             revision.record.as_ref().is_some_and(|other| other.began == record.began)
         };
         states.find(is_it).map_or(history.version(), |(at, _)| at)
+    }
+
+    /// The version with which the rollout became complete.
+    fn completed(&self, history: &History) -> Option<u64> {
+        let Stage::Moving(record) = &self.stage else { return None };
+        let current = self.revisions.current.last()?;
+        let is_complete = record.phase == Phase::Complete;
+        is_complete.then(|| history.phase_version(&current.metadata.uid, record))?
     }
 
     /// Adds a pod of another revision.
@@ -202,6 +217,7 @@ impl Situation<'_> {
         let took_over =
             pods.node_since <= listed || pods.target_since.is_none_or(|at| listed >= at);
         Past {
+            was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             may_have_been_well: past.may_have_been_well || took_over,
             was_surely_well: pods.last_old_was_well,
@@ -219,14 +235,21 @@ impl Situation<'_> {
         let (Some(node), Some(policy)) = (node, policy) else { return Past::default() };
         let states = history.nodes.of(&node.metadata.uid);
         let (mut down, mut absent): (Option<Timestamp>, Option<Timestamp>) = (None, None);
+        let mut was_always_present = true;
         for (at, state) in states.take_while(|(at, _)| *at <= version) {
             let is_down = !state.is_ready();
             let is_absent = is_down || policy.is_leaving(state);
             let time = history.time_of(at);
+            was_always_present &= !is_absent;
             down = is_down.then(|| down.unwrap_or(time));
             absent = is_absent.then(|| absent.unwrap_or(time));
         }
         let ago = |since: Timestamp| self.now.0 - since.0;
-        Past { down_ms: down.map(ago), absent_ms: absent.map(ago), ..Past::default() }
+        Past {
+            down_ms: down.map(ago),
+            absent_ms: absent.map(ago),
+            was_always_present,
+            ..Past::default()
+        }
     }
 }
