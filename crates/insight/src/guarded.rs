@@ -233,7 +233,9 @@ impl GuardedRollout {
 }
 
 fn steps(policy: &RolloutPolicy, record: Option<&RolloutRecord>) -> Vec<StepProgress> {
-    let position = record.map(|record| &record.position);
+    // One that has yet to begin is at no step.
+    let begun = record.filter(|record| record.phase != RolloutPhase::Pending);
+    let position = begun.map(|record| &record.position);
     let state = |index: usize| match position {
         None => StepState::Ahead,
         Some(Position::AllNodes) => StepState::Done,

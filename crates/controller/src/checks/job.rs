@@ -13,6 +13,8 @@ use super::answer::unknown;
 pub const CHECK_ANNOTATION: &str = "everynode.dev/check";
 /// Says that a Job was not created by its CronJob's schedule, as `kubectl create job` does.
 const INSTANTIATE_ANNOTATION: &str = "cronjob.kubernetes.io/instantiate";
+/// `ttlSecondsAfterFinished` of a CronJob that states none: a week.
+const TTL_SECONDS: u64 = 7 * 24 * 60 * 60;
 /// Minimum of `ttlSecondsAfterFinished`, within which the result is read.
 const TTL_SECONDS_MIN: u64 = 3600;
 /// Maximum length of a Job's name, which its pods have as a label.
@@ -71,9 +73,9 @@ pub fn body(question: &CheckQuestion, name: &str, cron_job: &[u8]) -> Result<Val
     annotations.insert(INSTANTIATE_ANNOTATION.to_owned(), "manual".into());
     annotations.insert(CHECK_ANNOTATION.to_owned(), identity(question).into());
     let mut spec = template["spec"].clone();
-    if let Some(ttl) = spec.get_mut("ttlSecondsAfterFinished").filter(|ttl| !ttl.is_null()) {
-        *ttl = ttl.as_u64().unwrap_or_default().max(TTL_SECONDS_MIN).into();
-    }
+    let ttl = &mut spec["ttlSecondsAfterFinished"];
+    // Nothing else deletes it while its CronJob exists.
+    *ttl = ttl.as_u64().map_or(TTL_SECONDS, |ttl| ttl.max(TTL_SECONDS_MIN)).into();
     Ok(json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -244,25 +246,19 @@ pub(super) mod tests {
         }
     }
 
-    /// G46: a Job that deletes itself remains for an hour, so that its result is read.
+    /// G46: a Job remains for an hour, so that its result is read, and not for ever.
     #[test]
     fn a_job_remains_until_its_result_is_read() {
         for (ttl, expected) in [
-            (json!({}), json!({})),
-            (
-                json!({ "ttlSecondsAfterFinished": null }),
-                json!({ "ttlSecondsAfterFinished": null }),
-            ),
-            (json!({ "ttlSecondsAfterFinished": 0 }), json!({ "ttlSecondsAfterFinished": 3600 })),
-            (
-                json!({ "ttlSecondsAfterFinished": 86400 }),
-                json!({ "ttlSecondsAfterFinished": 86400 }),
-            ),
+            (json!({}), 604_800),
+            (json!({ "ttlSecondsAfterFinished": null }), 604_800),
+            (json!({ "ttlSecondsAfterFinished": 0 }), 3_600),
+            (json!({ "ttlSecondsAfterFinished": 86400 }), 86_400),
         ] {
             let cron_job = json!({ "metadata": { "name": "smoke-test", "uid": "u" },
                 "spec": { "jobTemplate": { "spec": ttl } } });
             let job = body(&of_job(), "n", cron_job.to_string().as_bytes()).expect("a body");
-            assert_eq!(job["spec"], expected);
+            assert_eq!(job["spec"], json!({ "ttlSecondsAfterFinished": expected }));
         }
     }
 

@@ -1,6 +1,8 @@
 //! How long the current wave bakes (G5): until its bake time has passed since the last of its nodes
 //! became available.
 
+use std::time::Duration;
+
 use crate::api::{RolloutPhase, RolloutRecord, Timestamp};
 use crate::memo::Memo;
 
@@ -23,6 +25,8 @@ struct BakeTime {
     began: Timestamp,
     /// How far the wall clock was ahead when that was determined.
     wall_ahead_ms: i64,
+    /// The bake time of the policy, which may change under way at the end of a rollout.
+    bake: Duration,
     end: BakeEnd,
 }
 
@@ -73,8 +77,12 @@ impl Bake {
         let mut time = known.unwrap_or(BakeTime {
             began,
             wall_ahead_ms: now.wall_ahead_ms,
+            bake,
             end: BakeEnd::At(began + bake),
         });
+        if time.bake != bake {
+            (time.bake, time.end) = (bake, BakeEnd::At(time.began + bake));
+        }
         if time.wall_ahead_ms != now.wall_ahead_ms {
             time.wall_ahead_ms = now.wall_ahead_ms;
             time.began = time.began.max(began);

@@ -94,10 +94,7 @@ impl Checks {
     ) -> Option<Box<Self>> {
         let record = record.filter(|record| record.has_begun() && !record.is_promoted_in_full())?;
         let policy = waves?.policy();
-        let wait = policy.wait(&record.position);
-        if wait.checks.is_empty() {
-            return None;
-        }
+        let wait = waves?.wait(&record.position).filter(|wait| !wait.checks.is_empty())?;
         let wave = CheckedWave {
             revision: input.revisions().current?.pod_hash(),
             position: record.position.clone(),

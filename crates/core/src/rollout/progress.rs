@@ -67,7 +67,8 @@ impl Progress {
         }
         let is_updating = |record: &&RolloutRecord| {
             let group = waves.group(&record.position);
-            let has_work = group.open.passed() < group.open.total() && group.absent == 0;
+            let is_left = group.open.passed() < group.open.total();
+            let has_work = is_left && group.absent == 0 && !waves.is_complete(&record.position);
             record.phase == RolloutPhase::Updating && has_work
         };
         let Some(record) = record.filter(is_updating) else { return self.restart() };

@@ -98,7 +98,10 @@ impl<'a> Stage<'a> {
                 Some(_) | None => Self::without_guard(daemon_set),
             },
             PolicySource::Invalid(_) => Self::Halted { why: Halt::PolicyInvalid, has_failed },
-            PolicySource::Valid(_) if input.has_too_many_waves => {
+            PolicySource::Valid(_)
+                if input.has_too_many_waves
+                    && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
+            {
                 Self::Halted { why: Halt::TooManyWaves, has_failed }
             }
             PolicySource::Valid(policy) => match record {

@@ -7,8 +7,8 @@ mod stated;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, NodeName, Opening, Order, PolicySource, Position, RevisionHash, RolloutPhase,
-    RolloutPolicy, RolloutRecord, Timestamp, UpdateStrategy, WaveName,
+    CheckSubject, NodeName, Opening, Order, PolicySource, Position, RecordReason, RevisionHash,
+    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, UpdateStrategy, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
@@ -369,15 +369,17 @@ impl RolloutState {
     /// Determines from the assessments of all nodes whether the target's placement may remove pods,
     /// and whether too many nodes have failed since the rollout was complete. Returns whether all
     /// nodes must be assessed again.
-    pub(crate) fn refresh_limits(&mut self) -> bool {
+    pub(crate) fn refresh_limits(&mut self, input: &RolloutInput<'_>) -> bool {
         self.waves.iter_mut().for_each(|waves| waves.refresh_excess());
         let waves = self.waves.as_deref();
         let is_promoted = self.record().is_some_and(|record| record.is_promoted());
-        let is_complete =
-            self.moving().is_some_and(|record| record.phase == RolloutPhase::Complete);
+        let is_complete = self.moving().is_some_and(|record| {
+            record.phase == RolloutPhase::Complete && record.reason != Some(RecordReason::Adopted)
+        });
         let limits = (
             !is_promoted && waves.is_some_and(|waves| waves.too_many_removals().is_some()),
-            is_complete && waves.is_some_and(Waves::has_failed_nodes),
+            // Who goes back to a revision that was complete, or gets the one in use, tries nothing.
+            is_complete && waves.is_some_and(Waves::has_late_failures) && !input.has_bad_pods(),
         );
         let known = (self.are_removals_forbidden, self.has_late_failures);
         (self.are_removals_forbidden, self.has_late_failures) = limits;
@@ -423,14 +425,14 @@ impl RolloutState {
         let record = facts.record.as_deref();
         let moving = record.filter(|_| facts.course == Course::Moving);
         self.bake.refresh(moving, self.waves.as_deref(), input);
-        let waves = self.waves.as_deref();
-        self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         // Then waves are filled as well, which costs as much.
         if let (Some(waves), Some(record)) = (&mut self.waves, record)
             && record.steps_hash == waves.policy().steps_hash
         {
             waves.recount(&record.position);
         }
+        let waves = self.waves.as_deref();
+        self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
         self.progress.refresh(moving.filter(|_| !is_held), self.waves.as_deref_mut(), input);
         self.refresh_condition(input, nodes);

@@ -281,7 +281,11 @@ impl<'a> TransitionInput<'a> {
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be
     /// kept: all nodes get it. A template that all nodes have is complete.
     fn begin(&self, target: &Revision, waves: &Waves) -> Change {
-        let (phase, position) = if waves.is_rolled_out() {
+        // Of a rollout that began by other steps, the end is still to be awaited.
+        let has_begun = target.record.stored().is_some_and(|record| record.has_begun());
+        let (phase, position) = if waves.is_rolled_out() && has_begun {
+            (RolloutPhase::Updating, Position::AllNodes)
+        } else if waves.is_rolled_out() {
             (RolloutPhase::Complete, Position::AllNodes)
         } else if self.revisions.old.is_empty() {
             (RolloutPhase::Updating, Position::AllNodes)

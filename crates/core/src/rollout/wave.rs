@@ -238,7 +238,7 @@ impl Waves {
         self.change(id, |known| match node {
             None => (known.holding, known.state) = Default::default(),
             Some(node) => {
-                known.holding = Holding::new(node, slot, input);
+                known.holding = Holding::new(node, slot, known.history.had_pod(), input);
                 let (wave, history) = (known.wave, &mut known.history);
                 (known.state, changes_at) =
                     history.apply(known.state, slot, (node, wave), judgement, input);
@@ -358,9 +358,15 @@ impl Waves {
     }
 
     fn is_passed(&self, position: &Position) -> bool {
-        let Group { open, disturbed, .. } = self.group(position);
+        let Group { open, disturbed, disturbed_absent, .. } = self.group(position);
         let left = open.total() - open.passed();
-        let may_pass = left == 0 || left == disturbed && left <= tolerated(open.total());
+        // Once the rollout is complete, nobody judges nodes that are up; their time tells.
+        let are_judged = self.policy.failure.is_some_and(|rule| rule.ready_within.is_some());
+        let excused = match position {
+            Position::AllNodes if are_judged => disturbed_absent,
+            Position::AllNodes | Position::Wave(_) => disturbed,
+        };
+        let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
         open.total() >= self.size(position) && may_pass
     }
 
@@ -378,6 +384,13 @@ impl Waves {
     pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();
         rule.is_some_and(|rule| self.all.failed > rule.max_nodes.resolve_floor(self.all.on_target))
+    }
+
+    /// Whether more nodes have failed since the rollout was complete than the policy tolerates
+    /// (G40).
+    pub(crate) fn has_late_failures(&self) -> bool {
+        let rule = self.policy.failure.as_ref();
+        rule.is_some_and(|rule| self.all.late > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
     /// Whether more nodes are lost than the policy tolerates: by default one, or a tenth of those
@@ -459,7 +472,9 @@ impl Waves {
     pub(crate) fn wait(&self, position: &Position) -> Option<Wait> {
         let wait = Some(self.policy.wait(position)).filter(|wait| !wait.is_nothing())?;
         let is_of_other_nodes = *position == Position::AllNodes && self.policy.finally.is_none();
-        (!is_of_other_nodes || self.has_other_nodes()).then_some(wait)
+        let known = self.counted(position).map(|count| count.has_others);
+        let has_others = || known.unwrap_or_else(|| self.has_other_nodes());
+        (!is_of_other_nodes || has_others()).then_some(wait)
     }
 
     fn open_nodes(&self, position: &Position) -> impl Iterator<Item = (NodeId, &NodeWaves)> {
@@ -609,7 +624,8 @@ impl NodeWaves {
             Wave::Held => Member::Held,
             Wave::Open | Wave::Closed => Member::Closed,
         };
-        Some(Counted { member, holding: self.holding, state: self.state })
+        let is_late = self.history.is_late();
+        Some(Counted { member, holding: self.holding, state: self.state, is_late })
     }
 }
 

@@ -232,6 +232,10 @@ impl Simulation {
 
     fn execute(&mut self, plan: Plan) {
         for write in plan.writes {
+            if matches!(&write, Write::WriteRecord { record, .. } if record.phase.is_complete()) {
+                // Its last bake time is over, perhaps long after the last pod became available.
+                self.settled_at = self.settled_at.max(self.now);
+            }
             let outcome = self.write(&write);
             self.controller.state.apply_result(WriteResult { write, outcome }, self.now);
         }

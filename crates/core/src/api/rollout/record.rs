@@ -230,6 +230,11 @@ impl RolloutPhase {
         }
     }
 
+    /// Whether all nodes have the template.
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Complete)
+    }
+
     /// Whether the rollout has yet to end.
     pub const fn is_under_way(self) -> bool {
         match self {

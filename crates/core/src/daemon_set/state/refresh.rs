@@ -132,10 +132,15 @@ impl DaemonSetState {
         if self.open_waves(now, nodes) {
             self.assess_marked(now, nodes);
         }
-        if self.rollout.refresh_limits() {
+        let had_too_many_waves = self.rollout.has_too_many_waves();
+        let (rollout, input) = self.rollout_parts(now);
+        if rollout.refresh_limits(&input) {
             self.mark_all();
-            self.assess_marked(now, nodes);
         }
+        if self.rollout.has_too_many_waves() != had_too_many_waves {
+            self.refresh_rollout(*self.is_target_stored.last(), now, nodes);
+        }
+        self.assess_marked(now, nodes);
         let (rollout, input) = self.rollout_parts(now);
         rollout.refresh_wave(&input, nodes);
         self.backoffs.failed_pods.collect(now.steady);

@@ -1,10 +1,10 @@
-//! How many waves a rollout has, and how far it is. Nothing is decided by it, except that too many
-//! waves are none that can be followed.
+//! How many waves a rollout has, and how far it is. Nothing is decided by it, except that a policy
+//! with too many waves cannot be followed.
 
 use std::sync::Arc;
 
 use super::group::Member;
-use super::{NodeWaves, Position, RolloutStep, WavePosition, Waves};
+use super::{GroupValue, NodeWaves, Position, RolloutStep, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub(crate) struct WaveCount {
     /// The waves before the position.
     pub done: usize,
     pub total: usize,
+    /// Whether nodes are left after the last step.
+    pub has_others: bool,
 }
 
 /// Maximum number of waves of a rollout (G50).
@@ -31,11 +33,19 @@ impl Waves {
     }
 
     fn find_excess(&self) -> Option<Arc<str>> {
-        let waves = |step: usize| self.waves_of_step(step);
+        // The values of a step's `each` cost as much as waves.
+        let parts = |step: usize| {
+            let parts =
+                self.parts.range((step, GroupValue::first())..=(step, GroupValue::Unlabelled));
+            parts.count() * self.policy.steps[step].up_to.len()
+        };
+        let waves = |step: usize| self.waves_of_step(step).max(parts(step));
         let total: usize = (0..self.policy.steps.len()).map(waves).sum();
         let step = (0..self.policy.steps.len()).max_by_key(|step| waves(*step))?;
-        let RolloutStep { name, by, .. } = &self.policy.steps[step];
-        let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let RolloutStep { name, by, each, .. } = &self.policy.steps[step];
+        let by = by.as_ref().map(|by| format!(" by {by}"));
+        let by = by.or_else(|| each.as_ref().map(|each| format!(" with each {each}")));
+        let by = by.unwrap_or_default();
         (total > WAVES_MAX).then(|| {
             let text = format!(
                 "steps: they make {total} waves, and at most {WAVES_MAX} are possible: step \
@@ -76,8 +86,9 @@ impl Waves {
                 before + of_groups * sizes + size
             }
         };
-        let total = of_steps + usize::from(of_steps == 0 || self.has_other_nodes());
-        WaveCount { done: done.min(total - 1), total }
+        let has_others = self.has_other_nodes();
+        let total = of_steps + usize::from(of_steps == 0 || has_others);
+        WaveCount { done: done.min(total - 1), total, has_others }
     }
 
     /// Whether nodes are left after the last step.

@@ -26,6 +26,10 @@ pub(crate) struct Group {
     pub absent: usize,
     /// Open members that the rollout was done with before, and is not now.
     pub disturbed: usize,
+    /// Those of them that are down or leaving.
+    pub disturbed_absent: usize,
+    /// Members that have failed since the rollout was complete (G40).
+    pub late: usize,
 }
 
 /// Numbers of nodes by their state (G31).
@@ -94,6 +98,8 @@ pub(super) struct Counted {
     pub member: Member,
     pub holding: Holding,
     pub state: NodeState,
+    /// Whether the rollout began on it once it was complete.
+    pub is_late: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +112,7 @@ pub(super) enum Member {
 
 impl Group {
     pub(super) fn count(&mut self, counted: Counted, is_added: bool) {
-        let Counted { member, holding, state } = counted;
+        let Counted { member, holding, state, is_late } = counted;
         let is_done = state == NodeState::Done;
         let (is_updated, has_target) = match holding {
             Holding::Nothing | Holding::NothingOfTarget => (true, false),
@@ -117,6 +123,7 @@ impl Group {
         if is_open {
             add(self.open.count(state), is_added);
         }
+        let is_disturbed = is_open && matches!(state, NodeState::Updating { was_passed: true, .. });
         let counts = [
             (&mut self.members, true),
             (&mut self.updated, is_updated),
@@ -126,10 +133,12 @@ impl Group {
             (&mut self.lost, state == NodeState::SetAside(SetAside::Lost)),
             (&mut self.removed, holding == Holding::Removed),
             (&mut self.absent, matches!(state, NodeState::Updating { is_absent: true, .. })),
+            (&mut self.disturbed, is_disturbed),
             (
-                &mut self.disturbed,
-                is_open && matches!(state, NodeState::Updating { was_passed: true, .. }),
+                &mut self.disturbed_absent,
+                is_disturbed && matches!(state, NodeState::Updating { is_absent: true, .. }),
             ),
+            (&mut self.late, is_late && state == NodeState::Failed),
         ];
         for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
             add(count, is_added);

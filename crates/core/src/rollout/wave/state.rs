@@ -159,7 +159,8 @@ struct Observed<'a> {
 }
 
 impl Holding {
-    pub(super) fn new(node: &Node, slot: &Slot, input: &RolloutInput<'_>) -> Self {
+    /// `had_pod` is whether the node had a pod before, as far as that is known.
+    pub(super) fn new(node: &Node, slot: &Slot, had_pod: bool, input: &RolloutInput<'_>) -> Self {
         let pods = || slot.pods.as_slice().iter().filter(|pod| pod.counts());
         let has_target = || pods().any(|pod| input.labels.is_updated(pod.labels));
         let should_run_target = || match slot.wanted {
@@ -172,7 +173,11 @@ impl Holding {
         };
         match slot.wanted {
             Wanted::Target | Wanted::Base if has_target() => Self::Target,
-            _ if slot.flags.contains(SlotFlags::LOSES_POD) => Self::Removed,
+            _ if slot.flags.contains(SlotFlags::LOSES_POD)
+                && (had_pod || pods().next().is_some()) =>
+            {
+                Self::Removed
+            }
             _ if pods().next().is_some() || should_run_target() => Self::Outdated,
             _ if slot.eligibility.should_run() => Self::NothingOfTarget,
             Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
@@ -339,6 +344,16 @@ impl NodeHistory {
         is_new
     }
 
+    /// Whether it began once the rollout was complete (G40).
+    pub(super) fn is_late(&self) -> bool {
+        self.begun == Some(WhenBegun::Late)
+    }
+
+    /// Whether it had a pod of another revision, as far as that is known.
+    pub(super) fn had_pod(&self) -> bool {
+        self.before != Before::Nothing
+    }
+
     /// Whether the rollout has begun on the node.
     pub(super) const fn has_begun(&self) -> bool {
         self.begun.is_some()
@@ -382,15 +397,11 @@ impl NodeHistory {
             other => other,
         };
         self.apply_availability(known, state, slot, input);
-        (state, self.changes_at(judgement).filter(|at| *at > now))
+        (state, self.changes_at(judgement))
     }
 
-    /// When the state of the node changes unless something else does.
+    /// When the state of the node, or whether it is named, changes unless something else does.
     fn changes_at(&self, judgement: &Judgement) -> Option<Timestamp> {
-        let is_long = self.starting_since.map(|since| since + LONG_START);
-        if let Some(at) = is_long.filter(|at| *at > judgement.now) {
-            return Some(at);
-        }
         let since = match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if judgement.is_endless() => None,
             (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
@@ -399,7 +410,9 @@ impl NodeHistory {
             (None, None) if self.is_taken => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
-        since.map(|since| since + judgement.limit)
+        let is_long = self.starting_since.map(|since| since + LONG_START);
+        let times = [is_long, since.map(|since| since + judgement.limit)];
+        times.into_iter().flatten().filter(|at| *at > judgement.now).min()
     }
 
     /// Records whether the node is absent, and whether the rollout had begun on it before. That is
@@ -452,16 +465,19 @@ impl NodeHistory {
             judgement.is_before_attempt(*since) || judgement.is_over(*since, judgement.limit)
         };
         let has_joined = |since: Timestamp| observed.node.created > since;
+        let is_replaced = judgement.phase_since.is_some_and(|at| !observed.keeps_pod_of(at));
         has_begun.then(|| match self.before {
             // A pod of the target in a closed wave counts toward it (G17).
             _ if observed.wave == Wave::Closed => WhenBegun::Well,
-            Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
+            Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod => WhenBegun::Well,
             Before::Nothing => WhenBegun::Joined,
             Before::Unknown if judgement.phase_since.is_some_and(has_joined) => WhenBegun::Joined,
+            // An earlier controller has begun there since.
+            Before::Unknown if judgement.is_complete && is_replaced => WhenBegun::Late,
             Before::Unknown => WhenBegun::Well,
         })
     }

@@ -136,7 +136,8 @@ impl Simulation {
             }
         });
         // Nothing is left for the last wave if the steps have all nodes.
-        waves.filter(|wave| wave.name.is_some() || !wave.nodes.is_empty()).collect()
+        let has_end = policy.finally.is_some();
+        waves.filter(|wave| wave.name.is_some() || has_end || !wave.nodes.is_empty()).collect()
     }
 
     fn seconds_until(&self, at: Timestamp) -> u64 {
