@@ -238,7 +238,7 @@ pub(super) mod tests {
                 "ownerReferences": [{ "apiVersion": "batch/v1", "kind": "CronJob",
                     "name": "smoke-test", "uid": "u" }],
             },
-            "spec": { "backoffLimit": 0 },
+            "spec": { "backoffLimit": 0, "ttlSecondsAfterFinished": 604_800 },
         });
         assert_eq!(job, expected);
         for bad in ["", "{}", "[]", r#"{"spec":{"jobTemplate":{"spec":{}}}}"#] {

@@ -15,7 +15,7 @@ use everynode_core::api::{
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::{Availability, Inspection, RolloutStatus};
-use everynode_core::plan::{Plan, Watermarks, WriteResult};
+use everynode_core::plan::{Plan, Watermarks, Write, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
 use super::timing::PodTiming;

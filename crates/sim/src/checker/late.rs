@@ -1,5 +1,5 @@
-//! Nodes that get the target after the rollout is complete (G40): while more of them have failed than
-//! `maxNodes`, the rollout begins on no further one.
+//! Nodes that get the target after the rollout is complete (G40): while more of them have failed
+//! than `maxNodes`, the rollout begins on no further one.
 
 use super::model::Phase;
 use super::reason::JudgedPlan;

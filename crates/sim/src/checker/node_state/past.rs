@@ -44,8 +44,8 @@ pub(super) struct Past {
     pub was_begun_by_replica: bool,
     /// Whether it may have deleted one that is still there.
     pub is_deletion_unknown: bool,
-    /// Whether the rollout may have been done with the node: a pod of the target was ready there, or
-    /// the node had to run none.
+    /// Whether the rollout may have been done with the node: a pod of the target was ready there,
+    /// or the node had to run none.
     pub may_have_been_done: bool,
     /// Whether a pod of the target was ever ready there.
     pub was_target_ready: bool,
