@@ -96,8 +96,8 @@ async fn an_aborted_rollout_goes_back_and_stays_failed() -> Result<()> {
     .await
 }
 
-/// G15: a template whose pods never become ready fails on its canary, and the canary goes back by
-/// itself
+/// G15, G35: a template whose pods never become ready fails on its canary, and the canary goes back
+/// by itself; what was wrong remains known
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
     let world = World::cluster(4).await?;
@@ -118,7 +118,28 @@ async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
     ensure!(same == all - 1, "{same} of {all} pods were left alone");
     let events = world.kubectl(&["get", "events"]).await?;
     ensure!(events.contains("RolloutFailed"), "{events}");
+    // Its pod is gone, but not why it failed.
+    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
+    ensure!(get.contains("too many nodes failed: ") && get.contains("(container "), "{get}");
     Ok(())
+}
+
+/// G45: when all nodes have the new template, the rollout bakes and must be approved as `finally`
+/// says, and is complete then
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_complete_when_its_end_is_approved() -> Result<()> {
+    let world = World::cluster(3).await?;
+    let policy = "{steps: [{name: canary, upTo: [1]}], finally: {bake: 1s, approval: true}}";
+    world.roll_out(&guarded("agent", policy)).await?;
+    world.reaches("agent", "Complete").await?;
+    world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
+    world.reaches("agent", "AwaitingApproval").await?;
+    let all = world.pods_of("agent").await?.len();
+    ensure!(world.images("agent").await? == BTreeMap::from([(NEXT_IMAGE.to_owned(), all)]));
+    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
+    ensure!(get.contains("finally"), "{get}");
+    world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
+    world.reaches("agent", "Complete").await
 }
 
 /// G1, G7, G10, G16: behind a closed wave a wrong node selector empties no node; without a valid
