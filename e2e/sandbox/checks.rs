@@ -24,7 +24,8 @@ fn policy(prometheus: &Prometheus) -> String {
         "prometheus": { "url": url, "query": "sum(rate(errors[1m]))", "max": "0.5" } });
     let steps = json!([{ "name": "canary", "upTo": [1], "bake": "1s", "checks": ["errors"] }]);
     let failure = json!({ "rollbackAfter": "0s" });
-    json!({ "steps": steps, "failure": failure, "checks": [errors] }).to_string()
+    // The last wave has no checks.
+    json!({ "steps": steps, "finally": {}, "failure": failure, "checks": [errors] }).to_string()
 }
 
 /// The message of the condition `Progressing`.
@@ -156,7 +157,7 @@ async fn a_check_sends_the_token_of_its_host() -> Result<()> {
     let options = ["--leader-elect=false", "--log-level=trace", &hosts, &file];
     let mut controller = run(&world, &options)?;
     let policy = json!({ "steps": [{ "name": "canary", "upTo": [1], "checks": ["nodes"] }],
-        "checks": [{ "name": "nodes", "interval": "1s",
+        "finally": {}, "checks": [{ "name": "nodes", "interval": "1s",
             "http": { "url": format!("{server}/api/v1/nodes") } }] });
     world.create_daemon_set(&guarded("agent", &policy.to_string())).await?;
     world.reaches("agent", "Complete").await?;
@@ -200,7 +201,7 @@ async fn a_job_must_succeed() -> Result<()> {
     };
     let mut controller = start()?;
     let smoke = json!({ "steps": [{ "name": "canary", "upTo": [1], "checks": ["smoke"] }],
-        "checks": [{ "name": "smoke", "interval": "1s", "cronJob": "smoke-test" }] });
+        "finally": {}, "checks": [{ "name": "smoke", "interval": "1s", "cronJob": "smoke-test" }] });
     world.create_daemon_set(&guarded("agent", &smoke.to_string())).await?;
     world.reaches("agent", "Complete").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
