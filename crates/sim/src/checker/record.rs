@@ -14,7 +14,7 @@ use super::model::{
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::standing::NodeState;
-use super::{PendingWrite, Property, Violation, violation};
+use super::{PendingWrite, Property, Violation, beside, removal, violation};
 use crate::view::View;
 
 pub(super) use failure::left_out;
@@ -73,7 +73,7 @@ pub(super) fn check(
                 }
                 Some(chosen) => match target {
                     Some(target) => judge.transition(target, &new),
-                    None => superseded_problem(chosen.record.as_ref(), &new),
+                    None => judge.older(chosen, &new),
                 },
             }
         }
@@ -93,16 +93,9 @@ fn pending(new: &Record, order: Option<String>) -> Record {
         steps: new.steps.clone(),
         order,
         reason: None,
+        failed_nodes: Vec::new(),
+        is_rolled_back: false,
     }
-}
-
-/// Records of older templates are closed, and nothing else (G11).
-fn superseded_problem(old: Option<&Record>, new: &Record) -> Option<String> {
-    let Some(old) = old.filter(|old| old.is_under_way()) else {
-        return Some("is that of an older template, whose rollout is not under way".to_owned());
-    };
-    let expected = Record { phase: Phase::Superseded, since: new.since, ..old.clone() };
-    (*new != expected).then(|| "should be superseded".to_owned())
 }
 
 struct Judge<'a> {
@@ -112,6 +105,19 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Why the record of an older template must not change like this: it is closed (G11), or states
+    /// that the template was replaced by that of the base (G20), and nothing else.
+    fn older(&self, chosen: &Revision, new: &Record) -> Option<String> {
+        if beside::rolled_back(self.situation, chosen).as_ref() == Some(new) {
+            return None;
+        }
+        let Some(old) = chosen.record.as_ref().filter(|old| old.is_under_way()) else {
+            return Some("is that of an older template, whose rollout is not under way".to_owned());
+        };
+        let expected = Record { phase: Phase::Superseded, since: new.since, ..old.clone() };
+        (*new != expected).then(|| "should be superseded".to_owned())
+    }
+
     /// Why a revision must not be recorded as the one that was in use when a policy or a pause
     /// came: it is the one that most pods have, and no record says more (G37).
     fn adoption(&self, chosen: &Revision, new: &Record) -> Option<String> {
@@ -122,6 +128,8 @@ impl Judge<'_> {
             approvals: Vec::new(),
             reason: Some("Adopted".to_owned()),
             order: self.foreign_order(),
+            failed_nodes: Vec::new(),
+            is_rolled_back: false,
             ..new.clone()
         };
         let all = || situation.revisions.old.iter().chain(situation.revisions.current.last());
@@ -158,11 +166,17 @@ impl Judge<'_> {
         if old == Some(new) {
             return Some("is the stored one".to_owned());
         }
+        if beside::rolled_back(self.situation, target).as_ref() == Some(new) {
+            return None;
+        }
         let older = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
         if older.into_iter().any(Record::is_under_way) {
             return Some("changes before the older one is superseded".to_owned());
         }
         let policy = self.situation.ds.policy.valid();
+        if let Some(why) = removal::unawaited(self.situation, self.history, old, new) {
+            return Some(why);
+        }
         match (&self.situation.stage, old, policy) {
             (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
@@ -207,6 +221,8 @@ impl Judge<'_> {
             steps: new.steps.clone(),
             order,
             reason: None,
+            failed_nodes: Vec::new(),
+            is_rolled_back: false,
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals();
@@ -282,6 +298,8 @@ impl Judge<'_> {
                 began: new.began,
                 approvals: Vec::new(),
                 reason: None,
+                failed_nodes: Vec::new(),
+                is_rolled_back: false,
                 steps: new.steps.clone(),
                 ..at(self.first_of_step(policy, 0), Phase::Updating)
             },
@@ -300,7 +318,9 @@ impl Judge<'_> {
                 _ => ("NodesFailed", self.unfailed(policy)),
             };
             let failed = at(old.position.clone(), Phase::Failed);
-            let expected = Record { reason: Some(reason.to_owned()), ..failed };
+            let failed_nodes = new.failed_nodes.clone();
+            let expected = Record { reason: Some(reason.to_owned()), failed_nodes, ..failed };
+            let problem = problem.or_else(|| self.miscounted(new));
             return problem.or_else(|| self.differs(new, &expected));
         }
         if !old.is_under_way() {
