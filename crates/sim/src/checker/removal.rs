@@ -31,17 +31,22 @@ impl<'a> Situation<'a> {
     /// Number of nodes of which the target's placement may remove the pod, in an open wave or in a
     /// later one; beside the built-in controller, also of those of which it may have been removed.
     pub(super) fn possible_removals(&self) -> usize {
-        let may_have_lost = |on_node: &OnNode<'a>| {
-            let mut old = self.revisions.old.iter();
-            let node = on_node.node;
-            node.is_some_and(|node| old.any(|old| old.placement.eligibility(node).keeps()))
-        };
         let may_lose = |on_node: &&OnNode<'a>| {
             on_node.by_target == Eligibility::MustNotRun
-                && (on_node.deletable().any(|pod| !self.is_updated(pod))
-                    || self.role == Role::Beside && may_have_lost(on_node))
+                && on_node.deletable().any(|pod| !self.is_updated(pod))
+                || self.may_have_lost(on_node)
         };
         self.nodes.values().filter(may_lose).count()
+    }
+
+    /// Whether the built-in controller may have removed the pod of the node, as the target's
+    /// placement demands.
+    pub(super) fn may_have_lost(&self, on_node: &OnNode<'a>) -> bool {
+        let mut old = self.revisions.old.iter();
+        let allows = |node: &Node| old.any(|old| old.placement.eligibility(node).keeps());
+        self.role == Role::Beside
+            && on_node.by_target == Eligibility::MustNotRun
+            && on_node.node.is_some_and(allows)
     }
 
     /// Whether the rollout may have to wait before a wave that removes pods.
@@ -146,6 +151,22 @@ pub(super) fn unawaited(
     let reached = lost
         .iter()
         .find(|name| waves::surely_reaches(situation, history, policy, &new.position, name))?;
+    eprintln!(
+        "POLICY {:?} {:?} open {:?} {:?}",
+        policy.text,
+        policy.failure,
+        situation.open_nodes,
+        situation
+            .nodes
+            .iter()
+            .map(|(n, o)| (
+                n,
+                o.by_target,
+                o.standing.states.clone(),
+                o.node.map(|n| &n.metadata.labels)
+            ))
+            .collect::<Vec<_>>()
+    );
     Some(format!("goes on to node {reached}, while the pods of {lost:?} are removed"))
 }
 
