@@ -12,7 +12,7 @@ use super::demands::Demands;
 use super::guard::Governing;
 use super::history::History;
 use super::lost_pods::LossDelays;
-use super::model::Revision;
+use super::model::{Phase, Record, Revision};
 use super::plan::{Judge, error};
 use super::reason::{Doubt, JudgedPlan};
 use super::situation::Situation;
@@ -107,7 +107,10 @@ pub(super) fn check(
             let uid = &write.body["metadata"]["uid"];
             let conditions = &write.body["status"]["conditions"];
             let only = json!({"metadata": {"uid": uid}, "status": {"conditions": conditions}});
-            (*write.body != only).then_some("gets more than conditions")
+            match *write.body == only {
+                true => unstated_wait(conditions, view, history),
+                false => Some("gets more than conditions"),
+            }
         }
         (Role::Beside, "PATCH", false) if kind == CONTROLLER_REVISION.kind => {
             let metadata = &write.body["metadata"];
@@ -129,10 +132,25 @@ pub(super) fn check(
     violation(Property::Beside, format!("{:?}: {method}: {kind} {name} {problem}", view.role))
 }
 
+/// Why the conditions do not say that the rollout waits for the built-in controller, although that
+/// one has not acted on the newest template: none of its revisions is the newest one (G19).
+fn unstated_wait(conditions: &Value, view: &View, history: &History) -> Option<&'static str> {
+    let situation = Situation::of(view, history)?;
+    let conditions = conditions.as_array().into_iter().flatten();
+    let progressing =
+        conditions.into_iter().find(|condition| condition["type"] == "Progressing")?;
+    let (reason, message) = (progressing["reason"].as_str()?, progressing["message"].as_str()?);
+    let is_held = matches!(reason, "Paused" | "InvalidPolicy" | "InvalidRecord" | "NotGuarded");
+    let has_not_acted = situation.revisions.current.is_empty() && situation.is_guarded();
+    (has_not_acted && !is_held && !message.contains("the built-in controller"))
+        .then_some("does not say that the rollout waits for the built-in controller")
+}
+
 /// Why the template must not be replaced like this (G20).
 fn roll_back_problem(body: &Value, view: &View, history: &History) -> Option<&'static str> {
     let situation = Situation::of(view, history)?;
     let attempt = body["metadata"]["annotations"][ROLLED_BACK].as_str();
+    let current = situation.revisions.current.last().copied();
     let base = match situation.base() {
         Governing::Old(base) => base,
         Governing::Target => return Some("has no other revision to go back to"),
@@ -150,32 +168,63 @@ fn roll_back_problem(body: &Value, view: &View, history: &History) -> Option<&'s
         }
         () if situation.ds.is_paused() => Some("is rolled back, although it is paused"),
         () if template != base.template => Some("is rolled back to another template than the base"),
-        () if attempt.is_none() || attempt.map(ToOwned::to_owned) != attempt_of(&situation) => {
+        () if attempt.is_none()
+            || attempt.map(ToOwned::to_owned) != current.and_then(attempt_of) =>
+        {
             Some("is rolled back without the name of the attempt")
         }
-        () if situation.ds.rolled_back.as_deref() == attempt => Some("is rolled back twice"),
+        () if situation.ds.rolled_back.as_deref() == attempt
+            || !current.is_some_and(is_to_roll_back) =>
+        {
+            Some("is rolled back twice")
+        }
         () => None,
     }
 }
 
-/// The name of the attempt of the current rollout: its hash, and when it began, in seconds.
-fn attempt_of(situation: &Situation) -> Option<String> {
-    let current = situation.revisions.current.last()?;
-    let began = current.record.as_ref()?.began;
-    Some(format!("{} {}", current.metadata.pod_hash(), began.0.div_euclid(1000)))
+/// Whether the record does not say that the template was replaced.
+fn is_to_roll_back(revision: &Revision) -> bool {
+    revision.record.as_ref().is_some_and(|record| !record.is_rolled_back)
 }
 
-/// What is left to do beside the built-in controller, at rest: a failed rollout is rolled back once
-/// (G20).
+/// The record that a revision gets when the DaemonSet names its failed attempt as the one whose
+/// template was replaced (G20).
+pub(super) fn rolled_back(situation: &Situation, revision: &Revision) -> Option<Record> {
+    let failed = revision.record.as_ref().filter(|record| record.phase == Phase::Failed)?;
+    let is_named = situation.ds.rolled_back.is_some()
+        && situation.ds.rolled_back == attempt_of(revision)
+        && situation.role == Role::Beside;
+    let is_new = is_named && !failed.is_rolled_back;
+    is_new.then(|| Record { is_rolled_back: true, ..failed.clone() })
+}
+
+/// The name of the attempt to roll out a revision: its hash, and when it began, in seconds.
+fn attempt_of(revision: &Revision) -> Option<String> {
+    let began = revision.record.as_ref()?.began;
+    Some(format!("{} {}", revision.metadata.pod_hash(), began.0.div_euclid(1000)))
+}
+
+/// What is left to do beside the built-in controller, at rest: a failed rollout is rolled back
+/// once, and its record says so (G20).
 pub(super) fn left_out(
     situation: &Situation,
     installation: Installation,
 ) -> Option<(Property, String)> {
-    let is_due = situation.role == Role::Beside
+    if situation.role != Role::Beside || !situation.ds.is_on_delete || !situation.is_guarded() {
+        return None;
+    }
+    let current = situation.revisions.current.last()?;
+    let mut all = situation.revisions.old.iter().chain([current]);
+    if let Some(unmarked) = all.find(|it| rolled_back(situation, it).is_some()) {
+        let name = &unmarked.metadata.name;
+        let message = format!("the record of {name} does not say that it was rolled back");
+        return Some((Property::Beside, message));
+    }
+    let is_due = is_to_roll_back(current)
         && installation == Installation::BesideRollingBack
         && matches!(situation.stage, Stage::Failed { goes_back: true })
         && !situation.ds.is_paused()
         && matches!(situation.base(), Governing::Old(_))
-        && situation.ds.rolled_back != attempt_of(situation);
+        && situation.ds.rolled_back != attempt_of(current);
     is_due.then(|| (Property::Beside, "the failed rollout is not rolled back".to_owned()))
 }

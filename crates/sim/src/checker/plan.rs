@@ -239,11 +239,15 @@ impl<'a> Judge<'a> {
         coverage: &mut Coverage,
     ) -> Result<(), Violation> {
         let Self { situation, .. } = self;
-        let pending = match situation.budget() {
-            Some(Budget::Surge(_)) => self.pending_surges(judged),
-            Some(Budget::Unavailable(_)) | None => 0,
+        let surges = matches!(situation.budget(), Some(Budget::Surge(_)));
+        let pending = |is_counted: &dyn Fn(&str) -> bool| match surges {
+            true => self.pending_surges(is_counted),
+            false => 0,
         };
-        let violation = budget::check(situation, judged, pending, self.history)
+        // The rollout begins once on a node on which a surge is repeated.
+        let others = pending(&|node| judged.creations.contains_key(node));
+        let pending = pending(&|node| surges_within_budget(judged, node));
+        let violation = budget::check(situation, judged, others, self.history)
             .or_else(|| removal::check(situation, judged, self.history))
             .or_else(|| late::check(situation, judged));
         if let Some(violation) = violation {
@@ -292,20 +296,19 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Number of nodes on which a surge of unknown outcome may appear, except those on which the
-    /// plan repeats it within the budget (C53).
-    fn pending_surges(&self, judged: &JudgedPlan) -> usize {
+    /// Number of nodes on which a surge of unknown outcome may appear, except those that are counted
+    /// otherwise (C53).
+    fn pending_surges(&self, is_counted: impl Fn(&str) -> bool) -> usize {
         const RESERVED_MS: i64 = 60_000;
         let Self { view, situation, .. } = self;
         let is_pending = |(name, on_node): &(&&str, &OnNode)| {
-            let is_counted = judged.creations.get(**name) == Some(&Creation::SurgeWithinBudget);
             let has_old = !situation.active(on_node).old.is_empty();
             let is_recent = on_node
                 .pending
                 .is_some_and(|pending| view.planned_at.0 < pending.since.0 + RESERVED_MS);
             // A node that surges already counts once.
             let surges = situation.uses_surge(on_node, |pod| situation.may_be_available(pod));
-            is_recent && has_old && !is_counted && !surges
+            is_recent && has_old && !is_counted(name) && !surges
         };
         situation.nodes.iter().filter(is_pending).count()
     }
@@ -447,7 +450,7 @@ impl<'a> Judge<'a> {
         let candidates = demanded.surges.iter();
         let (all, done) = (candidates.len(), candidates.filter(is_done).count());
         let seen = situation.nodes.values().filter(|on_node| on_node.has_seen_pending).count();
-        let pending = self.pending_surges(judged) + seen;
+        let pending = self.pending_surges(|node| surges_within_budget(judged, node)) + seen;
         let removed = judged.deletions.values().filter(|reason| reason.begins()).count();
         let left = demanded.left.available.saturating_sub(pending + removed);
         let at_once = demanded.surges_at_once.len();
@@ -501,4 +504,9 @@ pub(super) fn error<T>(
     message: String,
 ) -> Result<T, Violation> {
     Err(Violation { property, message: with_key(situation, message) })
+}
+
+/// Whether the plan surges on the node within the budget.
+fn surges_within_budget(judged: &JudgedPlan, node: &str) -> bool {
+    judged.creations.get(node) == Some(&Creation::SurgeWithinBudget)
 }

@@ -3,6 +3,8 @@
 mod failure;
 mod wait;
 
+use std::collections::BTreeSet;
+
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kind::CONTROLLER_REVISION;
@@ -13,8 +15,8 @@ use super::model::{
 };
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
-use super::standing::NodeState;
-use super::{PendingWrite, Property, Violation, violation};
+use super::standing::{Answer, NodeState};
+use super::{PendingWrite, Property, Violation, beside, removal, violation};
 use crate::view::View;
 
 pub(super) use failure::left_out;
@@ -73,7 +75,7 @@ pub(super) fn check(
                 }
                 Some(chosen) => match target {
                     Some(target) => judge.transition(target, &new),
-                    None => superseded_problem(chosen.record.as_ref(), &new),
+                    None => judge.older(chosen, &new),
                 },
             }
         }
@@ -93,16 +95,9 @@ fn pending(new: &Record, order: Option<String>) -> Record {
         steps: new.steps.clone(),
         order,
         reason: None,
+        failed_nodes: Vec::new(),
+        is_rolled_back: false,
     }
-}
-
-/// Records of older templates are closed, and nothing else (G11).
-fn superseded_problem(old: Option<&Record>, new: &Record) -> Option<String> {
-    let Some(old) = old.filter(|old| old.is_under_way()) else {
-        return Some("is that of an older template, whose rollout is not under way".to_owned());
-    };
-    let expected = Record { phase: Phase::Superseded, since: new.since, ..old.clone() };
-    (*new != expected).then(|| "should be superseded".to_owned())
 }
 
 struct Judge<'a> {
@@ -112,6 +107,19 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Why the record of an older template must not change like this: it is closed (G11), or states
+    /// that the template was replaced by that of the base (G20), and nothing else.
+    fn older(&self, chosen: &Revision, new: &Record) -> Option<String> {
+        if beside::rolled_back(self.situation, chosen).as_ref() == Some(new) {
+            return None;
+        }
+        let Some(old) = chosen.record.as_ref().filter(|old| old.is_under_way()) else {
+            return Some("is that of an older template, whose rollout is not under way".to_owned());
+        };
+        let expected = Record { phase: Phase::Superseded, since: new.since, ..old.clone() };
+        (*new != expected).then(|| "should be superseded".to_owned())
+    }
+
     /// Why a revision must not be recorded as the one that was in use when a policy or a pause
     /// came: it is the one that most pods have, and no record says more (G37).
     fn adoption(&self, chosen: &Revision, new: &Record) -> Option<String> {
@@ -122,6 +130,8 @@ impl Judge<'_> {
             approvals: Vec::new(),
             reason: Some("Adopted".to_owned()),
             order: self.foreign_order(),
+            failed_nodes: Vec::new(),
+            is_rolled_back: false,
             ..new.clone()
         };
         let all = || situation.revisions.old.iter().chain(situation.revisions.current.last());
@@ -158,11 +168,17 @@ impl Judge<'_> {
         if old == Some(new) {
             return Some("is the stored one".to_owned());
         }
+        if beside::rolled_back(self.situation, target).as_ref() == Some(new) {
+            return None;
+        }
         let older = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
         if older.into_iter().any(Record::is_under_way) {
             return Some("changes before the older one is superseded".to_owned());
         }
         let policy = self.situation.ds.policy.valid();
+        if let Some(why) = removal::unawaited(self.situation, self.history, old, new) {
+            return Some(why);
+        }
         match (&self.situation.stage, old, policy) {
             (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
@@ -192,7 +208,7 @@ impl Judge<'_> {
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
             () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
-            () => (Phase::Updating, self.first_of_step(policy, 0)),
+            () => (Phase::Updating, one_of(self.first_of_step(policy, 0), new)),
         };
         if new.phase == Phase::Complete && !is_done {
             let why = self.incomplete(&Position::AllNodes);
@@ -207,6 +223,8 @@ impl Judge<'_> {
             steps: new.steps.clone(),
             order,
             reason: None,
+            failed_nodes: Vec::new(),
+            is_rolled_back: false,
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals();
@@ -259,6 +277,7 @@ impl Judge<'_> {
         let at = |position, phase| Record { position, phase, since: new.since, ..old.clone() };
         let promoted_in_full = || Record {
             reason: Some("PromotedInFull".to_owned()),
+            failed_nodes: Vec::new(),
             ..at(Position::AllNodes, Phase::Updating)
         };
         match (&order.verb, policy) {
@@ -269,7 +288,7 @@ impl Judge<'_> {
             }
             (Verb::Promote(named), Some(policy)) if is_at(named) && !is_last => Record {
                 reason: Some("Promoted".to_owned()),
-                ..at(self.after(policy, &old.position), Phase::Updating)
+                ..at(one_of(self.after(policy, &old.position), new), Phase::Updating)
             },
             // Past the last wave nothing is awaited (G45).
             (Verb::Promote(named), _) if is_at(named) => promoted_in_full(),
@@ -282,8 +301,10 @@ impl Judge<'_> {
                 began: new.began,
                 approvals: Vec::new(),
                 reason: None,
+                failed_nodes: Vec::new(),
+                is_rolled_back: false,
                 steps: new.steps.clone(),
-                ..at(self.first_of_step(policy, 0), Phase::Updating)
+                ..at(one_of(self.first_of_step(policy, 0), new), Phase::Updating)
             },
             _ => old.clone(),
         }
@@ -300,7 +321,9 @@ impl Judge<'_> {
                 _ => ("NodesFailed", self.unfailed(policy)),
             };
             let failed = at(old.position.clone(), Phase::Failed);
-            let expected = Record { reason: Some(reason.to_owned()), ..failed };
+            let failed_nodes = new.failed_nodes.clone();
+            let expected = Record { reason: Some(reason.to_owned()), failed_nodes, ..failed };
+            let problem = problem.or_else(|| self.miscounted(new));
             return problem.or_else(|| self.differs(new, &expected));
         }
         if !old.is_under_way() {
@@ -332,10 +355,7 @@ impl Judge<'_> {
             // Any other record differs from the stored one.
             Position::Wave { .. } if self.situation.awaits_window => old.clone(),
             Position::Wave { .. } => {
-                let mut next = self.next(policy, &old.position);
-                let is_it = |position: &Position| *position == new.position;
-                let index = next.iter().position(is_it).unwrap_or_default();
-                at(next.swap_remove(index), Phase::Updating)
+                at(one_of(self.next(policy, &old.position), new), Phase::Updating)
             }
         };
         self.differs(new, &expected)
@@ -434,42 +454,72 @@ impl Judge<'_> {
         })
     }
 
-    /// The groups of a step that have nodes, in their order.
-    fn groups(&self, policy: &Policy, step: usize) -> std::collections::BTreeSet<Group> {
+    /// The positions in the first of these groups of a step, all in their order: up to the first one
+    /// that surely has nodes. Beside the built-in controller it is not known whether a node counts
+    /// whose pod the target's placement may have removed.
+    fn first_groups(
+        &self,
+        policy: &Policy,
+        step: usize,
+        is_later: impl Fn(&Group) -> bool,
+    ) -> (Vec<Position>, Answer) {
+        let group = |on_node: &OnNode| policy.groups(&on_node.node?.metadata.labels).remove(&step);
         let members = self.members(&Position::AllNodes);
-        let nodes = members.filter_map(|(_, on_node)| on_node.node);
-        nodes.filter_map(|node| policy.groups(&node.metadata.labels).remove(&step)).collect()
+        let sure: BTreeSet<Group> = members.filter_map(|(_, on_node)| group(on_node)).collect();
+        let removed = self.situation.nodes.values().filter(|on| self.situation.may_have_lost(on));
+        let all: BTreeSet<Group> = removed.filter_map(group).chain(sure.clone()).collect();
+        let later: Vec<Group> = all.into_iter().filter(is_later).collect();
+        let first_sure = later.iter().position(|group| sure.contains(group));
+        let count = first_sure.map_or(later.len(), |first| first + 1);
+        let at = |group| Position::Wave { step, group, size: 0 };
+        let has_any = match first_sure {
+            Some(_) => Answer::Yes,
+            None if later.is_empty() => Answer::No,
+            None => Answer::Maybe,
+        };
+        (later.into_iter().take(count).map(at).collect(), has_any)
     }
 
-    fn first_of_step(&self, policy: &Policy, step: usize) -> Position {
+    /// The wave with which a step may begin.
+    fn first_of_step(&self, policy: &Policy, step: usize) -> Vec<Position> {
         if step >= policy.steps.len() {
-            return Position::AllNodes;
+            return vec![Position::AllNodes];
         }
-        let group = self.groups(policy, step).into_iter().next().unwrap_or(Group::Unlabelled);
-        Position::Wave { step, group, size: 0 }
+        let (mut first, has_any) = self.first_groups(policy, step, |_| true);
+        if has_any != Answer::Yes {
+            first.push(Position::Wave { step, group: Group::Unlabelled, size: 0 });
+        }
+        first
     }
 
-    /// The wave after this one.
-    fn after(&self, policy: &Policy, position: &Position) -> Position {
-        let Position::Wave { step, group, size } = position else { return Position::AllNodes };
+    /// The wave that may come after this one.
+    fn after(&self, policy: &Policy, position: &Position) -> Vec<Position> {
+        let Position::Wave { step, group, size } = position else {
+            return vec![Position::AllNodes];
+        };
         if policy.steps.get(*step).is_some_and(|step| size + 1 < step.size_count()) {
-            return Position::Wave { step: *step, group: group.clone(), size: size + 1 };
+            return vec![Position::Wave { step: *step, group: group.clone(), size: size + 1 }];
         }
-        match self.groups(policy, *step).into_iter().find(|other| other > group) {
-            Some(group) => Position::Wave { step: *step, group, size: 0 },
-            None => self.first_of_step(policy, step + 1),
+        let (mut after, has_any) = self.first_groups(policy, *step, |other| other > group);
+        if has_any != Answer::Yes {
+            after.extend(self.first_of_step(policy, step + 1));
         }
+        after
     }
 
     /// The waves that may come after this one: those in which nothing is to be done or awaited are
     /// passed over. Clocks leave open whether a pod is available, and so whether one is.
     fn next(&self, policy: &Policy, position: &Position) -> Vec<Position> {
-        let mut next = vec![self.after(policy, position)];
-        while let Some(last) = next.last()
-            && policy.step(last).is_some_and(|step| step.wait.is_nothing())
-            && self.incomplete(last).is_none()
-        {
-            next.push(self.after(policy, last));
+        let mut next = self.after(policy, position);
+        let mut looked_at = 0;
+        while let Some(one) = next.get(looked_at).cloned() {
+            looked_at += 1;
+            let may_be_passed_over = policy.step(&one).is_some_and(|step| step.wait.is_nothing())
+                && self.incomplete(&one).is_none();
+            let later = may_be_passed_over.then(|| self.after(policy, &one)).unwrap_or_default();
+            let is_new = |position: &Position| !next.contains(position);
+            let later: Vec<Position> = later.into_iter().filter(is_new).collect();
+            next.extend(later);
         }
         next
     }
@@ -494,4 +544,11 @@ impl Judge<'_> {
         }
         (!is_now(new.since) && !is_kept(since)).then(|| "has another time".to_owned())
     }
+}
+
+/// The position of the new record if it is one of these, or else the first of them.
+fn one_of(mut positions: Vec<Position>, new: &Record) -> Position {
+    let is_it = |position: &Position| *position == new.position;
+    let index = positions.iter().position(is_it).unwrap_or_default();
+    positions.swap_remove(index)
 }

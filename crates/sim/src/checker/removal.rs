@@ -1,12 +1,13 @@
 //! Pods that only the target's own placement removes (G42).
 
+use super::guard::Governing;
 use super::history::History;
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
 use super::reason::JudgedPlan;
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState};
-use super::{Property, Violation, violation};
+use super::{Property, Violation, violation, waves};
 use crate::role::Role;
 
 impl<'a> Situation<'a> {
@@ -28,13 +29,24 @@ impl<'a> Situation<'a> {
     }
 
     /// Number of nodes of which the target's placement may remove the pod, in an open wave or in a
-    /// later one.
+    /// later one; beside the built-in controller, also of those of which it may have been removed.
     pub(super) fn possible_removals(&self) -> usize {
         let may_lose = |on_node: &&OnNode<'a>| {
             on_node.by_target == Eligibility::MustNotRun
                 && on_node.deletable().any(|pod| !self.is_updated(pod))
+                || self.may_have_lost(on_node)
         };
         self.nodes.values().filter(may_lose).count()
+    }
+
+    /// Whether the built-in controller may have removed the pod of the node, as the target's
+    /// placement demands.
+    pub(super) fn may_have_lost(&self, on_node: &OnNode<'a>) -> bool {
+        let mut old = self.revisions.old.iter();
+        let allows = |node: &Node| old.any(|old| old.placement.eligibility(node).keeps());
+        self.role == Role::Beside
+            && on_node.by_target == Eligibility::MustNotRun
+            && on_node.node.is_some_and(allows)
     }
 
     /// Whether the rollout may have to wait before a wave that removes pods.
@@ -42,6 +54,9 @@ impl<'a> Situation<'a> {
         let Some(policy) = self.ds.policy.valid().filter(|_| self.goes_forward()) else {
             return false;
         };
+        if matches!(&self.stage, Stage::Moving(record) if record.is_promoted_in_full()) {
+            return false;
+        }
         let (pods, removed) = (self.nodes_with_pods(), self.possible_removals());
         // Percentages may be rounded down.
         removed > 0 && removed >= policy.max_removed(pods)
@@ -86,13 +101,102 @@ fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> 
         states.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?)))
     };
     let first = records().find(|(_, other)| is_of_attempt(other)).map_or(0, |(at, _)| at);
-    let is_promoted =
-        |other: &Record| matches!(other.reason.as_deref(), Some("Promoted" | "PromotedInFull"));
     let pods = situation.nodes_with_pods();
     let allows = |policy: &Policy| policy.max_removed(pods) > 0;
     let states = history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
     let mut states: Vec<(u64, &DaemonSet)> = states.collect();
     let since = states.partition_point(|(at, _)| *at <= first).saturating_sub(1);
-    records().any(|(_, other)| is_of_attempt(&other) && is_promoted(other))
+    records().any(|(_, other)| is_of_attempt(&other) && other.is_promoted())
         || states.split_off(since).iter().any(|(_, ds)| ds.policy.valid().is_some_and(allows))
+}
+
+/// Why a rollout beside the built-in controller must not begin, or reach the next wave: that one
+/// has removed more pods of its nodes than the policy allows.
+pub(super) fn unawaited(
+    situation: &Situation,
+    history: &History,
+    old: Option<&Record>,
+    new: &Record,
+) -> Option<String> {
+    let policy = situation.ds.policy.valid().filter(|_| situation.role == Role::Beside)?;
+    let moves = match old {
+        None => true,
+        Some(old) if old.phase == Phase::Pending => true,
+        Some(old) => old.is_under_way() && old.position != new.position,
+    };
+    let advances = matches!(new.phase, Phase::Updating | Phase::Complete);
+    if !moves || !advances || new.is_promoted() {
+        return None;
+    }
+    let uid = &situation.ds.metadata.uid;
+    let states: Vec<(u64, &DaemonSet)> = history.daemon_sets(situation.role).of(uid).collect();
+    let is_other = |(_, ds): &(u64, &DaemonSet)| ds.meaning != situation.ds.meaning;
+    let first = states.iter().rposition(is_other).map_or(0, |last| last + 1);
+    let (since, _) = *states.get(first)?;
+    let max = |policy: &Policy| policy.max_removed(situation.nodes.len());
+    let may_have_allowed = |ds: &DaemonSet| ds.policy.valid().is_some_and(|it| max(it) > 0);
+    let current = situation.revisions.current.last()?;
+    let mut records = history.revisions.of(&current.metadata.uid);
+    let was_promoted = records.any(|(_, it)| it.record.as_ref().is_some_and(Record::is_promoted));
+    if was_promoted || states[first..].iter().any(|(_, ds)| may_have_allowed(ds)) {
+        return None;
+    }
+    let lost: Vec<&str> = situation
+        .nodes
+        .iter()
+        .filter_map(|(name, on_node)| {
+            was_surely_removed(situation, on_node, policy, history, since).then_some(*name)
+        })
+        .collect();
+    let reached = lost
+        .iter()
+        .find(|name| waves::surely_reaches(situation, history, policy, &new.position, name))?;
+    eprintln!(
+        "POLICY {:?} {:?} open {:?} {:?}",
+        policy.text,
+        policy.failure,
+        situation.open_nodes,
+        situation
+            .nodes
+            .iter()
+            .map(|(n, o)| (
+                n,
+                o.by_target,
+                o.standing.states.clone(),
+                o.node.map(|n| &n.metadata.labels)
+            ))
+            .collect::<Vec<_>>()
+    );
+    Some(format!("goes on to node {reached}, while the pods of {lost:?} are removed"))
+}
+
+/// Whether the pod of a node that is what it was is surely removed by the target's placement alone:
+/// it was there when the template was replaced.
+fn was_surely_removed(
+    situation: &Situation,
+    on_node: &OnNode,
+    policy: &Policy,
+    history: &History,
+    since: u64,
+) -> bool {
+    let (Some(node), Governing::Old(base)) = (on_node.node, situation.base()) else { return false };
+    let is_its_own = |node: &Node| {
+        node.is_ready()
+            && !policy.is_leaving(node)
+            && !policy.holds(&node.metadata.labels)
+            && base.placement.eligibility(node) == Eligibility::ShouldRun
+            && situation.ds.placement.eligibility(node) == Eligibility::MustNotRun
+    };
+    let mut later = history.nodes.of(&node.metadata.uid).filter(|(at, _)| *at > since);
+    let was_its_own = history.nodes.at(&node.metadata.uid, since).is_some_and(is_its_own);
+    let had_pod = history.pods.histories().any(|(uid, _)| {
+        history.pods.at(uid, since).is_some_and(|pod| {
+            situation.ds.owns(&pod.metadata)
+                && pod.node() == Some(&node.metadata.name)
+                && pod.metadata.hash() == Some(base.metadata.pod_hash())
+                && pod.is_ready
+                && !pod.metadata.is_terminating
+        })
+    });
+    had_pod && was_its_own && later.all(|(_, node)| is_its_own(node))
 }

@@ -77,6 +77,28 @@ fn problem(
     (open.len() > most + relabelled).then(|| format!("more than {most} nodes are open: {open:?}"))
 }
 
+/// Whether the waves up to a position surely have the node: all nodes of one of its groups, or all
+/// nodes.
+pub(super) fn surely_reaches(
+    situation: &Situation,
+    history: &History,
+    policy: &Policy,
+    position: &Position,
+    name: &str,
+) -> bool {
+    if *position == Position::AllNodes {
+        return true;
+    }
+    let Some(node) = situation.nodes.get(name).and_then(|on_node| on_node.node) else {
+        return false;
+    };
+    let members = members(situation, history, policy);
+    policy.groups(&node.metadata.labels).into_iter().any(|(step, group)| {
+        let count = members.get(&(step, group.clone())).map_or(0, BTreeSet::len);
+        policy.size_at(position, (step, &group), count) >= count
+    })
+}
+
 /// The groups that a node has ever been in.
 fn groups_ever<'a>(
     history: &'a History,
@@ -95,6 +117,19 @@ fn sizes(
     policy: &Policy,
     position: &Position,
 ) -> BTreeMap<GroupKey, usize> {
+    let size = |((step, group), nodes): (&GroupKey, &BTreeSet<&str>)| {
+        policy.size_at(position, (*step, group), nodes.len())
+    };
+    let members = members(situation, history, policy);
+    members.iter().map(|entry| (entry.0.clone(), size(entry))).collect()
+}
+
+/// All nodes that have ever been of each group, by UID.
+fn members<'a>(
+    situation: &Situation<'a>,
+    history: &'a History,
+    policy: &Policy,
+) -> BTreeMap<GroupKey, BTreeSet<&'a str>> {
     let mut members: BTreeMap<GroupKey, BTreeSet<&str>> = BTreeMap::new();
     let known = situation.nodes.values().filter_map(|on_node| on_node.node);
     for node in history.nodes.states().map(|(_, node)| node).chain(known) {
@@ -102,8 +137,5 @@ fn sizes(
             members.entry(key).or_default().insert(&node.metadata.uid);
         }
     }
-    let size = |((step, group), nodes): (&GroupKey, &BTreeSet<&str>)| {
-        policy.size_at(position, (*step, group), nodes.len())
-    };
-    members.iter().map(|entry| (entry.0.clone(), size(entry))).collect()
+    members
 }

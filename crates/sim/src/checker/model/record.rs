@@ -26,6 +26,10 @@ pub(in crate::checker) struct Record {
     /// The text of the last order.
     pub order: Option<String>,
     pub reason: Option<String>,
+    /// The first nodes by which the rollout failed (G35).
+    pub failed_nodes: Vec<String>,
+    /// Whether its template was replaced by that of the base (G20).
+    pub is_rolled_back: bool,
 }
 
 /// The phases of a rollout (G11).
@@ -75,6 +79,7 @@ impl Record {
         }
         let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
         let approvals = record["approvals"].as_array().into_iter().flatten();
+        let failed = record["failedNodes"].as_array().into_iter().flatten();
         Some(Self {
             phase: match record["phase"].as_str()? {
                 "Pending" => Phase::Pending,
@@ -99,6 +104,8 @@ impl Record {
             steps: text(&record["steps"])?,
             order: text(&record["order"]),
             reason: text(&record["reason"]),
+            failed_nodes: failed.filter_map(|failed| text(&failed["node"])).collect(),
+            is_rolled_back: record["rolledBack"] == true,
         })
     }
 
@@ -110,6 +117,11 @@ impl Record {
     /// Whether the rollout has begun and has yet to end.
     pub(in crate::checker) fn has_begun(&self) -> bool {
         matches!(self.phase, Phase::Updating | Phase::Baking)
+    }
+
+    /// Whether somebody has promoted the rollout, in full or past a wave.
+    pub(in crate::checker) fn is_promoted(&self) -> bool {
+        matches!(self.reason.as_deref(), Some("Promoted" | "PromotedInFull"))
     }
 
     /// Whether it is that of a revision that was in use before (G37).

@@ -101,6 +101,25 @@ impl Judge<'_> {
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
 
+    /// What is wrong with the nodes that the record of a failure names: the first ten of those that
+    /// may have failed or may be lost (G35).
+    pub(super) fn miscounted(&self, new: &Record) -> Option<String> {
+        let may_be_it = |name: &str| {
+            self.situation.nodes.get(name).is_some_and(|on_node| {
+                let standing = &on_node.standing;
+                standing.states.may_be(NodeState::Failed) || standing.is_lost != Answer::No
+            })
+        };
+        let is_by_nodes = matches!(new.reason.as_deref(), Some("NodesFailed" | "NodesLost"));
+        let names = &new.failed_nodes;
+        match names.iter().find(|name| !may_be_it(name)) {
+            Some(name) => Some(format!("names node {name}, which has not failed")),
+            None if names.len() > 10 => Some("names more than ten nodes".to_owned()),
+            None if is_by_nodes && names.is_empty() => Some("names no node".to_owned()),
+            None => None,
+        }
+    }
+
     /// The check of a wave whose last answer is no pass to a question after the end of the bake
     /// time, as far as the clocks tell (G5).
     pub(super) fn unpassed<'a>(
