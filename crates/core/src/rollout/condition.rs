@@ -166,13 +166,13 @@ fn stated(
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
         Stage::Paused | Stage::Pending => match (hindrance, opening) {
-            (Some(hindrance), _) => hindered(hindrance, "all nodes"),
+            (Some(hindrance), _) => hindered(hindrance, None),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
             (None, None) => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
         Stage::Moving(record) => match (hindrance, blocker) {
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
-                hindered(hindrance, &nodes_of(name(record).as_ref()))
+                hindered(hindrance, name(record).as_ref())
             }
             (_, _) => moving(name(record).as_ref(), blocker, opening, situation.wave),
         },
@@ -233,7 +233,7 @@ fn moving(
 }
 
 /// The condition of a rollout that nodes of this wave, or of the next one, hinder.
-fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
+fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> (RolloutReason, String) {
     match hindrance {
         Hindrance::Removals { pods, is_beside } => {
             let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
@@ -257,11 +257,17 @@ fn hindered(hindrance: Hindrance, wave: &str) -> (RolloutReason, String) {
             "no node can get the new template: all are held".to_owned(),
         ),
         Hindrance::NotTried { nodes: number } => {
-            let all = match number {
-                1 => format!("the only node of {wave} is"),
-                number => format!("all {number} nodes of {wave} are"),
+            let nodes = match number {
+                1 => "the only node".to_owned(),
+                number => format!("none of the {number} nodes"),
             };
-            (RolloutReason::WaveNotTried, format!("{all} set aside, so that nothing was tried"))
+            let nodes = match (number, wave) {
+                (1, Some(wave)) => format!("{nodes} of wave {wave} is not done"),
+                (1, None) => format!("{nodes} is not done"),
+                (_, Some(wave)) => format!("{nodes} of wave {wave} is done"),
+                (_, None) => format!("{nodes} is done"),
+            };
+            (RolloutReason::WaveNotTried, format!("{nodes}: set aside, or failed"))
         }
     }
 }

@@ -403,8 +403,8 @@ impl RolloutState {
             let has_begun = |node| pods.is_empty() && waves.may_have_begun(id, node);
             let is_set_aside = matches!(waves.state(id), NodeState::SetAside(_));
             match nodes.node(id) {
-                Some(node) if has_begun(node) => Rank::Begun,
                 _ if slot.flags.contains(SlotFlags::LOSES_POD) => Rank::Removed,
+                Some(node) if has_begun(node) => Rank::Begun,
                 _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
                 Some(_) if is_set_aside => Rank::SetAside,
                 Some(node) if node.is_cordoned() => Rank::Other,

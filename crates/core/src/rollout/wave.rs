@@ -370,14 +370,16 @@ impl Waves {
         open.total() >= self.size(position) && may_pass
     }
 
-    /// Whether the wave at this position has nodes, and each is set aside.
+    /// Whether the wave at this position has nodes, and has tried none; that of all nodes, whether
+    /// none is done.
     pub(crate) fn is_untried(&self, position: &Position) -> bool {
         let open = self.group(position).open;
-        let has_nodes = match position {
-            Position::AllNodes => open.total() + self.held > 0,
-            Position::Wave(_) => open.total() > 0,
+        let (has_nodes, tried) = match position {
+            // A rollout is never complete without a node that is done (G40).
+            Position::AllNodes => (open.total() + self.held > 0, open.done),
+            Position::Wave(_) => (open.total() > 0, open.tried()),
         };
-        has_nodes && open.tried() == 0 && self.is_passed(position)
+        has_nodes && tried == 0 && self.is_passed(position)
     }
 
     /// Whether more nodes have failed than the policy tolerates (G15).
