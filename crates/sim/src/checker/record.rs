@@ -17,6 +17,7 @@ use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::standing::{Answer, NodeState};
 use super::{PendingWrite, Property, Violation, beside, removal, violation};
+use crate::role::Role;
 use crate::view::View;
 
 pub(super) use failure::left_out;
@@ -397,7 +398,17 @@ impl Judge<'_> {
             !self.is_open(name) && on_node.standing.states.may_be(NodeState::SetAside)
         };
         let aside = members.iter().filter(may_be_aside).count();
-        if open.len() + aside < size && !is_beginning {
+        // A held node counts that has the target, and beside the built-in controller each one that
+        // has got it by itself (G17, G33).
+        let has_target = |(name, on_node): &(&str, &OnNode)| {
+            let is_held = !members.iter().any(|(member, _)| member == name);
+            let is_aside = on_node.standing.states.may_be(NodeState::SetAside);
+            let may_count = is_held || self.situation.role == Role::Beside && !is_aside;
+            let mut pods = on_node.deletable();
+            may_count && !self.is_open(name) && pods.any(|pod| self.situation.is_updated(pod))
+        };
+        let with_target = self.all_members(position).filter(has_target).count();
+        if open.len() + aside + with_target < size && !is_beginning {
             return Some(format!("{} of {size} nodes are open", open.len()));
         }
         let waited = || members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
@@ -437,6 +448,20 @@ impl Judge<'_> {
         position: &Position,
     ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
         let policy = self.situation.ds.policy.valid();
+        let is_held = move |on_node: &OnNode| {
+            policy
+                .zip(on_node.node)
+                .is_some_and(|(policy, node)| policy.holds(&node.metadata.labels))
+        };
+        self.all_members(position).filter(move |(_, on_node)| !is_held(on_node))
+    }
+
+    /// The same with those that are held.
+    fn all_members<'s>(
+        &'s self,
+        position: &Position,
+    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
+        let policy = self.situation.ds.policy.valid();
         let key = match position {
             Position::AllNodes => None,
             Position::Wave { step, group, .. } => Some((*step, group.clone())),
@@ -445,10 +470,8 @@ impl Judge<'_> {
         nodes.filter_map(move |(name, on_node)| {
             let labels = &on_node.node?.metadata.labels;
             let counts = policy.is_some_and(|policy| {
-                !policy.holds(labels)
-                    && key
-                        .as_ref()
-                        .is_none_or(|(step, group)| policy.groups(labels).get(step) == Some(group))
+                key.as_ref()
+                    .is_none_or(|(step, group)| policy.groups(labels).get(step) == Some(group))
             });
             (on_node.is_member && counts).then_some((*name, on_node))
         })

@@ -151,22 +151,6 @@ pub(super) fn unawaited(
     let reached = lost
         .iter()
         .find(|name| waves::surely_reaches(situation, history, policy, &new.position, name))?;
-    eprintln!(
-        "POLICY {:?} {:?} open {:?} {:?}",
-        policy.text,
-        policy.failure,
-        situation.open_nodes,
-        situation
-            .nodes
-            .iter()
-            .map(|(n, o)| (
-                n,
-                o.by_target,
-                o.standing.states.clone(),
-                o.node.map(|n| &n.metadata.labels)
-            ))
-            .collect::<Vec<_>>()
-    );
     Some(format!("goes on to node {reached}, while the pods of {lost:?} are removed"))
 }
 
