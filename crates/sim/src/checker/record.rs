@@ -1,26 +1,24 @@
 //! The record of a rollout: it comes first, and moves on by the rules only (G8–G11, G15).
 
 mod failure;
+mod position;
 mod wait;
-
-use std::collections::BTreeSet;
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
 use everynode_sandbox::kind::CONTROLLER_REVISION;
 
 use super::history::History;
-use super::model::{
-    Eligibility, Group, Order, Phase, Policy, Position, Record, Revision, Verb, Wait,
-};
+use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
-use super::standing::{Answer, NodeState};
+use super::standing::NodeState;
 use super::{PendingWrite, Property, Violation, beside, removal, violation};
 use crate::role::Role;
 use crate::view::View;
 
 pub(super) use failure::left_out;
+use position::one_of;
 
 /// How long a replica waits for a record of unknown outcome: a minute and a half.
 const UNKNOWN_FOR_MS: i64 = 90_000;
@@ -442,111 +440,6 @@ impl Judge<'_> {
             && !nodes().any(|on_node| on_node.standing.states.may_be(NodeState::Done))
     }
 
-    /// The members of the group at a position, without those that are held.
-    fn members<'s>(
-        &'s self,
-        position: &Position,
-    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
-        let policy = self.situation.ds.policy.valid();
-        let is_held = move |on_node: &OnNode| {
-            policy
-                .zip(on_node.node)
-                .is_some_and(|(policy, node)| policy.holds(&node.metadata.labels))
-        };
-        self.all_members(position).filter(move |(_, on_node)| !is_held(on_node))
-    }
-
-    /// The same with those that are held.
-    fn all_members<'s>(
-        &'s self,
-        position: &Position,
-    ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
-        let policy = self.situation.ds.policy.valid();
-        let key = match position {
-            Position::AllNodes => None,
-            Position::Wave { step, group, .. } => Some((*step, group.clone())),
-        };
-        let nodes = self.situation.nodes.iter();
-        nodes.filter_map(move |(name, on_node)| {
-            let labels = &on_node.node?.metadata.labels;
-            let counts = policy.is_some_and(|policy| {
-                key.as_ref()
-                    .is_none_or(|(step, group)| policy.groups(labels).get(step) == Some(group))
-            });
-            (on_node.is_member && counts).then_some((*name, on_node))
-        })
-    }
-
-    /// The positions in the first of these groups of a step, all in their order: up to the first one
-    /// that surely has nodes. Beside the built-in controller it is not known whether a node counts
-    /// whose pod the target's placement may have removed.
-    fn first_groups(
-        &self,
-        policy: &Policy,
-        step: usize,
-        is_later: impl Fn(&Group) -> bool,
-    ) -> (Vec<Position>, Answer) {
-        let group = |on_node: &OnNode| policy.groups(&on_node.node?.metadata.labels).remove(&step);
-        let members = self.members(&Position::AllNodes);
-        let sure: BTreeSet<Group> = members.filter_map(|(_, on_node)| group(on_node)).collect();
-        let removed = self.situation.nodes.values().filter(|on| self.situation.may_have_lost(on));
-        let all: BTreeSet<Group> = removed.filter_map(group).chain(sure.clone()).collect();
-        let later: Vec<Group> = all.into_iter().filter(is_later).collect();
-        let first_sure = later.iter().position(|group| sure.contains(group));
-        let count = first_sure.map_or(later.len(), |first| first + 1);
-        let at = |group| Position::Wave { step, group, size: 0 };
-        let has_any = match first_sure {
-            Some(_) => Answer::Yes,
-            None if later.is_empty() => Answer::No,
-            None => Answer::Maybe,
-        };
-        (later.into_iter().take(count).map(at).collect(), has_any)
-    }
-
-    /// The wave with which a step may begin.
-    fn first_of_step(&self, policy: &Policy, step: usize) -> Vec<Position> {
-        if step >= policy.steps.len() {
-            return vec![Position::AllNodes];
-        }
-        let (mut first, has_any) = self.first_groups(policy, step, |_| true);
-        if has_any != Answer::Yes {
-            first.push(Position::Wave { step, group: Group::Unlabelled, size: 0 });
-        }
-        first
-    }
-
-    /// The wave that may come after this one.
-    fn after(&self, policy: &Policy, position: &Position) -> Vec<Position> {
-        let Position::Wave { step, group, size } = position else {
-            return vec![Position::AllNodes];
-        };
-        if policy.steps.get(*step).is_some_and(|step| size + 1 < step.size_count()) {
-            return vec![Position::Wave { step: *step, group: group.clone(), size: size + 1 }];
-        }
-        let (mut after, has_any) = self.first_groups(policy, *step, |other| other > group);
-        if has_any != Answer::Yes {
-            after.extend(self.first_of_step(policy, step + 1));
-        }
-        after
-    }
-
-    /// The waves that may come after this one: those in which nothing is to be done or awaited are
-    /// passed over. Clocks leave open whether a pod is available, and so whether one is.
-    fn next(&self, policy: &Policy, position: &Position) -> Vec<Position> {
-        let mut next = self.after(policy, position);
-        let mut looked_at = 0;
-        while let Some(one) = next.get(looked_at).cloned() {
-            looked_at += 1;
-            let may_be_passed_over = policy.step(&one).is_some_and(|step| step.wait.is_nothing())
-                && self.incomplete(&one).is_none();
-            let later = may_be_passed_over.then(|| self.after(policy, &one)).unwrap_or_default();
-            let is_new = |position: &Position| !next.contains(position);
-            let later: Vec<Position> = later.into_iter().filter(is_new).collect();
-            next.extend(later);
-        }
-        next
-    }
-
     /// How the record differs from the one that the rules demand. Times are those of the replica's
     /// clock, and an attempt keeps its beginning.
     fn differs(&self, new: &Record, expected: &Record) -> Option<String> {
@@ -567,11 +460,4 @@ impl Judge<'_> {
         }
         (!is_now(new.since) && !is_kept(since)).then(|| "has another time".to_owned())
     }
-}
-
-/// The position of the new record if it is one of these, or else the first of them.
-fn one_of(mut positions: Vec<Position>, new: &Record) -> Position {
-    let is_it = |position: &Position| *position == new.position;
-    let index = positions.iter().position(is_it).unwrap_or_default();
-    positions.swap_remove(index)
 }
