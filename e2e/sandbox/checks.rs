@@ -201,7 +201,8 @@ async fn a_job_must_succeed() -> Result<()> {
     };
     let mut controller = start()?;
     let smoke = json!({ "steps": [{ "name": "canary", "upTo": [1], "checks": ["smoke"] }],
-        "finally": {}, "checks": [{ "name": "smoke", "interval": "1s", "cronJob": "smoke-test" }] });
+        "finally": {},
+        "checks": [{ "name": "smoke", "interval": "1s", "cronJob": "smoke-test" }] });
     world.create_daemon_set(&guarded("agent", &smoke.to_string())).await?;
     world.reaches("agent", "Complete").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;

@@ -27,6 +27,7 @@ mod reason;
 mod record;
 mod removal;
 mod revision;
+mod rolled_back;
 mod situation;
 mod stage;
 mod standing;

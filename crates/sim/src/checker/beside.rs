@@ -12,12 +12,13 @@ use super::demands::Demands;
 use super::guard::Governing;
 use super::history::History;
 use super::lost_pods::LossDelays;
-use super::model::{Phase, Record, Revision};
+use super::model::Revision;
 use super::plan::{Judge, error};
 use super::reason::{Doubt, JudgedPlan};
+use super::rolled_back::attempt_of;
 use super::situation::Situation;
 use super::stage::Stage;
-use super::{PendingWrite, Property, Violation, record, violation, waves};
+use super::{PendingWrite, Property, Violation, record, rolled_back, violation, waves};
 use crate::role::{Installation, Role};
 use crate::view::View;
 
@@ -187,23 +188,6 @@ fn is_to_roll_back(revision: &Revision) -> bool {
     revision.record.as_ref().is_some_and(|record| !record.is_rolled_back)
 }
 
-/// The record that a revision gets when the DaemonSet names its failed attempt as the one whose
-/// template was replaced (G20).
-pub(super) fn rolled_back(situation: &Situation, revision: &Revision) -> Option<Record> {
-    let failed = revision.record.as_ref().filter(|record| record.phase == Phase::Failed)?;
-    let is_named = situation.ds.rolled_back.is_some()
-        && situation.ds.rolled_back == attempt_of(revision)
-        && situation.role == Role::Beside;
-    let is_new = is_named && !failed.is_rolled_back;
-    is_new.then(|| Record { is_rolled_back: true, ..failed.clone() })
-}
-
-/// The name of the attempt to roll out a revision: its hash, and when it began, in seconds.
-fn attempt_of(revision: &Revision) -> Option<String> {
-    let began = revision.record.as_ref()?.began;
-    Some(format!("{} {}", revision.metadata.pod_hash(), began.0.div_euclid(1000)))
-}
-
 /// What is left to do beside the built-in controller, at rest: a failed rollout is rolled back
 /// once, and its record says so (G20).
 pub(super) fn left_out(
@@ -215,7 +199,7 @@ pub(super) fn left_out(
     }
     let current = situation.revisions.current.last()?;
     let mut all = situation.revisions.old.iter().chain([current]);
-    if let Some(unmarked) = all.find(|it| rolled_back(situation, it).is_some()) {
+    if let Some(unmarked) = all.find(|it| rolled_back::marked(situation, it).is_some()) {
         let name = &unmarked.metadata.name;
         let message = format!("the record of {name} does not say that it was rolled back");
         return Some((Property::Beside, message));

@@ -296,8 +296,8 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Number of nodes on which a surge of unknown outcome may appear, except those that are counted
-    /// otherwise (C53).
+    /// Number of nodes on which a surge of unknown outcome may appear, except those that are
+    /// counted otherwise (C53).
     fn pending_surges(&self, is_counted: impl Fn(&str) -> bool) -> usize {
         const RESERVED_MS: i64 = 60_000;
         let Self { view, situation, .. } = self;

@@ -13,7 +13,7 @@ use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::standing::NodeState;
-use super::{PendingWrite, Property, Violation, beside, removal, violation};
+use super::{PendingWrite, Property, Violation, removal, rolled_back, violation};
 use crate::role::Role;
 use crate::view::View;
 
@@ -109,7 +109,7 @@ impl Judge<'_> {
     /// Why the record of an older template must not change like this: it is closed (G11), or states
     /// that the template was replaced by that of the base (G20), and nothing else.
     fn older(&self, chosen: &Revision, new: &Record) -> Option<String> {
-        if beside::rolled_back(self.situation, chosen).as_ref() == Some(new) {
+        if rolled_back::marked(self.situation, chosen).as_ref() == Some(new) {
             return None;
         }
         let Some(old) = chosen.record.as_ref().filter(|old| old.is_under_way()) else {
@@ -167,7 +167,7 @@ impl Judge<'_> {
         if old == Some(new) {
             return Some("is the stored one".to_owned());
         }
-        if beside::rolled_back(self.situation, target).as_ref() == Some(new) {
+        if rolled_back::marked(self.situation, target).as_ref() == Some(new) {
             return None;
         }
         let older = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());

@@ -321,7 +321,7 @@ fn set_ready(object: &mut Value, is_ready: bool, now: Timestamp) {
 
 /// One failed node is tolerated, and two may be unavailable.
 pub(super) fn create_for_killer(world: &mut World) {
-    let failure = json!({"maxNodes": 1, "readyWithin": "30s"});
+    let failure = json!({"maxNodes": 1, "maxLost": 0, "readyWithin": "30s"});
     let mut ds = manifest("a", 1);
     let policy = json!({"failure": failure});
     ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});

@@ -44,9 +44,9 @@ impl Judge<'_> {
         })
     }
 
-    /// The positions in the first of these groups of a step, all in their order: up to the first one
-    /// that surely has nodes. Beside the built-in controller it is not known whether a node counts
-    /// whose pod the target's placement may have removed.
+    /// The positions in the first of these groups of a step, all in their order: up to the first
+    /// one that surely has nodes. Beside the built-in controller it is not known whether a node
+    /// counts whose pod the target's placement may have removed.
     fn first_groups(
         &self,
         policy: &Policy,
@@ -106,7 +106,7 @@ impl Judge<'_> {
             looked_at += 1;
             let may_be_passed_over = policy.step(&one).is_some_and(|step| step.wait.is_nothing())
                 && self.incomplete(&one).is_none();
-            let later = may_be_passed_over.then(|| self.after(policy, &one)).unwrap_or_default();
+            let later = if may_be_passed_over { self.after(policy, &one) } else { Vec::new() };
             let is_new = |position: &Position| !next.contains(position);
             let later: Vec<Position> = later.into_iter().filter(is_new).collect();
             next.extend(later);

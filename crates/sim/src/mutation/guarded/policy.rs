@@ -1,6 +1,6 @@
 //! What the replica reads of policies, with a deliberate bug.
 
-use everynode_sandbox::json::{Value, json};
+use everynode_sandbox::json::{Map, Value, json};
 
 use super::GuardedMutation;
 
@@ -64,23 +64,22 @@ impl GuardedMutation {
                 }
             }
             _ => {
-                if let Some(failure) = policy.get_mut("failure").and_then(Value::as_object_mut) {
-                    match self {
-                        Self::GoBackUnasked => {
-                            failure.insert("rollbackAfter".to_owned(), json!("0s"));
-                        }
-                        Self::NeverGoBack => drop(failure.remove("rollbackAfter")),
-                        Self::IgnoreRestarts => drop(failure.remove("maxRestarts")),
-                        Self::BlameEarly if failure.contains_key("readyWithin") => {
-                            failure.insert("readyWithin".to_owned(), json!("30s"));
-                        }
-                        Self::IgnoreLost => {
-                            failure.insert("maxLost".to_owned(), json!("100%"));
-                        }
-                        _ => {}
-                    }
-                }
+                let failure = policy.get_mut("failure").and_then(Value::as_object_mut);
+                failure.into_iter().for_each(|failure| self.change_failure(failure));
             }
+        }
+    }
+
+    fn change_failure(self, failure: &mut Map) {
+        match self {
+            Self::GoBackUnasked => drop(failure.insert("rollbackAfter".to_owned(), json!("0s"))),
+            Self::NeverGoBack => drop(failure.remove("rollbackAfter")),
+            Self::IgnoreRestarts => drop(failure.remove("maxRestarts")),
+            Self::BlameEarly if failure.contains_key("readyWithin") => {
+                failure.insert("readyWithin".to_owned(), json!("30s"));
+            }
+            Self::IgnoreLost => drop(failure.insert("maxLost".to_owned(), json!("100%"))),
+            _ => {}
         }
     }
 
