@@ -46,41 +46,44 @@ struct Measured {
     inputs: usize,
     writes: usize,
     time: Duration,
+    /// Maximum time of one input with its plan, while the phase was recorded.
+    longest: Duration,
 }
 
 fn table(with_heading: bool, nodes: u32) {
     if with_heading {
         println!(
-            "| {:>7} | {:<18} | {:>8} | {:>8} | {:>7} | {:>8} | {:>11} |",
-            "nodes", "phase", "inputs", "writes", "ms", "ns/input", "inputs/s"
+            "| {:>7} | {:<22} | {:>8} | {:>8} | {:>7} | {:>8} | {:>11} | {:>10} |",
+            "nodes", "phase", "inputs", "writes", "ms", "ns/input", "inputs/s", "longest ms"
         );
-        println!("|--:|---|--:|--:|--:|--:|--:|");
+        println!("|--:|---|--:|--:|--:|--:|--:|--:|");
     }
-    for Measured { phase, inputs, writes, time } in measure(nodes) {
+    for Measured { phase, inputs, writes, time, longest } in measure(nodes) {
         println!(
-            "| {nodes:>7} | {phase:<18} | {inputs:>8} | {writes:>8} | {:>7.1} | {:>8.0} \
-             | {:>11.0} |",
+            "| {nodes:>7} | {phase:<22} | {inputs:>8} | {writes:>8} | {:>7.1} | {:>8.0} \
+             | {:>11.0} | {:>10.2} |",
             time.as_secs_f64() * 1e3,
             time.as_nanos() as f64 / inputs as f64,
             inputs as f64 / time.as_secs_f64(),
+            longest.as_secs_f64() * 1e3,
         );
     }
 }
 
 /// Records and replays all phases, one after the other.
 fn measure(nodes: u32) -> Vec<Measured> {
-    let mut world = World::new(nodes);
+    let mut world = World::new(nodes, cpu_time);
     let mut core = Core::new(&world::daemon_set());
     let mut all = Vec::new();
     for phase in PHASES {
-        let Recording { inputs, writes } = world.record(phase);
+        let Recording { inputs, writes, longest } = world.record(phase);
         let count = inputs.len();
         let (core_after, time) = timed(|| {
             record::replay(&mut core, inputs);
             core
         });
         core = core_after;
-        all.push(Measured { phase, inputs: count, writes, time });
+        all.push(Measured { phase, inputs: count, writes, time, longest });
     }
     assert_eq!(core.counts(), world.counts(), "a replay ends with the recorded counts");
     all
@@ -112,7 +115,8 @@ fn plot(file: &str) {
 }
 
 fn count(phase: &str, nodes: u32) {
-    let mut world = World::new(nodes);
+    // The clock of the kernel is not to be had under callgrind.
+    let mut world = World::new(nodes, || Duration::ZERO);
     let mut core = Core::new(&world::daemon_set());
     for before in PHASES {
         let inputs = world.record(before).inputs;

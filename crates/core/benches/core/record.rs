@@ -1,5 +1,7 @@
 //! The inputs of a core as data: recorded in a cluster, replayed without one.
 
+use std::time::Duration;
+
 use everynode_core::api::{DaemonSet, Node, Pod, Revision, Timestamp};
 use everynode_core::daemon_set::{Config, DaemonSetState, NodeCounts};
 use everynode_core::node_table::NodeTable;
@@ -21,10 +23,13 @@ pub(crate) struct Step {
     pub watermarks: Watermarks,
 }
 
+#[derive(Default)]
 pub(crate) struct Recording {
     pub inputs: Vec<Step>,
     /// Number of writes in the plans.
     pub writes: usize,
+    /// Maximum time of one input with its plan.
+    pub longest: Duration,
 }
 
 /// The core of one DaemonSet.

@@ -26,7 +26,12 @@ pub(crate) const PHASES: &[&str] = &[
     "update at 1",
     "guarded at 10%",
     "guarded at 1",
+    "relabel",
+    "guarded in 1,000 waves",
 ];
+
+/// Number of values of the label by which the last phase has its waves, of which each has two.
+const RACKS: usize = 500;
 
 const DS_UID: &str = "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f";
 
@@ -44,6 +49,8 @@ pub(crate) struct World {
     pending: VecDeque<(Input, u64)>,
     watched: u64,
     recording: Recording,
+    /// Measures the longest step of a recording.
+    clock: fn() -> Duration,
 }
 
 /// The DaemonSet before the first phase.
@@ -73,7 +80,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
 }
 
 impl World {
-    pub(crate) fn new(nodes: u32) -> World {
+    pub(crate) fn new(nodes: u32, clock: fn() -> Duration) -> World {
         let daemon_set = daemon_set();
         World {
             node_names: (0..nodes).map(|n| format!("node-{n:06}").into()).collect(),
@@ -86,7 +93,8 @@ impl World {
             now: Timestamp::from_seconds(1_000_000),
             pending: VecDeque::new(),
             watched: 1,
-            recording: Recording { inputs: Vec::new(), writes: 0 },
+            recording: Recording::default(),
+            clock,
         }
     }
 
@@ -99,28 +107,37 @@ impl World {
         match phase {
             "nodes join" => {
                 // The taint prevents the creation of pods in this phase.
-                let nodes: Vec<Node> =
-                    self.node_names.iter().map(|name| node(name, true)).collect();
-                nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
+                self.push_nodes(|name| node(name, true));
             }
-            "place" | "heartbeats" => {
-                let nodes: Vec<Node> =
-                    self.node_names.iter().map(|name| node(name, false)).collect();
-                nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
-            }
+            "place" | "heartbeats" => self.push_nodes(|name| node(name, false)),
             "readiness flaps" => self.flap(),
             "update at 10%" => self.roll_out(IntOrPercent::Percent(10)),
             "update at 1" => self.roll_out(IntOrPercent::Int(1)),
             "guarded at 10%" => {
-                self.daemon_set.policy = PolicySource::Valid(Arc::new(policy()));
+                let policy = policy(None, &[10, 50, 100]);
+                self.daemon_set.policy = PolicySource::Valid(Arc::new(policy));
                 self.roll_out(IntOrPercent::Percent(10));
             }
             "guarded at 1" => self.roll_out(IntOrPercent::Int(1)),
+            "relabel" => {
+                let mut racks = (0..RACKS).cycle();
+                self.push_nodes(|name| {
+                    let mut node = node(name, false);
+                    let rack = racks.next().expect("it has no end").to_string();
+                    let labels = [("kubernetes.io/os", "linux"), ("rack", rack.as_str())];
+                    node.labels = Labels::from_iter(labels);
+                    node
+                });
+            }
+            "guarded in 1,000 waves" => {
+                let policy = policy(Some("rack"), &[50, 100]);
+                self.daemon_set.policy = PolicySource::Valid(Arc::new(policy));
+                self.roll_out(IntOrPercent::Percent(10));
+            }
             _ => panic!("there is no phase {phase:?}"),
         }
         self.settle();
-        let empty = Recording { inputs: Vec::new(), writes: 0 };
-        std::mem::replace(&mut self.recording, empty)
+        std::mem::take(&mut self.recording)
     }
 
     fn settle(&mut self) {
@@ -131,7 +148,10 @@ impl World {
             self.now = self.now + Duration::from_millis(1);
             self.recording.inputs.push(Step { input: copy(&input), now: self.now, watermarks });
             let step = Step { input, now: self.now, watermarks };
-            if let Some(plan) = self.core.step(step) {
+            let started = (self.clock)();
+            let plan = self.core.step(step);
+            self.recording.longest = self.recording.longest.max((self.clock)() - started);
+            if let Some(plan) = plan {
                 self.perform(plan);
             }
         }
@@ -149,6 +169,11 @@ impl World {
             self.pending.push_back((Input::Written(WriteResult { write, outcome }), 0));
         }
         self.pending.extend(observed);
+    }
+
+    fn push_nodes(&mut self, node: impl FnMut(&NodeName) -> Node) {
+        let nodes: Vec<Node> = self.node_names.iter().map(node).collect();
+        nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
     }
 
     fn push(&mut self, input: Input) {
@@ -258,14 +283,15 @@ impl World {
     }
 }
 
-/// Three waves of a tenth, a half and all of the nodes, and a rule for failures.
-fn policy() -> RolloutPolicy {
+/// Waves of these shares of the nodes, or of those with each value of a label, and a rule for
+/// failures.
+fn policy(by: Option<&str>, up_to: &[u32]) -> RolloutPolicy {
     let step = RolloutStep {
         name: "part".into(),
         nodes: LabelSelector::default(),
-        by: None,
+        by: by.map(Into::into),
         each: None,
-        up_to: [10, 50, 100].map(IntOrPercent::Percent).to_vec(),
+        up_to: up_to.iter().copied().map(IntOrPercent::Percent).collect(),
         wait: Wait::default(),
     };
     let failure = FailureRule {
@@ -279,7 +305,7 @@ fn policy() -> RolloutPolicy {
     };
     RolloutPolicy {
         steps: vec![step],
-        steps_hash: "steps".into(),
+        steps_hash: by.unwrap_or("steps").into(),
         failure: Some(failure),
         ..RolloutPolicy::default()
     }
