@@ -13,6 +13,8 @@ use everynode_reference::{Memory, Objects, has_duplicates};
 #[derive(Default)]
 pub(super) struct History {
     ready: BTreeMap<Uid, (Readiness, Timestamp)>,
+    /// The template that was seen last, and since when it has had duplicates (C42).
+    template: Option<Arc<str>>,
     duplicates_since: Option<Timestamp>,
     /// Of each node whose failed pod was deleted (C24).
     failed: BTreeMap<NodeName, Delay>,
@@ -40,8 +42,11 @@ impl History {
         };
         let pods = objects.pods.iter();
         self.ready = pods.map(|pod| (pod.uid.clone(), (pod.readiness, since(pod)))).collect();
-        // While a revision is created, the core does not forget that the template before had
-        // duplicates. So a duplicate of the new one may be deleted at once.
+        let template = &objects.daemon_set.template.canonical;
+        if self.template.as_ref() != Some(template) {
+            self.template = Some(template.clone());
+            self.duplicates_since = None;
+        }
         if let Some(has_duplicates) = has_duplicates(objects) {
             let since = self.duplicates_since.unwrap_or(now);
             self.duplicates_since = has_duplicates.then_some(since);
