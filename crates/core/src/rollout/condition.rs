@@ -1,6 +1,7 @@
 //! Reason and message of the condition `Progressing` of a guarded or paused rollout (G21). Pure
 //! functions.
 
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use crate::api::{
@@ -54,35 +55,45 @@ pub(super) struct WaveProgress {
 }
 
 impl WaveProgress {
-    /// The numbers of nodes, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`.
-    fn counts(&self) -> String {
+    /// Writes the numbers of nodes, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`, and
+    /// the nodes that hold the wave up, if any have for long.
+    fn write(&self, text: &mut String) -> fmt::Result {
         let StateCounts { done, updating, failed, set_aside, .. } = self.states;
-        let mut parts = vec![format!("{done} of {} nodes done", self.nodes)];
-        parts.extend((updating > 0).then(|| format!("{updating} updating")));
-        parts.extend((failed > 0).then(|| format!("{failed} failed")));
+        write!(text, " ({done} of {} nodes done", self.nodes)?;
+        if updating > 0 {
+            write!(text, ", {updating} updating")?;
+        }
+        if failed > 0 {
+            write!(text, ", {failed} failed")?;
+        }
         let aside: usize = set_aside.iter().sum();
-        let reasons = SetAside::ALL.iter().zip(set_aside).filter(|(_, nodes)| *nodes > 0);
-        let reasons: Vec<_> =
-            reasons.map(|(why, nodes)| format!("{nodes} {}", why.as_str())).collect();
-        parts.extend((aside > 0).then(|| format!("{aside} set aside: {}", reasons.join(", "))));
-        parts.join(", ")
-    }
-
-    /// The nodes that hold the wave up; empty if none does for long.
-    fn blockers(&self) -> String {
-        let named = self.starting.iter().map(|(node, trouble)| match trouble {
-            Some(trouble) => format!("{node} ({})", trouble.as_str()),
-            None => node.to_string(),
-        });
-        let mut nodes: Vec<_> = named.collect();
+        if aside > 0 {
+            write!(text, ", {aside} set aside: ")?;
+            let reasons = SetAside::ALL.iter().zip(set_aside).filter(|(_, nodes)| *nodes > 0);
+            for (index, (why, nodes)) in reasons.enumerate() {
+                write!(text, "{}{nodes} {}", separator(index), why.as_str())?;
+            }
+        }
+        text.push(')');
+        if !self.starting.is_empty() {
+            text.push_str("; without an available pod for more than a minute: ");
+        }
+        for (index, (node, trouble)) in self.starting.iter().enumerate() {
+            write!(text, "{}{node}", separator(index))?;
+            if let Some(trouble) = trouble {
+                write!(text, " ({})", trouble.as_str())?;
+            }
+        }
         if self.more_starting > 0 {
-            nodes.push(format!("{} more", self.more_starting));
+            write!(text, ", {} more", self.more_starting)?;
         }
-        if nodes.is_empty() {
-            return String::new();
-        }
-        format!("; without an available pod for more than a minute: {}", nodes.join(", "))
+        Ok(())
     }
+}
+
+/// The text between the items of a list, before the one with this index.
+const fn separator(index: usize) -> &'static str {
+    if index == 0 { "" } else { ", " }
 }
 
 /// The parts of the condition that the stage determines.
@@ -110,7 +121,7 @@ pub(super) fn condition(
     let counts = situation.wave.filter(|_| has_counts);
     let headline = message.len();
     if let Some(wave) = counts {
-        message += &format!(" ({}){}", wave.counts(), wave.blockers());
+        wave.write(&mut message).expect("a String takes any text");
     }
     message = with_statements(&message, situation.checks.iter());
     match situation.leaked {
@@ -191,10 +202,10 @@ fn moving(
     opening: Option<&Opening>,
     progress: Option<&WaveProgress>,
 ) -> (RolloutReason, String) {
-    let is_updated = wave.map_or_else(
-        || "all nodes are updated".to_owned(),
-        |name| format!("wave {name} is updated"),
-    );
+    let is_updated = || match wave {
+        Some(name) => format!("wave {name} is updated"),
+        None => "all nodes are updated".to_owned(),
+    };
     let its = if wave.is_some() { "its" } else { "the" };
     match (blocker, opening) {
         (Some(WaveBlocker::Nodes), _) => {
@@ -205,15 +216,15 @@ fn moving(
             (RolloutReason::Baking, message)
         }
         (Some(WaveBlocker::Bake), _) => {
-            (RolloutReason::Baking, format!("{is_updated}, and {its} bake time is not over"))
+            (RolloutReason::Baking, format!("{}, and {its} bake time is not over", is_updated()))
         }
         (Some(WaveBlocker::Checks), _) => {
-            let message = format!("{is_updated}, and {its} checks have not passed yet");
+            let message = format!("{}, and {its} checks have not passed yet", is_updated());
             (RolloutReason::AwaitingChecks, message)
         }
         (Some(WaveBlocker::Approval), _) => {
             let subject = wave.map(|name| format!("wave {name}"));
-            let subject = subject.unwrap_or_else(|| format!("{is_updated}: the rollout"));
+            let subject = subject.unwrap_or_else(|| format!("{}: the rollout", is_updated()));
             (RolloutReason::AwaitingApproval, format!("{subject} must be approved"))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
@@ -227,7 +238,7 @@ fn moving(
             outside(opening, &format!("the update of {} goes on", nodes_of(wave)))
         }
         (Some(WaveBlocker::Nothing), Some(opening)) => {
-            outside(opening, &format!("{is_updated}; the next one begins"))
+            outside(opening, &format!("{}; the next one begins", is_updated()))
         }
     }
 }

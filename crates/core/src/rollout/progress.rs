@@ -67,9 +67,10 @@ impl Progress {
         }
         let is_updating = |record: &&RolloutRecord| {
             let group = waves.group(&record.position);
-            let is_left = group.open.passed() < group.open.total();
-            let has_work = is_left && group.absent == 0 && !waves.is_complete(&record.position);
-            record.phase == RolloutPhase::Updating && has_work
+            record.phase == RolloutPhase::Updating
+                && group.open.left() > 0
+                && group.absent == 0
+                && !waves.is_complete(&record.position)
         };
         let Some(record) = record.filter(is_updating) else { return self.restart() };
         let key = PhaseKey::new(record);

@@ -428,8 +428,7 @@ impl<'a> TransitionInput<'a> {
             return Some((failed(RecordReason::NodesLost(nodes)), Some(why)));
         }
         if self.is_stuck {
-            let open = waves.group(position).open;
-            let why = Transition::NoProgress { nodes: open.total() - open.passed() };
+            let why = Transition::NoProgress { nodes: waves.group(position).open.left() };
             return Some((failed(RecordReason::NoProgress), Some(why)));
         }
         if let ChecksVerdict::Failed(why) = &self.checks

@@ -13,7 +13,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::api::{
     GroupValue, IntOrPercent, Labels, Node, NodeName, Position, RolloutPolicy, RolloutStep,
@@ -354,32 +354,36 @@ impl Waves {
     /// Whether the wave at this position has passed: each of its nodes is done, has failed or is
     /// set aside, and the target was tried (G39, G40).
     pub(crate) fn is_complete(&self, position: &Position) -> bool {
-        self.is_passed(position) && !self.is_untried(position)
+        self.is_passed(position) && !self.lacks_trial(position)
     }
 
     fn is_passed(&self, position: &Position) -> bool {
         let Group { open, disturbed, disturbed_absent, .. } = self.group(position);
-        let left = open.total() - open.passed();
+        let left = open.left();
         // Once the rollout is complete, nobody judges nodes that are up; their time tells.
         let are_judged = self.policy.failure.is_some_and(|rule| rule.ready_within.is_some());
         let excused = match position {
-            Position::AllNodes if are_judged => disturbed_absent,
-            Position::AllNodes | Position::Wave(_) => disturbed,
+            Position::AllNodes if are_judged => *disturbed_absent,
+            Position::AllNodes | Position::Wave(_) => *disturbed,
         };
         let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
-        open.total() >= self.size(position) && may_pass
+        may_pass && open.total() >= self.size(position)
     }
 
     /// Whether the wave at this position has nodes, and has tried none; that of all nodes, whether
     /// none is done.
     pub(crate) fn is_untried(&self, position: &Position) -> bool {
-        let open = self.group(position).open;
+        self.lacks_trial(position) && self.is_passed(position)
+    }
+
+    fn lacks_trial(&self, position: &Position) -> bool {
+        let open = &self.group(position).open;
         let (has_nodes, tried) = match position {
             // A rollout is never complete without a node that is done (G40).
             Position::AllNodes => (open.total() + self.held > 0, open.done),
             Position::Wave(_) => (open.total() > 0, open.tried()),
         };
-        has_nodes && tried == 0 && self.is_passed(position)
+        has_nodes && tried == 0
     }
 
     /// Whether more nodes have failed than the policy tolerates (G15).
@@ -413,7 +417,7 @@ impl Waves {
 
     /// The same, if the wave at this position removes one: they are its last nodes.
     pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
-        let removes = |(group, size): (Group, usize)| size > group.members - group.removed;
+        let removes = |(group, size): (&Group, usize)| size > group.members - group.removed;
         self.too_many_removals().filter(|_| self.sizes(position).any(removes))
     }
 
@@ -438,12 +442,13 @@ impl Waves {
     }
 
     /// The counts of the group at a position.
-    pub(crate) fn group(&self, position: &Position) -> Group {
+    pub(crate) fn group(&self, position: &Position) -> &Group {
+        static EMPTY: LazyLock<Group> = LazyLock::new(Group::default);
         match position {
-            Position::AllNodes => self.all,
+            Position::AllNodes => &self.all,
             Position::Wave(wave) => {
                 let number = self.numbers.get(&(wave.step, wave.group.clone()));
-                number.map_or_else(Group::default, |number| self.groups[*number])
+                number.map_or(&EMPTY, |number| &self.groups[*number])
             }
         }
     }

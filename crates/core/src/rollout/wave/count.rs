@@ -108,7 +108,7 @@ impl Waves {
 
     /// How many nodes the wave at a position has, and how many of these are done.
     pub(crate) fn nodes_at(&self, position: &Position) -> (usize, usize) {
-        let open = self.group(position).open;
+        let open = &self.group(position).open;
         (self.size(position).max(open.total()), open.done)
     }
 }

@@ -50,12 +50,17 @@ pub struct StateCounts {
 impl StateCounts {
     /// The number of all nodes.
     pub fn total(&self) -> usize {
-        self.waiting + self.updating + self.passed()
+        self.left() + self.passed()
     }
 
     /// The nodes that a wave does not wait for.
     pub fn passed(&self) -> usize {
         self.done + self.failed + self.set_aside.iter().sum::<usize>()
+    }
+
+    /// The nodes that a wave waits for.
+    pub const fn left(&self) -> usize {
+        self.waiting + self.updating
     }
 
     /// The number of states that [`named`](Self::named) has before the reasons for which nodes are

@@ -7,15 +7,18 @@ use super::{Group, Waves};
 impl Waves {
     /// How many nodes of its group are open at this position.
     pub(super) fn size(&self, position: &Position) -> usize {
-        self.sizes(position).map(|(_, size)| size).sum()
+        match position {
+            Position::AllNodes => self.all.members,
+            Position::Wave(_) => self.sizes(position).map(|(_, size)| size).sum(),
+        }
     }
 
     /// The groups that have a size of their own at this position, and their sizes.
     pub(super) fn sizes<'a>(
         &'a self,
         position: &'a Position,
-    ) -> impl Iterator<Item = (Group, usize)> + 'a {
-        let all = (*position == Position::AllNodes).then_some((self.all, self.all.members));
+    ) -> impl Iterator<Item = (&'a Group, usize)> + 'a {
+        let all = (*position == Position::AllNodes).then_some((&self.all, self.all.members));
         let wave = match position {
             Position::AllNodes => None,
             Position::Wave(wave) => Some(wave),
@@ -28,7 +31,7 @@ impl Waves {
             };
             let groups = groups.range((*step, first)..=(*step, group.clone()));
             groups.map(move |(_, number)| {
-                let group_at = self.groups[*number];
+                let group_at = &self.groups[*number];
                 (group_at, self.size_at(position, *step, group, group_at.members))
             })
         });
