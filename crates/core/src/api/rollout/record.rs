@@ -283,6 +283,14 @@ impl FailedNodes {
         nodes.truncate(FAILED_NODES_MAX);
         Self { first: nodes, more }
     }
+
+    /// The same nodes with nothing that changes with each restart of a container.
+    pub(crate) fn without_causes(mut self) -> Self {
+        for node in &mut self.first {
+            node.cause = FailureCause::stated("");
+        }
+        self
+    }
 }
 
 impl FailureCause {

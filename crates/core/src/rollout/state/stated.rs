@@ -49,7 +49,10 @@ impl RolloutState {
             wave: self.wave_progress(input, nodes),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
-            late: self.has_late_failures.then(|| self.nodes_in(NodeState::Failed, input, nodes)),
+            late: self.has_late_failures.then(|| {
+                // A container that crashes in a loop must not write the status again and again.
+                self.nodes_in(NodeState::Failed, input, nodes).without_causes()
+            }),
         };
         if self.condition.get(&key).is_some() {
             return;
