@@ -118,8 +118,8 @@ pub struct RolloutPolicy {
         "matchExpressions": [{ "key": HOLD_LABEL, "operator": "Exists" }],
     }))]
     pub hold: LabelSelector,
-    /// Nodes that are about to leave, or are being maintained. A rollout leaves them alone and
-    /// waits for none of them, until they are as before.
+    /// Nodes that are about to leave, are being maintained, or refuse pods. A rollout leaves them
+    /// alone and waits for none of them, until they are as before.
     #[schemars(extend("default" = absent_by_default()))]
     pub absent: Absent,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
@@ -131,7 +131,8 @@ pub struct RolloutPolicy {
     pub checks: Vec<RolloutCheck>,
 }
 
-/// How nodes show that they are about to leave, or are being maintained: any one of these (G33).
+/// How nodes show that they are about to leave, are being maintained, or refuse pods: any one of
+/// these (G33).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Absent {
@@ -157,17 +158,24 @@ const LEAVING_TAINTS: [&str; 4] = [
     "node.cloudprovider.kubernetes.io/shutdown",
 ];
 
-/// Conditions of nodes that shut down, or are being drained or maintained.
-const LEAVING_CONDITIONS: [&str; 4] =
-    ["GracefulNodeShutdownInProgress", "DrainInProgress", "Drained", "MaintenanceInProgress"];
+/// Conditions of nodes that shut down, or are being drained or maintained, and of those whose
+/// kubelet evicts and refuses pods because it runs out of disk or processes.
+const LEAVING_CONDITIONS: [&str; 6] = [
+    "GracefulNodeShutdownInProgress",
+    "DrainInProgress",
+    "Drained",
+    "MaintenanceInProgress",
+    "DiskPressure",
+    "PIDPressure",
+];
 
 /// As that of Deployments.
 const fn progress_deadline() -> Duration {
     Duration::from_secs(600)
 }
 
-fn absent_by_default() -> BTreeMap<&'static str, [&'static str; 4]> {
-    BTreeMap::from([("taints", LEAVING_TAINTS), ("conditions", LEAVING_CONDITIONS)])
+fn absent_by_default() -> BTreeMap<&'static str, &'static [&'static str]> {
+    BTreeMap::from([("taints", &LEAVING_TAINTS[..]), ("conditions", &LEAVING_CONDITIONS[..])])
 }
 
 impl Absent {

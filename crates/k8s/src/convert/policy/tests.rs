@@ -8,6 +8,7 @@ use std::time::Duration;
 use everynode_core::api::{FailureRule, HOLD_LABEL, IntOrPercent};
 
 use super::*;
+use crate::convert::{Interner, node};
 
 /// G5: all fields, and their defaults.
 #[test]
@@ -41,6 +42,30 @@ fn a_policy_is_read() {
     assert_eq!(&*policy.hold.requirements[0].key, HOLD_LABEL);
     let none = rollout_policy("{}").expect("a policy without steps");
     assert_eq!((none.paused, none.steps, none.max_unavailable), (false, Vec::new(), None));
+}
+
+/// G33: by default a node leaves, or refuses pods, if it carries a taint or condition that says so;
+/// a policy may name others.
+#[test]
+fn nodes_are_absent_by_what_they_carry() {
+    let is_absent = |policy: &str, taint: &str, condition: &str| {
+        let json = format!(
+            r#"{{"metadata":{{"name":"n"}},"spec":{{"taints":[{{"key":"{taint}","effect":"NoSchedule"}}]}},
+            "status":{{"conditions":[{{"type":"{condition}","status":"True"}}]}}}}"#
+        );
+        let node = node(json.as_bytes(), &mut Interner::default()).unwrap();
+        rollout_policy(policy).expect("a valid policy").absent.matches(&node)
+    };
+    assert!(is_absent("{}", "karpenter.sh/disrupted", "Ready"));
+    for condition in ["DrainInProgress", "DiskPressure", "PIDPressure"] {
+        assert!(is_absent("{}", "a", condition), "{condition}");
+    }
+    assert!(
+        !is_absent("{}", "a", "MemoryPressure"),
+        "its kubelet refuses only pods without requests"
+    );
+    assert!(!is_absent("absent: {conditions: [Drained]}", "a", "DiskPressure"));
+    assert!(is_absent("absent: {conditions: [Drained]}", "karpenter.sh/disrupted", "Drained"));
 }
 
 /// G11: the hash changes with the content of the steps, and with nothing else.

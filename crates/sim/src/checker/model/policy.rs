@@ -36,8 +36,14 @@ const LEAVING_TAINTS: [&str; 4] = [
     "node.cloudprovider.kubernetes.io/shutdown",
 ];
 /// The conditions of nodes that leave, unless the policy names others (G33).
-const LEAVING_CONDITIONS: [&str; 4] =
-    ["GracefulNodeShutdownInProgress", "DrainInProgress", "Drained", "MaintenanceInProgress"];
+const LEAVING_CONDITIONS: [&str; 6] = [
+    "GracefulNodeShutdownInProgress",
+    "DrainInProgress",
+    "Drained",
+    "MaintenanceInProgress",
+    "DiskPressure",
+    "PIDPressure",
+];
 /// The taint of cordoned nodes.
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 /// How long a node has no available pod, or is lost, before it is set aside, unless the policy says
