@@ -11,6 +11,8 @@ use crate::output::{escape, shows_color};
 
 /// The maximum number of characters of an event in the text format.
 const EVENT_CHARACTERS_MAX: usize = 10_000;
+/// The maximum number of lines of an event in the text format.
+const EVENT_LINES_MAX: usize = 100;
 
 /// Installs the global logger. A command calls this once, at its start.
 pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
@@ -19,8 +21,10 @@ pub(crate) fn start(arguments: &LogArguments, default: LogLevel) {
     let library = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
     let filter = tracing_subscriber::filter::Targets::new()
         .with_default(library)
-        // This target warns of an unverified certificate at every handshake; `run` warns once.
-        .with_target("kube_client::client::tls", library.min(LevelFilter::ERROR))
+        // Its warnings and traces have the text of answers that it can't read, with templates and
+        // environment variables, and one for an unverified certificate at every handshake, of
+        // which `run` warns once.
+        .with_target("kube_client", LevelFilter::ERROR)
         .with_target("everynode", level)
         .with_target("everynode_controller", level)
         .with_target("everynode_sandbox", level)
@@ -54,7 +58,7 @@ impl EventWriter {
         let event = event.strip_suffix('\n').unwrap_or(event);
         let shown = match self {
             Self::Text => {
-                let (event, end) = match escape::cut(event, EVENT_CHARACTERS_MAX) {
+                let (event, end) = match cut(event) {
                     // A colour may have been cut off from its end.
                     Some(event) if event.contains('\u{1b}') => (event, "…\u{1b}[0m"),
                     Some(event) => (event, "…"),
@@ -67,6 +71,13 @@ impl EventWriter {
         };
         shown + "\n"
     }
+}
+
+/// The beginning of an event that is very long, or has very many lines.
+fn cut(event: &str) -> Option<&str> {
+    let short = escape::cut(event, EVENT_CHARACTERS_MAX);
+    let mut ends = short.unwrap_or(event).match_indices('\n').map(|(end, _)| end);
+    ends.nth(EVENT_LINES_MAX - 1).map(|end| &event[..end]).or(short)
 }
 
 impl Write for EventWriter {
@@ -107,6 +118,10 @@ mod tests {
         let shown = EventWriter::Text.shown(&long);
         assert_eq!(shown.chars().count(), EVENT_CHARACTERS_MAX + 2);
         assert!(shown.ends_with("…\n") && !shown.contains('\t'));
+        let lines = format!("12:00 ERROR {}", "a\n".repeat(100_000));
+        let shown = EventWriter::Text.shown(&lines);
+        assert_eq!(shown.lines().count(), EVENT_LINES_MAX);
+        assert!(shown.ends_with("    a…\n"), "{shown}");
         let json = "{\"message\":\"a\u{202e}\u{9b}\"}\n";
         assert_eq!(EventWriter::Json.shown(json), "{\"message\":\"a\\u202e\\u009b\"}\n");
     }

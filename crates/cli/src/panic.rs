@@ -13,6 +13,12 @@ const EXIT_PANIC: i32 = 101;
 /// The logger must be installed before.
 pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
+        if everynode_sandbox::panics_end_only_a_request() {
+            // Without its message, which may quote the request.
+            let at = panic.location().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(at, "a request failed because of a bug; it is answered with 500");
+            return;
+        }
         log(panic);
         std::process::exit(EXIT_PANIC);
     }));

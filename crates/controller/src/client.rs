@@ -4,6 +4,7 @@ mod auth_error;
 mod buffered;
 mod connection;
 mod credentials;
+mod exec;
 mod kubeconfig;
 mod limit;
 mod measured;
@@ -12,7 +13,8 @@ mod proxy;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::uri::Authority;
+use http::{HeaderValue, Uri};
 use kube::Client;
 use kube::config::{Kubeconfig, KubeconfigError};
 
@@ -110,7 +112,7 @@ impl Location {
 impl Config {
     fn from_kubeconfig(location: &Location, mut found: Kubeconfig) -> Result<Self, Error> {
         found.current_context = location.context.clone().or(found.current_context);
-        kubeconfig::check_named_files(&found)
+        kubeconfig::check_credentials(&mut found)
             .map_err(|cause| kubeconfig::error(location, cause))?;
         let field = kubeconfig::cluster(&found).and_then(|cluster| cluster.proxy_url.clone());
         let kube = kube::Config::try_from(found).map_err(|error| match error {
@@ -143,7 +145,7 @@ impl Config {
         let environment = |name: &str| std::env::var(name).ok();
         let proxy =
             Proxy::for_server(&kube.cluster_url, proxy_url, environment).map_err(|error| {
-                Error::Client { server: kube.cluster_url.to_string(), cause: error.to_string() }
+                Error::Client { server: address(&kube.cluster_url), cause: error.to_string() }
             })?;
         Ok(Self { location: location.clone(), kube, proxy, user_agent: user_agent(), source })
     }
@@ -169,9 +171,9 @@ impl Config {
         Self { user_agent: HeaderValue::from_static(name), ..self }
     }
 
-    /// The address of the API server.
+    /// The address of the API server, without a user and password.
     pub fn server(&self) -> String {
-        self.kube.cluster_url.to_string().trim_end_matches('/').to_owned()
+        address(&self.kube.cluster_url)
     }
 
     /// Whether the server's certificate is not verified (`insecure-skip-tls-verify`).
@@ -215,18 +217,30 @@ pub fn measured_client(
     metrics: RequestMetrics,
 ) -> Result<Client, Error> {
     let service = service(config, pings)?;
-    let host = config.kube.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
+    let host = config.kube.cluster_url.authority().map(host_and_port).unwrap_or_default();
     let namespace = config.kube.default_namespace.clone();
     Ok(Client::new(Measured { service, metrics, host }, namespace))
 }
 
 fn service(config: &Config, pings: Pings) -> Result<RenewingClient, Error> {
-    let http = connection::http(config, pings)
+    let opened = connection::open(config, pings)
         .map_err(|cause| Error::Client { server: config.server(), cause })?;
     if let Some(proxy) = &config.proxy {
         tracing::debug!(server = config.server(), %proxy, "requests go through a proxy");
     }
-    Ok(RenewingClient::new(config.clone(), pings, http))
+    Ok(RenewingClient::new(config.clone(), pings, opened))
+}
+
+/// A URL without its user and password, which messages and logs must not have.
+fn address(url: &Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or("https");
+    let host = url.authority().map(host_and_port).unwrap_or_default();
+    format!("{scheme}://{host}{}", url.path().trim_end_matches('/'))
+}
+
+fn host_and_port(authority: &Authority) -> String {
+    let text = authority.as_str();
+    text.rsplit_once('@').map_or(text, |(_, host)| host).to_owned()
 }
 
 /// The User-Agent of every request, in the form of Kubernetes' own programs.

@@ -85,6 +85,12 @@ pub fn failure(error: &kube::Error) -> (FailureKind, String) {
         kube::Error::Api(status) => {
             (failure_kind(Some(status.code)), refusal(status.code, &status.message))
         }
+        // The text of the error quotes values of the answer.
+        kube::Error::SerdeError(error) => {
+            let (line, column) = (error.line(), error.column());
+            let cause = format!("the answer can't be read from line {line}, column {column}");
+            (FailureKind::Unreachable, cause)
+        }
         other => (FailureKind::Unreachable, cause(other)),
     }
 }

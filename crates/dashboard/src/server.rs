@@ -1,5 +1,6 @@
 //! Serves the pages on a loopback address.
 
+mod connections;
 mod live;
 mod security;
 #[cfg(test)]
@@ -10,13 +11,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use everynode_core::api::{DaemonSetKey, NodeName};
 use maud::Markup;
 use tokio::net::TcpListener;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::source::{Action, Content, Reading, Source};
 use crate::view::{self, Page, assets, link};
+use connections::Trust;
 use security::{Access, Refusal};
 
 pub use security::NoRandomNumbers;
@@ -33,8 +35,6 @@ pub use security::NoRandomNumbers;
 const CONTENT_WAIT: Duration = Duration::from_millis(150);
 /// The maximum size of a form.
 const FORM_BYTES_MAX: usize = 16 * 1024;
-/// How long open connections may take to end when the server stops.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A server that listens and does not serve yet.
 pub struct Server {
@@ -81,27 +81,9 @@ impl Server {
     }
 
     /// Serves until `shutdown`.
-    ///
-    /// # Errors
-    /// If connections can't be accepted any more.
-    pub async fn serve<S: Source>(
-        self,
-        source: Arc<S>,
-        shutdown: CancellationToken,
-    ) -> io::Result<()> {
+    pub async fn serve<S: Source>(self, source: Arc<S>, shutdown: CancellationToken) {
         let app = App { source, access: Arc::new(self.access), shutdown: shutdown.clone() };
-        let router = router(app);
-        let stopping = shutdown.clone();
-        let serving = axum::serve(self.listener, router)
-            .with_graceful_shutdown(async move { stopping.cancelled().await });
-        let stopped = async {
-            shutdown.cancelled().await;
-            tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
-        };
-        tokio::select! {
-            served = serving.into_future() => served,
-            () = stopped => Ok(()),
-        }
+        connections::serve(self.listener, router(app), shutdown).await;
     }
 }
 
@@ -143,13 +125,23 @@ fn router<S: Source>(app: App<S>) -> Router {
 }
 
 /// Refuses a request before anything of it is looked at, and adds the headers of all responses.
-async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+async fn guard(
+    State(access): State<Arc<Access>>,
+    trust: Option<Extension<Trust>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let headers = request.headers();
     let checked = if request.uri().path() == "/" {
         // Also after a click on a link in a chat: the token decides.
         access.check_host(headers).map(drop)
     } else {
-        access.check(request.method(), headers).and_then(|()| access.check_cookie(headers))
+        let checked = access.check(request.method(), headers);
+        let checked = checked.and_then(|()| access.check_cookie(headers));
+        if let (Ok(()), Some(Extension(trust))) = (&checked, trust) {
+            trust.gain();
+        }
+        checked
     };
     let mut response = match checked {
         Ok(()) => next.run(request).await,

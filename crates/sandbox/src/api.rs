@@ -35,4 +35,5 @@ pub(crate) mod stall;
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod turns;
+pub(crate) mod unwinding;
 pub(crate) mod watch;

@@ -19,13 +19,17 @@ use parking_lot::RwLock;
 use crate::json::Value;
 
 pub(crate) use column::Column;
-pub(crate) use pattern::compile as compile_pattern;
+pub(crate) use pattern::{CompiledPattern, compile as compile_pattern};
 pub(crate) use pruning::is_pruned;
 pub(crate) use schema::rule::{Budget, CompileError, Compiled, Rule, Values, Verdict};
 pub(crate) use schema::rule::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
 
 use crate::merge_schema::{MergeSchema, TypeId};
+
+/// etcd's default `--max-request-bytes`. Here it limits the JSON text of an object, which is larger
+/// than the Protobuf that a real server stores.
+pub(crate) const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
 /// The type of a custom kind. A change of its definition replaces it, while the row of the kind
 /// stays.
@@ -121,9 +125,9 @@ impl CustomType {
         self.merging.get_or_init(|| compile(&self.document))
     }
 
-    /// Removes the fields that the schema does not have, and returns their paths in order.
-    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
-        pruning::prune(&self.schema, object)
+    /// Removes the fields that the schema does not have, and visits their paths.
+    pub(crate) fn prune(&self, object: &mut Value, removed: &mut dyn FnMut(&str)) {
+        pruning::prune(&self.schema, object, removed);
     }
 
     /// Whether an object has no value for a field with a default.
@@ -136,9 +140,9 @@ impl CustomType {
         defaulting::remove_nulls(Some(&self.schema), object);
     }
 
-    /// Sets defaults.
+    /// Sets defaults; not all of them, if the object is then too large to be stored.
     pub(crate) fn apply_defaults(&self, object: &mut Value) {
-        defaulting::set(&self.schema, object);
+        defaulting::set(&self.schema, object, &mut { OBJECT_BYTES_MAX });
     }
 }
 

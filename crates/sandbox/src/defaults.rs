@@ -21,7 +21,7 @@ pub(crate) fn apply_to_applied(kind: &Kind, object: &mut Value) {
         None => apply(kind, object),
         Some(custom) => {
             schema::normalize(kind, object, &Value::Null);
-            custom.prune(object);
+            custom.prune(object, &mut |_| {});
             custom.apply_defaults(object);
         }
     }
@@ -38,7 +38,7 @@ pub fn apply(kind: &Kind, object: &mut Value) {
 pub(crate) fn apply_to_changed(kind: &Kind, object: &mut Value, stored: &Value) {
     schema::normalize(kind, object, stored);
     if let Some(custom) = kind.custom() {
-        custom.prune(object);
+        custom.prune(object, &mut |_| {});
         custom.remove_nulls(object);
         custom.apply_defaults(object);
         return;

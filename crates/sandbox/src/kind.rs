@@ -182,6 +182,12 @@ impl Kind {
         }
     }
 
+    /// Whether its objects are validated by schemas that clients send, or are such schemas, so that
+    /// even a small one can take long.
+    pub(crate) fn has_client_schemas(&self) -> bool {
+        self.custom.is_some() || self.strategy == Strategy::Definition
+    }
+
     /// The type of a custom kind.
     pub(crate) fn custom(&self) -> Option<Arc<CustomType>> {
         self.custom.map(CustomKind::get)

@@ -48,6 +48,7 @@ mod condition;
 pub mod custom;
 pub mod defaults;
 mod duration;
+mod excerpt;
 pub mod fault;
 mod format;
 pub mod json;
@@ -70,6 +71,7 @@ pub mod yaml;
 
 pub use api::faults::OWN_USER_AGENT;
 pub use api::limits::{Limits, Share};
+pub use api::unwinding::is_request as panics_end_only_a_request;
 pub use run::{
     AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
 };

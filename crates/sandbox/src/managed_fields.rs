@@ -23,10 +23,10 @@ mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
 pub(crate) use built_in::{built_in, custom};
-pub(crate) use conflict::{Conflict, status as conflict_status};
+pub(crate) use conflict::{of_version as conflicts_of_version, status as conflict_status};
 pub(crate) use managers::{Managers, decode, is_reset};
 pub(crate) use set::Set;
 pub(crate) use stored::SharedTexts;
 pub use stored::{ManagedFields, ManagedFieldsEntry};
-pub(crate) use update::{Writing, update};
+pub(crate) use update::{Conflicts, Writing, update};
 pub(crate) use validate::validate;

@@ -84,6 +84,9 @@ impl Error {
             }
             404 => Self::NotFound { permission, hint: None },
             410 => Self::Expired,
+            _ if message.trim().is_empty() => {
+                Self::Rejected { message: format!("{server} answered with {}", status_line(code)) }
+            }
             _ => Self::Rejected { message },
         }
     }
@@ -136,6 +139,16 @@ impl fmt::Display for Permission {
     }
 }
 
+/// A status code with its meaning, for an answer that says nothing else.
+fn status_line(code: u16) -> String {
+    let redirects = match code {
+        300..400 => ", and redirects are not followed: is this the address of the API server?",
+        _ => "",
+    };
+    let status = http::StatusCode::from_u16(code).map_or(code.to_string(), |it| it.to_string());
+    format!("{status}{redirects}")
+}
+
 /// The user in a message such as `pods is forbidden: User "jane" cannot list resource "pods" …`.
 fn user(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("User \"")?;
@@ -180,6 +193,23 @@ mod tests {
         let status = kube::core::Status::failure(message, "Forbidden").with_code(403).boxed();
         let permission = Permission::new("patch", Resource::DaemonSets, Some("a")).of("b");
         assert_eq!(Error::of(&permission, "", kube::Error::Api(status)).to_string(), message);
+    }
+
+    /// A redirect has no message of its own, nor have the errors of many proxies.
+    #[test]
+    fn an_answer_without_a_message_is_reported_by_its_code() {
+        let permission = Permission::new("list", Resource::DaemonSets, None);
+        for (code, expected) in [
+            (
+                302,
+                "https://a answered with 302 Found, and redirects are not followed: is this the \
+                 address of the API server?",
+            ),
+            (502, "https://a answered with 502 Bad Gateway"),
+        ] {
+            let error = Error::of_status(&permission, "https://a", code, "\n".to_owned());
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) async fn execute(arguments: DashboardArguments) -> anyhow::Result<()>
     let server = Server::bind(arguments.port.unwrap_or(0)).await?;
     output::print(&format!("{}\n", server.url()))?;
     output::note("whoever has this URL acts with your rights; Ctrl-C ends it");
-    server.serve(Arc::new(Shared(pages)), shutdown).await?;
+    server.serve(Arc::new(Shared(pages)), shutdown).await;
     Ok(())
 }
 

@@ -11,7 +11,8 @@ use http::{HeaderValue, Method, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Join, Take, join};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -34,6 +35,12 @@ const ADDRESSES_MAX: usize = 4;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of the head of an answer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Maximum number of further bytes that a server sends before and around an answer: certificates,
+/// and answers 1xx, which could go on for ever.
+const OVERHEAD_BYTES_MAX: usize = 128 << 10;
+
+/// A connection that ends after so many bytes from the server.
+type LimitedStream = Join<Take<OwnedReadHalf>, OwnedWriteHalf>;
 
 /// A client for the servers that checks ask.
 #[derive(Clone, Debug)]
@@ -49,6 +56,14 @@ struct Content {
     body: Bytes,
     /// Whether the body of the answer is read.
     reads_body: bool,
+}
+
+impl Content {
+    /// Maximum number of bytes of the whole answer.
+    fn bytes_max(&self) -> usize {
+        let body = if self.reads_body { BODY_BYTES_MAX } else { 0 };
+        HEAD_BYTES_MAX + body + OVERHEAD_BYTES_MAX
+    }
 }
 
 impl Http {
@@ -95,7 +110,7 @@ impl Http {
             None => None,
         };
         let header = authorization.as_ref().map(|authorization| authorization.header.clone());
-        let stream = connect(&target).await?;
+        let stream = limited(connect(&target).await?, content.bytes_max());
         let reply = if target.is_https {
             let tls = credentials.and_then(|credentials| credentials.tls.as_ref());
             let stream = encrypt(tls.unwrap_or(&self.tls), &target, stream).await?;
@@ -115,8 +130,8 @@ impl Http {
 async fn encrypt(
     tls: &Tls,
     target: &Target,
-    stream: TcpStream,
-) -> Result<TlsStream<TcpStream>, String> {
+    stream: LimitedStream,
+) -> Result<TlsStream<LimitedStream>, String> {
     let connector = TlsConnector::from(tls.config()?);
     let name = target.host.clone().try_into();
     let name = name.map_err(|_| format!("{} is no name of a server", target.host))?;
@@ -147,6 +162,12 @@ async fn connect(target: &Target) -> Result<TcpStream, String> {
         }
     }
     Err(last)
+}
+
+/// Limits what the controller's thread spends on a server that never comes to its answer.
+fn limited(stream: TcpStream, bytes_max: usize) -> LimitedStream {
+    let (read, write) = stream.into_split();
+    join(read.take(bytes_max as u64), write)
 }
 
 async fn addresses(target: &Target) -> Result<Vec<SocketAddr>, String> {

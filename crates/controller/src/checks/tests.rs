@@ -107,6 +107,29 @@ async fn prometheus_says(answer: impl Fn() -> Vec<u8> + Send + 'static) -> Check
     allowing(address).answer(&prometheus(format!("http://{address}/prefix/"))).await
 }
 
+/// G24: a server that sends answers 1xx without an end is not read without an end.
+#[tokio::test]
+async fn informational_answers_are_read_up_to_a_limit() {
+    let sent = Arc::new(Mutex::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = sent.clone();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let answers = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
+        while stream.write_all(&answers).await.is_ok() {
+            *count.lock().unwrap() += answers.len();
+        }
+    });
+    let url = format!("http://{address}/").into();
+    let said = allowing(address).answer(&question(CheckKind::Http { url })).await;
+    assert_eq!(said.verdict, CheckVerdict::Unknown, "{}", said.text);
+    server.await.unwrap();
+    // The rest is in the buffers of the system.
+    let sent = *sent.lock().unwrap();
+    assert!(sent < 32 << 20, "{sent} bytes");
+}
+
 /// G5, G24, G46: the status counts, whatever the rest of the answer is; the body is not read, so
 /// that one which never ends, or is shorter than its length says, makes no difference.
 #[tokio::test]

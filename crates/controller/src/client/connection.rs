@@ -15,6 +15,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use jiff::Timestamp;
 use kube::client::{Body, ConfigExt};
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
@@ -25,7 +26,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::buffered::Buffered;
 use super::proxy::{Protocol, Proxy, with_port};
-use super::{Config, REQUEST_TIMEOUT, auth_error, one_line};
+use super::{Config, REQUEST_TIMEOUT, auth_error, exec, one_line};
 
 /// How fast a dead connection is detected. After `interval` without data a ping is sent; without an
 /// answer within `timeout` the connection is closed.
@@ -85,20 +86,22 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// More than all watches can leave unread, so that none of them blocks another stream.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
+/// A client, and when its credentials expire, if that is known and nothing renews them before.
+pub(super) struct Opened {
+    pub http: Http,
+    pub expires: Option<Timestamp>,
+}
+
 /// Makes a client. It does not connect yet, but runs the exec plugin and waits for it.
 ///
 /// # Errors
 /// If certificates, keys or credentials can't be used.
-pub(super) fn http(config: &Config, pings: Pings) -> Result<Http, String> {
-    let kube = &config.kube;
-    let failed = |error: kube::Error| auth_error::describe(&kube.auth_info, &error);
+pub(super) fn open(config: &Config, pings: Pings) -> Result<Opened, String> {
+    let mut kube = config.kube.clone();
+    let expires = exec::replace(&mut kube.auth_info)?;
+    let failed = |error: kube::Error| auth_error::describe(&error);
     let authorization = kube.auth_layer().map_err(failed)?;
-    let mut identity = kube.clone();
-    if authorization.is_some() {
-        // The plugin has returned a token, so it is not asked for a certificate.
-        identity.auth_info.exec = None;
-    }
-    let tls = identity.rustls_client_config().map_err(failed)?;
+    let tls = kube.rustls_client_config().map_err(failed)?;
     let client = Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -114,7 +117,8 @@ pub(super) fn http(config: &Config, pings: Pings) -> Result<Http, String> {
         .layer(kube.extra_headers_layer().map_err(failed)?)
         .map_err(BoxError::from)
         .service(client);
-    Ok(BoxCloneSyncService::new(service.map_err(BoxError::from)))
+    let http = BoxCloneSyncService::new(service.map_err(BoxError::from));
+    Ok(Opened { http, expires })
 }
 
 fn connector(

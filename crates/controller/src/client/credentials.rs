@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
+use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -22,7 +23,7 @@ use tower::{BoxError, Service, ServiceExt};
 
 use super::Config;
 use super::auth_error;
-use super::connection::{self, Http, Pings};
+use super::connection::{self, Http, Opened, Pings};
 use super::limit::{self, LimitedBody};
 
 /// The server's answer, or an answer made here.
@@ -32,6 +33,9 @@ type Answer = Response<Either<LimitedBody, Full<Bytes>>>;
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between two renewals if the server refused the last credentials.
 const RENEWAL_INTERVAL_WHILE_REFUSED: Duration = Duration::from_secs(10);
+/// How long before they expire credentials are renewed, as kube does.
+const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_secs(60);
+const REFUSED: &str = "the server refused the credentials";
 /// Maximum number of bytes to read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 1 << 16;
 
@@ -50,13 +54,14 @@ struct Inner {
 /// Sends requests with fixed credentials.
 struct Session {
     http: Http,
+    expires: Option<Timestamp>,
     /// Whether the server has accepted the credentials.
     is_accepted: AtomicBool,
 }
 
 impl RenewingClient {
-    pub(super) fn new(config: Config, pings: Pings, http: Http) -> Self {
-        let session = RwLock::new(Arc::new(Session::new(http)));
+    pub(super) fn new(config: Config, pings: Pings, opened: Opened) -> Self {
+        let session = RwLock::new(Arc::new(Session::new(opened)));
         Self(Arc::new(Inner { config, pings, session, renewed_at: Mutex::new(None) }))
     }
 }
@@ -79,7 +84,12 @@ impl Service<Request<Body>> for RenewingClient {
 
 impl Inner {
     async fn exchange(&self, request: Request<Body>) -> Result<Answer, BoxError> {
-        let session = self.session();
+        let mut session = self.session();
+        if session.is_expiring()
+            && let Some(renewed) = self.renewed(&session, "the credentials expire").await?
+        {
+            session = renewed;
+        }
         let uri = request.uri().clone();
         let limited = |answer: Response<Incoming>| {
             let bytes_max = limit::bytes_max(&uri, answer.status().is_success());
@@ -91,7 +101,9 @@ impl Inner {
             answer => return Ok(limited(answer)),
         };
         let renewed = match again {
-            Some(request) => self.renewed(&session).await.map(|session| Some((session?, request))),
+            Some(request) => {
+                self.renewed(&session, REFUSED).await.map(|session| Some((session?, request)))
+            }
             None => Ok(None),
         };
         match renewed {
@@ -113,7 +125,7 @@ impl Inner {
     ) -> Result<Response<Incoming>, BoxError> {
         let answer = session.http.clone().oneshot(request).await;
         let answer = answer.map_err(|error| match error.downcast_ref() {
-            Some(error) => auth_error::describe_auth(&self.config.kube.auth_info, error).into(),
+            Some(error) => auth_error::describe_auth(error).into(),
             None => error,
         })?;
         if answer.status() != StatusCode::UNAUTHORIZED {
@@ -126,11 +138,15 @@ impl Inner {
         self.session.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A session newer than the refused one. `None` if the last renewal was too recent.
-    async fn renewed(&self, refused: &Arc<Session>) -> Result<Option<Arc<Session>>, String> {
+    /// A session newer than the last one. `None` if the last renewal was too recent.
+    async fn renewed(
+        &self,
+        last: &Arc<Session>,
+        why: &str,
+    ) -> Result<Option<Arc<Session>>, String> {
         let mut renewed_at = self.renewed_at.lock().await;
         let current = self.session();
-        if !Arc::ptr_eq(&current, refused) {
+        if !Arc::ptr_eq(&current, last) {
             return Ok(Some(current));
         }
         let was_accepted = current.is_accepted.load(Ordering::Relaxed);
@@ -142,13 +158,10 @@ impl Inner {
         let (config, pings) = (self.config.clone(), self.pings);
         // It reads files and waits for the exec plugin.
         let renewal =
-            tokio::task::spawn_blocking(move || connection::http(&config.reload()?, pings));
-        let http = renewal.await.map_err(|error| error.to_string())??;
-        tracing::info!(
-            credentials = %self.config.credentials(),
-            "the server refused the credentials; they were renewed"
-        );
-        let session = Arc::new(Session::new(http));
+            tokio::task::spawn_blocking(move || connection::open(&config.reload()?, pings));
+        let opened = renewal.await.map_err(|error| error.to_string())??;
+        tracing::info!(credentials = %self.config.credentials(), "{why}; they were renewed");
+        let session = Arc::new(Session::new(opened));
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = session.clone();
         Ok(Some(session))
     }
@@ -178,8 +191,13 @@ impl Inner {
 }
 
 impl Session {
-    fn new(http: Http) -> Self {
-        Self { http, is_accepted: AtomicBool::new(false) }
+    fn new(Opened { http, expires }: Opened) -> Self {
+        Self { http, expires, is_accepted: AtomicBool::new(false) }
+    }
+
+    /// Whether the credentials expire before a request is answered for certain.
+    fn is_expiring(&self) -> bool {
+        self.expires.is_some_and(|expires| Timestamp::now() + EXPIRY_MARGIN >= expires)
     }
 }
 

@@ -6,7 +6,10 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+use http::HeaderValue;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
+use secrecy::ExposeSecret;
 
 use super::{Error, Location, one_line};
 
@@ -23,7 +26,11 @@ pub(super) fn read(location: &Location) -> Result<Kubeconfig, KubeconfigError> {
         return read_file(path);
     }
     let paths = std::env::var_os(VARIABLE).map(|paths| split_paths(&paths)).unwrap_or_default();
-    if paths.is_empty() { Kubeconfig::read() } else { merged(&paths) }
+    if !paths.is_empty() {
+        return merged(&paths);
+    }
+    let home = std::env::home_dir().ok_or(KubeconfigError::FindPath)?;
+    read_file(&home.join(".kube").join("config"))
 }
 
 const VARIABLE: &str = "KUBECONFIG";
@@ -36,63 +43,103 @@ fn split_paths(paths: &OsStr) -> Vec<PathBuf> {
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
-    check_file(path)
-        .and_then(|()| check_utf16(path))
-        .map_err(|error| KubeconfigError::ReadConfig(error, path.to_owned()))?;
-    Kubeconfig::read_from(path)
+    let failed = |error| KubeconfigError::ReadConfig(error, path.to_owned());
+    let file = NamedFile::read(path).map_err(failed)?;
+    let is_utf16 = file.content.starts_with(b"\xff\xfe") || file.content.starts_with(b"\xfe\xff");
+    // On an odd number of bytes kube would panic.
+    if is_utf16 && file.content.len() % 2 == 1 {
+        return Err(failed(io::Error::new(ErrorKind::InvalidData, "invalid UTF-16")));
+    }
+    if file.can_be_read_again {
+        // It also finds the files that are named relative to this one.
+        return Kubeconfig::read_from(path);
+    }
+    let text = String::from_utf8(file.content);
+    let text = text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "invalid UTF-8"));
+    Kubeconfig::from_yaml(&text.map_err(failed)?)
 }
 
-/// Refuses a file that is read without end, or that fills the memory.
-fn check_file(path: &Path) -> io::Result<()> {
-    let found = std::fs::metadata(path)?;
-    let kind = found.file_type();
-    if kind.is_char_device() || kind.is_block_device() {
-        return Err(io::Error::other("it is a device"));
-    }
-    if found.len() > FILE_BYTES_MAX {
-        let limit = FILE_BYTES_MAX >> 20;
-        return Err(io::Error::other(format!("it is larger than {limit} MiB")));
-    }
-    Ok(())
+/// A file that was read within the limit.
+struct NamedFile {
+    content: Vec<u8>,
+    /// Whether it is a regular file. A pipe has its content once.
+    can_be_read_again: bool,
 }
 
-/// Refuses UTF-16 that lacks its last byte, on which kube panics.
-fn check_utf16(path: &Path) -> io::Result<()> {
-    // The content of a pipe could not be read again.
-    if !std::fs::metadata(path)?.is_file() {
-        return Ok(());
+impl NamedFile {
+    /// Refuses what is read without end, or fills the memory. The size that the system states does
+    /// not count: it is 0 for pipes and for files of /proc.
+    fn read(path: &Path) -> io::Result<Self> {
+        let kind = std::fs::metadata(path)?.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            return Err(io::Error::other("it is a device"));
+        }
+        let mut content = Vec::new();
+        let read = File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+        if read as u64 > FILE_BYTES_MAX {
+            let limit = FILE_BYTES_MAX >> 20;
+            return Err(io::Error::other(format!("it is larger than {limit} MiB")));
+        }
+        Ok(Self { content, can_be_read_again: kind.is_file() })
     }
-    let mut content = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut content)?;
-    let is_utf16 = content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff");
-    if is_utf16 && content.len() % 2 == 1 {
-        return Err(io::Error::new(ErrorKind::InvalidData, "invalid UTF-16"));
-    }
-    Ok(())
 }
 
-/// Checks the files that the current context names, before kube reads them.
+/// Checks the credentials of the current context, and the files that it names, before kube uses
+/// them. The content of a pipe replaces its name, since nobody could read it again.
 ///
 /// # Errors
-/// A sentence that names the field and the file.
-pub(super) fn check_named_files(kubeconfig: &Kubeconfig) -> Result<(), String> {
-    let cluster = cluster(kubeconfig).and_then(|cluster| cluster.certificate_authority.as_ref());
-    let user = user(kubeconfig);
-    let files = [
-        ("certificate-authority", cluster),
-        ("client-certificate", user.and_then(|user| user.client_certificate.as_ref())),
-        ("client-key", user.and_then(|user| user.client_key.as_ref())),
-        ("tokenFile", user.and_then(|user| user.token_file.as_ref())),
-    ];
-    for (field, file) in files {
-        let Some(file) = file else { continue };
-        match check_file(Path::new(file)) {
-            // Whoever reads it reports that.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            checked => checked.map_err(|error| format!("{field} {file}: {error}"))?,
+/// A sentence that names the field and the file, without the credentials.
+pub(super) fn check_credentials(kubeconfig: &mut Kubeconfig) -> Result<(), String> {
+    if let Some(cluster) = cluster_mut(kubeconfig) {
+        let Cluster { certificate_authority, certificate_authority_data, .. } = cluster;
+        if let Some(pipe) = checked_file("certificate-authority", certificate_authority)? {
+            certificate_authority_data.get_or_insert(BASE64_STANDARD.encode(pipe));
+        }
+    }
+    let Some(user) = user_mut(kubeconfig) else { return Ok(()) };
+    if let Some(pipe) = checked_file("client-certificate", &mut user.client_certificate)? {
+        user.client_certificate_data.get_or_insert(BASE64_STANDARD.encode(pipe));
+    }
+    if let Some(pipe) = checked_file("client-key", &mut user.client_key)? {
+        user.client_key_data.get_or_insert(BASE64_STANDARD.encode(pipe).into());
+    }
+    if let Some(pipe) = checked_file("tokenFile", &mut user.token_file)? {
+        let token = String::from_utf8(pipe).map_err(|_| "tokenFile: it is not UTF-8".to_owned())?;
+        user.token.get_or_insert(token.trim().into());
+    }
+    if let Some(token) = &user.token {
+        check_token("token", token.expose_secret())?;
+    }
+    for field in ["id-token", "access-token"] {
+        let provider = user.auth_provider.as_ref();
+        if let Some(token) = provider.and_then(|provider| provider.config.get(field)) {
+            check_token(field, token)?;
         }
     }
     Ok(())
+}
+
+/// Checks a file that a field names. Returns the content of a pipe, whose name it removes.
+fn checked_file(field: &str, name: &mut Option<String>) -> Result<Option<Vec<u8>>, String> {
+    let Some(path) = name else { return Ok(None) };
+    match NamedFile::read(Path::new(path)) {
+        Ok(file) if file.can_be_read_again => Ok(None),
+        Ok(file) => {
+            *name = None;
+            Ok(Some(file.content))
+        }
+        // Whoever reads it reports that.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{field} {path}: {error}")),
+    }
+}
+
+/// Refuses a token on which kube would panic.
+pub(super) fn check_token(field: &str, token: &str) -> Result<(), String> {
+    match HeaderValue::from_bytes(token.as_bytes()) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("{field}: it has a line break, or another character of no token")),
+    }
 }
 
 /// Merges files as kubectl does: the first value of a field counts, and missing files are skipped.
@@ -158,10 +205,15 @@ pub(super) fn cluster(kubeconfig: &Kubeconfig) -> Option<&Cluster> {
     kubeconfig.clusters.iter().find(|cluster| cluster.name == *name)?.cluster.as_ref()
 }
 
+fn cluster_mut(kubeconfig: &mut Kubeconfig) -> Option<&mut Cluster> {
+    let name = context(kubeconfig)?.cluster.clone();
+    kubeconfig.clusters.iter_mut().find(|cluster| cluster.name == name)?.cluster.as_mut()
+}
+
 /// The user that the current context names.
-fn user(kubeconfig: &Kubeconfig) -> Option<&AuthInfo> {
-    let name = context(kubeconfig)?.user.as_ref()?;
-    kubeconfig.auth_infos.iter().find(|user| user.name == *name)?.auth_info.as_ref()
+fn user_mut(kubeconfig: &mut Kubeconfig) -> Option<&mut AuthInfo> {
+    let name = context(kubeconfig)?.user.clone()?;
+    kubeconfig.auth_infos.iter_mut().find(|user| user.name == name)?.auth_info.as_mut()
 }
 
 fn context(kubeconfig: &Kubeconfig) -> Option<&Context> {
@@ -196,6 +248,8 @@ pub(super) fn credential_kind(credentials: &AuthInfo) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn file(directory: &Path, name: &str, context: &str) -> PathBuf {
@@ -264,9 +318,54 @@ mod tests {
                 "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
                  clusters: [{{name: a, cluster: {cluster}}}]\nusers: [{{name: a, user: {user}}}]\n"
             );
-            let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+            let mut kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
             let expected = Err(format!("{field} /dev/zero: it is a device"));
-            assert_eq!(check_named_files(&kubeconfig), expected);
+            assert_eq!(check_credentials(&mut kubeconfig), expected);
         }
+    }
+
+    fn of_user(user: &str) -> Kubeconfig {
+        let text = format!(
+            "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+             clusters: [{{name: a, cluster: {{}}}}]\nusers: [{{name: a, user: {user}}}]\n"
+        );
+        Kubeconfig::from_yaml(&text).unwrap()
+    }
+
+    /// C83: a token that no header can have is an error that names the field, not the token.
+    #[test]
+    fn a_token_with_a_line_break_is_refused() {
+        for (user, field) in [
+            (r#"{token: "secret\nX-Remote-User: admin"}"#, "token"),
+            (r#"{token: "secret\r"}"#, "token"),
+            (r#"{auth-provider: {name: oidc, config: {id-token: "secret\n"}}}"#, "id-token"),
+        ] {
+            let error = check_credentials(&mut of_user(user)).unwrap_err();
+            assert!(error.starts_with(field) && !error.contains("secret"), "{error}");
+        }
+        assert_eq!(check_credentials(&mut of_user("{token: abc.def}")), Ok(()));
+    }
+
+    /// C83: a pipe is read once and up to the limit, whoever writes into it.
+    #[test]
+    fn a_pipe_is_read_once_and_up_to_its_limit() {
+        let write = |bytes: u64| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            // The reader may be gone before all is written.
+            std::thread::spawn(move || {
+                let _ = io::copy(&mut io::repeat(b'x').take(bytes), &mut writer);
+            });
+            let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+            (path, reader)
+        };
+        let (path, _reader) = write(3);
+        let mut kubeconfig = of_user(&format!("{{tokenFile: {path}}}"));
+        check_credentials(&mut kubeconfig).unwrap();
+        let user = user_mut(&mut kubeconfig).unwrap();
+        assert_eq!(user.token.as_ref().map(|token| token.expose_secret()), Some("xxx"));
+        assert_eq!(user.token_file, None);
+        let (path, _reader) = write(u64::MAX);
+        let error = check_credentials(&mut of_user(&format!("{{client-key: {path}}}")));
+        assert_eq!(error, Err(format!("client-key {path}: it is larger than 16 MiB")));
     }
 }

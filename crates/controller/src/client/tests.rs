@@ -130,6 +130,15 @@ fn a_bad_kubeconfig_is_named() {
     assert!(!missing.contains('\n'));
 }
 
+/// C83: messages and metrics name the server without the password in its URL.
+#[test]
+fn the_password_of_a_url_is_not_stated() {
+    let config = config_for("https://user:secret@a.corp:6443/clusters/b/", None);
+    assert_eq!(config.server(), "https://a.corp:6443/clusters/b");
+    let authority = config.kube.cluster_url.authority().map(host_and_port);
+    assert_eq!(authority.as_deref(), Some("a.corp:6443"));
+}
+
 /// C83: a redirection is a refusal. The credentials of one server reach no other.
 #[tokio::test]
 async fn redirections_are_not_followed() {

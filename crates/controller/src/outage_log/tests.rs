@@ -38,3 +38,11 @@ fn a_refusal_is_its_message() {
     );
     assert_eq!(failure_kind(None), FailureKind::Unreachable);
 }
+
+/// C83: the cause of an answer that can't be read has none of its values.
+#[test]
+fn an_answer_that_cannot_be_read_is_not_quoted() {
+    let error = serde_json::from_str::<Vec<u8>>(r#""secret""#).unwrap_err();
+    let (_, cause) = failure(&kube::Error::SerdeError(error));
+    assert_eq!(cause, "the answer can't be read from line 1, column 8");
+}

@@ -1,5 +1,7 @@
 //! Taints and tolerations (C13, C14).
 
+use std::collections::BTreeMap;
+
 use crate::api::{Taint, TaintEffect, Toleration, TolerationOperator};
 
 impl Toleration {
@@ -26,10 +28,39 @@ pub(super) fn untolerated<'a>(
     taints: &'a [Taint],
     tolerations: &'a [Toleration],
 ) -> impl Iterator<Item = &'a Taint> {
-    taints
-        .iter()
-        .filter(|taint| repels(taint))
-        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    let by_key = (tolerations.len() > FEW_TOLERATIONS).then(|| ByKey::new(tolerations));
+    taints.iter().filter(|taint| repels(taint)).filter(move |taint| match &by_key {
+        None => !tolerations.iter().any(|toleration| toleration.tolerates(taint)),
+        Some(by_key) => !by_key.of_key(taint).any(|toleration| toleration.tolerates(taint)),
+    })
+}
+
+/// Number of tolerations up to which comparing all of them costs less than sorting them.
+const FEW_TOLERATIONS: usize = 64;
+
+/// Tolerations by their key. A node has at most one taint of a key and an effect, so that each
+/// toleration is compared with few taints, and a DaemonSet with many tolerations holds nobody up.
+struct ByKey<'a>(BTreeMap<&'a str, Vec<&'a Toleration>>);
+
+impl<'a> ByKey<'a> {
+    fn new(tolerations: &'a [Toleration]) -> Self {
+        let mut by_key = BTreeMap::<&str, Vec<&Toleration>>::new();
+        for toleration in tolerations {
+            let of_key = by_key.entry(&toleration.key).or_default();
+            // Those without a key are compared with every taint. They have no value, so that few
+            // of them differ.
+            if !toleration.key.is_empty() || !of_key.contains(&toleration) {
+                of_key.push(toleration);
+            }
+        }
+        Self(by_key)
+    }
+
+    /// Those that can tolerate a taint.
+    fn of_key(&self, taint: &Taint) -> impl Iterator<Item = &'a Toleration> {
+        let lists = ["", &*taint.key].map(|key| self.0.get(key));
+        lists.into_iter().flatten().flatten().copied()
+    }
 }
 
 pub(super) fn evicts(taint: &Taint) -> bool {
@@ -52,4 +83,29 @@ fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_canonical = digits == "0" || !digits.starts_with(['0', '+']);
     text.parse().ok().filter(|_| is_canonical)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C13: of many tolerations, a taint is compared with those of its key, and once with those of
+    /// any key.
+    #[test]
+    fn a_taint_is_compared_with_few_of_many_tolerations() {
+        let toleration = |key: String| Toleration {
+            operator: TolerationOperator::Exists,
+            key: key.into(),
+            value: "".into(),
+            effect: Some(TaintEffect::PreferNoSchedule),
+        };
+        let tolerations: Vec<Toleration> = (0..100_000)
+            .map(|number| if number % 2 == 0 { String::new() } else { format!("k{number}") })
+            .map(toleration)
+            .collect();
+        let effect = TaintEffect::NoExecute;
+        let taint = Taint { key: "k1".into(), value: "".into(), effect };
+        assert_eq!(ByKey::new(&tolerations).of_key(&taint).count(), 2);
+        assert_eq!(untolerated(std::slice::from_ref(&taint), &tolerations).count(), 1);
+    }
 }

@@ -211,10 +211,18 @@ fn tolerations_match_as_the_api_documents() {
         ("k", Gt, "9", None, false),
     ];
     for (key, operator, value, effect, tolerated) in table {
-        let placement = tolerating(key, operator, value, effect);
+        let mut placement = tolerating(key, operator, value, effect);
         let expected = if tolerated { Run } else { ContinueRunning };
-        let found = eligibility(&placement, &Labels::default(), &node(&[("k", "v", NoSchedule)]));
-        assert_eq!(found, expected, "{key} {operator:?} {value} {effect:?}");
+        // Also among many others.
+        for _ in 0..2 {
+            let found =
+                eligibility(&placement, &Labels::default(), &node(&[("k", "v", NoSchedule)]));
+            assert_eq!(found, expected, "{key} {operator:?} {value} {effect:?}");
+            let others = (0..100).flat_map(|number| {
+                tolerating(&format!("other{number}"), Exists, "", None).tolerations
+            });
+            placement.tolerations.extend(others);
+        }
     }
     let numbers = [
         (Lt, "950", "900", true),

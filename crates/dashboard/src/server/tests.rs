@@ -3,6 +3,8 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, header};
 use http_body_util::BodyExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -127,4 +129,39 @@ async fn events_have_the_sections_of_the_page() {
     assert_eq!(headers[header::CONTENT_TYPE], "text/event-stream");
     assert_eq!(body.matches("event: sections").count(), 1, "{body}");
     assert!(body.contains("id=\"notes\"") && body.contains("&lt;b&gt;"), "{body}");
+}
+
+/// One line of an answer to a GET with this path, over the stream.
+async fn status_line(stream: &mut TcpStream, port: u16, path: &str, cookie: &str) -> String {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1024];
+    let read = stream.read(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer[..read]).lines().next().unwrap_or_default().to_owned()
+}
+
+/// However many connections somebody without the token holds open, the owner of the page is
+/// served, on a new connection and on an old one.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let server = Server::bind(0).await.unwrap();
+    let port = server.port;
+    let page = format!("{}assets/none", server.access.base);
+    let cookie = server.access.set_cookie().split(';').next().unwrap().to_owned();
+    let shutdown = CancellationToken::new();
+    let serving = tokio::spawn(server.serve(Arc::new(Fixed), shutdown.clone()));
+    let connect = async || TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut owner = connect().await;
+    let found = "HTTP/1.1 404 Not Found";
+    assert_eq!(status_line(&mut owner, port, &page, &cookie).await, found);
+    let mut silent = Vec::new();
+    for _ in 0..=connections::CONNECTIONS_MAX {
+        silent.push(connect().await);
+    }
+    let mut another = connect().await;
+    assert_eq!(status_line(&mut another, port, &page, &cookie).await, found);
+    assert_eq!(silent[0].read(&mut [0]).await.unwrap(), 0, "the oldest is closed");
+    assert_eq!(status_line(&mut owner, port, "/", &cookie).await, "HTTP/1.1 401 Unauthorized");
+    shutdown.cancel();
+    serving.await.unwrap();
 }

@@ -1,5 +1,7 @@
 //! Reads request bodies within limits of size and time.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
@@ -15,7 +17,7 @@ use crate::status::{Reason, Status};
 /// not arrive in time.
 pub(crate) async fn read(
     headers: &HeaderMap,
-    body: Incoming,
+    body: &mut Incoming,
     limits: &Limits,
     reserved: &mut Reservation,
 ) -> Result<Bytes, Status> {
@@ -34,7 +36,7 @@ pub(crate) async fn read(
 }
 
 async fn collect(
-    mut body: Incoming,
+    body: &mut Incoming,
     announced: usize,
     limits: &Limits,
     reserved: &mut Reservation,
@@ -52,6 +54,23 @@ async fn collect(
         whole.extend_from_slice(&bytes);
     }
     Ok(whole.freeze())
+}
+
+/// Reads the rest of the body of a refused request, as Go's server does. Otherwise a client of
+/// HTTP/1.1 that is still sending would see a closed connection instead of the answer.
+pub(crate) async fn discard(body: &mut Incoming) {
+    const BYTES_MAX: usize = 256 * 1024;
+    const TIME_MAX: Duration = Duration::from_secs(1);
+    let rest = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > BYTES_MAX {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(TIME_MAX, rest).await;
 }
 
 fn too_large(limits: &Limits) -> Status {

@@ -25,7 +25,7 @@ pub(crate) fn decode(bytes: &[u8], syntax: Syntax) -> Result<Decoded, String> {
     let value = match syntax {
         Syntax::Json => json(bytes, &mut found)?,
         Syntax::Yaml => yaml(bytes)?,
-        Syntax::Protobuf => protobuf::decode(bytes)?,
+        Syntax::Protobuf => protobuf::decode(bytes, VALUES_MAX)?,
     };
     if nests_deeper(&value, DEPTH_MAX) {
         return Err(format!("exceeded max depth {DEPTH_MAX}"));
@@ -75,7 +75,7 @@ impl Found {
     }
 }
 
-/// Maximum number of values in a JSON body. In memory each needs up to a hundred times the space of
+/// Maximum number of values in a body. In memory each needs up to a hundred times the space of
 /// its text, and an object of 1.5 MiB that has so many would consist of almost nothing else.
 const VALUES_MAX: usize = 200_000;
 

@@ -1,13 +1,17 @@
 //! From an HTTP request to its response: authentication, authorization, the body, injected faults,
 //! and then the [server](Server).
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
+use http::header::EXPECT;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 
 use super::access;
 use super::body;
@@ -20,21 +24,38 @@ use super::quota::Resource;
 use super::respond::{self, Body, unauthorized};
 use super::route::{self, Route};
 use super::server::Server;
+use super::unwinding::catching;
 use crate::status::Status;
 
 /// Responds to any request; errors become a `Status` document.
 pub(crate) async fn handle(server: Arc<Server>, request: Request<Incoming>) -> Response<Body> {
-    match authorize_and_serve(&server, request).await {
+    let (head, mut body) = request.into_parts();
+    // A client that waits to be asked for the body sees the answer first.
+    let sends_body = head.version <= Version::HTTP_11 && !head.headers.contains_key(EXPECT);
+    let served = {
+        let mut served = pin!(authorize_and_serve(&server, head, &mut body));
+        let caught = poll_fn(|cx| match catching(|| served.as_mut().poll(cx)) {
+            Ok(polled) => polled,
+            Err(panicked) => Poll::Ready(Err(panicked)),
+        });
+        caught.await
+    };
+    match served {
         Ok(response) => response,
-        Err(status) => respond::status(&status),
+        Err(status) => {
+            if sends_body {
+                body::discard(&mut body).await;
+            }
+            respond::status(&status)
+        }
     }
 }
 
 async fn authorize_and_serve(
     server: &Arc<Server>,
-    request: Request<Incoming>,
+    parts: Parts,
+    body: &mut Incoming,
 ) -> Result<Response<Body>, Status> {
-    let (parts, body) = request.into_parts();
     let route = route::parse(parts.uri.path())
         .ok_or_else(|| Status::bad_request("the path is not valid UTF-8"))?;
     let user = server.authenticator.identify(&server.shared, &parts.headers)?;
@@ -78,10 +99,10 @@ async fn authorize_and_serve(
         Some(fault) => inject::serve(server, request, fault).await?,
     };
     drop(body_bytes);
-    let bytes = response.body().size_hint().exact().unwrap_or(0);
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let reservations = vec![place, reserve(Resource::ResponseBytes, bytes)?];
-    Ok(response.map(|body| Outgoing::new(body, connection, reservations).boxed_unsync()))
+    let (head, body) = response.into_parts();
+    let reserve_bytes = |bytes| reserve(Resource::ResponseBytes, bytes);
+    let body = Outgoing::new(body, connection, place, reserve_bytes)?;
+    Ok(Response::from_parts(head, body.boxed_unsync()))
 }
 
 /// Who waits for a turn.
@@ -107,7 +128,7 @@ async fn serve_in_turn(
     let server = Arc::clone(server);
     let served = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        server.serve(&request)
+        catching(|| server.serve(&request)).flatten()
     });
     match served.await {
         Ok(response) => response,

@@ -4,6 +4,8 @@
 mod encode;
 mod wire;
 
+use std::cell::Cell;
+
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::json::{Map, Value, json};
@@ -24,9 +26,30 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Maximum nesting; all types of the API are shallower.
 const DEPTH_MAX: u32 = 64;
 
-/// Decodes an object with its apiVersion and kind. The error describes the malformed bytes, or
-/// names a kind without a protobuf schema.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
+/// What a body may still have: levels below the current one, and values in all.
+#[derive(Clone, Copy)]
+struct Bounds<'a> {
+    levels: u32,
+    values: &'a Cell<usize>,
+}
+
+impl Bounds<'_> {
+    fn nested(self) -> Result<Self, &'static str> {
+        let levels = self.levels.checked_sub(1).ok_or("the body nests too deep")?;
+        Ok(Self { levels, ..self })
+    }
+
+    /// Counts values.
+    fn count(self, values: usize) -> Result<(), &'static str> {
+        let left = self.values.get().checked_sub(values).ok_or("the body has too many values")?;
+        self.values.set(left);
+        Ok(())
+    }
+}
+
+/// Decodes an object with its apiVersion and kind, which has at most a number of values. The error
+/// describes the malformed bytes, or names a kind without a protobuf schema.
+pub(crate) fn decode(bytes: &[u8], values_max: usize) -> Result<Value, String> {
     let body = bytes
         .strip_prefix(MAGIC)
         .ok_or("the body lacks the prefix of Kubernetes' protobuf encoding")?;
@@ -45,7 +68,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let (api_version, kind) = type_meta;
     let message = StructId::find(&message_name(&api_version, &kind))
         .ok_or_else(|| format!("{kind} of {api_version} is not known in protobuf"))?;
-    let mut object = read_message(message, raw, DEPTH_MAX)?;
+    let bounds = Bounds { levels: DEPTH_MAX, values: &Cell::new(values_max) };
+    let mut object = read_message(message, raw, bounds)?;
     object.insert("apiVersion", api_version.into());
     object.insert("kind", kind.into());
     Ok(Value::Object(object))
@@ -73,38 +97,43 @@ fn read_type_meta(bytes: &[u8]) -> Result<(String, String), String> {
     Ok(type_meta)
 }
 
-fn read_message(message: StructId, bytes: &[u8], depth: u32) -> Result<Map, String> {
-    let depth = depth.checked_sub(1).ok_or("the body nests too deep")?;
+fn read_message(message: StructId, bytes: &[u8], bounds: Bounds<'_>) -> Result<Map, String> {
+    let bounds = bounds.nested()?;
     let message = message.get();
     let mut object = Map::new();
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
         // Fields of newer clients are skipped: the schema has no name for them.
         let Some(field_type) = message.wire_field(number) else { continue };
-        add(&mut object, field_type, field, depth)?;
+        add(&mut object, field_type, field, bounds)?;
     }
     Ok(object)
 }
 
-fn add(object: &mut Map, known: &WireField, field: Field<'_>, depth: u32) -> Result<(), String> {
+fn add(
+    object: &mut Map,
+    known: &WireField,
+    field: Field<'_>,
+    bounds: Bounds<'_>,
+) -> Result<(), String> {
     let Some(name) = known.name else {
         let Shape::Struct(embedded) = known.shape else { return Ok(()) };
-        object.extend(read_message(embedded, field.bytes()?, depth)?);
+        object.extend(read_message(embedded, field.bytes()?, bounds)?);
         return Ok(());
     };
     match &known.shape {
         Shape::List(item) => {
-            let item = read(item, field, depth)?;
+            let item = read(item, field, bounds)?;
             let list = object.entry(name).or_insert_with(|| json!([]));
             list.as_array_mut().ok_or("a list has another type")?.push(item);
         }
         Shape::Map(item) => {
-            let (key, value) = read_entry(item, field, depth)?;
+            let (key, value) = read_entry(item, field, bounds)?;
             let map = object.entry(name).or_insert_with(|| json!({}));
             map.as_object_mut().ok_or("a map has another type")?.insert(key, value);
         }
         other => {
-            let value = read(other, field, depth)?;
+            let value = read(other, field, bounds)?;
             if !(known.omits_empty && is_empty(&value)) {
                 object.insert(name.to_owned(), value);
             }
@@ -123,7 +152,8 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn read(of: &Shape, field: Field<'_>, depth: u32) -> Result<Value, String> {
+fn read(of: &Shape, field: Field<'_>, bounds: Bounds<'_>) -> Result<Value, String> {
+    bounds.count(1)?;
     Ok(match of {
         Shape::Text(_) => text(field.bytes()?)?.into(),
         Shape::Bytes => BASE64_STANDARD.encode(field.bytes()?).into(),
@@ -145,36 +175,37 @@ fn read(of: &Shape, field: Field<'_>, depth: u32) -> Result<Value, String> {
             quantity.into()
         }
         Shape::IntOrString => read_int_or_string(field.bytes()?)?,
-        Shape::Any => read_raw(field.bytes()?)?,
+        Shape::Any => read_raw(field.bytes()?, bounds)?,
         Shape::Struct(id) => {
-            let mut object = read_message(*id, field.bytes()?, depth)?;
+            let mut object = read_message(*id, field.bytes()?, bounds)?;
             if id.is_extra_value() {
                 object.remove("items").unwrap_or_else(|| json!([]))
             } else {
                 object.into()
             }
         }
-        Shape::Either(id) => read_either(*id, field.bytes()?, depth)?,
+        Shape::Either(id) => read_either(*id, field.bytes()?, bounds)?,
         Shape::List(_) | Shape::Map(_) => return Err("a list directly within a list".to_owned()),
     })
 }
 
 /// A schema (field 2 beside a boolean, else 1), a boolean (field 1), or a list (field 2).
-fn read_either(of: StructId, bytes: &[u8], depth: u32) -> Result<Value, String> {
+fn read_either(of: StructId, bytes: &[u8], bounds: Bounds<'_>) -> Result<Value, String> {
     let mut found = Value::Null;
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
         match (number, field, &mut found) {
             (1, Field::Number(allows), Value::Null) => found = (allows != 0).into(),
-            (1, Field::Bytes(schema), _) => found = read_message(of, schema, depth)?.into(),
+            (1, Field::Bytes(schema), _) => found = read_message(of, schema, bounds)?.into(),
             (2, Field::Bytes(schema), Value::Bool(_)) => {
-                found = read_message(of, schema, depth)?.into();
+                found = read_message(of, schema, bounds)?.into();
             }
             (2, Field::Bytes(item), Value::Array(list)) => {
-                list.push(read_message(of, item, depth)?.into());
+                bounds.count(1)?;
+                list.push(read_message(of, item, bounds)?.into());
             }
             (2, Field::Bytes(item), Value::Null) => {
-                found = json!([read_message(of, item, depth)?]);
+                found = json!([read_message(of, item, bounds)?]);
             }
             _ => {}
         }
@@ -182,7 +213,7 @@ fn read_either(of: StructId, bytes: &[u8], depth: u32) -> Result<Value, String> 
     Ok(found)
 }
 
-fn read_entry(of: &Shape, field: Field<'_>, depth: u32) -> Result<(String, Value), String> {
+fn read_entry(of: &Shape, field: Field<'_>, bounds: Bounds<'_>) -> Result<(String, Value), String> {
     let mut key = String::new();
     let mut value = match of {
         Shape::Text(_) | Shape::Bytes => Value::from(""),
@@ -192,7 +223,7 @@ fn read_entry(of: &Shape, field: Field<'_>, depth: u32) -> Result<(String, Value
     while let Some((number, field)) = reader.next()? {
         match number {
             1 => key = text(field.bytes()?)?,
-            2 => value = read(of, field, depth)?,
+            2 => value = read(of, field, bounds)?,
             _ => {}
         }
     }
@@ -236,7 +267,7 @@ fn read_int_or_string(bytes: &[u8]) -> Result<Value, String> {
     Ok(if is_text { string.into() } else { number.into() })
 }
 
-fn read_raw(bytes: &[u8]) -> Result<Value, String> {
+fn read_raw(bytes: &[u8], bounds: Bounds<'_>) -> Result<Value, String> {
     let mut raw: &[u8] = b"null";
     let mut reader = Reader::new(bytes);
     while let Some((number, field)) = reader.next()? {
@@ -244,6 +275,8 @@ fn read_raw(bytes: &[u8]) -> Result<Value, String> {
             raw = field.bytes()?;
         }
     }
+    // At least as many as it has values.
+    bounds.count(raw.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count())?;
     serde_json::from_slice(raw).map_err(|error| format!("raw JSON: {error}"))
 }
 
@@ -275,7 +308,7 @@ mod tests {
         let metadata = [field(1, b"c"), field(2, b""), field(8, b"")].concat();
         let raw = [field(1, &metadata), entry].concat();
         assert_eq!(
-            decode(&object("v1", "ConfigMap", &raw)),
+            decode(&object("v1", "ConfigMap", &raw), 1000),
             Ok(json!({
                 "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": {"name": "c"}, "data": {"a": "b"},
@@ -293,7 +326,7 @@ mod tests {
         let deleted = field(9, &[1 << 3, 60]);
         let raw = [field(1, &deleted), spec].concat();
         assert_eq!(
-            decode(&object("v1", "Pod", &raw)),
+            decode(&object("v1", "Pod", &raw), 1000),
             Ok(json!({
                 "apiVersion": "v1", "kind": "Pod",
                 "metadata": {"deletionTimestamp": "1970-01-01T00:01:00Z"},
@@ -308,17 +341,27 @@ mod tests {
     /// S4, S12: a body that is not an object of a known kind is refused by name.
     #[test]
     fn unknown_kinds_are_refused_by_name() {
-        let refused = decode(&object("apps/v1", "Fleet", b""));
+        let refused = decode(&object("apps/v1", "Fleet", b""), 1000);
         assert_eq!(refused, Err("Fleet of apps/v1 is not known in protobuf".to_owned()));
-        assert!(decode(b"{}").is_err());
-        assert!(decode(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").is_err());
+        assert!(decode(b"{}", 1000).is_err());
+        assert!(decode(b"k8s\0\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 1000).is_err());
+    }
+
+    /// S12: the values of a body are limited, as in JSON: each takes a hundred times the memory of
+    /// two bytes.
+    #[test]
+    fn values_have_a_limit() {
+        let volumes = |count| field(2, &field(1, b"").repeat(count));
+        let decoded = |count| decode(&object("v1", "Pod", &volumes(count)), 20);
+        assert!(decoded(10).is_ok());
+        assert_eq!(decoded(30), Err("the body has too many values".to_owned()));
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_do_not_panic(raw in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = decode(&object("v1", "Pod", &raw));
-            let _ = decode(&[MAGIC, &raw].concat());
+            let _ = decode(&object("v1", "Pod", &raw), 1000);
+            let _ = decode(&[MAGIC, &raw].concat(), 1000);
         }
     }
 }

@@ -104,17 +104,38 @@ impl Reservation {
     }
 }
 
-impl Drop for Reservation {
-    fn drop(&mut self) {
+impl Reservation {
+    /// Replaces the amount.
+    ///
+    /// # Errors
+    /// 429 if the client or all clients together use too much.
+    pub(crate) fn set(&mut self, amount: usize) -> Result<(), Status> {
+        match amount.checked_sub(self.amount) {
+            Some(more) => self.grow(more),
+            None => {
+                self.give_back(self.amount - amount);
+                Ok(())
+            }
+        }
+    }
+
+    fn give_back(&mut self, amount: usize) {
         let index = self.resource as usize;
         let usage = &mut *self.quota.usage.lock();
-        usage.total[index] -= self.amount;
+        usage.total[index] -= amount;
+        self.amount -= amount;
         if let Some(of_client) = usage.of_clients.get_mut(&self.client) {
-            of_client[index] -= self.amount;
+            of_client[index] -= amount;
             if *of_client == Amounts::default() {
                 usage.of_clients.remove(&self.client);
             }
         }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.give_back(self.amount);
     }
 }
 

@@ -55,7 +55,15 @@ pub(crate) fn status(status: &Status) -> Response<Body> {
 pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     /// Clients limit the size of all headers to a few kilobytes.
     const WARNINGS_MAX: usize = 20;
-    for warning in warnings.iter().take(WARNINGS_MAX) {
+    /// Sizes in bytes, as upstream: of all warnings, and of one if all are too long.
+    const TOTAL_MAX: usize = 4 * 1024;
+    const SHORT_MAX: usize = 256;
+    let are_long = warnings.iter().map(String::len).sum::<usize>() > TOTAL_MAX;
+    let shown = |warning: &String| {
+        let end = if are_long { SHORT_MAX } else { warning.len() };
+        warning[..warning.floor_char_boundary(end)].to_owned()
+    };
+    for warning in warnings.iter().take(WARNINGS_MAX).map(shown) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(WARNING, value);

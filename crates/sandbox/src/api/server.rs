@@ -24,7 +24,7 @@ use super::shared::SharedCluster;
 use super::token;
 use super::turns::Turns;
 use crate::authorization::User;
-use crate::kind::Kinds;
+use crate::kind::{Kind, Kinds};
 use crate::status::Status;
 
 /// The API server.
@@ -80,16 +80,18 @@ impl Server {
         }
     }
 
-    /// Whether a request can take more than a few milliseconds: it has a large body, or it is about
-    /// many objects.
+    /// Whether a request can take more than a few milliseconds: it has a large body, it is about
+    /// many objects, or it writes what is validated by a schema that a client has sent.
     pub(crate) fn takes_long(&self, request: &AuthorizedCall) -> bool {
         /// Maximum size in bytes of the body of a short request.
         const BODY_BYTES_MAX: usize = 16 * 1024;
         /// Maximum number of objects of a short request.
         const OBJECTS_MAX: usize = 500;
         let call = &request.call;
+        let is_read = call.method == Method::GET;
         match &request.route {
             _ if call.body.len() > BODY_BYTES_MAX => true,
+            Route::Resource(path) if !is_read && self.has_client_schemas(path) => true,
             Route::Resource(path) if path.name.is_none() && call.method != Method::POST => {
                 let has_many = self.shared.read(|store| {
                     let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
@@ -101,6 +103,13 @@ impl Server {
             Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Document(_) => true,
             _ => false,
         }
+    }
+
+    fn has_client_schemas(&self, path: &ResourcePath) -> bool {
+        self.shared.read(|store| {
+            let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
+            kind.is_some_and(Kind::has_client_schemas)
+        })
     }
 
     fn on_resource(

@@ -53,40 +53,46 @@ pub(super) fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
     }
 }
 
-/// Sets the defaults of absent fields.
-pub(super) fn set(schema: &Schema, value: &mut Value) {
+/// Sets the defaults of absent fields, until they have a number of bytes in JSON: what is larger is
+/// refused anyway.
+pub(super) fn set(schema: &Schema, value: &mut Value, bytes_left: &mut usize) {
+    if !schema.has_defaults() || *bytes_left == 0 {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             for (name, of_field) in &schema.properties {
                 let Some(default) = &of_field.default else { continue };
                 let found = fields.get(name);
                 if found.is_none_or(|value| value.is_null() && !of_field.nullable) {
+                    *bytes_left = bytes_left.saturating_sub(default.size().json);
                     fields.insert((**name).to_owned(), default.clone());
                 }
             }
             for (name, value) in fields.iter_mut() {
                 if let Some(of_field) = schema.field(name) {
-                    set_null(of_field, value);
-                    set(of_field, value);
+                    set_null(of_field, value, bytes_left);
+                    set(of_field, value, bytes_left);
                 }
             }
         }
         Value::Array(items) => {
             let Some(of_items) = schema.items.as_deref() else { return };
             for item in items {
-                set_null(of_items, item);
-                set(of_items, item);
+                set_null(of_items, item, bytes_left);
+                set(of_items, item, bytes_left);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn set_null(schema: &Schema, value: &mut Value) {
+fn set_null(schema: &Schema, value: &mut Value, bytes_left: &mut usize) {
     if value.is_null()
         && !schema.nullable
         && let Some(default) = &schema.default
     {
+        *bytes_left = bytes_left.saturating_sub(default.size().json);
         *value = default.clone();
     }
 }
@@ -115,10 +121,27 @@ mod tests {
         }}));
         let mut object = json!({"a": null, "f": [{}, {"g": false}], "h": null, "i": null});
         remove_nulls(Some(&schema), &mut object);
-        set(&schema, &mut object);
+        let mut bytes_left = 30;
+        set(&schema, &mut object, &mut bytes_left);
+        assert!(bytes_left > 0);
         assert_eq!(
             object,
             json!({"a": 1, "b": {"c": "x"}, "f": [{"g": true}, {"g": false}], "h": null})
         );
+    }
+
+    /// S12: a large default in each of many items does not fill the memory: no more is set than an
+    /// object can have.
+    #[test]
+    fn defaults_end_where_the_object_is_too_large() {
+        let large = "x".repeat(1000);
+        let schema = Schema::parse(&json!({"type": "array", "items": {
+            "type": "object", "properties": {"a": {"type": "string", "default": large}},
+        }}));
+        let mut object = Value::Array(vec![json!({}); 1000].into());
+        let mut bytes_left = 10_000;
+        set(&schema, &mut object, &mut bytes_left);
+        assert_eq!(bytes_left, 0);
+        assert!((10_000..20_000).contains(&object.size().json), "{}", object.size().json);
     }
 }

@@ -23,9 +23,10 @@ enum Step {
 }
 
 impl JsonPath {
-    /// Parses a path that starts with a dot; `None` for what is not supported.
+    /// Parses a path that starts with a dot; `None` for what is not supported, also for filters in
+    /// filters below [`FILTERS_MAX`] levels.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        steps(text).map(Self)
+        steps(text, FILTERS_MAX).map(Self)
     }
 
     /// The first value at the path.
@@ -33,6 +34,9 @@ impl JsonPath {
         find(&self.0, vec![object]).into_iter().next()
     }
 }
+
+/// Maximum number of filters inside of each other: each level takes some of the stack.
+const FILTERS_MAX: usize = 8;
 
 fn find<'a>(steps: &[Step], mut found: Vec<&'a Value>) -> Vec<&'a Value> {
     for step in steps {
@@ -70,7 +74,7 @@ fn next<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
     }
 }
 
-fn steps(text: &str) -> Option<Vec<Step>> {
+fn steps(text: &str, filters: usize) -> Option<Vec<Step>> {
     let mut rest = text;
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -86,7 +90,7 @@ fn steps(text: &str) -> Option<Vec<Step>> {
         } else {
             let inner = rest.strip_prefix('[')?;
             let (inner, after) = bracket(inner)?;
-            steps.push(in_brackets(inner)?);
+            steps.push(in_brackets(inner, filters)?);
             rest = after;
         }
     }
@@ -127,13 +131,13 @@ fn bracket(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-fn in_brackets(text: &str) -> Option<Step> {
+fn in_brackets(text: &str, filters: usize) -> Option<Step> {
     let text = text.trim();
     if text == "*" {
         return Some(Step::All);
     }
     if let Some(filter) = text.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
-        return in_filter(filter.trim());
+        return in_filter(filter.trim(), filters.checked_sub(1)?);
     }
     if let Some(name) = unquoted(text) {
         return Some(Step::Field(name.to_owned()));
@@ -141,7 +145,7 @@ fn in_brackets(text: &str) -> Option<Step> {
     text.parse().ok().map(Step::Index)
 }
 
-fn in_filter(text: &str) -> Option<Step> {
+fn in_filter(text: &str, filters: usize) -> Option<Step> {
     for (operator, is_equal) in [("==", true), ("!=", false)] {
         if let Some((path, value)) = text.split_once(operator) {
             let value = value.trim();
@@ -149,11 +153,11 @@ fn in_filter(text: &str) -> Option<Step> {
                 Some(text) => Value::from(text),
                 None => serde_json::from_str(value).ok()?,
             };
-            let path = steps(path.trim().strip_prefix('@')?)?;
+            let path = steps(path.trim().strip_prefix('@')?, filters)?;
             return Some(Step::Where { path, is_equal, value });
         }
     }
-    steps(text.strip_prefix('@')?).map(Step::Has)
+    steps(text.strip_prefix('@')?, filters).map(Step::Has)
 }
 
 fn unquoted(text: &str) -> Option<&str> {
@@ -193,5 +197,15 @@ mod tests {
         for unsupported in ["status", ".a[", ".a[?(b)]", ".a[1:2]", "..a"] {
             assert_eq!(JsonPath::parse(unsupported), None, "{unsupported}");
         }
+    }
+
+    /// S12: filters in filters end nothing.
+    #[test]
+    fn filters_in_filters_have_a_limit() {
+        let nested = |levels: usize| {
+            format!("{}@.b{}", ".a[?(".repeat(levels).replace("(.a", "(@.a"), ")]".repeat(levels))
+        };
+        let parsed = |levels| JsonPath::parse(&nested(levels)).is_some();
+        assert!(parsed(FILTERS_MAX) && !parsed(FILTERS_MAX + 1) && !parsed(100_000));
     }
 }

@@ -13,19 +13,43 @@ use regex::{Regex, RegexBuilder};
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub text: Box<str>,
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Option<CompiledPattern>>,
+}
+
+/// A compiled regular expression.
+#[derive(Debug)]
+pub(crate) struct CompiledPattern {
+    pub regex: Regex,
+    /// Whether it is so large that it may have to be followed state by state.
+    is_large: bool,
 }
 
 /// Maximum size in bytes of a compiled regular expression.
 const BYTES_MAX: usize = 1024 * 1024;
+/// Size in bytes of a compiled regular expression above which it is a large one.
+const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Compiles a regular expression.
 ///
 /// # Errors
 /// Why the text is none.
-pub(crate) fn compile(text: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(&rewritten(text)).size_limit(BYTES_MAX).build();
-    built.map_err(|error| error.to_string())
+pub(crate) fn compile(text: &str) -> Result<CompiledPattern, String> {
+    let text = rewritten(text);
+    let within = |bytes| RegexBuilder::new(&text).size_limit(bytes).build();
+    let large = || Ok(CompiledPattern { regex: within(BYTES_MAX)?, is_large: true });
+    let small = within(SMALL_BYTES_MAX).map(|regex| CompiledPattern { regex, is_large: false });
+    small.or_else(|_| large()).map_err(|error: regex::Error| error.to_string())
+}
+
+impl CompiledPattern {
+    /// The steps that a large one takes to compile, which also bounds how many of them a definition
+    /// has.
+    pub(crate) const LARGE_STEPS: usize = 50_000;
+
+    /// The steps that it takes to compile it.
+    pub(crate) fn steps_to_compile(&self) -> usize {
+        if self.is_large { Self::LARGE_STEPS } else { 500 }
+    }
 }
 
 impl Pattern {
@@ -35,8 +59,17 @@ impl Pattern {
 
     /// Whether the pattern matches a part of a text. One that is none matches everything.
     pub(crate) fn matches(&self, text: &str) -> bool {
-        let compiled = self.compiled.get_or_init(|| compile(&self.text).ok());
-        compiled.as_ref().is_none_or(|pattern| pattern.is_match(text))
+        self.compiled().is_none_or(|pattern| pattern.regex.is_match(text))
+    }
+
+    /// The steps that it takes to find out whether it matches a text.
+    pub(crate) fn steps(&self, text: &str) -> usize {
+        let is_large = self.compiled().is_some_and(|pattern| pattern.is_large);
+        if is_large { text.len() * 32 } else { text.len() / 64 }
+    }
+
+    fn compiled(&self) -> Option<&CompiledPattern> {
+        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref()
     }
 }
 
@@ -135,6 +168,7 @@ mod tests {
             (r"^\W\S$", "-a", "aa"),
         ] {
             let compiled = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            let compiled = compiled.regex;
             assert!(compiled.is_match(matching), "{pattern} {matching} {}", rewritten(pattern));
             assert!(!compiled.is_match(other), "{pattern} {other}");
         }

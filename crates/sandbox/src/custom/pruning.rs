@@ -4,27 +4,26 @@ use crate::json::Value;
 
 use super::schema::{Additional, Schema};
 
-/// Prunes an object, which has metadata, and returns the paths of the removed fields in order.
-pub(super) fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
-    let mut walk = Walk { path: String::new(), removed: Vec::new() };
-    walk.value(Some(schema), object, true);
-    walk.removed.sort_unstable();
-    walk.removed
+/// Prunes an object, which has metadata, and visits the paths of the removed fields. No path is
+/// kept: a name can be as long as the object, and so the paths would fill the memory.
+pub(super) fn prune(schema: &Schema, object: &mut Value, removed: &mut dyn FnMut(&str)) {
+    Walk { path: String::new(), removed }.value(Some(schema), object, true);
 }
 
 /// Whether a value, which is a part of an object, has only fields that the schema has.
 pub(crate) fn is_pruned(schema: &Schema, value: &Value) -> bool {
-    let mut walk = Walk { path: String::new(), removed: Vec::new() };
-    walk.value(Some(schema), &mut value.clone(), false);
-    walk.removed.is_empty()
+    let mut is_pruned = true;
+    let removed = &mut |_: &str| is_pruned = false;
+    Walk { path: String::new(), removed }.value(Some(schema), &mut value.clone(), false);
+    is_pruned
 }
 
-struct Walk {
+struct Walk<'a> {
     path: String,
-    removed: Vec<String>,
+    removed: &'a mut dyn FnMut(&str),
 }
 
-impl Walk {
+impl Walk<'_> {
     fn value(&mut self, schema: Option<&Schema>, value: &mut Value, is_resource: bool) {
         let is_resource = is_resource || schema.is_some_and(|schema| schema.embedded);
         match value {
@@ -43,7 +42,7 @@ impl Walk {
                     let any = schema.is_some_and(|it| matches!(it.additional, Additional::Any));
                     let stays = known.is_some() || preserves || any;
                     if !stays {
-                        self.removed.push(self.path.clone());
+                        (self.removed)(&self.path);
                     } else if known.is_some() || (any && !preserves) {
                         self.value(known, value, false);
                     }
@@ -100,7 +99,9 @@ mod tests {
                 "other": {},
             },
         });
-        let removed = prune(&schema, &mut object);
+        let mut removed = Vec::new();
+        prune(&schema, &mut object, &mut |path| removed.push(path.to_owned()));
+        removed.sort_unstable();
         assert_eq!(
             removed,
             [

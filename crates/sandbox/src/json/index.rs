@@ -34,7 +34,8 @@ impl Index for str {
         }
         match value {
             Value::Object(fields) => fields.entry(self).or_insert(Value::Null),
-            other => panic!("cannot access the field {self:?} of {other}"),
+            // Without the value, which may be secret.
+            _ => panic!("cannot access the field {self:?} of a value that is no object"),
         }
     }
 }
@@ -71,7 +72,7 @@ impl Index for usize {
     fn of_or_insert<'a>(&self, value: &'a mut Value) -> &'a mut Value {
         match value {
             Value::Array(items) => &mut items[*self],
-            other => panic!("cannot access the item {self} of {other}"),
+            _ => panic!("cannot access the item {self} of a value that is no array"),
         }
     }
 }

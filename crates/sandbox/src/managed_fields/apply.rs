@@ -3,14 +3,13 @@
 use crate::json::Value;
 
 use super::compare::compare;
-use super::conflict::Conflict;
 use super::field_set::field_set;
 use super::last_applied;
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::merge::merge;
 use super::remove::{remove, with_named_fields};
 use super::set::Set;
-use super::update::{self, UNOWNED, Writing};
+use super::update::{self, Conflicts, UNOWNED, Writing};
 use crate::merge_schema::{MergeSchema, TypeId};
 
 /// The manager of all fields that existed before anyone's fields were recorded.
@@ -45,20 +44,19 @@ pub(crate) fn apply(
     applied: &Value,
     name: &str,
     force: bool,
-) -> Result<Applied, Vec<Conflict>> {
+) -> Result<Applied, Conflicts> {
     let Live { object, empty, mut managers } = live;
     if managers.is_empty() {
         managers = update::update(writing, empty, object, managers, BEFORE_FIRST_APPLY);
     }
     let mut result = match merge_in(writing, object, applied, managers.clone(), name, force) {
         Err(conflicts) if name == KUBECTL => {
-            let allowed = last_applied::owned(writing, object);
-            let left: Vec<Conflict> = conflicts
-                .into_iter()
-                .filter(|conflict| {
-                    allowed.as_ref().is_none_or(|allowed| !allowed.contains(&conflict.path))
-                })
-                .collect();
+            let allowed = last_applied::owned(writing, object).unwrap_or_default();
+            let mut left = conflicts;
+            left.retain(|_, fields| {
+                fields.remove_all(&allowed);
+                !fields.is_empty()
+            });
             if !left.is_empty() {
                 return Err(left);
             }
@@ -80,7 +78,7 @@ fn merge_in(
     mut managers: Managers,
     name: &str,
     force: bool,
-) -> Result<Applied, Vec<Conflict>> {
+) -> Result<Applied, Conflicts> {
     let (schema, root) = (writing.schema, writing.root);
     let merged = merge(schema, root, live, applied);
     let fields = field_set(schema, root, applied).recursive_difference(&writing.ignored);
@@ -92,7 +90,7 @@ fn merge_in(
     let changes = compare(schema, root, live, &new).without(&writing.ignored).into_changes();
     let conflicts = update::conflicts(writing, &managers, &changes.written, Some(&id));
     if !force && !conflicts.is_empty() {
-        return Err(Conflict::all(&conflicts));
+        return Err(conflicts);
     }
     update::take(writing, &mut managers, &conflicts, &changes.removed, Some(&id));
     let is_changed = *live != new;

@@ -1,60 +1,57 @@
 //! Conflicts of an apply with other managers, in upstream's words.
 
-use std::collections::BTreeMap;
-
 use super::managers::ManagerId;
 use super::update::Conflicts;
+use crate::excerpt::{Excerpt, shortened};
 use crate::merge_schema::PathElement;
 use crate::status::{Details, Reason, Status, StatusCause};
 
-/// A field that another manager owns and that would get another value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Conflict {
-    pub manager: ManagerId,
-    pub path: Vec<PathElement>,
-}
-
-impl Conflict {
-    pub(super) fn all(conflicts: &Conflicts) -> Vec<Self> {
-        let mut all = Vec::new();
-        for (manager, fields) in conflicts {
-            fields.for_each(&mut |path| {
-                all.push(Self { manager: manager.clone(), path: path.to_vec() });
+/// 409 with a cause for each conflict, of very many the first. Clients tell people from it how to
+/// go on.
+pub(crate) fn status(conflicts: &Conflicts) -> Status {
+    let mut lines = Excerpt::default();
+    let (mut causes, mut count, mut only) = (Vec::new(), 0_usize, None);
+    for (manager, fields) in conflicts {
+        let description = manager.description();
+        let mut of_manager = 0;
+        fields.for_each(&mut |path| {
+            (count, of_manager) = (count + 1, of_manager + 1);
+            let is_first = of_manager == 1;
+            lines.add(|| {
+                let field = field(path);
+                causes.push(cause(&description, field.clone()));
+                only = Some(format!("conflict with {description}: {field}"));
+                let start = if is_first {
+                    format!("conflicts with {description}:\n")
+                } else {
+                    String::new()
+                };
+                format!("{start}- {field}")
             });
-        }
-        all
+        });
     }
-
-    fn field(&self) -> String {
-        self.path.iter().map(PathElement::to_string).collect()
-    }
-}
-
-/// 409 with a cause for each conflict. Clients tell people from it how to go on.
-pub(crate) fn status(conflicts: &[Conflict]) -> Status {
-    let cause = |conflict: &Conflict| StatusCause {
-        reason: "FieldManagerConflict".to_owned(),
-        field: conflict.field(),
-        message: format!("conflict with {}", conflict.manager.description()),
+    let message = match (count, only) {
+        (1, Some(only)) => format!("Apply failed with 1 conflict: {only}"),
+        _ => format!("Apply failed with {count} conflicts: {}", lines.into_vec().join("\n")),
     };
-    let causes = conflicts.iter().map(cause).collect();
-    Status::new(Reason::Conflict, message(conflicts))
-        .with_details(Details { causes, ..Details::default() })
+    Status::new(Reason::Conflict, message).with_details(Details { causes, ..Details::default() })
 }
 
-fn message(conflicts: &[Conflict]) -> String {
-    if let [only] = conflicts {
-        let (manager, field) = (only.manager.description(), only.field());
-        return format!("Apply failed with 1 conflict: conflict with {manager}: {field}");
+/// The same conflicts, of managers that have another version.
+pub(crate) fn of_version(conflicts: Conflicts, api_version: &str) -> Conflicts {
+    let mut renamed = Conflicts::new();
+    for (id, fields) in conflicts {
+        let id = ManagerId { api_version: api_version.into(), ..id };
+        renamed.entry(id).or_default().add_all(fields);
     }
-    let mut by_manager: BTreeMap<&ManagerId, Vec<String>> = BTreeMap::new();
-    for conflict in conflicts {
-        by_manager.entry(&conflict.manager).or_default().push(conflict.field());
-    }
-    let mut lines = Vec::new();
-    for (manager, fields) in by_manager {
-        lines.push(format!("conflicts with {}:", manager.description()));
-        lines.extend(fields.iter().map(|field| format!("- {field}")));
-    }
-    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+    renamed
+}
+
+fn cause(manager: &str, field: String) -> StatusCause {
+    let message = format!("conflict with {manager}");
+    StatusCause { reason: "FieldManagerConflict".to_owned(), field, message }
+}
+
+fn field(path: &[PathElement]) -> String {
+    shortened(path.iter().map(PathElement::to_string).collect())
 }

@@ -94,6 +94,7 @@ impl Set {
     }
 
     /// Whether a path is in the set.
+    #[cfg(test)]
     pub(crate) fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,

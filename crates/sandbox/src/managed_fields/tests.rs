@@ -1,5 +1,7 @@
 //! Field sets, merges and ownership of generated objects of one type, and a table of schemas.
 
+use std::collections::BTreeMap;
+
 use everynode_core::api::Timestamp;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -151,6 +153,25 @@ fn values_of_another_type_are_found() {
         let found = validate(&schema, root, &object).expect_err("it is wrong").to_string();
         assert_eq!(found, expected, "{object}");
     }
+}
+
+/// S12: findings and conflicts below long names are few.
+#[test]
+fn findings_below_a_long_name_are_few() {
+    let (schema, root) = thing();
+    let name = "x".repeat(200_000);
+    let wrong: Vec<Value> = (0..300).map(|_| json!({"name": name, "wrong": {}})).collect();
+    let found = validate(&schema, root, &json!({"spec": {"items": wrong}})).expect_err("wrong");
+    let text = found.to_string();
+    assert!(text.len() < 100_000 && text.ends_with(" more"), "{} bytes", text.len());
+    let mut fields = Set::default();
+    for number in 0..8000 {
+        fields.insert(&[PathElement::field(&name), PathElement::field(&format!("f{number}"))]);
+    }
+    let id = ManagerId::new("a", Operation::Apply, "v1", "");
+    let status = conflict_status(&BTreeMap::from([(id, fields)]));
+    assert!(status.message.starts_with("Apply failed with 8000 conflicts: conflicts with \"a\""));
+    assert!(status.message.len() < 100_000, "{} bytes", status.message.len());
 }
 
 /// S14: elements that only one side has stay where they are, and the others have the applied order.

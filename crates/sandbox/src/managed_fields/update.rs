@@ -30,7 +30,7 @@ pub(crate) struct Writing<'a> {
 }
 
 /// Fields that an apply would take from other managers, by their managers.
-pub(super) type Conflicts = BTreeMap<ManagerId, Set>;
+pub(crate) type Conflicts = BTreeMap<ManagerId, Set>;
 
 /// The managers after an object was written in any way but by apply. The writer owns what it
 /// changed, and nobody owns what is gone.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::excerpt::Excerpt;
 use crate::json::Value;
 
 use crate::merge_schema::PathElement;
@@ -11,18 +12,15 @@ use crate::patch::go_text;
 
 /// What is wrong with a value, with the path of each finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Findings(Vec<(String, String)>);
+pub(crate) struct Findings(Vec<String>);
 
 impl fmt::Display for Findings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |(path, message): &(String, String)| {
-            if path.is_empty() { message.clone() } else { format!("{path}: {message}") }
-        };
         match self.0.as_slice() {
-            [only] => formatter.write_str(&text(only)),
+            [only] => formatter.write_str(only),
             many => {
                 formatter.write_str("errors:")?;
-                many.iter().try_for_each(|finding| write!(formatter, "\n  {}", text(finding)))
+                many.iter().try_for_each(|finding| write!(formatter, "\n  {finding}"))
             }
         }
     }
@@ -32,17 +30,17 @@ impl fmt::Display for Findings {
 /// apply has no other fields than those of its type.
 ///
 /// # Errors
-/// All findings, in the order of the value.
+/// The findings, in the order of the value; of very many, the first.
 pub(crate) fn validate(schema: &MergeSchema, of: TypeId, value: &Value) -> Result<(), Findings> {
-    let mut walk = Walk { schema, path: String::new(), findings: Vec::new() };
+    let mut walk = Walk { schema, path: String::new(), findings: Excerpt::default() };
     walk.value(of, value);
-    if walk.findings.is_empty() { Ok(()) } else { Err(Findings(walk.findings)) }
+    if walk.findings.is_empty() { Ok(()) } else { Err(Findings(walk.findings.into_vec())) }
 }
 
 struct Walk<'s> {
     schema: &'s MergeSchema,
     path: String,
-    findings: Vec<(String, String)>,
+    findings: Excerpt,
 }
 
 impl Walk<'_> {
@@ -105,7 +103,11 @@ impl Walk<'_> {
     }
 
     fn find(&mut self, message: String) {
-        self.findings.push((self.path.clone(), message));
+        let path = &self.path;
+        self.findings.add(|| match path.as_str() {
+            "" => message,
+            path => format!("{path}: {message}"),
+        });
     }
 }
 

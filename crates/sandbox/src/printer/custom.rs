@@ -1,5 +1,7 @@
 //! Tables of custom kinds (S15), with the columns of their definitions.
 
+use std::io;
+
 use everynode_core::api::Timestamp;
 
 use super::{NAME, duration, name};
@@ -21,8 +23,8 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let Some(value) = column.path.first(object) else { return Value::Null };
     match (column.type_name(), value) {
         ("string", Value::Null) => Value::Null,
-        ("string", Value::String(text)) => text.as_str().into(),
-        ("string", other) => other.to_string().into(),
+        ("string", Value::String(text)) => cut(text).into(),
+        ("string", other) => cut_json(other).into(),
         ("integer", Value::Number(number)) => match number.as_f64() {
             // As Go converts it: without the fraction.
             Some(fraction) if number.is_f64() => (fraction.trunc() as i64).into(),
@@ -35,4 +37,37 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
         },
         _ => Value::Null,
     }
+}
+
+/// Maximum size of the text of a cell in bytes. Upstream has none; here a table may have many cells
+/// of the same large value.
+const CELL_BYTES_MAX: usize = 4 * 1024;
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(CELL_BYTES_MAX)]
+}
+
+/// A text that takes no more than a cell has.
+#[derive(Default)]
+struct Cut(Vec<u8>);
+
+impl io::Write for Cut {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        let room = part.len().min(CELL_BYTES_MAX - self.0.len());
+        self.0.extend_from_slice(&part[..room]);
+        // With no room left, whoever writes gives up.
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A value as JSON, cut to the size of a cell.
+fn cut_json(value: &Value) -> String {
+    let mut text = Cut::default();
+    // An error means that the rest was left out.
+    let _ = serde_json::to_writer(&mut text, value);
+    String::from_utf8_lossy(&text.0).into_owned()
 }

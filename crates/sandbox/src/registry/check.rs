@@ -3,6 +3,7 @@
 use crate::json::Value;
 
 use super::metadata;
+use crate::custom::OBJECT_BYTES_MAX;
 use crate::kind::Kind;
 use crate::managed_fields::ManagedFields;
 use crate::schema;
@@ -38,10 +39,6 @@ pub(super) fn refuse_invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Res
         .collect();
     Err(Status::invalid(kind, name, causes))
 }
-
-/// etcd's default `--max-request-bytes`. Here it limits the JSON text of an object, which is larger
-/// than the Protobuf that a real server stores.
-const OBJECT_BYTES_MAX: usize = 1536 * 1024;
 
 fn fits(object: &Value, bytes_max: usize) -> bool {
     object.size().json <= bytes_max

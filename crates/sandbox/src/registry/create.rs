@@ -73,6 +73,10 @@ impl Draft {
         metadata::prepare_create(&mut object, kind, namespace, now);
         let shares_labels = job::shares_labels(kind, &object);
         set_defaults(kind, &mut object);
+        if kind.custom.is_some() {
+            // Before anything visits all of its defaults.
+            check::refuse_too_large(&object)?;
+        }
         let (namespace, managed_fields) = (namespace.to_owned(), ManagedFields::default());
         Ok(Self { kind, namespace, object, sent_managed_fields, managed_fields, shares_labels })
     }
@@ -225,8 +229,9 @@ impl Registry {
     /// is part of the namespace's creation, so that no pod has to wait for it.
     fn create_default_service_account(&mut self, namespace: &str, options: &WriteOptions) {
         let account = json!({"metadata": {"name": "default"}});
-        self.create(&SERVICE_ACCOUNT, namespace, account, options)
-            .expect("a new namespace has no service account yet");
+        // Refused where a namespace of the same name had been finalized before its content was
+        // gone, and without room. Upstream's controller would only log that.
+        let _ = self.create(&SERVICE_ACCOUNT, namespace, account, options);
     }
 }
 

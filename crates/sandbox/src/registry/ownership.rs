@@ -10,7 +10,9 @@ use everynode_core::api::Timestamp;
 use super::strategy::{self, Endpoint};
 use crate::json::Value;
 use crate::kind::{self, Kind};
-use crate::managed_fields::{self, Applied, Conflict, Live, ManagedFields, Managers, Set, Writing};
+use crate::managed_fields::{
+    self, Applied, Conflicts, Live, ManagedFields, Managers, Set, Writing,
+};
 use crate::merge_schema::{MergeSchema, TypeId};
 use crate::object::Object;
 use crate::patch::go_text;
@@ -136,13 +138,11 @@ pub(super) fn apply(
 }
 
 /// 409 with the conflicts. As upstream, who applies a scale is told of fields of the scale.
-fn conflict(endpoint: Endpoint, mut conflicts: Vec<Conflict>) -> Status {
-    if endpoint == Endpoint::Scale {
-        for conflict in &mut conflicts {
-            conflict.manager.api_version = "autoscaling/v1".into();
-        }
-    }
-    managed_fields::conflict_status(&conflicts)
+fn conflict(endpoint: Endpoint, conflicts: Conflicts) -> Status {
+    managed_fields::conflict_status(&match endpoint {
+        Endpoint::Scale => managed_fields::conflicts_of_version(conflicts, "autoscaling/v1"),
+        Endpoint::Main | Endpoint::Status => conflicts,
+    })
 }
 
 /// Checks what upstream checks before it looks at types.

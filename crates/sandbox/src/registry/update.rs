@@ -127,6 +127,10 @@ impl Replacement {
         let sent_managed_fields = metadata::take_managed_fields(&mut object);
         metadata::prepare_update(&mut object, kind, current.value());
         set_defaults(kind, &mut object, current.value());
+        if kind.custom.is_some() {
+            // Before anything visits all of its defaults.
+            check::refuse_too_large(&object)?;
+        }
         let (stored, managed_fields) = (Arc::clone(stored), stored.managed_fields().clone());
         Ok(Self { kind, endpoint, stored, current, object, sent_managed_fields, managed_fields })
     }

@@ -47,6 +47,9 @@ pub enum ApplyError {
     /// The document is neither YAML nor JSON.
     #[error("is neither YAML nor JSON: {0}")]
     Syntax(String),
+    /// The document, or an item of a list, is a text, a number or the like.
+    #[error("is no object")]
+    NoObject,
     /// A required field is missing.
     #[error("has no {0}")]
     Missing(&'static str),
@@ -79,7 +82,10 @@ impl fmt::Display for AppliedObject {
                 write!(formatter, "document {document}:{object} unchanged")
             }
             Err(
-                error @ (ApplyError::Syntax(_) | ApplyError::Missing(_) | ApplyError::Owned(_)),
+                error @ (ApplyError::Syntax(_)
+                | ApplyError::NoObject
+                | ApplyError::Missing(_)
+                | ApplyError::Owned(_)),
             ) => {
                 write!(formatter, "document {document}{object} {error}")
             }
@@ -97,18 +103,19 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
         match crate::yaml::document::<Value>(document) {
             Err(error) => {
                 let first_line = error.to_string().lines().next().unwrap_or_default().to_owned();
-                applied.push(AppliedObject {
-                    document: document_number,
-                    object: String::new(),
-                    result: Err(ApplyError::Syntax(first_line)),
-                    warning: None,
-                    left_out: Vec::new(),
-                });
+                applied.push(unread(document_number, ApplyError::Syntax(first_line)));
             }
             Ok(Value::Null) => {}
             Ok(value) => collect(document_number, value, &mut objects),
         }
     }
+    objects.retain(|(document, value)| {
+        let is_object = value.is_object();
+        if !is_object {
+            applied.push(unread(*document, ApplyError::NoObject));
+        }
+        is_object
+    });
     objects.sort_by_key(|(_, value)| rank(value["kind"].as_str().unwrap_or_default()));
     for (document, mut value) in objects {
         let object = describe(&value);
@@ -126,6 +133,12 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
         applied.push(AppliedObject { document, object, result, warning, left_out });
     }
     applied
+}
+
+/// The result for what could not be read as an object.
+fn unread(document: usize, error: ApplyError) -> AppliedObject {
+    let (warning, left_out) = (None, Vec::new());
+    AppliedObject { document, object: String::new(), result: Err(error), warning, left_out }
 }
 
 /// Creates a definition without validating it.

@@ -2,7 +2,11 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::hash::{BuildHasher, BuildHasherDefault};
 
+use rustc_hash::FxHasher;
+
+use crate::excerpt::Excerpt;
 use crate::json::{Number, Value};
 
 use super::{Shape, StructId, object_meta, root_of};
@@ -59,30 +63,55 @@ pub(crate) fn decode_changed(
         .map_err(|reason| DecodeError::new(kind, reason))
 }
 
-/// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`.
+/// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`. Of very
+/// many, the first.
 pub fn unknown_fields(kind: &Kind, object: &Value) -> Vec<String> {
-    let mut found = Vec::new();
+    listed_unknown(kind, object, |_| true)
+}
+
+fn listed_unknown(kind: &Kind, object: &Value, is_listed: impl Fn(&str) -> bool) -> Vec<String> {
+    let (mut found, mut pruned) = (Excerpt::default(), Excerpt::default());
+    let add = |excerpt: &mut Excerpt, path: &str| {
+        if is_listed(path) {
+            excerpt.add(|| format!("unknown field {path:?}"));
+        }
+    };
+    visit_decoded(kind, object, &mut |path| add(&mut found, path));
+    visit_pruned(kind, object, &mut |path| add(&mut pruned, path));
+    found.append(pruned.sorted());
+    found.into_vec()
+}
+
+/// Visits the paths of the fields that are in no type of the kind, in order.
+fn visit_decoded(kind: &Kind, object: &Value, visit: &mut dyn FnMut(&str)) {
     if let Some(root) = root_of(kind) {
-        collect_unknown(&Shape::Struct(root), object, &mut String::new(), &mut found);
+        visit_unknown(&Shape::Struct(root), object, &mut String::new(), visit);
     }
-    if let Some(custom) = kind.custom() {
+    if kind.custom.is_some() {
         let (metadata, path) = (Shape::Struct(object_meta()), &mut "metadata".to_owned());
-        collect_unknown(&metadata, &object["metadata"], path, &mut found);
-        let removed = custom.prune(&mut object.clone());
-        found.extend(removed.iter().map(|path| format!("unknown field {path:?}")));
+        visit_unknown(&metadata, &object["metadata"], path, visit);
     }
-    found
+}
+
+/// Visits the paths of the fields that the schema of a custom kind does not have.
+fn visit_pruned(kind: &Kind, object: &Value, visit: &mut dyn FnMut(&str)) {
+    if let Some(custom) = kind.custom() {
+        custom.prune(&mut object.clone(), visit);
+    }
 }
 
 /// The unknown fields of an object that it did not have before. A stored object can have unknown
 /// fields.
 pub(crate) fn new_unknown_fields(kind: &Kind, object: &Value, before: &Value) -> Vec<String> {
-    let mut found = unknown_fields(kind, object);
-    if !found.is_empty() {
-        let known: HashSet<String> = unknown_fields(kind, before).into_iter().collect();
-        found.retain(|field| !known.contains(field));
-    }
-    found
+    let mut known = HashSet::new();
+    let hasher = BuildHasherDefault::<FxHasher>::default();
+    // Hashes, because the paths themselves would fill the memory.
+    let mut know = |path: &str| {
+        known.insert(hasher.hash_one(path));
+    };
+    visit_decoded(kind, before, &mut know);
+    visit_pruned(kind, before, &mut know);
+    listed_unknown(kind, object, |path| known.is_empty() || !known.contains(&hasher.hash_one(path)))
 }
 
 /// The position of the decoder: the innermost structs and the names of the fields that lead there.
@@ -233,7 +262,7 @@ fn base64(text: &str) -> Result<(), String> {
     }
 }
 
-fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut Vec<String>) {
+fn visit_unknown(shape: &Shape, value: &Value, path: &mut String, visit: &mut dyn FnMut(&str)) {
     let length = path.len();
     match (shape, value) {
         (Shape::Struct(id) | Shape::Either(id), Value::Object(fields)) => {
@@ -241,8 +270,8 @@ fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut 
                 let separator = if path.is_empty() { "" } else { "." };
                 write!(path, "{separator}{name}").expect("a String takes all writes");
                 match id.get().field(name) {
-                    Some(field) => collect_unknown(&field.shape, value, path, found),
-                    None => found.push(format!("unknown field {path:?}")),
+                    Some(field) => visit_unknown(&field.shape, value, path, visit),
+                    None => visit(path),
                 }
                 path.truncate(length);
             }
@@ -250,14 +279,14 @@ fn collect_unknown(shape: &Shape, value: &Value, path: &mut String, found: &mut 
         (Shape::Map(inner), Value::Object(entries)) => {
             for (key, value) in entries {
                 write!(path, ".{key}").expect("a String takes all writes");
-                collect_unknown(inner, value, path, found);
+                visit_unknown(inner, value, path, visit);
                 path.truncate(length);
             }
         }
         (Shape::List(inner), Value::Array(items)) => {
             for (index, value) in items.iter().enumerate() {
                 write!(path, "[{index}]").expect("a String takes all writes");
-                collect_unknown(inner, value, path, found);
+                visit_unknown(inner, value, path, visit);
                 path.truncate(length);
             }
         }

@@ -76,7 +76,8 @@ pub(super) fn list(
     states: States,
 ) -> Result<List, Status> {
     let position = position(options, states)?;
-    let past_states = past_states(table, &position, states.newest)?;
+    let namespace = options.selector.namespace.as_deref();
+    let past_states = past_states(table, namespace, &position, states.newest)?;
     let mut page = Page::new(kind, options);
     let objects = merge(table, options, &position, &past_states);
     for (key, object) in objects {
@@ -112,10 +113,16 @@ fn position(options: &ListOptions, states: States) -> Result<Position, Status> {
     Ok(Position { resource_version: if is_exact { requested } else { known }, after: None })
 }
 
-/// The former state of each object that has changed since the position; `None` if it did not exist.
+/// The former state of each object of the listed namespace that has changed since the position;
+/// `None` if it did not exist.
 type PastStates = BTreeMap<String, Option<Arc<Object>>>;
 
-fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastStates, Status> {
+fn past_states(
+    table: &Table,
+    namespace: Option<&str>,
+    position: &Position,
+    current: u64,
+) -> Result<PastStates, Status> {
     let mut past_states = PastStates::new();
     if position.resource_version >= current {
         return Ok(past_states);
@@ -125,6 +132,10 @@ fn past_states(table: &Table, position: &Position, current: u64) -> Result<PastS
         None => Status::expired("The resourceVersion for the provided list is too old."),
     };
     for change in table.log.after(position.resource_version).map_err(expired)? {
+        // The others are not listed, and their number is nobody else's business.
+        if namespace.is_some_and(|namespace| namespace != change.object.namespace()) {
+            continue;
+        }
         past_states
             .entry(super::table::key(change.object.namespace(), change.object.name()))
             .or_insert_with(|| change.previous.clone());

@@ -8,6 +8,7 @@ mod schema;
 
 use crate::json::Value;
 
+use super::cause::Reason;
 use super::field::{Causes, Field, go_json};
 use super::format;
 use super::metadata;
@@ -62,8 +63,27 @@ pub(super) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
     }
 }
 
+/// Maximum number of versions, and of columns, categories and short names of a kind. Upstream has
+/// none; here each of them costs memory with each other one, or for ever.
+const VERSIONS_MAX: usize = 100;
+const COLUMNS_MAX: usize = 32;
+const NAMES_MAX: usize = 32;
+
+/// Checks that a list is not longer than it may be.
+fn has_at_most(list: &Field, max: usize, causes: &mut Causes) -> bool {
+    let fits = list.len() <= max;
+    if !fits {
+        let message = format!("{}: must have at most {max} items", list.len());
+        causes.found_at(Reason::TooMany, &list.path(), message);
+    }
+    fits
+}
+
 fn check(object: &Field, causes: &mut Causes) {
     let spec = object.child("spec");
+    if !has_at_most(&spec.child("versions"), VERSIONS_MAX, causes) {
+        return;
+    }
     let group = spec.child("group");
     let wrong = format::dns_subdomain(group.text());
     if group.text().is_empty() {
@@ -145,7 +165,7 @@ fn check_shared(spec: &Field, shared: &Shared, causes: &mut Causes) {
     if shared.columns {
         let columns = spec.child("additionalPrinterColumns");
         let columns = columns.with_value(value("additionalPrinterColumns"));
-        columns.items().for_each(|column| check_column(&column, causes));
+        check_columns(&columns, causes);
     }
 }
 
@@ -167,6 +187,12 @@ fn check_version(version: &Field, shared: &Shared, causes: &mut Causes) {
     }
     if !shared.columns {
         let columns = version.child("additionalPrinterColumns");
+        check_columns(&columns, causes);
+    }
+}
+
+fn check_columns(columns: &Field, causes: &mut Causes) {
+    if has_at_most(columns, COLUMNS_MAX, causes) {
         columns.items().for_each(|column| check_column(&column, causes));
     }
 }
@@ -239,8 +265,9 @@ fn check_names(names: &Field, causes: &mut Causes) {
         }
     }
     for list in ["shortNames", "categories"] {
-        for name in names.child(list).items() {
-            check_label(&name, causes);
+        let list = names.child(list);
+        if has_at_most(&list, NAMES_MAX, causes) {
+            list.items().for_each(|name| check_label(&name, causes));
         }
     }
     let (kind, list_kind) = (names.child("kind"), names.child("listKind"));
@@ -336,10 +363,16 @@ fn schemas(definition: &Value) -> impl Iterator<Item = Schema> {
     versions.map(|version| Schema::parse(&version["schema"]["openAPIV3Schema"]))
 }
 
+/// Maximum number of formats that are compared with each other. No answer has so many warnings.
+const FORMATS_MAX: usize = 100;
+
 /// Adds each format that a schema or one in it has and that is not known for its type.
 fn unrecognized_formats(schema: &Schema, found: &mut Vec<String>) {
     if let Some(format) = schema.checks.format.as_deref() {
         let is_known = schema.known_format().is_some();
+        if found.len() >= FORMATS_MAX {
+            return;
+        }
         if !is_known && !found.iter().any(|known| known == format) {
             found.push(format.to_owned());
         }

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::custom::Budget;
+use crate::excerpt::{BYTES_MAX, ITEMS_MAX, shortened};
 use crate::json::Value;
 
 use super::cause::{Cause, Reason};
@@ -130,10 +132,35 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Maximum number of errors that are listed.
-pub(super) const CAUSES_MAX: usize = 100;
-/// Size in bytes of all listed errors above which no other one is listed.
-const CAUSES_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of steps for a request.
+const STEPS_MAX: u64 = 2_000_000;
+/// Number of comparisons of small values that are about one step.
+pub(super) const SMALL_PER_STEP: usize = 16;
+/// Number of bytes of a text that are read or written in about one step.
+pub(super) const BYTES_PER_STEP: usize = 64;
+
+/// What the validation of a request may still do where the schema is the client's, too. A step
+/// takes some tenths of a microsecond: a value that is visited, or some bytes of a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Steps(u64);
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self(STEPS_MAX)
+    }
+}
+
+impl Steps {
+    /// Takes some steps; false once all are used up.
+    pub(super) fn spend(&mut self, steps: usize) -> bool {
+        self.0 = self.0.saturating_sub(steps as u64);
+        !self.is_used_up()
+    }
+
+    pub(super) fn is_used_up(self) -> bool {
+        self.0 == 0
+    }
+}
 
 /// The errors in an object, in upstream's order. Upstream validates some parts twice on an update;
 /// duplicates are removed, as kubectl does. Upstream lists any number of errors; here further ones
@@ -143,6 +170,9 @@ pub(super) struct Causes {
     found: Vec<Cause>,
     bytes: usize,
     omitted: bool,
+    pub(super) steps: Steps,
+    /// What all rules of schemas may still cost.
+    pub(super) rule_budget: Budget,
 }
 
 impl Causes {
@@ -152,11 +182,23 @@ impl Causes {
 
     /// Whether further errors are left out. Then their texts need not be made.
     pub(super) fn is_full(&self) -> bool {
-        self.found.len() >= CAUSES_MAX || self.bytes >= CAUSES_BYTES_MAX
+        self.found.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX
+    }
+
+    /// Errors of a part, which are appended later. They use the same steps.
+    pub(super) fn part(&self) -> Self {
+        let (steps, rule_budget) = (self.steps, self.rule_budget.clone());
+        Self { steps, rule_budget, ..Self::default() }
+    }
+
+    /// Notes that there are further errors, whose texts were not made.
+    pub(super) fn leave_out(&mut self) {
+        self.omitted = true;
     }
 
     pub(super) fn append(&mut self, other: Self) {
         self.omitted |= other.omitted;
+        (self.steps, self.rule_budget) = (other.steps, other.rule_budget);
         for cause in other.found {
             self.push(cause);
         }
@@ -183,11 +225,20 @@ impl Causes {
         let title = reason.title();
         let message =
             if message.is_empty() { title.to_owned() } else { format!("{title}: {message}") };
-        self.push(Cause { reason, field: excerpt(path.to_owned()), message: excerpt(message) });
+        self.push(Cause { reason, field: shortened(path.to_owned()), message: shortened(message) });
     }
 
     /// The errors, with a note at the end if some are left out.
     pub(super) fn into_vec(mut self) -> Vec<Cause> {
+        if self.steps.is_used_up() {
+            let reason = Reason::Invalid;
+            let message = format!(
+                "{}: the schema takes more than {STEPS_MAX} steps to validate the object: use \
+                 fewer or simpler schemas, or a smaller object",
+                reason.title()
+            );
+            self.found.push(Cause { reason, field: String::new(), message });
+        }
         if self.omitted {
             self.found.push(Cause {
                 reason: Reason::TooMany,
@@ -293,13 +344,13 @@ impl Causes {
         let mut message = reason.title().to_owned();
         if let Some(value) = value {
             message.push_str(": ");
-            message.push_str(&excerpt(value()));
+            message.push_str(&shortened(value()));
         }
         if !detail.is_empty() {
             message.push_str(": ");
             message.push_str(detail);
         }
-        self.push(Cause { reason, field: excerpt(field.path()), message });
+        self.push(Cause { reason, field: shortened(field.path()), message });
     }
 
     fn push(&mut self, cause: Cause) {
@@ -310,16 +361,6 @@ impl Causes {
             self.found.push(cause);
         }
     }
-}
-
-/// A text, cut if it is very long. Upstream quotes any length.
-fn excerpt(mut text: String) -> String {
-    const BYTES_MAX: usize = 4 * 1024;
-    if text.len() > BYTES_MAX {
-        text.truncate(text.floor_char_boundary(BYTES_MAX));
-        text.push_str("...");
-    }
-    text
 }
 
 /// A value as `field.Error` prints it: strings quoted, numbers and booleans plain, anything else as

@@ -1,10 +1,12 @@
 //! Validates `metadata`: names, labels, annotations, owners and finalizers (upstream's
 //! `ValidateObjectMeta`).
 
+use std::cell::LazyCell;
 use std::collections::HashSet;
 
 use super::field::{Causes, Field, go_json, go_quote};
 use super::format;
+use crate::excerpt::shortened;
 use crate::kind::Kind;
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
@@ -169,6 +171,8 @@ fn common(metadata: &Field, causes: &mut Causes) {
 
 fn owner_references(owners: &Field, causes: &mut Causes) {
     let mut first_controller: Option<String> = None;
+    // Rendered once, not for each owner.
+    let shown = LazyCell::new(|| shortened(go_json(owners.value())));
     for owner in owners.items() {
         owner_reference(&owner, causes);
         if !owner.child("controller").is_true() {
@@ -179,7 +183,7 @@ fn owner_references(owners: &Field, causes: &mut Causes) {
             None => first_controller = Some(controller),
             Some(first) => causes.invalid_rendered(
                 owners,
-                go_json(owners.value()),
+                shown.clone(),
                 &format!(
                     "Only one reference can have Controller set to true. \
                      Found \"true\" in references for {first} and {controller}"

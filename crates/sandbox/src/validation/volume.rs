@@ -26,7 +26,7 @@ pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
     let mut valid = Volumes(HashMap::new());
     for volume in volumes.items() {
         let name = volume.child("name");
-        let mut found = Causes::default();
+        let mut found = causes.part();
         volume_source::source(&volume, &mut found);
         if name.text().is_empty() {
             found.required(&name, "");

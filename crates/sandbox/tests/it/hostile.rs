@@ -12,6 +12,7 @@
 //! ```
 
 mod body;
+mod bounds;
 mod client;
 mod crowd;
 mod http1;

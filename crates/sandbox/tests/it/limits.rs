@@ -114,3 +114,17 @@ async fn a_response_that_nobody_takes_ends_the_connection() {
     let _ = read.await.expect("the server closes the connection");
     assert!(received.len() > 50, "the headers of the response come");
 }
+
+/// S12: a client of HTTP/1.1 that is still sending its body sees the refusal.
+#[tokio::test]
+async fn a_refusal_arrives_although_its_body_is_not_read() {
+    let server = Server::start().await;
+    let mut stream = server.connect().await;
+    let head = format!("POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.expect("a connection");
+    stream.write_all(&[b' '; 200_000]).await.expect("the server reads on");
+    let mut answer = vec![0; 1000];
+    let read = stream.read(&mut answer).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..read]);
+    assert!(answer.starts_with("HTTP/1.1 401 Unauthorized"), "{answer}");
+}

@@ -329,10 +329,16 @@ items:
 - {apiVersion: v1, kind: ConfigMap, metadata: {name: d}, colour: red}
 - {apiVersion: v1, kind: Service, metadata: {name: e}, spec: {ports: [{port: 80}]}}
 - {apiVersion: v1, kind: Service, metadata: {name: f}, spec: {ports: [{port: 0}]}}
+- hello
+---
+[1, 2]
 ";
     let applied = sandbox.apply_manifest(manifest);
     let lines: Vec<String> = applied.iter().map(ToString::to_string).collect();
     assert!(matches!(applied[0].result, Err(ApplyError::Syntax(_))), "{}", lines[0]);
+    assert_eq!(lines[1], "document 4 is no object");
+    assert_eq!(lines[2], "document 5 is no object");
+    let lines = &lines[2..];
     assert_eq!(lines[1], "document 1: configmap/a created");
     assert_eq!(lines[2], "document 4: configmap/c created");
     assert!(lines[3].ends_with("strict decoding error: unknown field \"colour\""), "{}", lines[3]);

@@ -70,9 +70,12 @@ pub(crate) fn apply(files: &[InputFile], sandbox: &Sandbox) -> anyhow::Result<()
                 Err(ApplyError::NotServed { .. } | ApplyError::Owned(_)) => {
                     skipped.push(format!("{}: {applied}", file.name));
                 }
-                Err(ApplyError::Syntax(_) | ApplyError::Missing(_) | ApplyError::Refused(_)) => {
-                    failed = failed.or(Some(applied));
-                }
+                Err(
+                    ApplyError::Syntax(_)
+                    | ApplyError::NoObject
+                    | ApplyError::Missing(_)
+                    | ApplyError::Refused(_),
+                ) => failed = failed.or(Some(applied)),
             }
         }
         if let Some(applied) = failed {

@@ -177,6 +177,25 @@ async fn a_plugin_that_fails_before_its_token_expires_is_named_as_well() {
     assert!(error.ends_with(&cause) && !error.contains("secret"), "{error}");
 }
 
+/// C83: a plugin that prints a token with a line break, or does not stop printing, is an error that
+/// names it and has none of its output.
+#[test]
+fn what_a_plugin_prints_has_limits() {
+    let (home, server) = (TestHome::new(), "127.0.0.1:1".parse().unwrap());
+    let failure = || {
+        let kubeconfig = Some(home.kubeconfig(server, &home.plugin()));
+        let config = config(&Location { kubeconfig, ..Location::default() }).unwrap();
+        client(&config, Pings::default()).map(drop).unwrap_err().to_string()
+    };
+    home.write("status", r#"{"token": "secret\nX-Remote-User: admin"}"#);
+    let line_break = failure();
+    assert!(line_break.contains("exec plugin /bin/sh printed a token: it has a line break"));
+    assert!(!line_break.contains("secret"), "{line_break}");
+    home.write("status", &"secret ".repeat(200_000));
+    let endless = failure();
+    assert!(endless.ends_with("exec plugin /bin/sh printed more than 1 MiB"), "{endless}");
+}
+
 /// C83: the client certificate of an exec plugin is renewed like a token.
 #[tokio::test]
 async fn an_exec_plugins_client_certificate_is_renewed() {

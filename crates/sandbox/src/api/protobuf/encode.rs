@@ -350,7 +350,8 @@ mod tests {
             "metadata": {"name": "web", "labels": {"a": "b"}}, "spec": {"replicas": 2},
         });
         let object = Object::new(value, ManagedFields::encode(&managers));
-        let decoded = decode(&encode_object(&object).expect("a message")).expect("it is valid");
+        let decoded =
+            decode(&encode_object(&object).expect("a message"), 1000).expect("it is valid");
         assert_eq!(decoded["metadata"]["managedFields"], owners);
         // The same bytes as those of the whole tree.
         assert_eq!(encode_object(&object), encode(&object.served()));
@@ -367,7 +368,7 @@ mod tests {
                 let mut item = item.clone();
                 item["apiVersion"] = "v1".into();
                 item["kind"] = list["kind"].as_str().unwrap().trim_end_matches("List").into();
-                assert_eq!(decode(&encode(&item).unwrap()), Ok(item));
+                assert_eq!(decode(&encode(&item).unwrap(), 1000), Ok(item));
             }
         }
     }

@@ -64,7 +64,7 @@ impl Transaction<'_> {
             self.check_create(registry.store(), draft)?;
             draft.admit(registry)
         };
-        if self.body_bytes <= SMALL_BYTES {
+        if self.is_quick(0) {
             return self.write(|registry, options| {
                 admit(registry, &mut draft)?;
                 draft.validate()?;
@@ -119,6 +119,13 @@ impl Transaction<'_> {
         })
     }
 
+    /// Whether all can be done in one step while others wait. `stored_bytes` is the size of the
+    /// object before.
+    fn is_quick(&self, stored_bytes: usize) -> bool {
+        let is_small = self.body_bytes + stored_bytes <= SMALL_BYTES;
+        is_small && !self.target.kind.has_client_schemas()
+    }
+
     fn writer(&self, now: Timestamp) -> Writer<'_> {
         Writer { manager: self.manager, now }
     }
@@ -157,7 +164,7 @@ impl Transaction<'_> {
         for _ in 0..ATTEMPTS {
             let found = self.shared.read(|store| store.find(kind, namespace, name).cloned());
             let Some(stored) = found else { return create() };
-            let changed = if self.body_bytes + stored.bytes() <= SMALL_BYTES {
+            let changed = if self.is_quick(stored.bytes()) {
                 self.at_once(name, &change)
             } else {
                 self.optimistically(&stored.with_tree(), &change)

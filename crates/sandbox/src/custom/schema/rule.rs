@@ -4,12 +4,14 @@
 mod check;
 mod cost;
 mod functions;
+mod metering;
 mod overload;
 mod types;
 mod values;
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
+use cel::common::ast::IdedExpr;
 use cel::{Context, Env, Program};
 
 use super::Schema;
@@ -35,8 +37,8 @@ pub(crate) struct Rule {
 /// A rule that can be checked.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    program: Program,
-    message: Option<Program>,
+    program: IdedExpr,
+    message: Option<IdedExpr>,
     pub uses_old_self: bool,
     /// What an evaluation costs at most, by the limits of the schema.
     pub cost: u64,
@@ -68,7 +70,12 @@ pub(crate) enum Verdict {
 /// What expressions can use.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    for extension in [cel::extensions::strings, cel::extensions::lists, functions::extension] {
+    for extension in [
+        cel::extensions::strings,
+        cel::extensions::lists,
+        functions::extension,
+        metering::extension,
+    ] {
         env.add_extension(extension).expect("no extension defines what another one does");
     }
     Arc::new(env)
@@ -128,12 +135,13 @@ impl Rule {
             Err(error) => (None, Some(error)),
         };
         let (message, message_cost) = message.unzip();
+        let program = metering::metered(program.expression());
         (Ok(Compiled { program, message, uses_old_self, cost, message_cost }), refused)
     }
 
     /// The expression of the message, and its cost. One that the sandbox can't evaluate is left
     /// out, so that the message counts.
-    fn compile_message(&self, scope: &check::Scope<'_>) -> Result<Option<(Program, u64)>, String> {
+    fn compile_message(&self, scope: &check::Scope<'_>) -> Result<Option<(IdedExpr, u64)>, String> {
         let text = &self.message_expression;
         if text.trim().is_empty() {
             return Ok(None);
@@ -143,7 +151,7 @@ impl Rule {
         match scope.check_message(&program, text) {
             Ok(checked) => {
                 let cost = cost::estimate(scope, &checked, program.expression());
-                Ok(Some((program, cost)))
+                Ok(Some((metering::metered(program.expression()), cost)))
             }
             Err(CompileError::NotSupported) => Ok(None),
             Err(CompileError::Refused(error)) => Err(error),
@@ -174,7 +182,7 @@ impl Rule {
         let result = values.evaluate(self.optional_old_self, budget, |variables| {
             let mut context = Context::with_env(Arc::clone(&ENV));
             context.set_variable_resolver(variables);
-            stacker::grow(STACK_BYTES, || compiled.program.execute(&context))
+            stacker::grow(STACK_BYTES, || context.resolve(&compiled.program))
         });
         Some(match result {
             None => Verdict::TooExpensive(format!(
@@ -201,7 +209,7 @@ impl Rule {
             let result = values.evaluate(self.optional_old_self, budget, |variables| {
                 let mut context = Context::with_env(Arc::clone(&ENV));
                 context.set_variable_resolver(variables);
-                stacker::grow(STACK_BYTES, || message.execute(&context))
+                stacker::grow(STACK_BYTES, || context.resolve(message))
             });
             match result {
                 Some(Ok(cel::Value::String(text))) => Some(text.trim().to_owned()),

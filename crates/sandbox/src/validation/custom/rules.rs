@@ -3,7 +3,9 @@
 
 use crate::json::Value;
 
-use crate::custom::{Additional, Budget, Rule, Schema, TypeName, Values, Verdict};
+use super::lists::OldItems;
+use super::path::Path;
+use crate::custom::{Additional, Rule, Schema, TypeName, Values, Verdict};
 use crate::validation::cause::Reason;
 use crate::validation::field::{Causes, go_value};
 
@@ -27,14 +29,15 @@ pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes
         causes.found_at(Reason::Invalid, "<nil>", message.to_owned());
         return;
     }
-    let mut walk = Walk { budget: Budget::default(), is_over: false, causes };
-    walk.value(schema, true, "", object, &Before { old, is_unchanged: false });
+    let mut walk = Walk { is_over: false, causes };
+    walk.value(schema, true, Path::Start(""), object, &Before { old, is_unchanged: false });
 }
 
 /// Checks the rules about a default, whose path is `path`, as those about a new value.
 pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
-    let mut walk = Walk { budget: Budget::default(), is_over: false, causes };
-    walk.value(schema, false, path, default, &Before { old: None, is_unchanged: false });
+    let mut walk = Walk { is_over: false, causes };
+    let before = Before { old: None, is_unchanged: false };
+    walk.value(schema, false, Path::Start(path), default, &before);
 }
 
 /// What a value replaces.
@@ -45,7 +48,6 @@ struct Before<'a> {
 }
 
 struct Walk<'a> {
-    budget: Budget,
     /// Whether a rule took too long, so that no other one is checked.
     is_over: bool,
     causes: &'a mut Causes,
@@ -56,7 +58,7 @@ impl Walk<'_> {
         &mut self,
         schema: &Schema,
         is_root: bool,
-        path: &str,
+        path: Path<'_>,
         value: &Value,
         before: &Before<'_>,
     ) {
@@ -67,8 +69,12 @@ impl Walk<'_> {
         }
         if !schema.rules.is_empty() {
             let values = Values::new(schema, value, old);
+            // The values were converted for these rules alone.
+            if !self.causes.steps.spend(values.size()) {
+                return;
+            }
             for rule in &schema.rules {
-                let verdict = rule.check(schema, is_root, &values, &mut self.budget);
+                let verdict = rule.check(schema, is_root, &values, &mut self.causes.rule_budget);
                 // As upstream: an unchanged value may violate a rule that is not about changes.
                 let verdict = verdict.filter(|verdict| {
                     let is_violated = matches!(verdict, Verdict::Violated(_));
@@ -93,7 +99,7 @@ impl Walk<'_> {
     fn fields(
         &mut self,
         schema: &Schema,
-        path: &str,
+        path: Path<'_>,
         fields: &crate::json::Map,
         old: Option<&Value>,
         is_unchanged: bool,
@@ -101,28 +107,27 @@ impl Walk<'_> {
         for (name, value) in fields {
             let Some(of_field) = schema.field(name) else { continue };
             let old = old.and_then(|old| old.get(name));
-            let path = match (path, &schema.additional) {
-                (path, Additional::Of(_)) => format!("{path}[{name}]"),
-                ("", _) => name.to_string(),
-                (path, _) => format!("{path}.{name}"),
+            let path = match &schema.additional {
+                Additional::Of(_) => Path::Key(&path, name),
+                Additional::None | Additional::Any => Path::Field(&path, name),
             };
-            self.value(of_field, false, &path, value, &Before { old, is_unchanged });
+            self.value(of_field, false, path, value, &Before { old, is_unchanged });
         }
     }
 
     fn items(
         &mut self,
         schema: &Schema,
-        path: &str,
+        path: Path<'_>,
         items: &[Value],
         old: Option<&Value>,
         is_unchanged: bool,
     ) {
         let Some(of_items) = &schema.items else { return };
+        let old = OldItems::new(schema, old);
         for (index, item) in items.iter().enumerate() {
-            let old = super::old_item(schema, item, old);
-            let before = Before { old, is_unchanged };
-            self.value(of_items, false, &format!("{path}[{index}]"), item, &before);
+            let before = Before { old: old.replaced_by(schema, item), is_unchanged };
+            self.value(of_items, false, Path::Index(&path, index), item, &before);
         }
     }
 
@@ -130,12 +135,17 @@ impl Walk<'_> {
         &mut self,
         schema: &Schema,
         rule: &Rule,
-        path: &str,
+        path: Path<'_>,
         value: &Value,
         verdict: Option<Verdict>,
     ) {
         let type_name = schema.type_name.map(TypeName::name).unwrap_or_default();
-        let path = if path.is_empty() { "<nil>" } else { path };
+        let verdict = verdict.filter(|verdict| *verdict != Verdict::Holds);
+        if verdict.is_some() && self.causes.is_full() {
+            return self.causes.leave_out();
+        }
+        let path = if verdict.is_none() { String::new() } else { path.text() };
+        let path = if path.is_empty() { "<nil>" } else { &path };
         let (path, reason, message) = match verdict {
             None | Some(Verdict::Holds) => return,
             Some(Verdict::Failed(error)) => {

@@ -90,7 +90,7 @@ impl Walk<'_> {
     }
 
     fn rule(&mut self, field: &Field, rule: &Rule, schema: &Schema, place: &Place<'_>) {
-        if rule.text.is_empty() {
+        if rule.text.is_empty() || !self.causes.steps.spend(compile_steps(&rule.text)) {
             return;
         }
         let (compiled, wrong_message) = rule.compile(schema, place.is_root);
@@ -129,6 +129,11 @@ impl Walk<'_> {
             self.expensive.push((cost, field.path()));
         }
     }
+}
+
+/// The steps that it takes to compile a rule.
+fn compile_steps(text: &str) -> usize {
+    800 + 4 * text.len()
 }
 
 fn too_expensive(name: &str, cost: u64, limit: u64) -> String {

@@ -4,8 +4,8 @@
 use crate::json::{Value, json};
 
 use super::{default, rule};
-use crate::custom::{Schema, compile_pattern};
-use crate::validation::field::{Causes, Field};
+use crate::custom::{CompiledPattern, Schema, compile_pattern};
+use crate::validation::field::{Causes, Field, SMALL_PER_STEP};
 
 /// Where a schema is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     if schema.child("nullable").is_true() {
         causes.forbidden(&schema.child("nullable"), "nullable cannot be true at the root");
     }
-    let mut structural = Causes::default();
+    let mut structural = causes.part();
     invariants(schema, Level::Root, &mut structural);
     if structural.is_empty() {
         default::check(schema, &Schema::parse(schema.value()), &mut structural);
@@ -33,7 +33,7 @@ pub(super) fn check(schema: &Field, has_status: bool, causes: &mut Causes) {
     let is_structural = structural.is_empty();
     causes.append(structural.sorted());
     let inside = Inside { defaults: None, in_metadata: false };
-    let mut found = Causes::default();
+    let mut found = causes.part();
     check_schema(schema, true, &inside, &mut found);
     if is_structural && found.is_empty() {
         rule::check(schema, &Schema::parse(schema.value()), &mut found);
@@ -188,11 +188,18 @@ fn value_validation(schema: &Field, level: Level, causes: &mut Causes) {
         nested_validation(&schema.child("not"), false, level, causes);
     }
     let pattern = schema.child("pattern");
-    if !pattern.text().is_empty()
-        && let Err(error) = compile_pattern(pattern.text())
-    {
-        let detail = format!("must be a valid regular expression, but isn't: {error}");
-        causes.invalid(&pattern, &detail);
+    if pattern.text().is_empty() || causes.steps.is_used_up() {
+        return;
+    }
+    match compile_pattern(pattern.text()) {
+        Ok(compiled) => {
+            causes.steps.spend(compiled.steps_to_compile());
+        }
+        Err(error) => {
+            causes.steps.spend(CompiledPattern::LARGE_STEPS);
+            let detail = format!("must be a valid regular expression, but isn't: {error}");
+            causes.invalid(&pattern, &detail);
+        }
     }
 }
 
@@ -372,6 +379,11 @@ fn set_items(items: &Field, causes: &mut Causes) {
 
 /// The elements of a list with keys have the keys, which are scalars.
 fn map_items(items: &Field, keys: &Field, causes: &mut Causes) {
+    // Each key is compared with the other keys, and with the required fields.
+    let compared = keys.len() * (keys.len() + items.child("required").len());
+    if !causes.steps.spend(compared / SMALL_PER_STEP) {
+        return;
+    }
     if keys.is_empty() {
         causes.required(keys, "must not be empty if x-kubernetes-list-type is map");
     }

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64;
 use serde_json::{Map, Value, json};
 
 use super::client::Target;
-use super::crowd;
+use super::{bounds, crowd};
 
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -127,7 +127,8 @@ pub(crate) fn request(target: &Target, rng: &mut Pcg64) -> Request {
         0..500 => write(target, rng),
         500..550 => crowd::request(target, rng),
         550..990 => read(target, rng),
-        990..995 => many_errors(target, rng),
+        990..994 => many_errors(target, rng),
+        994 => bounds::request(target, rng),
         _ => large(target, rng),
     }
 }
@@ -425,7 +426,7 @@ pub(crate) fn credentials(target: &Target, rng: &mut Pcg64) -> Vec<(String, Vec<
     headers
 }
 
-fn authorization(token: &str) -> (String, Vec<u8>) {
+pub(crate) fn authorization(token: &str) -> (String, Vec<u8>) {
     ("Authorization".to_owned(), format!("Bearer {token}").into_bytes())
 }
 

@@ -76,7 +76,7 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
 }
 
 /// The error of a function.
-fn failed(function: &str, message: impl ToString) -> ExecutionError {
+pub(super) fn failed(function: &str, message: impl ToString) -> ExecutionError {
     ExecutionError::function_error(function, message)
 }
 

@@ -1,7 +1,6 @@
 //! The values that expressions read, and the bound of what an evaluation costs.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use cel::common::types::{
@@ -12,12 +11,13 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 
 use super::functions::{Moment, Span};
+use super::metering;
 use crate::custom::schema::{Additional, Schema, TypeName};
 use crate::json::Value;
 
 /// What all rules about an object may cost. A unit is a value that an expression can reach by one
 /// use of a variable.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Budget(u64);
 
 /// What one evaluation may cost.
@@ -55,6 +55,12 @@ impl Values {
         }
     }
 
+    /// The number of values in both.
+    pub(crate) fn size(&self) -> usize {
+        let size = self.own.size + self.old.as_ref().map_or(0, |old| old.size);
+        usize::try_from(size).unwrap_or(usize::MAX)
+    }
+
     pub(crate) fn has_old(&self) -> bool {
         self.old.is_some()
     }
@@ -68,11 +74,10 @@ impl Values {
     ) -> Option<T> {
         let limit = budget.0.min(PER_CALL);
         let old = if old_is_optional { Some(&self.old_optional) } else { self.old.as_ref() };
-        let variables = Variables { own: &self.own, old, spent: AtomicU64::new(0), limit };
-        let result = evaluate(&variables);
-        let spent = variables.spent.into_inner();
-        budget.0 = budget.0.saturating_sub(spent);
-        (spent <= limit).then_some(result)
+        let variables = Variables { own: &self.own, old };
+        let (result, cost) = metering::within(limit, || evaluate(&variables));
+        budget.0 -= cost;
+        result
     }
 }
 
@@ -86,20 +91,17 @@ impl Variable {
 pub(crate) struct Variables<'a> {
     own: &'a Variable,
     old: Option<&'a Variable>,
-    spent: AtomicU64,
-    limit: u64,
 }
 
 impl VariableResolver for Variables<'_> {
-    /// A variable; none, which ends the evaluation, once it costs too much.
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
         let found = match variable {
             "self" => self.own,
             "oldSelf" => self.old?,
             _ => return None,
         };
-        let spent = self.spent.fetch_add(found.size, Ordering::Relaxed) + found.size;
-        (spent <= self.limit).then(|| CowVal::Borrowed(&*found.value))
+        metering::spend(found.size);
+        Some(CowVal::Borrowed(&*found.value))
     }
 }
 

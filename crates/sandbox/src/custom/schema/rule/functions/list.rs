@@ -190,5 +190,5 @@ fn find_some(
 
 fn compiled(pattern: &CelString<'_>) -> Result<regex::Regex, ExecutionError> {
     let wrong = |error| failed("find", format!("Illegal regex: {error}"));
-    compile_pattern(pattern.inner()).map_err(wrong)
+    compile_pattern(pattern.inner()).map(|compiled| compiled.regex).map_err(wrong)
 }
