@@ -284,8 +284,14 @@ fn a_refused_pod_is_tried_again_within_a_minute() {
     let mut now = Timestamp(0);
     let mut waits = Vec::new();
     for _ in 0..30 {
-        let tasks = state.process([], now);
-        let [Task::Execute { plan, raw }] = &tasks[..] else { panic!("{tasks:?}") };
+        let execution = state.process([], now).into_iter().find_map(|task| match task {
+            Task::Execute { plan, raw } => Some((plan, raw)),
+            Task::ListOrphans(_)
+            | Task::Watch(_)
+            | Task::AskCheck(_)
+            | Task::WritePolicyStatus(_) => None,
+        });
+        let (plan, raw) = execution.expect("the plan has writes");
         let events = plan.writes.iter().map(|write| Event::Written {
             key: raw.key.clone(),
             uid: raw.uid.clone(),
