@@ -15,7 +15,8 @@ pub mod schema;
 mod time;
 
 pub use daemon_set::{
-    Budget, DaemonSet, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, Status, Template, UpdateStrategy,
+    Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
+    Template, UpdateStrategy,
 };
 pub use int_or_percent::IntOrPercent;
 pub use labels::{

@@ -1,6 +1,6 @@
-//! The back-offs: when a failed pod is deleted, and so replaced (C24), when a pod is created again
-//! on a node whose pods other clients delete (C23), when pods are created again after admission has
-//! changed one (C28), and when a deleted revision is created again (C40).
+//! The back-offs: when a pod that has ended is deleted, and so replaced (C24), when a pod is
+//! created again on a node whose pods other clients delete (C23), when pods are created again after
+//! admission has changed one (C28), and when a deleted revision is created again (C40).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::node_table::NodeId;
 /// Delay after the first failure.
 const DELAY_MIN: Duration = Duration::from_secs(1);
 /// Maximum delay.
-const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
+pub const DELAY_MAX: Duration = Duration::from_secs(15 * 60);
 /// How long after the last failure the delay starts from the minimum again.
 const FORGET_AFTER: Duration = Duration::from_secs(2 * 15 * 60);
 /// Maximum delay of a node whose pods other clients delete.
@@ -59,8 +59,14 @@ impl Backoff {
         if self.generation == generation {
             return Vec::new();
         }
-        let ended = std::mem::replace(self, Self { generation, ..Self::new(self.cause) });
-        ended.entries.into_keys().collect()
+        self.generation = generation;
+        self.end_all()
+    }
+
+    /// Ends all delays, and returns their nodes.
+    pub(crate) fn end_all(&mut self) -> Vec<NodeId> {
+        self.collect_at = None;
+        std::mem::take(&mut self.entries).into_keys().collect()
     }
 
     /// When the delay of this node ends; `None` if none is running.
@@ -77,9 +83,10 @@ impl Backoff {
         delay.length
     }
 
-    /// Drops the delay of a deleted node, whose number may be reused.
-    pub(crate) fn forget(&mut self, node: NodeId) {
-        self.entries.remove(&node);
+    /// Drops the delay of a node that is deleted, so that its number may be reused, or where the
+    /// cause may be gone. Returns whether there was one.
+    pub(crate) fn forget(&mut self, node: NodeId) -> bool {
+        self.entries.remove(&node).is_some()
     }
 
     /// Drops expired entries, at most once a minute.

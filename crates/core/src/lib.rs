@@ -44,6 +44,7 @@
 //!     paused: false,
 //!     policy: PolicySource::None,
 //!     order: None,
+//!     retry: None,
 //!     rolled_back: None,
 //!     update_strategy: UpdateStrategy::OnDelete,
 //!     min_ready_seconds: 0,
@@ -59,6 +60,7 @@
 //!     created: Timestamp(0),
 //!     not_ready_since: None,
 //!     conditions: Vec::new(),
+//!     boot_id: "".into(),
 //! });
 //!
 //! let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);

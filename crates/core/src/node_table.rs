@@ -35,6 +35,8 @@ pub struct NodeTable {
 struct Entry {
     name: NodeName,
     node: Option<Node>,
+    /// Whether its last change may have ended what made pods fail there (C24).
+    has_recovered: bool,
     /// Number of DaemonSets with pods there.
     users: u32,
 }
@@ -49,6 +51,9 @@ impl NodeTable {
         if entry.node.as_ref() == Some(&node) {
             return None;
         }
+        // One that was deleted and comes back is another machine.
+        entry.has_recovered =
+            entry.node.as_ref().is_none_or(|before| node.has_recovered_since(before));
         entry.node = Some(node);
         Some(id)
     }
@@ -93,6 +98,11 @@ impl NodeTable {
         &self.entries[id.index()].name
     }
 
+    /// Whether the last change of the node may have ended what made pods fail there (C24).
+    pub(crate) fn has_recovered(&self, id: NodeId) -> bool {
+        self.entries[id.index()].has_recovered
+    }
+
     /// The number of this name, if it has one.
     pub fn id(&self, name: &NodeName) -> Option<NodeId> {
         self.ids.get(name).copied()
@@ -127,7 +137,7 @@ impl NodeTable {
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
-        let entry = Entry { name: name.clone(), node: None, users: 0 };
+        let entry = Entry { name: name.clone(), node: None, has_recovered: false, users: 0 };
         let id = match self.free.pop() {
             Some(id) => {
                 self.entries[id.index()] = entry;
@@ -169,6 +179,7 @@ mod tests {
             created: Timestamp(0),
             not_ready_since: None,
             conditions: Vec::new(),
+            boot_id: "".into(),
         }
     }
 

@@ -89,6 +89,7 @@ mod tests {
             paused: false,
             policy: PolicySource::None,
             order: None,
+            retry: None,
             rolled_back: None,
             update_strategy: UpdateStrategy::OnDelete,
             min_ready_seconds: 0,

@@ -4,15 +4,25 @@
 //! of each write returns to the core as a [`WriteResult`].
 
 mod display;
+mod ended_pod;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::{
     AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, Order,
     OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
     RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
+
+pub use ended_pod::{ENDED_POD_DELAY_MAX, backoff_in_note};
+
+/// The longest time after the API server has refused a pod until one is created again (C72).
+pub const CREATION_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The `reportingController` of the events.
+pub const REPORTING_CONTROLLER: &str = "everynode";
 
 /// The outcome of one sync of one DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -273,6 +283,8 @@ pub enum Notice {
         pod: PodName,
         /// Its node.
         node: NodeName,
+        /// When the next one of the node may be deleted, if it ends, too.
+        delay: Duration,
     },
     /// The plan deletes a succeeded pod (C24).
     SucceededDaemonPod {
@@ -280,6 +292,8 @@ pub enum Notice {
         pod: PodName,
         /// Its node.
         node: NodeName,
+        /// When the next one of the node may be deleted, if it ends, too.
+        delay: Duration,
     },
     /// The selector matches all pods, so nothing is planned (C33).
     SelectingAll,

@@ -15,7 +15,7 @@ pub(crate) use message::{
     OwnerReference, Time,
 };
 #[cfg(test)]
-pub(crate) use message::{ContainerState, ContainerStateWaiting};
+pub(crate) use message::{ContainerState, ContainerStateWaiting, NodeStatus, NodeSystemInfo};
 pub(crate) use message::{Namespace, Node, Pod, PodSpec, PodStatus, Taint};
 
 /// The media type of a protobuf answer; that of a watch has `;stream=watch` after it.

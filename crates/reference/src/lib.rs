@@ -27,6 +27,7 @@ use everynode_core::api::{
 use rolling_update::Step;
 
 pub use placement::{Answer, answer};
+pub use pods::has_recovered;
 pub use revisions::{has_duplicates, hash_of_new_pods};
 pub use status::Counts;
 
@@ -66,8 +67,8 @@ pub struct Memory {
     /// On these nodes no pod is created before this time, because others deleted the pods there
     /// (C23).
     pub lost_pods: BTreeMap<NodeName, Timestamp>,
-    /// On these nodes no failed pod is deleted before this time (C24).
-    pub failed_pods: BTreeMap<NodeName, Timestamp>,
+    /// On these nodes no pod that has ended is deleted before this time (C24).
+    pub ended_pods: BTreeMap<NodeName, Timestamp>,
     /// When each pod was first seen ready; others are seen now (C54).
     pub seen_ready: BTreeMap<Uid, Timestamp>,
     /// The template is not stored before this time, because its last revision was deleted soon

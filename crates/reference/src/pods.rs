@@ -79,19 +79,33 @@ pub(crate) fn nodes(objects: &Objects) -> Vec<&Node> {
     nodes
 }
 
-/// The pods that have ended, on nodes that may keep one: succeeded ones, and failed ones after the
-/// node's back-off (C24).
+/// The pods that have ended, on nodes that may keep one and have no back-off (C24).
 pub(crate) fn ended(objects: &Objects, now: Timestamp) -> Vec<&Pod> {
     let mut ended = Vec::new();
     for node in nodes(objects).into_iter().filter(|node| answer(objects, node).keep) {
-        let is_backed_off = objects.memory.failed_pods.get(&node.name).is_some_and(|it| now < *it);
-        ended.extend(staying(objects, &node.name).into_iter().filter(|pod| match pod.phase {
-            PodPhase::Succeeded => true,
-            PodPhase::Failed => !is_backed_off,
-            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => false,
-        }));
+        let backoff_end = objects.memory.ended_pods.get(&node.name);
+        if backoff_end.is_none_or(|end| *end <= now) {
+            ended.extend(staying(objects, &node.name).into_iter().filter(|pod| has_ended(pod)));
+        }
     }
     ended
+}
+
+/// Whether a node has recovered between these two versions, which ends the back-off of its pods: it
+/// is ready again, was booted anew, or has neither the condition nor the taint of a pressure any
+/// more (C24).
+pub fn has_recovered(before: &Node, after: &Node) -> bool {
+    let is_short_of = |node: &Node, what: &str| {
+        let condition = format!("{what}pressure");
+        let taint = format!("node.kubernetes.io/{what}-pressure");
+        node.conditions.iter().any(|it| it.to_lowercase() == condition)
+            || node.taints.iter().any(|it| *it.key == *taint)
+    };
+    let is_relieved = |what: &&str| is_short_of(before, what) && !is_short_of(after, what);
+    let is_ready_again = before.not_ready_since.is_some() && after.not_ready_since.is_none();
+    is_ready_again
+        || before.boot_id != after.boot_id
+        || ["memory", "disk", "pid"].iter().any(is_relieved)
 }
 
 /// The event for a pod that is deleted because it has ended (C24).

@@ -331,5 +331,6 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         created: Timestamp(0),
         not_ready_since: None,
         conditions: Vec::new(),
+        boot_id: "".into(),
     }
 }

@@ -13,6 +13,10 @@ use super::scheduling::Placement;
 /// The annotation of a DaemonSet that pauses its rollout with the value `true` (G6).
 pub const PAUSED_ANNOTATION: &str = "everynode.dev/paused";
 
+/// The annotation of a DaemonSet that ends all of its back-offs when its value changes: what has
+/// failed is tried again at once (C24, C72).
+pub const RETRY_ANNOTATION: &str = "everynode.dev/retry";
+
 /// The annotation of a DaemonSet that names the attempt whose template was replaced by the base, as
 /// [`RolloutRecord::attempt`](super::RolloutRecord::attempt) does. It is written with the template,
 /// so that a failed template which comes again is not fought (G20).
@@ -44,6 +48,8 @@ pub struct DaemonSet {
     pub policy: PolicySource,
     /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
     pub order: Option<Order>,
+    /// The annotation [`RETRY_ANNOTATION`].
+    pub retry: Option<Arc<str>>,
     /// The annotation [`ROLLED_BACK_ANNOTATION`]: the attempt that was rolled back last (G20).
     pub rolled_back: Option<Arc<str>>,
     /// `spec.updateStrategy`; [`strategy`](Self::strategy) is what is followed.

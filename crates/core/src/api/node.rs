@@ -23,10 +23,20 @@ pub struct Node {
     pub not_ready_since: Option<Timestamp>,
     /// The types of all other conditions that are true (G33).
     pub conditions: Vec<Arc<str>>,
+    /// `status.nodeInfo.bootID`, another one after each reboot; empty if it is not stated.
+    pub boot_id: Arc<str>,
 }
 
 /// The taint of a node that is cordoned.
 pub const CORDONED_TAINT: &str = "node.kubernetes.io/unschedulable";
+
+/// The conditions of a node that runs short of something, for which its kubelet refuses and evicts
+/// pods, and the taint that Kubernetes derives from each.
+const PRESSURES: [(&str, &str); 3] = [
+    ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+    ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+];
 
 impl Node {
     /// Whether the node has a taint with this key.
@@ -37,6 +47,20 @@ impl Node {
     /// Whether the node is cordoned.
     pub fn is_cordoned(&self) -> bool {
         self.has_taint(CORDONED_TAINT)
+    }
+
+    /// Whether something has ended since the version `before` for which pods may have failed on the
+    /// node: it is ready again, was booted anew, or has got rid of a pressure (C24).
+    pub fn has_recovered_since(&self, before: &Self) -> bool {
+        let is_ready_again = before.not_ready_since.is_some() && self.not_ready_since.is_none();
+        let is_relieved = |(condition, taint): &(&str, &str)| {
+            before.is_under_pressure(condition, taint) && !self.is_under_pressure(condition, taint)
+        };
+        is_ready_again || self.boot_id != before.boot_id || PRESSURES.iter().any(is_relieved)
+    }
+
+    fn is_under_pressure(&self, condition: &str, taint: &str) -> bool {
+        self.conditions.iter().any(|it| **it == *condition) || self.has_taint(taint)
     }
 }
 

@@ -23,6 +23,12 @@ impl Timestamp {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0).try_into().unwrap_or(0))
     }
+
+    /// The time of the wall clock within its day: `HH:MM:SS UTC`.
+    pub fn time_of_day(self) -> String {
+        let seconds = self.0.div_euclid(1000).rem_euclid(24 * 60 * 60);
+        format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    }
 }
 
 /// The current time, by two clocks.

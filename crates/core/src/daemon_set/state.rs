@@ -98,8 +98,8 @@ struct Index {
 /// The delays of nodes.
 #[derive(Debug)]
 struct Backoffs {
-    /// When failed pods are deleted (C24).
-    failed_pods: Backoff,
+    /// When pods that have ended are deleted (C24).
+    ended_pods: Backoff,
     /// When pods are created again on nodes where other clients delete them (C23).
     lost_pods: Backoff,
 }
@@ -145,7 +145,7 @@ impl DaemonSetState {
             reported_order: None,
         };
         let backoffs = Backoffs {
-            failed_pods: Backoff::new(Cause::Failure),
+            ended_pods: Backoff::new(Cause::Failure),
             lost_pods: Backoff::new(Cause::Loss),
         };
         let mut state = Self {
@@ -170,7 +170,7 @@ impl DaemonSetState {
             creation_limits: CreationLimits::default(),
             wall_ahead_ms: 0,
         };
-        state.backoffs.failed_pods.set_generation(state.daemon_set.status.observed_generation);
+        state.backoffs.ended_pods.set_generation(state.daemon_set.status.observed_generation);
         state.backoffs.lost_pods.set_generation(state.daemon_set.generation);
         state.evaluate_all(nodes);
         state
@@ -245,8 +245,13 @@ impl DaemonSetState {
         }
         let is_assessed_alike = RolloutParameters::new(new) == RolloutParameters::new(&old);
         let mut backed_off =
-            self.backoffs.failed_pods.set_generation(new.status.observed_generation);
+            self.backoffs.ended_pods.set_generation(new.status.observed_generation);
         backed_off.extend(self.backoffs.lost_pods.set_generation(new.generation));
+        if new.retry != old.retry {
+            backed_off.extend(self.backoffs.ended_pods.end_all());
+            backed_off.extend(self.backoffs.lost_pods.end_all());
+            self.creation_limits.delay = None;
+        }
         if new.template.canonical != old.template.canonical {
             self.history.forget_current();
         }
@@ -301,7 +306,9 @@ impl DaemonSetState {
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let slot = &mut self.slots[id.index()];
-        if slot.eligibility == eligibility && self.rollout.waves.is_none() {
+        // What has made its pods end may be over: one more try costs a pod.
+        let ends_backoff = nodes.has_recovered(id) && self.backoffs.ended_pods.forget(id);
+        if slot.eligibility == eligibility && self.rollout.waves.is_none() && !ends_backoff {
             return false;
         }
         if slot.eligibility != eligibility {

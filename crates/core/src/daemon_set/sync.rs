@@ -11,7 +11,6 @@ mod status;
 use std::collections::BTreeMap;
 
 use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
-use crate::backoff::Backoff;
 use crate::node_table::NodeId;
 use crate::plan::NewPod;
 use crate::revisions::{RevisionHistory, RevisionLabels};
@@ -48,7 +47,6 @@ pub(super) struct SyncInput<'a> {
     pub groups: Option<&'a Groups>,
     pub retry_order: &'a RetryOrder,
     pub pending_names: &'a PendingNames,
-    pub failed_pods: &'a Backoff,
     /// Whether the namespace is terminating, so that creations would be refused (C28).
     pub creations_suspended: bool,
 }

@@ -1,7 +1,7 @@
 //! The contribution of one node to counts and sets: a pure function of its slot and the time.
 //! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
 
-use crate::api::{DaemonSet, Now, PodPhase, RevisionHash, Timestamp, UpdateStrategy};
+use crate::api::{DaemonSet, Now, RevisionHash, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
 
@@ -14,7 +14,7 @@ use super::state::Direction;
 /// When the delayed work of a node is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeDelays {
-    /// When its failed pods may be deleted (C24).
+    /// When its pods that have ended may be deleted (C24).
     pub deletion_until: Option<Timestamp>,
     /// When a pod may be created, because others have deleted the last ones (C23).
     pub creation_until: Option<Timestamp>,
@@ -89,11 +89,10 @@ impl<'a> Assessor<'a> {
         let NodeDelays { deletion_until, creation_until } = delays;
         let pods = slot.pods.as_slice();
         let has_ended = ended_pods(slot).next().is_some();
-        let may_delete_ended = has_ended && (deletion_until.is_none() || has_succeeded(slot));
         let mut work = Work::empty();
         work.set(Work::CREATE, needs_pod(slot, self.parameters.strategy));
         work.set(Work::DELETE_SURPLUS, !surplus_pods(slot, self).is_empty());
-        work.set(Work::DELETE_ENDED, may_delete_ended);
+        work.set(Work::DELETE_ENDED, has_ended && deletion_until.is_none());
         work.set(Work::ADOPT, pods.iter().any(PodView::is_orphan));
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
@@ -353,10 +352,6 @@ pub(crate) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
     let may_run = slot.eligibility.should_continue_running();
     let pods = slot.pods.as_slice().iter().filter(move |_| may_run);
     pods.filter(|pod| is_ours_to_delete(pod) && pod.phase.is_terminal())
-}
-
-fn has_succeeded(slot: &Slot) -> bool {
-    ended_pods(slot).any(|pod| pod.phase == PodPhase::Succeeded)
 }
 
 /// The pods that must be deleted regardless of budgets (C23, C25–C27).

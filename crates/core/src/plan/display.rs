@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::ended_pod::write_note;
 use crate::api::{
     AdmissionChange, CheckVerdict, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION,
     Position, Problem, RECORD_ANNOTATION, RecordReason, RolloutCondition, RolloutRecord,
@@ -89,11 +90,11 @@ impl fmt::Display for PodReference {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FailedDaemonPod { pod, node } => {
-                write!(f, "pod {pod} on node {node} failed; it is deleted and then replaced")
+            Self::FailedDaemonPod { pod, node, delay } => {
+                write_note(f, (pod, node), "failed", *delay)
             }
-            Self::SucceededDaemonPod { pod, node } => {
-                write!(f, "pod {pod} on node {node} succeeded; it is deleted and then replaced")
+            Self::SucceededDaemonPod { pod, node, delay } => {
+                write_note(f, (pod, node), "succeeded", *delay)
             }
             Self::SelectingAll => {
                 f.write_str("the selector matches all pods, so the DaemonSet is not synced")

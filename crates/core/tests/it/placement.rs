@@ -38,6 +38,7 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         created: Timestamp(0),
         not_ready_since: None,
         conditions: Vec::new(),
+        boot_id: "".into(),
     }
 }
 
@@ -289,6 +290,7 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
         created: Timestamp(0),
         not_ready_since: None,
         conditions: Vec::new(),
+        boot_id: "".into(),
         ..node.clone()
     };
     let of = |effect| eligibility(&placement, &namespace, &tainted(effect));

@@ -52,7 +52,9 @@ impl Compared {
         for (number, pod) in case.lost_pods.iter().enumerate() {
             world.put_pod(placed(pod, &format!("lost-{number}"), "n11"));
         }
-        Self { world, case, history: History::default(), stale_pods: None, awaits_pods: false }
+        let mut history = History::default();
+        history.see_nodes(world.nodes.iter().map(|(_, node)| node));
+        Self { world, case, history, stale_pods: None, awaits_pods: false }
     }
 
     fn pods(&self) -> Vec<Pod> {
@@ -237,6 +239,7 @@ proptest! {
             compared.sync()?;
             for (step, number) in steps.into_iter().zip(&mut number) {
                 step.take(&mut compared.world, number);
+                compared.history.see_nodes(compared.world.nodes.iter().map(|(_, node)| node));
             }
             if is_watch_stopped {
                 compared.sync()?;

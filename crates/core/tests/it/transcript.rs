@@ -199,6 +199,7 @@ fn parse_node(words: &[&str]) -> Node {
             "down-since" => node.not_ready_since = Some(seconds(value)),
             "created" => node.created = seconds(value),
             "condition" => node.conditions.push(value.into()),
+            "boot-id" => node.boot_id = value.into(),
             _ => node.labels = with_label(&node.labels, key, value),
         }
     }
@@ -244,6 +245,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "resumed" => ds.paused = false,
         // As a tool leaves it that replaces the object.
         "not-rolled-back" => ds.rolled_back = None,
+        "retry" => ds.retry = Some(value.into()),
         "on-delete" => ds.update_strategy = UpdateStrategy::OnDelete,
         "min-ready-seconds" => ds.min_ready_seconds = value.parse().expect("a number"),
         "revision-history-limit" => ds.revision_history_limit = value.parse().expect("a number"),

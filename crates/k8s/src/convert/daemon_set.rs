@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, LabelSelector, Labels, ORDER_ANNOTATION, Order, PAUSED_ANNOTATION,
-    POLICY_ANNOTATION, Placement, PolicySource, Problem, ROLLED_BACK_ANNOTATION,
+    POLICY_ANNOTATION, Placement, PolicySource, Problem, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION,
     TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
 };
 use everynode_core::plan::NewPod;
@@ -163,6 +163,7 @@ pub fn daemon_set(
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
         policy: policy(annotations.get(POLICY_ANNOTATION), previous),
         order: order(annotations.get(ORDER_ANNOTATION), &mut problems),
+        retry: annotations.get(RETRY_ANNOTATION).map(|value| value.as_str().into()),
         rolled_back: annotations.get(ROLLED_BACK_ANNOTATION).map(|attempt| attempt.as_str().into()),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
         min_ready_seconds: clamped(spec.min_ready_seconds, 0),

@@ -22,9 +22,18 @@ struct WireNode<'a> {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct WireStatus<'a> {
     #[serde(borrow)]
     conditions: Option<Vec<Condition<'a>>>,
+    #[serde(borrow)]
+    node_info: Option<WireSystemInfo<'a>>,
+}
+
+#[derive(Deserialize)]
+struct WireSystemInfo<'a> {
+    #[serde(borrow, rename = "bootID")]
+    boot_id: Option<Text<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -74,6 +83,10 @@ impl<'a> From<&'a protobuf::Node> for WireNode<'a> {
             spec: Some(WireSpec { taints }),
             status: message.status.as_ref().map(|status| WireStatus {
                 conditions: Some(status.conditions.iter().map(Into::into).collect()),
+                node_info: status
+                    .node_info
+                    .as_ref()
+                    .map(|info| WireSystemInfo { boot_id: Text::of_field(&info.boot_id) }),
             }),
         }
     }
@@ -92,7 +105,9 @@ impl<'a> From<&'a protobuf::Taint> for WireTaint<'a> {
 impl WireNode<'_> {
     fn convert(self, interner: &mut Interner) -> Result<Node, &'static str> {
         let taints = self.spec.unwrap_or_default().taints.unwrap_or_default();
-        let conditions = self.status.unwrap_or_default().conditions.unwrap_or_default();
+        let status = self.status.unwrap_or_default();
+        let conditions = status.conditions.unwrap_or_default();
+        let boot_id = status.node_info.and_then(|info| info.boot_id);
         Ok(Node {
             name: interner.text(self.metadata.name()?).into(),
             labels: self.metadata.labels(interner),
@@ -105,6 +120,8 @@ impl WireNode<'_> {
                 .unwrap_or(Timestamp(i64::MIN)),
             not_ready_since: conditions.iter().find_map(not_ready_since),
             conditions: conditions.iter().filter_map(|it| true_condition(it, interner)).collect(),
+            // Each boot of each machine has its own.
+            boot_id: text(boot_id.as_ref()).into(),
         })
     }
 }
@@ -185,7 +202,23 @@ mod tests {
         assert_eq!(node.conditions, ["DrainInProgress".into()]);
     }
 
-    /// C3, C16: only name, labels and taints of a node are kept, so a heartbeat changes nothing.
+    /// C24: a node states which boot of its machine it is, as JSON and as protobuf.
+    #[test]
+    fn a_node_states_its_boot_id() {
+        let json = br#"{"metadata":{"name":"n"},"status":{"nodeInfo":{"bootID":"b1"}}}"#;
+        assert_eq!(&*node(json, &mut Interner::default()).unwrap().boot_id, "b1");
+        let node_info = Some(protobuf::NodeSystemInfo { boot_id: "b2".into() });
+        let message = protobuf::Node {
+            metadata: Some(protobuf::ObjectMeta { name: "n".into(), ..Default::default() }),
+            status: Some(protobuf::NodeStatus { conditions: Vec::new(), node_info }),
+            ..protobuf::Node::default()
+        };
+        let message = message.encode_to_vec().into();
+        let node = node_of_protobuf(&message, &mut Interner::default()).unwrap();
+        assert_eq!(&*node.boot_id, "b2");
+    }
+
+    /// C3, C16: only what decisions read of a node is kept, so a heartbeat changes nothing.
     #[test]
     fn a_heartbeat_changes_nothing() {
         let node_at = |time: &str| {

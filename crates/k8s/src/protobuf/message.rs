@@ -141,6 +141,14 @@ pub(crate) struct Node {
 pub(crate) struct NodeStatus {
     #[prost(message, repeated, tag = "4")]
     pub conditions: Vec<Condition>,
+    #[prost(message, optional, tag = "7")]
+    pub node_info: Option<NodeSystemInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct NodeSystemInfo {
+    #[prost(bytes = "bytes", tag = "3")]
+    pub boot_id: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -267,6 +267,7 @@ proptest! {
             taints: vec![],
             created: Timestamp(0),
             not_ready_since: None,
+            boot_id: "".into(),
             conditions: Vec::new(),
         };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);

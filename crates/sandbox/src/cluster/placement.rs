@@ -18,6 +18,7 @@ pub(super) fn node(object: &Value) -> Node {
         created: Timestamp(0),
         not_ready_since: None,
         conditions: Vec::new(),
+        boot_id: "".into(),
     }
 }
 

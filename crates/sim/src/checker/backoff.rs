@@ -1,15 +1,16 @@
-//! The delays between the deletions of failed pods (C24).
+//! The delays between the deletions of pods that have ended (C24).
 
 use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
 
 use super::creation_delay::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
-use super::reason::{Deletion, Doubt, JudgedPlan};
+use super::model::Node;
+use super::reason::{Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use crate::view::View;
 
-/// The deletions of failed pods, by replica, DaemonSet and node.
+/// The deletions of pods that have ended, by replica, DaemonSet and node.
 #[derive(Debug, Default)]
 pub(super) struct Backoffs {
     by_node: BTreeMap<(u64, String, String), Backoff>,
@@ -18,8 +19,8 @@ pub(super) struct Backoffs {
 #[derive(Clone, Debug)]
 struct Backoff {
     observed_generation: i64,
-    node_uid: String,
-    /// If the back-offs before the node was deleted and added again do not count.
+    node: Node,
+    /// If the back-offs do not count before the node was added again, or may have recovered.
     shortest_ms: i64,
     /// If they do.
     longest_ms: i64,
@@ -27,8 +28,9 @@ struct Backoff {
 }
 
 impl Backoffs {
-    /// When the back-off of a node's failed pod ends; `None` if there is none. A node that was
-    /// deleted and added again leaves it open whether the back-off still counts.
+    /// When the back-off of a node's pod that has ended is over; `None` if there is none. A node
+    /// that was added again, or may have recovered, leaves it open whether the back-off still
+    /// counts.
     pub(super) fn end(
         &self,
         view: &View,
@@ -39,7 +41,7 @@ impl Backoffs {
         let node = on_node.node?;
         let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
         let is_current = backoff.observed_generation == observed_generation(situation)
-            && (doubt == Doubt::Demands || backoff.node_uid == node.metadata.uid)
+            && (doubt == Doubt::Demands || !node.may_have_recovered_since(&backoff.node))
             && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
         let delay_ms = match doubt {
             Doubt::Allows => backoff.shortest_ms,
@@ -53,8 +55,7 @@ impl Backoffs {
             // A repeated deletion does not lengthen the delay.
             return;
         }
-        let failed = judged.deletions.iter().filter(|(_, reason)| **reason == Deletion::Failed);
-        for (uid, _) in failed {
+        for (uid, _) in judged.deletions.iter().filter(|(_, reason)| reason.is_of_ended_pod()) {
             let Some(name) = situation.pods[uid.as_str()].node() else { continue };
             let Some(on_node) = situation.nodes.get(name) else { continue };
             let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
@@ -66,7 +67,7 @@ impl Backoffs {
                 shortest_ms: next_ms(Doubt::Allows, |last| last.shortest_ms),
                 longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
-                node_uid: on_node.node.map_or_else(String::new, |n| n.metadata.uid.clone()),
+                node: on_node.node.cloned().unwrap_or_default(),
                 since: view.planned_at,
             };
             self.by_node.insert(key(view, name), backoff);

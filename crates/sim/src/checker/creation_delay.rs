@@ -8,7 +8,8 @@ use super::history::History;
 use super::model::{DaemonSet, Pod};
 use crate::view::{View, WriteOutcome};
 
-/// The delay doubles from the first to the second. So does the back-off of failed pods (C24).
+/// The delay doubles from the first to the second. So does the back-off of pods that have ended
+/// (C24).
 pub(super) const BACKOFF_MIN_MS: i64 = 1_000;
 pub(super) const BACKOFF_MAX_MS: i64 = 15 * 60_000;
 

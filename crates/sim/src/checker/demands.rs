@@ -30,8 +30,8 @@ pub(super) struct Demands<'a> {
 }
 
 impl<'a> Demands<'a> {
-    /// `has_no_backoff` is whether a node's failed pod may be deleted (C24), `delayed` the nodes on
-    /// which a creation may be delayed (C23).
+    /// `has_no_backoff` is whether a node's pod that has ended may be deleted (C24), `delayed` the
+    /// nodes on which a creation may be delayed (C23).
     pub(super) fn of(
         situation: &Situation<'a>,
         has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
@@ -88,7 +88,7 @@ impl<'a> Demands<'a> {
             let mut is_touched = false;
             for pod in on_node.deletable() {
                 let mut reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
-                if reason == Some(Deletion::Failed) && !has_no_backoff(on_node) {
+                if reason.is_some_and(Deletion::is_of_ended_pod) && !has_no_backoff(on_node) {
                     reason = situation.old(on_node, pod, Doubt::Demands);
                 }
                 match reason {

@@ -165,7 +165,7 @@ impl<'a> Judge<'a> {
             return self.without_reason(reference, pod, on_node);
         };
         let end = backoffs.end(view, situation, on_node, Doubt::Allows);
-        if reason != Deletion::Failed
+        if !reason.is_of_ended_pod()
             || view.is_waiting
             || end.is_none_or(|end| end <= view.planned_at)
         {
@@ -174,7 +174,7 @@ impl<'a> Judge<'a> {
         match situation.old(on_node, pod, Doubt::Allows) {
             Some(reason) => Ok(reason),
             None => {
-                let problem = "although it has failed too recently";
+                let problem = "although a pod of its node has ended too recently";
                 self.fail(reference, Property::Backoff, problem)
             }
         }

@@ -60,6 +60,11 @@ pub(super) enum Creation {
 }
 
 impl Deletion {
+    /// Whether the pod has ended, so that the next such deletion on its node is delayed (C24).
+    pub(super) const fn is_of_ended_pod(self) -> bool {
+        matches!(self, Self::Failed | Self::Succeeded)
+    }
+
     /// What coverage calls the reason.
     pub(super) fn name(self) -> &'static str {
         match self {

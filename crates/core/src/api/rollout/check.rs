@@ -275,16 +275,10 @@ impl fmt::Display for CheckStatement {
         match &self.last {
             None => f.write_str(NOT_ASKED),
             Some(StatedAnswer { verdict, asked, text }) => {
-                write!(f, "{} at {}: {text}", verdict.as_str(), time_of_day(*asked))
+                write!(f, "{} at {}: {text}", verdict.as_str(), asked.time_of_day())
             }
         }
     }
-}
-
-/// The time of the wall clock within its day.
-fn time_of_day(time: Timestamp) -> String {
-    let seconds = time.as_millis().div_euclid(1000).rem_euclid(24 * 60 * 60);
-    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// The message of a condition with these statements.

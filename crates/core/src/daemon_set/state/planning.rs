@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, CheckAnswer, NodeName, Now, PodName, Problem, ResourceVersion, Revision,
-    RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
+    AdmissionChange, CheckAnswer, NodeName, Now, PodName, PodPhase, Problem, ResourceVersion,
+    Revision, RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
 };
 use crate::backoff::{Cause, Delay};
 use crate::daemon_set::index::PodPresence;
@@ -180,8 +180,9 @@ impl DaemonSetState {
         self.retry_order.sort_creations(&mut draft.plan.writes);
         sync::truncate_history(&input, draft);
         self.plan_status(Some(self.daemon_set.generation), now, draft);
-        for id in draft.failed.drain(..) {
-            self.backoffs.failed_pods.next(id, now.steady);
+        for (id, pod) in draft.ended.drain(..) {
+            let delay = self.backoffs.ended_pods.next(id, now.steady);
+            draft.plan.notices.push(notice_of_end(&pod, nodes.name(id), delay));
             // The back-off takes the node out of the set of those with ended pods.
             self.slots[id.index()].mark(id, &mut self.assessing.marked);
         }
@@ -270,7 +271,6 @@ impl DaemonSetState {
             groups: self.index.groups.as_deref(),
             retry_order: &self.retry_order,
             pending_names: &self.pending_names,
-            failed_pods: &self.backoffs.failed_pods,
             creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
         }
     }
@@ -293,7 +293,7 @@ impl DaemonSetState {
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
-            self.backoffs.failed_pods.collect_at(),
+            self.backoffs.ended_pods.collect_at(),
             self.backoffs.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),
@@ -573,6 +573,17 @@ impl DaemonSetState {
             WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
             // A creation has no existing target.
             WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
+        }
+    }
+}
+
+/// The event for a pod that is deleted because it has ended (C24).
+fn notice_of_end(pod: &PodView, node: &NodeName, delay: Duration) -> Notice {
+    let (pod_name, node) = (pod.name.clone(), node.clone());
+    match pod.phase {
+        PodPhase::Failed => Notice::FailedDaemonPod { pod: pod_name, node, delay },
+        PodPhase::Succeeded | PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
+            Notice::SucceededDaemonPod { pod: pod_name, node, delay }
         }
     }
 }

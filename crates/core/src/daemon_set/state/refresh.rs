@@ -143,7 +143,7 @@ impl DaemonSetState {
         self.assess_marked(now, nodes);
         let (rollout, input) = self.rollout_parts(now);
         rollout.refresh_wave(&input, nodes);
-        self.backoffs.failed_pods.collect(now.steady);
+        self.backoffs.ended_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
         debug_assert!(
             self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.index.counts)
@@ -325,7 +325,7 @@ impl DaemonSetState {
                 waves.apply_node(id, None);
             }
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
-            self.backoffs.failed_pods.forget(id);
+            self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
             self.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
@@ -342,7 +342,7 @@ impl DaemonSetState {
 
     fn delays(&self, id: NodeId, now: Now) -> NodeDelays {
         NodeDelays {
-            deletion_until: self.backoffs.failed_pods.until(id, now.steady),
+            deletion_until: self.backoffs.ended_pods.until(id, now.steady),
             creation_until: self.backoffs.lost_pods.until(id, now.steady),
         }
     }

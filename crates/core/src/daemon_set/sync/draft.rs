@@ -14,8 +14,9 @@ pub(in crate::daemon_set) struct Draft {
     pub plan: Plan,
     /// Nodes on which the plan deletes a pod.
     pub touched: BTreeSet<NodeId>,
-    /// Nodes whose failed pod the plan deletes: each deletion lengthens the back-off (C24).
-    pub failed: Vec<NodeId>,
+    /// The pods that the plan deletes because they have ended: each deletion lengthens the back-off
+    /// of the node (C24).
+    pub ended: Vec<(NodeId, PodView)>,
     /// Nodes on which the plan begins the rollout, if its policy limits the pace.
     pub begun: Vec<NodeName>,
     /// When a write that was delayed is due.
@@ -34,7 +35,7 @@ impl Draft {
         Self {
             plan: Plan::default(),
             touched: BTreeSet::new(),
-            failed: Vec::new(),
+            ended: Vec::new(),
             begun: Vec::new(),
             new_starts: 0,
             is_slowed_down: false,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::api::{DaemonSet, NodeName, Pod, Readiness, Timestamp, Uid};
+use everynode_core::api::{DaemonSet, Node, NodeName, Pod, Readiness, Timestamp, Uid};
 use everynode_core::plan::{Notice, Plan, Write};
-use everynode_reference::{Memory, Objects, has_duplicates};
+use everynode_reference::{Memory, Objects, has_duplicates, has_recovered};
 
 /// Everything that was seen and done so far.
 #[derive(Default)]
@@ -16,8 +16,10 @@ pub(super) struct History {
     /// The template that was seen last, and since when it has had duplicates (C42).
     template: Option<Arc<str>>,
     duplicates_since: Option<Timestamp>,
-    /// Of each node whose failed pod was deleted (C24).
-    failed: BTreeMap<NodeName, Delay>,
+    /// Of each node whose pod was deleted because it had ended (C24).
+    ended: BTreeMap<NodeName, Delay>,
+    nodes: BTreeMap<NodeName, Node>,
+    retry: Option<Arc<str>>,
     /// The template that was stored last, until it may be stored again (C40).
     created: Option<(Arc<str>, Delay)>,
     is_selecting_all_reported: bool,
@@ -32,8 +34,18 @@ struct Delay {
 }
 
 impl History {
-    /// Records what a plan at this time sees. A new observed generation ends all back-offs, and
-    /// reports are repeated for a new generation (C24, C33).
+    /// Records a change of the nodes. One that has recovered has no back-off any more (C24).
+    pub(super) fn see_nodes<'a>(&mut self, nodes: impl Iterator<Item = &'a Node>) {
+        for node in nodes {
+            let before = self.nodes.insert(node.name.clone(), node.clone());
+            if before.is_some_and(|before| has_recovered(&before, node)) {
+                self.ended.remove(&node.name);
+            }
+        }
+    }
+
+    /// Records what a plan at this time sees. A new observed generation and another value of the
+    /// annotation end all back-offs, and reports are repeated for a new generation (C24, C33).
     pub(super) fn see(&mut self, objects: &Objects, now: Timestamp) {
         let seen = std::mem::take(&mut self.ready);
         let since = |pod: &Pod| match seen.get(&pod.uid) {
@@ -52,9 +64,12 @@ impl History {
             self.duplicates_since = has_duplicates.then_some(since);
         }
         let daemon_set = &objects.daemon_set;
-        if self.observed_generation != daemon_set.status.observed_generation {
+        if self.observed_generation != daemon_set.status.observed_generation
+            || self.retry != daemon_set.retry
+        {
             self.observed_generation = daemon_set.status.observed_generation;
-            self.failed.clear();
+            self.retry = daemon_set.retry.clone();
+            self.ended.clear();
         }
         if self.generation != daemon_set.generation {
             self.generation = daemon_set.generation;
@@ -66,9 +81,13 @@ impl History {
     pub(super) fn record(&mut self, plan: &Plan, daemon_set: &DaemonSet, now: Timestamp) {
         self.is_selecting_all_reported |= plan.notices.contains(&Notice::SelectingAll);
         for notice in &plan.notices {
-            let Notice::FailedDaemonPod { node, .. } = notice else { continue };
-            let delay = Delay::after(self.failed.get(node), now);
-            self.failed.insert(node.clone(), delay);
+            let (Notice::FailedDaemonPod { node, .. } | Notice::SucceededDaemonPod { node, .. }) =
+                notice
+            else {
+                continue;
+            };
+            let delay = Delay::after(self.ended.get(node), now);
+            self.ended.insert(node.clone(), delay);
         }
         if plan.writes.iter().any(|write| matches!(write, Write::CreateRevision(_))) {
             let template = daemon_set.template.canonical.clone();
@@ -80,11 +99,11 @@ impl History {
 
     pub(super) fn memory(&self, daemon_set: &DaemonSet) -> Memory {
         let ready = self.ready.iter().map(|(uid, (_, since))| (uid.clone(), *since));
-        let failed = self.failed.iter().map(|(node, delay)| (node.clone(), delay.end()));
+        let ended = self.ended.iter().map(|(node, delay)| (node.clone(), delay.end()));
         let template = &daemon_set.template.canonical;
         let created = self.created.as_ref().filter(|(last, _)| last == template);
         Memory {
-            failed_pods: failed.collect(),
+            ended_pods: ended.collect(),
             is_selecting_all_reported: self.is_selecting_all_reported,
             seen_ready: ready.collect(),
             revision_from: created.map(|(_, delay)| delay.end()),

@@ -21,6 +21,9 @@ pub(super) enum Step {
     NewPod(Index, Pod),
     Taints(Index, Vec<Taint>),
     DeleteNode(Index),
+    Node(Index, NodeChange),
+    /// Somebody changes the annotation that ends back-offs.
+    Retry,
     Template(&'static str),
     Strategy(UpdateStrategy),
     /// Somebody stores the template once more, under the name and hash with this index, with this
@@ -34,6 +37,15 @@ pub(super) enum PodChange {
     NotReady,
     Fails,
     Succeeds,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NodeChange {
+    NotReady,
+    Ready,
+    Boots,
+    GetsDiskPressure,
+    LosesDiskPressure,
 }
 
 /// One or two plans and what happens after the first.
@@ -69,10 +81,24 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (any::<Index>(), prop::collection::vec(any_taint(), 0..2))
             .prop_map(|(node, taints)| Step::Taints(node, taints)),
         1 => any::<Index>().prop_map(Step::DeleteNode),
+        2 => (any::<Index>(), any_node_change()).prop_map(|(node, it)| Step::Node(node, it)),
+        1 => Just(Step::Retry),
         1 => select(vec!["A", "B", "C"]).prop_map(Step::Template),
         1 => any_strategy().prop_map(Step::Strategy),
         1 => (0..HASHES.len(), 0i64..20).prop_map(|(at, number)| Step::Duplicate(at, number)),
     ]
+}
+
+fn any_node_change() -> impl Strategy<Value = NodeChange> {
+    select(
+        &[
+            NodeChange::NotReady,
+            NodeChange::Ready,
+            NodeChange::Boots,
+            NodeChange::GetsDiskPressure,
+            NodeChange::LosesDiskPressure,
+        ][..],
+    )
 }
 
 impl Step {
@@ -104,6 +130,12 @@ impl Step {
                     world.delete_node(node.name.as_str());
                 }
             }
+            Self::Node(index, change) => {
+                if let Some(node) = any_of(world, index) {
+                    world.apply_node(change.of(node, number));
+                }
+            }
+            Self::Retry => world.change(|it| it.retry = Some(number.to_string().into())),
             Self::Template(text) => world.change(|it| {
                 it.template = Template { canonical: text.into(), ..it.template.clone() };
             }),
@@ -129,6 +161,19 @@ impl PodChange {
             Self::Succeeds => (PodPhase::Succeeded, Readiness::NotReady),
         };
         Pod { phase, readiness, ..pod.clone() }
+    }
+}
+
+impl NodeChange {
+    fn of(self, mut node: Node, number: usize) -> Node {
+        match self {
+            Self::NotReady => node.not_ready_since = Some(Timestamp(0)),
+            Self::Ready => node.not_ready_since = None,
+            Self::Boots => node.boot_id = number.to_string().into(),
+            Self::GetsDiskPressure => node.conditions = vec!["DiskPressure".into()],
+            Self::LosesDiskPressure => node.conditions = Vec::new(),
+        }
+        node
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn node(name: &str) -> Node {
         created: Timestamp(0),
         not_ready_since: None,
         conditions: Vec::new(),
+        boot_id: "".into(),
     }
 }
 
@@ -77,6 +78,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         paused: false,
         policy: PolicySource::None,
         order: None,
+        retry: None,
         rolled_back: None,
         update_strategy: UpdateStrategy::RollingUpdate {
             max_unavailable: IntOrPercent::Int(1),

@@ -1,6 +1,6 @@
 //! Nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
@@ -14,6 +14,10 @@ pub(in crate::checker) struct Node {
     pub taints: Vec<Taint>,
     /// The types of the conditions whose status is True.
     pub conditions: BTreeSet<String>,
+    /// When each condition last changed.
+    pub transitions: BTreeMap<String, String>,
+    /// Which boot of the machine it is.
+    pub boot_id: String,
 }
 
 /// A taint of a node.
@@ -32,13 +36,27 @@ impl Node {
             value: text(&taint["value"]),
             effect: text(&taint["effect"]),
         });
-        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let is_true = conditions.filter(|condition| condition["status"] == "True");
+        let status = &object["status"];
+        let conditions = || status["conditions"].as_array().into_iter().flatten();
+        let is_true = conditions().filter(|condition| condition["status"] == "True");
         Self {
             metadata: Metadata::parse(object),
             taints: taints.collect(),
             conditions: is_true.map(|condition| text(&condition["type"])).collect(),
+            transitions: conditions()
+                .map(|it| (text(&it["type"]), text(&it["lastTransitionTime"])))
+                .collect(),
+            boot_id: text(&status["nodeInfo"]["bootID"]),
         }
+    }
+
+    /// Whether the node may have recovered since it was `before`, which ends the back-off of its
+    /// pods, or is another one (C24).
+    pub(in crate::checker) fn may_have_recovered_since(&self, before: &Self) -> bool {
+        let signs = |it: &Self| {
+            (it.metadata.uid.clone(), it.boot_id.clone(), it.transitions.clone(), it.taints.clone())
+        };
+        signs(self) != signs(before)
     }
 
     /// Whether the condition `Ready` is true.
