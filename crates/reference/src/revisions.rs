@@ -25,9 +25,21 @@ fn stores_template(objects: &Objects, revision: &Revision) -> bool {
     revision.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
 }
 
-/// The revisions that store the template, and those that store others (C40).
+/// The revisions that store the template, and those that store others (C40). If none stores it, but
+/// the newest one has the DaemonSet's template generation, they differ by a default only (C41).
 fn by_template(objects: &Objects) -> (Vec<&Revision>, Vec<&Revision>) {
-    history(objects).into_iter().partition(|it| stores_template(objects, it))
+    let (mut same, mut others): (Vec<_>, Vec<_>) =
+        history(objects).into_iter().partition(|it| stores_template(objects, it));
+    let generation = objects.daemon_set.template_generation;
+    if same.is_empty()
+        && let Some(newest) = others.last()
+        && newest.template.is_ok()
+        && generation.is_some()
+        && newest.template_generation == generation
+    {
+        same.extend(others.pop());
+    }
+    (same, others)
 }
 
 /// The revision that stores the template, the newest one if there are several (C40, C42).
@@ -57,15 +69,19 @@ pub(crate) fn hash(revision: &Revision) -> RevisionHash {
     RevisionHash::new(label.unwrap_or(revision.name.as_str()))
 }
 
-/// Whether the pod is of the current revision or of a duplicate, by hash or by template generation
-/// (C42, C45).
+/// Whether the pod is of the current revision or of a duplicate, by hash; or by template generation,
+/// if its hash is not that of a revision with another template (C42, C45).
 pub(crate) fn is_current(objects: &Objects, pod: &Pod) -> bool {
     let label = |key| pod.labels.get(key).map(|value| &**value);
     let generation = objects.daemon_set.template_generation.map(|number| number.to_string());
     let has_generation =
         generation.is_some() && label(TEMPLATE_GENERATION_LABEL) == generation.as_deref();
     let has_hash = |revision: &&Revision| label(HASH_LABEL) == Some(hash(revision).as_str());
-    has_generation || by_template(objects).0.iter().any(has_hash)
+    let (current, mut others) = by_template(objects);
+    let orphans = ownership::revisions(objects, Claim::Adopt);
+    others.extend(orphans.filter(|it| !stores_template(objects, it)));
+    let is_of_another = others.iter().filter(|it| it.template.is_ok()).any(has_hash);
+    current.iter().any(has_hash) || has_generation && !is_of_another
 }
 
 /// What is written so that each revision has its label, and one stores the template and has the

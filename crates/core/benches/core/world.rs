@@ -228,6 +228,7 @@ impl World {
             uid: uid.clone(),
             labels: Labels::from_iter([("app", "agent"), (HASH_LABEL, new.hash.as_str())]),
             controller: Some(DS_UID.into()),
+            controller_name: None,
             creation_timestamp: self.now,
             terminating: false,
             node_name: None,
@@ -256,6 +257,7 @@ impl World {
             controller: Some(DS_UID.into()),
             terminating: false,
             number: new.number,
+            template_generation: None,
             template: Ok(self.daemon_set.template.clone()),
             record: RecordState::None,
         }

@@ -452,6 +452,10 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "no-labels" => pod.labels = Labels::default(),
         "app" => pod.labels = with_label(&pod.labels, "app", value),
         "owner" => pod.controller = (value != "none").then(|| value.into()),
+        "former" => {
+            pod.controller = Some("former".into());
+            pod.controller_name = Some("ds".into());
+        }
         "terminating" => pod.terminating = true,
         "created" => pod.creation_timestamp = seconds(value),
         "unschedulable" => pod.unschedulable = true,
@@ -469,6 +473,7 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
         "template" => revision.template = Ok(Template::new(value, Placement::default())),
         "malformed" => revision.template = Err("not JSON".into()),
         "number" => revision.number = value.parse().expect("a number"),
+        "generation" => revision.template_generation = value.parse().ok(),
         "hash" => revision.labels = with_label(&revision.labels, HASH_LABEL, value),
         "unlabelled" => revision.labels = Labels::from_iter([("app", "ds")]),
         "app" => revision.labels = with_label(&revision.labels, "app", value),

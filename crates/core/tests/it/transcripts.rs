@@ -25,6 +25,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    added_default: "added-default",
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
     beside_failure: "beside-failure",
@@ -38,6 +39,8 @@ transcripts! {
     create: "create",
     evict: "evict",
     failed_pods: "failed-pods",
+    former_pods: "former-pods",
+    former_pods_end: "former-pods-end",
     guarded: "guarded",
     guarded_bake_joined: "guarded-bake-joined",
     guarded_checks: "guarded-checks",
@@ -90,6 +93,7 @@ transcripts! {
     namespace_node_selector: "namespace-node-selector",
     node_selector: "node-selector",
     nothing_desired: "nothing-desired",
+    not_yet_available: "not-yet-available",
     ownership: "ownership",
     refusals: "refusals",
     paused: "paused",
@@ -103,7 +107,8 @@ transcripts! {
     stuck_node: "stuck-node",
     surge: "surge",
     surge_excess: "surge-excess",
-    surge_delete_old_if_spare: "surge-delete-old-if-spare",
+    surge_tainted: "surge-tainted",
+    tainted: "tainted",
     template_generation: "template-generation",
     terminating_pods: "terminating-pods",
     unknown_creations: "unknown-creations",

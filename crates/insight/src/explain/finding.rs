@@ -46,8 +46,14 @@ impl Finding {
             Eligibility::Run => of_pods(view, evidence, node, &inspection),
             Eligibility::ContinueRunning if has_pods => {
                 on_node_that_is_not_ready(view, evidence, &inspection).unwrap_or_else(|| {
-                    Self::new(Situation::Lingering, why())
-                        .next("its pod stays; no new one would be created")
+                    let is_old = inspection.pods.iter().any(|pod| !pod.updated);
+                    let next = match is_old && view.knows_revisions_of_pods() {
+                        true => {
+                            "its pod stays, and updates leave it alone: no new one would be created"
+                        }
+                        false => "its pod stays; no new one would be created",
+                    };
+                    Self::new(Situation::Lingering, why()).next(next)
                 })
             }
             Eligibility::MustNotRun if has_pods => {
@@ -143,6 +149,13 @@ fn urgency(pod: &InspectedPod, detail: &PodDetail) -> (bool, bool, bool) {
 }
 
 fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) -> Finding {
+    if let Some(pod) = view.inspect(node).former_pods.first()
+        && !view.daemon_set().strategy().surges()
+    {
+        let why = "a pod of the former DaemonSet of this name is still ending";
+        let finding = Finding::new(Situation::Terminating, why).detail(format!("pod {pod}"));
+        return finding.next("its own pod is created when that one is gone");
+    }
     let is_planned = view.plan.writes.iter().any(|write| match write {
         Write::CreatePod(new) => new.node == *node,
         Write::CreateRevision(_) => true,

@@ -15,6 +15,8 @@ use everynode_core::api::{
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::{Availability, Inspection, RolloutStatus};
+use everynode_core::ownership;
+use everynode_core::placement::Eligibility;
 use everynode_core::plan::{Plan, Watermarks, Write, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
@@ -219,6 +221,29 @@ impl Simulation {
         nodes.collect()
     }
 
+    /// The nodes that keep a pod of an older revision, because they would get no new one, with the
+    /// reason. With `OnDelete` that makes no difference.
+    pub(super) fn keeping_old_pods(&self) -> Vec<(NodeName, String)> {
+        if self.daemon_set.strategy() == UpdateStrategy::OnDelete || self.daemon_set.is_paused() {
+            return Vec::new();
+        }
+        let nodes = self.nodes.keys().filter_map(|node| {
+            let inspection = self.inspect(node);
+            let has_old = inspection.pods.iter().any(|pod| !pod.updated && !pod.terminating);
+            let keeps = inspection.eligibility == Eligibility::ContinueRunning && has_old;
+            keeps.then(|| (node.clone(), self.why_none(node)))
+        });
+        nodes.collect()
+    }
+
+    /// The reasons for which the node gets no pod.
+    fn why_none(&self, node: &NodeName) -> String {
+        let id = self.controller.nodes.id(node).expect("it is one of the snapshot's nodes");
+        let reasons = self.controller.state.reasons_against(id, &self.controller.nodes);
+        let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+        reasons.join("; ")
+    }
+
     fn inspect(&self, node: &NodeName) -> Inspection {
         let id = self.controller.nodes.id(node).expect("it is one of the snapshot's nodes");
         self.controller.state.inspect(id, self.now, &self.controller.nodes)
@@ -346,11 +371,18 @@ impl Simulation {
     fn add_pods(&mut self, snapshot: &Snapshot) {
         for detail in snapshot.in_namespace(&self.daemon_set.key.namespace) {
             let is_ours = detail.pod.controller.as_ref() == Some(&self.daemon_set.uid);
-            if !is_ours && detail.pod.controller.is_some() {
+            let is_former = ownership::is_former(&self.daemon_set, &detail.pod);
+            if !is_ours && !is_former && detail.pod.controller.is_some() {
                 continue;
             }
             let name = detail.pod.name.clone();
-            let transition = self.transition_of(detail);
+            let transition = match self.transition_of(detail) {
+                // The garbage collector deletes it.
+                Transition::BecomesReady | Transition::None(None) if is_former => {
+                    Transition::Disappears
+                }
+                transition => transition,
+            };
             let readiness = detail.pod.readiness;
             let available_at =
                 readiness.available_at(Some(self.now), self.daemon_set.min_ready_seconds);

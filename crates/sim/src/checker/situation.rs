@@ -84,6 +84,8 @@ pub(super) struct OnNode<'a> {
     pub is_member: bool,
     /// By the target.
     pub by_target: Eligibility,
+    /// Whether a pod of a former DaemonSet of the name has yet to end there (C36).
+    pub has_former: bool,
     /// Its pods and the orphans that it adopts, by age (C25).
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
@@ -256,6 +258,10 @@ impl<'a> Situation<'a> {
     }
 
     fn add(&mut self, pod: &'a Pod) {
+        if self.ds.is_former(pod) {
+            let node = pod.node_name.as_deref().and_then(|node| self.nodes.get_mut(node));
+            node.into_iter().for_each(|on_node| on_node.has_former = true);
+        }
         let is_orphan = self.ds.adopts(&pod.metadata);
         let Some(name) = pod.node().filter(|_| is_orphan || self.ds.owns(&pod.metadata)) else {
             return;
@@ -387,7 +393,15 @@ impl<'a> Situation<'a> {
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
-            || self.ds.has_generation(pod)
+            || self.ds.has_generation(pod) && !self.is_of_another_template(pod)
+    }
+
+    /// Whether the pod has the hash of a revision that stores another template (C45).
+    fn is_of_another_template(&self, pod: &Pod) -> bool {
+        let orphans = self.revisions.orphans.iter().filter(|it| !self.ds.is_stored_by(it));
+        let others = self.revisions.old.iter().chain(orphans).filter(|it| !it.template.is_null());
+        let mut hashes = others.map(|it| it.metadata.pod_hash());
+        hashes.any(|hash| pod.metadata.hash() == Some(hash))
     }
 
     /// The number of pods of a revision, the target or an older one.
@@ -435,6 +449,13 @@ impl<'a> Situation<'a> {
         active
     }
 
+    /// Whether the node keeps its old pod because it would get no new one (C57).
+    pub(super) fn takes_no_part(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+        !self.is_guarded()
+            && on_node.eligibility == Eligibility::MayKeep
+            && matches!((&active.new[..], &active.old[..]), ([], [_]))
+    }
+
     /// Whether the node is one of those of the budget, and has no pod that `is_available` (C52).
     pub(super) fn is_unavailable(
         &self,
@@ -444,6 +465,9 @@ impl<'a> Situation<'a> {
         let counts = on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful
             || on_node.node.is_some() && on_node.occupants().next().is_some();
         let active = self.active(on_node);
+        if self.takes_no_part(on_node, &active) {
+            return false;
+        }
         let has_one = match (&active.new[..], &active.old[..]) {
             ([pod], []) | ([], [pod]) => is_available(pod),
             _ => false,
@@ -507,6 +531,7 @@ impl Default for OnNode<'_> {
             is_doubtful: false,
             is_member: false,
             by_target: Eligibility::NoNode,
+            has_former: false,
             pods: Vec::new(),
             pending: None,
             has_seen_pending: false,
@@ -538,6 +563,7 @@ impl<'a> OnNode<'a> {
         let mut occupants = self.occupants();
         self.eligibility == Eligibility::ShouldRun
             && !has_orphan
+            && (surges || !self.has_former)
             && occupants.all(|our| surges && our.is_going)
     }
 }
@@ -560,6 +586,10 @@ impl<'a> Revisions<'a> {
         }
         for list in [&mut revisions.current, &mut revisions.old] {
             list.sort_by_key(|revision| (revision.number, &revision.metadata.name));
+        }
+        if revisions.current.is_empty() {
+            let newest = revisions.old.pop_if(|newest| ds.has_generation_of(newest));
+            revisions.current.extend(newest);
         }
         revisions
     }

@@ -39,6 +39,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         uid: format!("uid-{name}").as_str().into(),
         labels: Labels::from_iter([("app", "ds")]),
         controller: Some(DS_UID.into()),
+        controller_name: None,
         creation_timestamp: Timestamp::from_seconds(1000),
         terminating: false,
         node_name: None,
@@ -60,6 +61,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
         controller: Some(DS_UID.into()),
         terminating: false,
         number,
+        template_generation: None,
         template: Ok(Template::new(template, Placement::default())),
         record: RecordState::None,
     }

@@ -84,6 +84,14 @@ impl DaemonSet {
         is_same(&revision.template, &self.meaning)
     }
 
+    /// Whether the newest revision is of the template although it stores another text: nobody has
+    /// changed the template since (C41).
+    pub(in crate::checker) fn has_generation_of(&self, newest: &Revision) -> bool {
+        !newest.template.is_null()
+            && self.template_generation.is_some()
+            && newest.template_generation == self.template_generation
+    }
+
     /// Whether the DaemonSet has this object and keeps it (C21).
     pub(in crate::checker) fn owns(&self, object: &Metadata) -> bool {
         object.is_controlled_by(&self.metadata.uid) && self.selector.matches(&object.labels)
@@ -92,6 +100,20 @@ impl DaemonSet {
     /// Whether the DaemonSet has this object and must release it (C21).
     pub(in crate::checker) fn releases(&self, object: &Metadata) -> bool {
         object.is_controlled_by(&self.metadata.uid) && !self.selector.matches(&object.labels)
+    }
+
+    /// Whether a former DaemonSet of its name has left this pod, which has yet to end (C36).
+    pub(in crate::checker) fn is_former(&self, pod: &Pod) -> bool {
+        let Metadata { namespace, name, uid, .. } = &self.metadata;
+        let controller = pod.metadata.controller.as_ref();
+        let of_former = controller.is_some_and(|controller| {
+            controller.kind == "DaemonSet" && controller.name == *name && controller.uid != *uid
+        });
+        of_former
+            && pod.metadata.namespace == *namespace
+            && !self.selector.is_empty()
+            && self.selector.matches(&pod.metadata.labels)
+            && !pod.has_ended()
     }
 
     /// Whether the DaemonSet must adopt this object (C21).
