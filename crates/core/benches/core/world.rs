@@ -70,6 +70,7 @@ pub(crate) fn daemon_set() -> DaemonSet {
         paused: false,
         policy: PolicySource::None,
         order: None,
+        retry: None,
         rolled_back: None,
         update_strategy: UpdateStrategy::OnDelete,
         min_ready_seconds: 0,
