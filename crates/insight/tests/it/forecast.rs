@@ -165,7 +165,7 @@ fn pods_that_are_replaced_at_once_are_named() {
         fixture.add(ObjectKind::Pod, &pod);
     }
     let said = "NotReadyAtOnce: 3 pods are replaced at once, whatever maxUnavailable says: pods \
-                that are not ready do not wait [node-02, node-03, node-04]";
+                that are not ready do not wait [node-02..04]";
     let text =
         text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &daemon_set("v2")), NOW));
     assert!(text.contains(said), "{text}");
