@@ -60,6 +60,8 @@ pub enum Write {
         revision: RevisionReference,
         /// Its new number.
         number: i64,
+        /// The template generation, which it gets as well (C41).
+        template_generation: Option<i64>,
     },
     /// Store the state of a rollout on its revision. It is the only write of its plan (G9).
     WriteRecord {

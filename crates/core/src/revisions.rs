@@ -73,7 +73,7 @@ pub(crate) struct RevisionSet<'a> {
     pub orphans: Vec<&'a Revision>,
     /// Owned revisions that the selector does not match (C21).
     pub releases: Vec<&'a Revision>,
-    /// The one with the highest number of those that store the current template.
+    /// The one with the highest number of those of the current template (C41).
     pub current: Option<&'a Revision>,
     /// The others that store the current template (C42).
     pub duplicates: Vec<&'a Revision>,
@@ -206,23 +206,19 @@ impl RevisionHistory {
     /// Classifies the revisions.
     pub(crate) fn classify(&self, daemon_set: &DaemonSet) -> RevisionSet<'_> {
         let mut set = RevisionSet::default();
-        let mut current = Vec::new();
+        let mut owned = Vec::new();
         for revision in self.revisions.values() {
             match revision.ownership(daemon_set) {
                 Ownership::Orphan => set.orphans.push(revision),
                 Ownership::Released => set.releases.push(revision),
-                Ownership::Owned if revision.stores(&daemon_set.template) => current.push(revision),
-                Ownership::Owned => set.old.push(revision),
+                Ownership::Owned => owned.push(revision),
                 // `apply` stores no such revision.
                 Ownership::Foreign => {}
             }
         }
-        let by_number =
-            |a: &&Revision, b: &&Revision| (a.number, &a.name).cmp(&(b.number, &b.name));
-        set.old.sort_by(by_number);
-        current.sort_by(by_number);
-        set.current = current.pop();
-        set.duplicates = current;
+        owned.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
+        (set.duplicates, set.old) = Revision::by_template(daemon_set, owned);
+        set.current = set.duplicates.pop();
         set
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    CheckVerdict, DaemonSet, DaemonSetKey, FINALLY, IntOrPercent, PolicySource, Position,
+    CheckVerdict, DaemonSet, DaemonSetKey, FINALLY, IntOrPercent, PolicySource, Position, Revision,
     RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, StatedCheck, Wait, WaveName,
     stated_checks,
 };
@@ -183,11 +183,11 @@ impl GuardedRollout {
         let object = snapshot.daemon_sets.get(key)?;
         let revisions = snapshot.revisions_of(key);
         // If two revisions store the template, the one with the higher number is current (C42).
-        let current = revisions.iter().rposition(|it| it.stores(&object.daemon_set.template));
-        let recorded = revisions.iter().enumerate().map(|(index, revision)| RecordedRevision {
+        let current = Revision::by_template(&object.daemon_set, revisions.clone()).0.pop();
+        let recorded = revisions.iter().map(|revision| RecordedRevision {
             hash: revision.hash().map(|hash| hash.to_string()),
             record: revision.record.stored().map(|record| &**record),
-            is_current: current == Some(index),
+            is_current: current.is_some_and(|current| current.uid == revision.uid),
         });
         let policy = snapshot.policies.counting(&object.raw);
         Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>())

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::api::{HASH_LABEL, RECORD_ANNOTATION, RolloutPhase, RolloutRecord};
+use everynode_core::api::{
+    HASH_LABEL, RECORD_ANNOTATION, RolloutPhase, RolloutRecord, TEMPLATE_GENERATION_ANNOTATION,
+};
 use everynode_k8s::canonical::canonical;
 use everynode_k8s::record::{record_state, record_text};
 use everynode_k8s::revision_data;
@@ -174,24 +176,30 @@ fn list(numbers: &[i64]) -> String {
     format!("it has {}", numbers.join(", "))
 }
 
-/// The revisions of the DaemonSet with this UID and template, oldest first. `pods` maps hashes to
-/// numbers of pods.
+/// The revisions of the DaemonSet with this UID, template and template generation, oldest first.
+/// `pods` maps hashes to numbers of pods.
 pub fn history(
     uid: &str,
     template: &Value,
+    template_generation: Option<&str>,
     revisions: Vec<StoredRevision>,
     pods: Option<&BTreeMap<String, usize>>,
 ) -> Vec<RevisionEntry> {
     let current = canonical(template);
     let own = revisions.into_iter().filter(|revision| revision.is_controlled_by(uid));
-    let mut entries: Vec<RevisionEntry> = own.map(|revision| entry(revision, pods)).collect();
-    entries.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
+    let mut own: Vec<StoredRevision> = own.collect();
+    own.sort_by(|a, b| (a.revision, &a.metadata.name).cmp(&(b.revision, &b.metadata.name)));
+    // The template may differ by a default that the API server has added (C41).
+    let newest = own.len().checked_sub(1).filter(|&at| {
+        template_generation.is_some() && own[at].template_generation() == template_generation
+    });
+    let mut entries: Vec<RevisionEntry> =
+        own.into_iter().map(|revision| entry(revision, pods)).collect();
     // If two revisions store the template, the one with the higher number is current (C42).
-    let stores = |entry: &&mut RevisionEntry| {
-        entry.template.as_ref().is_some_and(|t| canonical(t) == current)
-    };
-    if let Some(entry) = entries.iter_mut().rev().find(stores) {
-        entry.current = true;
+    let stores =
+        |entry: &RevisionEntry| entry.template.as_ref().is_some_and(|t| canonical(t) == current);
+    if let Some(at) = entries.iter().rposition(stores).or(newest) {
+        entries[at].current = true;
     }
     entries
 }
@@ -236,6 +244,11 @@ impl StoredRevision {
     fn is_controlled_by(&self, uid: &str) -> bool {
         let owners = self.metadata.owner_references.iter().flatten();
         owners.into_iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
+    }
+
+    fn template_generation(&self) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(TEMPLATE_GENERATION_ANNOTATION).map(String::as_str)
     }
 }
 
@@ -326,7 +339,7 @@ mod tests {
         let pods = BTreeMap::from([("h2".to_owned(), 5), ("h0".to_owned(), 1)]);
         let mut current = template("v2");
         current["metadata"]["creationTimestamp"] = Value::Null;
-        let entries = history("u", &current, revisions, Some(&pods));
+        let entries = history("u", &current, None, revisions, Some(&pods));
         assert_eq!(numbers(&entries), [(1, false), (2, true), (3, false)]);
         assert_eq!(entries[1].pods, Some(5));
         assert_eq!(entries[0].pods, Some(0));
@@ -339,11 +352,27 @@ mod tests {
         assert_eq!(missing.as_deref(), Some(expected));
     }
 
+    /// C41: the newest revision is current if the template has changed without a new generation.
+    #[test]
+    fn a_template_with_another_default_is_that_of_the_newest_revision() {
+        let of_generation = |number| {
+            let mut stored = revision(number, "u", data(&format!("v{number}")));
+            let generation = (TEMPLATE_GENERATION_ANNOTATION.to_owned(), number.to_string());
+            stored.metadata.annotations.get_or_insert_default().extend([generation]);
+            stored
+        };
+        let revisions = || vec![of_generation(1), of_generation(2)];
+        let entries = history("u", &template("v2+default"), Some("2"), revisions(), None);
+        assert_eq!(numbers(&entries), [(1, false), (2, true)]);
+        let entries = history("u", &template("v3"), Some("3"), revisions(), None);
+        assert_eq!(numbers(&entries), [(1, false), (2, false)]);
+    }
+
     /// C42: a duplicate of the current template is no previous revision.
     #[test]
     fn there_is_nothing_before_the_only_template() {
         let twice = vec![revision(1, "u", data("v1")), revision(2, "u", data("v1"))];
-        let entries = history("u", &template("v1"), twice, None);
+        let entries = history("u", &template("v1"), None, twice, None);
         assert_eq!(numbers(&entries), [(1, false), (2, true)]);
         assert_eq!(entries[0].pods, None);
         assert_eq!(previous(&entries).err(), Some(RevisionNotFound::NoPrevious));
@@ -353,7 +382,7 @@ mod tests {
     #[test]
     fn the_newest_revision_comes_before_a_template_that_has_none() {
         let revisions = vec![revision(1, "u", data("v1")), revision(2, "u", data("v2"))];
-        let entries = history("u", &template("v3"), revisions, None);
+        let entries = history("u", &template("v3"), None, revisions, None);
         assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(2));
     }
 
@@ -361,7 +390,7 @@ mod tests {
     #[test]
     fn a_revision_without_a_template_is_listed() {
         let entries =
-            history("u", &template("v1"), vec![revision(1, "u", json!({ "spec": 3 }))], None);
+            history("u", &template("v1"), None, vec![revision(1, "u", json!({ "spec": 3 }))], None);
         assert_eq!(numbers(&entries), [(1, false)]);
         assert_eq!(entries[0].template, None);
         assert!(entries[0].images().is_empty());

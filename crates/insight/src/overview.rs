@@ -7,7 +7,7 @@ mod estimate;
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{DaemonSetKey, NodeName, RevisionHash, Timestamp};
+use everynode_core::api::{DaemonSetKey, NodeName, Revision, RevisionHash, Timestamp};
 
 use crate::explain::{Explanation, NodeGroup, explain};
 use crate::rollout::{GuardedWave, HeldUpNodes, Phase, Rollout, Strategy};
@@ -219,9 +219,11 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
             *available += usize::from(detail.is_available(daemon_set, now));
         }
     }
-    let stored = snapshot.revisions_of(key).into_iter().filter_map(|revision| {
+    let (current, others) = Revision::by_template(daemon_set, snapshot.revisions_of(key));
+    let current = current.into_iter().map(|revision| (revision, true));
+    let all = current.chain(others.into_iter().map(|revision| (revision, false)));
+    let stored = all.filter_map(|(revision, is_current)| {
         let hash = revision.hash()?;
-        let is_current = revision.stores(&daemon_set.template);
         let (pods, available) = by_hash.remove(&hash).unwrap_or_default();
         let number = Some(revision.number);
         let hash = hash.to_string();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{
     HASH_LABEL, RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutRecord, Status,
-    Uid,
+    TEMPLATE_GENERATION_ANNOTATION, Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -49,6 +49,14 @@ pub fn adopt(owner: &Owner, uid: &Uid) -> Value {
     json!({ "metadata": { "uid": uid.to_string(), "ownerReferences": [owner.reference()] } })
 }
 
+/// The strategic merge patch that makes the DaemonSet the controller of this revision. Its template
+/// generation is a number of the former DaemonSet's (C21, C41).
+pub fn adopt_revision(owner: &Owner, uid: &Uid) -> Value {
+    let mut patch = adopt(owner, uid);
+    patch["metadata"]["annotations"] = json!({ TEMPLATE_GENERATION_ANNOTATION: null });
+    patch
+}
+
 /// The strategic merge patch that removes the DaemonSet from the owners of the object with this UID
 /// (C21).
 pub fn release(owner: &Owner, uid: &Uid) -> Value {
@@ -68,10 +76,19 @@ pub fn label_revision(revision: &RevisionReference, hash: &str) -> Value {
     patch
 }
 
-/// The merge patch that sets a revision's number (C42).
-pub fn raise_revision(revision: &RevisionReference, number: i64) -> Value {
+/// The merge patch that sets a revision's number, and its template generation if that is known
+/// (C41, C42).
+pub fn raise_revision(
+    revision: &RevisionReference,
+    number: i64,
+    template_generation: Option<i64>,
+) -> Value {
     let mut patch = of_revision(revision);
     patch["revision"] = number.into();
+    if let Some(generation) = template_generation {
+        patch["metadata"]["annotations"] =
+            json!({ TEMPLATE_GENERATION_ANNOTATION: generation.to_string() });
+    }
     patch
 }
 

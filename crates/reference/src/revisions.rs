@@ -25,9 +25,21 @@ fn stores_template(objects: &Objects, revision: &Revision) -> bool {
     revision.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
 }
 
-/// The revisions that store the template, and those that store others (C40).
+/// The revisions that store the template, and those that store others (C40). If none stores it, but
+/// the newest one has the DaemonSet's template generation, they differ by a default only (C41).
 fn by_template(objects: &Objects) -> (Vec<&Revision>, Vec<&Revision>) {
-    history(objects).into_iter().partition(|it| stores_template(objects, it))
+    let (mut same, mut others): (Vec<_>, Vec<_>) =
+        history(objects).into_iter().partition(|it| stores_template(objects, it));
+    let generation = objects.daemon_set.template_generation;
+    if same.is_empty()
+        && let Some(newest) = others.last()
+        && newest.template.is_ok()
+        && generation.is_some()
+        && newest.template_generation == generation
+    {
+        same.extend(others.pop());
+    }
+    (same, others)
 }
 
 /// The revision that stores the template, the newest one if there are several (C40, C42).

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 use everynode_insight::history::{self, RevisionEntry, RevisionNotFound, StoredRevision};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::Value;
@@ -34,7 +35,10 @@ impl DaemonSetRevisions {
     /// The history of the DaemonSet. `pods` maps revision hashes to numbers of pods.
     pub(crate) fn entries(&self, pods: Option<&BTreeMap<String, usize>>) -> Vec<RevisionEntry> {
         let uid = self.daemon_set.metadata.uid.as_deref().unwrap_or_default();
-        history::history(uid, &self.template, self.revisions.clone(), pods)
+        let annotations = self.daemon_set.metadata.annotations.as_ref();
+        let generation = annotations.and_then(|all| all.get(TEMPLATE_GENERATION_ANNOTATION));
+        let generation = generation.map(String::as_str);
+        history::history(uid, &self.template, generation, self.revisions.clone(), pods)
     }
 
     /// The revision with this number, or the one before the current one.

@@ -60,7 +60,7 @@ impl Request {
                 pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
             }
             Write::AdoptRevision(r) => {
-                revision(r, Content::StrategicMergePatch, patch::adopt(owner, &r.uid))
+                revision(r, Content::StrategicMergePatch, patch::adopt_revision(owner, &r.uid))
             }
             Write::ReleaseRevision(r) => {
                 revision(r, Content::StrategicMergePatch, patch::release(owner, &r.uid))
@@ -69,8 +69,9 @@ impl Request {
                 revision(r, Content::MergePatch, patch::label_revision(r, hash.as_str()))
                     .repeating()
             }
-            Write::RaiseRevision { revision: r, number } => {
-                revision(r, Content::MergePatch, patch::raise_revision(r, *number)).repeating()
+            Write::RaiseRevision { revision: r, number, template_generation } => {
+                let patch = patch::raise_revision(r, *number, *template_generation);
+                revision(r, Content::MergePatch, patch).repeating()
             }
             Write::WriteRecord { revision: r, record } => {
                 revision(r, Content::MergePatch, patch::write_record(r, record))
@@ -236,7 +237,7 @@ mod tests {
             Write::AdoptRevision(revision()),
             Write::ReleaseRevision(revision()),
             Write::LabelRevision { revision: revision(), hash: "h".into() },
-            Write::RaiseRevision { revision: revision(), number: 4 },
+            Write::RaiseRevision { revision: revision(), number: 4, template_generation: Some(2) },
             Write::WriteRecord { revision: revision(), record: record() },
         ] {
             let request = of(&write);

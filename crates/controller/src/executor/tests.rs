@@ -396,7 +396,7 @@ async fn writes_to_missing_objects_report_them_gone() {
     let writes = vec![
         Write::AdoptPod(pod()),
         Write::ReleasePod(pod()),
-        Write::RaiseRevision { revision: revision(), number: 4 },
+        Write::RaiseRevision { revision: revision(), number: 4, template_generation: Some(2) },
         Write::DeleteRevision(revision()),
     ];
     let outcomes = server.execute(writes).await;

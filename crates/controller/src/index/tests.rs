@@ -333,6 +333,7 @@ fn a_list_of_older_state_replaces_the_known_state() {
             controller: Some("uid-a".into()),
             terminating: false,
             number: 1,
+            template_generation: None,
             template: Ok(Template::new(template, Placement::default())),
             record: RecordState::None,
         },

@@ -231,6 +231,7 @@ impl World {
             controller: Some(DS_UID.into()),
             terminating: false,
             number: new.number,
+            template_generation: None,
             template: Ok(self.daemon_set.template.clone()),
             record: RecordState::None,
         }

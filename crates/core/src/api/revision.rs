@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::daemon_set::Template;
+use super::daemon_set::{DaemonSet, Template};
 use super::labels::{HASH_LABEL, Labels};
 use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
 use super::rollout::RecordState;
@@ -24,6 +24,10 @@ pub struct Revision {
     pub terminating: bool,
     /// `revision`: the current revision has the highest number.
     pub number: i64,
+    /// The template generation of the DaemonSet when it had this template last, from the
+    /// annotation that is copied to its revisions. `None` also if the revision was adopted: that
+    /// of a former DaemonSet says nothing.
+    pub template_generation: Option<i64>,
     /// The template in `data`. `Err` states why `data` contains none; such a revision matches no
     /// template (C4, C40).
     pub template: Result<Template, Arc<str>>,
@@ -46,5 +50,30 @@ impl Revision {
     /// Whether the revision stores this template (C41).
     pub fn stores(&self, template: &Template) -> bool {
         self.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
+    }
+
+    /// Divides the revisions of a DaemonSet, oldest first, into those of its template and the
+    /// others.
+    ///
+    /// The API server counts the changes of a template. So if none stores it, but the newest one
+    /// has its number, nobody has changed it: an API server of another version has added a default,
+    /// or leaves one out (C41).
+    pub fn by_template<'a>(
+        daemon_set: &DaemonSet,
+        revisions: Vec<&'a Self>,
+    ) -> (Vec<&'a Self>, Vec<&'a Self>) {
+        let is_current = |it: &&Self| it.stores(&daemon_set.template);
+        let (mut current, mut others): (Vec<_>, Vec<_>) =
+            revisions.into_iter().partition(is_current);
+        if current.is_empty() {
+            current.extend(others.pop_if(|newest| newest.has_generation_of(daemon_set)));
+        }
+        (current, others)
+    }
+
+    fn has_generation_of(&self, daemon_set: &DaemonSet) -> bool {
+        self.template.is_ok()
+            && self.template_generation.is_some()
+            && self.template_generation == daemon_set.template_generation
     }
 }

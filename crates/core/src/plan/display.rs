@@ -37,7 +37,7 @@ impl fmt::Display for Write {
             | Self::DeleteRevision(revision) => revision.name.fmt(f),
             Self::CreateRevision(new) => write!(f, "{} number {}", new.name, new.number),
             Self::LabelRevision { revision, hash } => write!(f, "{} {hash}", revision.name),
-            Self::RaiseRevision { revision, number } => {
+            Self::RaiseRevision { revision, number, .. } => {
                 write!(f, "{} to {number}", revision.name)
             }
             Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),

@@ -163,7 +163,7 @@ fn effects_of(plan: &Plan) -> BTreeSet<Effect> {
         Write::LabelRevision { revision, hash } => {
             Effect::LabelRevision(revision.uid.clone(), hash.clone())
         }
-        Write::RaiseRevision { revision, number } => {
+        Write::RaiseRevision { revision, number, .. } => {
             Effect::RaiseRevision(revision.uid.clone(), *number)
         }
         Write::DeleteRevision(revision) => Effect::DeleteRevision(revision.uid.clone()),

@@ -467,6 +467,7 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
         "template" => revision.template = Ok(Template::new(value, Placement::default())),
         "malformed" => revision.template = Err("not JSON".into()),
         "number" => revision.number = value.parse().expect("a number"),
+        "generation" => revision.template_generation = value.parse().ok(),
         "hash" => revision.labels = with_label(&revision.labels, HASH_LABEL, value),
         "unlabelled" => revision.labels = Labels::from_iter([("app", "ds")]),
         "app" => revision.labels = with_label(&revision.labels, "app", value),

@@ -25,6 +25,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    added_default: "added-default",
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
     beside_failure: "beside-failure",

@@ -1,6 +1,8 @@
 //! ControllerRevisions: their controller, and the template that they store.
 
-use everynode_core::api::{Namespace, RECORD_ANNOTATION, RecordState, Revision, Template, Uid};
+use everynode_core::api::{
+    Namespace, RECORD_ANNOTATION, Revision, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -59,9 +61,13 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         Controller::DaemonSet(uid) => Some(uid),
         Controller::Foreign => return Ok(RevisionObject::Foreign { namespace, uid }),
     };
+    let annotations = annotations(&text_of_json);
     let revision = Revision {
         name: name.into(),
-        record: record(&text_of_json, &uid),
+        record: record_state(annotations.get(RECORD_ANNOTATION), &uid),
+        template_generation: annotations
+            .get(TEMPLATE_GENERATION_ANNOTATION)
+            .and_then(|text| text.parse().ok()),
         uid,
         resource_version: resource_version(text(wire.metadata.resource_version.as_ref())),
         labels: wire.metadata.labels(interner),
@@ -73,14 +79,11 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
     Ok(RevisionObject::Revision { namespace, revision })
 }
 
-/// The record of a guarded rollout. Most revisions have none.
-fn record(json: &str, revision: &Uid) -> RecordState {
-    if !json.contains(RECORD_ANNOTATION) {
-        return RecordState::None;
-    }
+/// `metadata.annotations`; malformed ones count as none.
+fn annotations(json: &str) -> TextMap<'_> {
     let annotations: Option<Option<TextMap>> =
         read_first(json, &["metadata", "annotations"]).ok().flatten();
-    record_state(annotations.flatten().unwrap_or_default().get(RECORD_ANNOTATION), revision)
+    annotations.flatten().unwrap_or_default()
 }
 
 /// The template in `data`. The core reports an error as a problem (C4). Malformed parts of its

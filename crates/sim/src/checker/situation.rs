@@ -561,6 +561,10 @@ impl<'a> Revisions<'a> {
         for list in [&mut revisions.current, &mut revisions.old] {
             list.sort_by_key(|revision| (revision.number, &revision.metadata.name));
         }
+        if revisions.current.is_empty() {
+            let newest = revisions.old.pop_if(|newest| ds.has_generation_of(newest));
+            revisions.current.extend(newest);
+        }
         revisions
     }
 }

@@ -25,7 +25,7 @@ pub(in crate::daemon_set) fn plan_revisions(
     draft: &mut Draft,
 ) -> PodRevision {
     let set = input.history.classify(input.daemon_set);
-    repair(&set, draft);
+    repair(input, &set, draft);
     let Some(current) = set.current else {
         // An orphan may store the current template, so adoption comes first.
         let number = set.current_number();
@@ -111,7 +111,7 @@ fn plan_relabelling(
 }
 
 /// Repairs owners, labels and the current revision's number (C21, C42).
-fn repair(set: &RevisionSet<'_>, draft: &mut Draft) {
+fn repair(input: &SyncInput<'_>, set: &RevisionSet<'_>, draft: &mut Draft) {
     for revision in &set.orphans {
         draft.write(Write::AdoptRevision(revision.reference()));
     }
@@ -124,6 +124,8 @@ fn repair(set: &RevisionSet<'_>, draft: &mut Draft) {
     }
     let number = set.current_number();
     if let Some(current) = set.current.filter(|c| c.hash().is_some() && c.number < number) {
-        draft.write(Write::RaiseRevision { revision: current.reference(), number });
+        let (revision, template_generation) =
+            (current.reference(), input.daemon_set.template_generation);
+        draft.write(Write::RaiseRevision { revision, number, template_generation });
     }
 }

@@ -144,9 +144,14 @@ pub(super) fn stored(at: usize, template: &str, number: i64) -> Revision {
 fn any_revision() -> impl Strategy<Value = Revision> {
     let template = prop_oneof![3 => Just(Some("A")), 2 => Just(Some("B")), 1 => Just(None)];
     let labels = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
-    let rest = (any_controller(), prop::bool::weighted(0.1), -1i64..6);
+    let generation = select(vec![None, Some(GENERATION - 1), Some(GENERATION)]);
+    let rest = (any_controller(), prop::bool::weighted(0.1), -1i64..6, generation);
     (template, labels, rest).prop_map(
-        |(template, (is_other_app, is_unlabelled), (controller, terminating, number))| {
+        |(
+            template,
+            (is_other_app, is_unlabelled),
+            (controller, terminating, number, generation),
+        )| {
             let mut revision = revision("", template.unwrap_or_default(), number);
             if template.is_none() {
                 revision.template = Err("no template".into());
@@ -156,6 +161,7 @@ fn any_revision() -> impl Strategy<Value = Revision> {
             revision.labels = [("app", app)].into_iter().chain(hash).collect();
             revision.controller = controller.map(Into::into);
             revision.terminating = terminating;
+            revision.template_generation = generation;
             revision
         },
     )

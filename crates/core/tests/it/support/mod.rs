@@ -412,17 +412,21 @@ impl World {
             Write::RelabelPod { pod, hash } => self.edit_pod(&pod.name, |pod| {
                 pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
             }),
-            Write::AdoptRevision(revision) => {
-                self.edit_revision(revision, |r| r.controller = Some(DS_UID.into()))
-            }
+            Write::AdoptRevision(revision) => self.edit_revision(revision, |r| {
+                r.controller = Some(DS_UID.into());
+                r.template_generation = None;
+            }),
             Write::ReleaseRevision(revision) => {
                 self.edit_revision(revision, |r| r.controller = None)
             }
             Write::LabelRevision { revision, hash } => self.edit_revision(revision, |r| {
                 r.labels = with_label(&r.labels, HASH_LABEL, hash.as_str());
             }),
-            Write::RaiseRevision { revision, number } => {
-                self.edit_revision(revision, |r| r.number = *number)
+            Write::RaiseRevision { revision, number, template_generation } => {
+                self.edit_revision(revision, |r| {
+                    r.number = *number;
+                    r.template_generation = template_generation.or(r.template_generation);
+                })
             }
             Write::WriteRecord { revision, record } => {
                 self.edit_revision(revision, |r| r.record = RecordState::Stored(record.clone()))
@@ -523,6 +527,7 @@ impl World {
             uid: uid.as_str().into(),
             // The plan's: the controller may not have seen a newer one.
             template: Ok(self.state.daemon_set().template.clone()),
+            template_generation: self.state.daemon_set().template_generation,
             ..revision(new.name.as_str(), "", new.number)
         };
         let uid = revision.uid.clone();

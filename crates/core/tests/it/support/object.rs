@@ -59,6 +59,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
         controller: Some(DS_UID.into()),
         terminating: false,
         number,
+        template_generation: None,
         template: Ok(Template::new(template, Placement::default())),
         record: RecordState::None,
     }

@@ -78,7 +78,9 @@ impl Simulation {
         if rollout.reason != RolloutReason::AwaitingApproval {
             return false;
         }
-        let target = self.revisions.values().find(|r| r.stores(&self.daemon_set.template));
+        let mut revisions: Vec<_> = self.revisions.values().collect();
+        revisions.sort_by_key(|revision| revision.number);
+        let target = Revision::by_template(&self.daemon_set, revisions).0.pop();
         let wave = || {
             let record = target?.record.stored()?;
             Some(self.daemon_set.policy.valid()?.order_name(&record.position))

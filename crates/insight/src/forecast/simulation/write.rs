@@ -24,7 +24,10 @@ impl Simulation {
             }
             Write::AdoptRevision(revision) => {
                 let owner = self.daemon_set.uid.clone();
-                self.change_revision(revision, |revision| revision.controller = Some(owner))
+                self.change_revision(revision, |revision| {
+                    revision.controller = Some(owner);
+                    revision.template_generation = None;
+                })
             }
             Write::ReleaseRevision(revision) => {
                 self.change_revision(revision, |revision| revision.controller = None)
@@ -32,8 +35,11 @@ impl Simulation {
             Write::LabelRevision { revision, hash } => self.change_revision(revision, |revision| {
                 revision.labels = with_label(&revision.labels, HASH_LABEL, hash.as_str());
             }),
-            Write::RaiseRevision { revision, number } => {
-                self.change_revision(revision, |revision| revision.number = *number)
+            Write::RaiseRevision { revision, number, template_generation } => {
+                self.change_revision(revision, |revision| {
+                    revision.number = *number;
+                    revision.template_generation = *template_generation;
+                })
             }
             Write::WriteRecord { revision, record } => self.change_revision(revision, |revision| {
                 revision.record = RecordState::Stored(record.clone());
@@ -110,6 +116,7 @@ impl Simulation {
             controller: Some(self.daemon_set.uid.clone()),
             terminating: false,
             number: new.number,
+            template_generation: self.daemon_set.template_generation,
             template: Ok(self.daemon_set.template.clone()),
             record: RecordState::None,
         };

@@ -84,6 +84,14 @@ impl DaemonSet {
         is_same(&revision.template, &self.meaning)
     }
 
+    /// Whether the newest revision is of the template although it stores another text: nobody has
+    /// changed the template since (C41).
+    pub(in crate::checker) fn has_generation_of(&self, newest: &Revision) -> bool {
+        !newest.template.is_null()
+            && self.template_generation.is_some()
+            && newest.template_generation == self.template_generation
+    }
+
     /// Whether the DaemonSet has this object and keeps it (C21).
     pub(in crate::checker) fn owns(&self, object: &Metadata) -> bool {
         object.is_controlled_by(&self.metadata.uid) && self.selector.matches(&object.labels)

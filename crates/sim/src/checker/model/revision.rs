@@ -12,6 +12,8 @@ use super::template::reduced;
 pub(in crate::checker) struct Revision {
     pub metadata: Metadata,
     pub number: i64,
+    /// The annotation with the template generation (C41).
+    pub template_generation: Option<i64>,
     /// The stored template, [reduced] to its meaning.
     pub template: Value,
     pub placement: Placement,
@@ -30,7 +32,9 @@ impl Revision {
         let template = stored_template(object);
         let (annotations, uid) = (&object["metadata"]["annotations"], &object["metadata"]["uid"]);
         let uid = uid.as_str().unwrap_or_default();
+        let generation = &annotations["deprecated.daemonset.template.generation"];
         Self {
+            template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             metadata: Metadata::parse(object),
             record: Record::parse(annotations, uid),
             has_unreadable_record: Record::is_unreadable(annotations, uid),
