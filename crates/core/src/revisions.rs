@@ -106,6 +106,14 @@ impl RevisionSet<'_> {
         let current = self.current.and_then(Revision::hash);
         current.into_iter().chain(self.duplicates.iter().map(|it| it.pod_hash())).collect()
     }
+
+    /// The hashes of all revisions that store another template, also of those that are yet to be
+    /// adopted. Of a revision with malformed data it is not known what it stored.
+    pub(crate) fn other_hashes(&self, daemon_set: &DaemonSet) -> BTreeSet<RevisionHash> {
+        let orphans = self.orphans.iter().filter(|it| !it.stores(&daemon_set.template));
+        let others = self.old.iter().chain(orphans).filter(|it| it.template.is_ok());
+        others.map(|it| it.pod_hash()).collect()
+    }
 }
 
 impl RevisionHistory {

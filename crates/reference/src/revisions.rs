@@ -69,15 +69,19 @@ pub(crate) fn hash(revision: &Revision) -> RevisionHash {
     RevisionHash::new(label.unwrap_or(revision.name.as_str()))
 }
 
-/// Whether the pod is of the current revision or of a duplicate, by hash or by template generation
-/// (C42, C45).
+/// Whether the pod is of the current revision or of a duplicate, by hash; or by template generation,
+/// if its hash is not that of a revision with another template (C42, C45).
 pub(crate) fn is_current(objects: &Objects, pod: &Pod) -> bool {
     let label = |key| pod.labels.get(key).map(|value| &**value);
     let generation = objects.daemon_set.template_generation.map(|number| number.to_string());
     let has_generation =
         generation.is_some() && label(TEMPLATE_GENERATION_LABEL) == generation.as_deref();
     let has_hash = |revision: &&Revision| label(HASH_LABEL) == Some(hash(revision).as_str());
-    has_generation || by_template(objects).0.iter().any(has_hash)
+    let (current, mut others) = by_template(objects);
+    let orphans = ownership::revisions(objects, Claim::Adopt);
+    others.extend(orphans.filter(|it| !stores_template(objects, it)));
+    let is_of_another = others.iter().filter(|it| it.template.is_ok()).any(has_hash);
+    current.iter().any(has_hash) || has_generation && !is_of_another
 }
 
 /// What is written so that each revision has its label, and one stores the template and has the

@@ -30,13 +30,18 @@ struct Pair {
 pub(crate) struct CurrentRevision {
     /// The hashes of the current revision and of its duplicates (C42).
     pub hashes: BTreeSet<RevisionHash>,
+    /// The hashes of the stored revisions of other templates: their pods are of these, also if they
+    /// have the template generation of a former DaemonSet.
+    pub others: BTreeSet<RevisionHash>,
     pub template_generation: Option<i64>,
 }
 
 impl CurrentRevision {
     fn matches(&self, hash: Option<&RevisionHash>, template_generation: Option<i64>) -> bool {
-        hash.is_some_and(|hash| self.hashes.contains(hash))
-            || (template_generation.is_some() && template_generation == self.template_generation)
+        let is_of = |hashes: &BTreeSet<_>| hash.is_some_and(|hash| hashes.contains(hash));
+        let has_generation =
+            template_generation.is_some() && template_generation == self.template_generation;
+        is_of(&self.hashes) || has_generation && !is_of(&self.others)
     }
 }
 

@@ -39,6 +39,7 @@ transcripts! {
     create: "create",
     evict: "evict",
     failed_pods: "failed-pods",
+    former_pods: "former-pods",
     guarded: "guarded",
     guarded_bake_joined: "guarded-bake-joined",
     guarded_checks: "guarded-checks",

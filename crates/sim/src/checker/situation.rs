@@ -387,7 +387,15 @@ impl<'a> Situation<'a> {
     /// Whether the pod has the current template (C45).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
-            || self.ds.has_generation(pod)
+            || self.ds.has_generation(pod) && !self.is_of_another_template(pod)
+    }
+
+    /// Whether the pod has the hash of a revision that stores another template (C45).
+    fn is_of_another_template(&self, pod: &Pod) -> bool {
+        let orphans = self.revisions.orphans.iter().filter(|it| !self.ds.is_stored_by(it));
+        let others = self.revisions.old.iter().chain(orphans).filter(|it| !it.template.is_null());
+        let mut hashes = others.map(|it| it.metadata.pod_hash());
+        hashes.any(|hash| pod.metadata.hash() == Some(hash))
     }
 
     /// The number of pods of a revision, the target or an older one.

@@ -214,6 +214,7 @@ impl DaemonSetState {
     fn current_revision(&mut self, now: Timestamp) -> Option<CurrentRevision> {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
+        let others = set.other_hashes(&self.daemon_set);
         if set.current.is_none() {
             let new = self.history.new_revision(&self.daemon_set, set.current_number());
             self.history.drop_outdated_collision(&new, now);
@@ -222,16 +223,21 @@ impl DaemonSetState {
             }
         }
         let template_generation = self.daemon_set.template_generation;
-        (!hashes.is_empty()).then_some(CurrentRevision { hashes, template_generation })
+        (!hashes.is_empty()).then_some(CurrentRevision { hashes, others, template_generation })
     }
 
     /// What makes a pod up to date if no revision of the current template has ever been seen, which
-    /// happens after a restart if a user has deleted it: the template generation alone (C45).
+    /// happens after a restart if a user has deleted it: the template generation, unless the pod's
+    /// hash is that of another revision (C45).
     fn current_generation(&self) -> Option<CurrentRevision> {
         let template_generation = self.daemon_set.template_generation;
         let is_first = self.labels.current_hashes().next().is_none();
-        (is_first && template_generation.is_some())
-            .then(|| CurrentRevision { hashes: BTreeSet::new(), template_generation })
+        let others = self.history.classify(&self.daemon_set).other_hashes(&self.daemon_set);
+        (is_first && template_generation.is_some()).then(|| CurrentRevision {
+            hashes: BTreeSet::new(),
+            others,
+            template_generation,
+        })
     }
 
     fn assess_marked(&mut self, now: Now, nodes: &NodeTable) {
