@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use everynode_core::api::{IntOrPercent, Node, NodeName, Pod, Timestamp, UpdateStrategy};
+use everynode_core::api::{
+    IntOrPercent, Node, NodeName, Pod, Readiness, Timestamp, UpdateStrategy,
+};
 
 use crate::{Objects, pods, revisions};
 
@@ -95,8 +97,14 @@ pub(crate) fn steps<'a>(
     steps
 }
 
-/// Replacements that leave a node without a pod for a while: unavailable old pods at once,
-/// available ones as far as the budget allows (C52).
+/// Whether the budget must allow to replace this old pod: it is available, or is ready and will be
+/// (C52, C53).
+fn needs_budget(objects: &Objects, old: &Pod, now: Timestamp) -> bool {
+    pods::is_available(objects, old, now) || matches!(old.readiness, Readiness::ReadySince(_))
+}
+
+/// Replacements that leave a node without a pod for a while: old pods that are not ready at once,
+/// others as far as the budget allows (C52). A node that gets no new pod keeps the old one (C57).
 fn without_surge(objects: &Objects, max_unavailable: usize, now: Timestamp) -> Vec<Step<'_>> {
     let mut unavailable = 0;
     let (mut at_once, mut candidates) = (Vec::new(), Vec::new());
@@ -104,12 +112,12 @@ fn without_surge(objects: &Objects, max_unavailable: usize, now: Timestamp) -> V
         let pods = by_revision(objects, node);
         match (&pods.new[..], &pods.old[..]) {
             ([new], []) if pods::is_available(objects, new, now) => {}
-            ([], [old]) if pods::is_available(objects, old, now) => {
-                candidates.push(Step::Delete(old))
-            }
+            ([], [_]) if !pods::answer(objects, node).create => {}
             ([], [old]) => {
-                unavailable += 1;
-                at_once.push(Step::Delete(old));
+                unavailable += usize::from(!pods::is_available(objects, old, now));
+                let needs_budget = needs_budget(objects, old, now);
+                let steps = if needs_budget { &mut candidates } else { &mut at_once };
+                steps.push(Step::Delete(old));
             }
             _ => unavailable += 1,
         }
@@ -118,37 +126,34 @@ fn without_surge(objects: &Objects, max_unavailable: usize, now: Timestamp) -> V
     at_once
 }
 
-/// Creations of new pods beside old ones: beside unavailable ones at once, beside available ones as
-/// far as the budget allows. An old pod is deleted once the new one is available; on nodes that
-/// should not run a pod at once if it is not available, else while more nodes have an available pod
-/// than are desired (C53).
+/// Creations of new pods beside old ones: beside those that are not ready at once, beside others as
+/// far as the budget allows. An old pod is deleted once the new one is available (C53). A node that
+/// gets no new pod keeps the old one (C57).
 fn with_surge(objects: &Objects, max_surge: usize, now: Timestamp) -> Vec<Step<'_>> {
-    let (mut surging, mut available) = (0, 0);
-    let (mut replaced, mut at_once) = (Vec::new(), Vec::new());
-    let (mut candidates, mut to_leave) = (Vec::new(), Vec::new());
+    let mut surging = 0;
+    let (mut replaced, mut at_once, mut candidates) = (Vec::new(), Vec::new(), Vec::new());
     for node in nodes(objects) {
         let pods = by_revision(objects, node);
-        let is_available = |pod: &&Pod| pods::is_available(objects, pod, now);
         if pods.new.len() > 1 || pods.old.len() > 1 {
             surging += 1;
             continue;
         }
-        available += usize::from(pods.old.first().or(pods.new.first()).is_some_and(is_available));
-        let should_run = pods::answer(objects, node).create;
         match (&pods.new[..], &pods.old[..]) {
-            ([new], [old]) if is_available(new) => replaced.push(Step::Delete(old)),
+            ([new], [old]) if pods::is_available(objects, new, now) => {
+                replaced.push(Step::Delete(old))
+            }
             ([_], [_]) => surging += 1,
-            ([], [old]) => match (should_run, is_available(old)) {
-                (true, _) if !pods::may_create(objects, &node.name, now) => {}
-                (true, false) => at_once.push(Step::Create(&node.name)),
-                (true, true) => candidates.push(Step::Create(&node.name)),
-                (false, false) => at_once.push(Step::Delete(old)),
-                (false, true) => to_leave.push(Step::Delete(old)),
-            },
+            ([], [old])
+                if pods::answer(objects, node).create
+                    && pods::may_create(objects, &node.name, now) =>
+            {
+                let needs_budget = needs_budget(objects, old, now);
+                let steps = if needs_budget { &mut candidates } else { &mut at_once };
+                steps.push(Step::Create(&node.name));
+            }
             _ => {}
         }
     }
     candidates.truncate(max_surge.saturating_sub(surging));
-    to_leave.truncate(available.saturating_sub(desired(objects)));
-    replaced.into_iter().chain(at_once).chain(candidates).chain(to_leave).collect()
+    replaced.into_iter().chain(at_once).chain(candidates).collect()
 }

@@ -177,6 +177,7 @@ impl<'a> Assessor<'a> {
         match (self.parameters.strategy, slot.eligibility) {
             (UpdateStrategy::OnDelete | UpdateStrategy::Malformed, _)
             | (UpdateStrategy::RollingUpdate { .. }, Eligibility::NoNode) => {}
+            (UpdateStrategy::RollingUpdate { .. }, _) if self.takes_no_part(slot) => {}
             (strategy @ UpdateStrategy::RollingUpdate { .. }, eligibility) => {
                 let pods = self.active_pods(slot);
                 let counts =
@@ -202,6 +203,23 @@ impl<'a> Assessor<'a> {
                 }
             }
         }
+    }
+
+    /// Whether the node keeps its old pod because it would get no new one (C57). In a guarded
+    /// rollout its state says so (G33).
+    fn takes_no_part(&self, slot: &Slot) -> bool {
+        self.rules.guarded.is_none()
+            && slot.eligibility == Eligibility::ContinueRunning
+            && matches!(self.active_pods(slot), ActivePods::Old(_))
+    }
+
+    /// Whether the budget must allow to replace the old pod: it is available or, without a policy,
+    /// ready, so that it soon is (C52). A guarded rollout begins on nodes without an available pod
+    /// as G14 and G41 say.
+    fn needs_budget(&self, old: &PodView) -> bool {
+        let is_soon_available =
+            || self.rules.guarded.is_none() && self.becomes_available_at(old).is_some();
+        self.is_available(old) || is_soon_available()
     }
 
     /// Whether the node counts as unavailable (C52).
@@ -283,7 +301,7 @@ impl<'a> Assessor<'a> {
             | ActivePods::New(_)
             | ActivePods::Both { .. }
             | ActivePods::TooMany => Step::None,
-            ActivePods::Old(pod) if self.is_available(pod) => Step::Replace,
+            ActivePods::Old(pod) if self.needs_budget(pod) => Step::Replace,
             ActivePods::Old(_) => Step::ReplaceNow,
         }
     }
@@ -307,7 +325,7 @@ impl<'a> Assessor<'a> {
             ActivePods::Nothing | ActivePods::TooMany | ActivePods::New(_) => Step::None,
             ActivePods::Both { new, .. } if self.is_available(new) => Step::DeleteOld,
             ActivePods::Both { .. } => Step::None,
-            ActivePods::Old(pod) => match (self.is_available(pod), eligibility.should_run()) {
+            ActivePods::Old(pod) => match (self.needs_budget(pod), eligibility.should_run()) {
                 (true, true) => Step::Surge,
                 (true, false) => Step::DeleteOldIfSpare,
                 (false, true) => Step::SurgeNow,

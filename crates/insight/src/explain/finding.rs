@@ -46,8 +46,14 @@ impl Finding {
             Eligibility::Run => of_pods(view, evidence, node, &inspection),
             Eligibility::ContinueRunning if has_pods => {
                 on_node_that_is_not_ready(view, evidence, &inspection).unwrap_or_else(|| {
-                    Self::new(Situation::Lingering, why())
-                        .next("its pod stays; no new one would be created")
+                    let is_old = inspection.pods.iter().any(|pod| !pod.updated);
+                    let next = match is_old && view.knows_revisions_of_pods() {
+                        true => {
+                            "its pod stays, and updates leave it alone: no new one would be created"
+                        }
+                        false => "its pod stays; no new one would be created",
+                    };
+                    Self::new(Situation::Lingering, why()).next(next)
                 })
             }
             Eligibility::MustNotRun if has_pods => {

@@ -1,8 +1,8 @@
 //! The risks of applying a DaemonSet, besides those that the simulation shows.
 
 use everynode_core::api::{
-    DaemonSet, PolicySource, RolloutPolicy, RolloutReason, TaintEffect, Timestamp, Toleration,
-    UpdateStrategy, Wait, WindowState, default_tolerations,
+    Budget, DaemonSet, PolicySource, RolloutPolicy, RolloutReason, TaintEffect, Timestamp,
+    Toleration, UpdateStrategy, Wait, WindowState, default_tolerations,
 };
 use everynode_k8s::fit::Usage;
 use everynode_k8s::record::time_text;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::simulation::Simulation;
-use super::{NodeChanges, Proposal, Wave};
+use super::{NodeChanges, Proposal, UnfinishedNodes, Wave};
 use crate::controller_view::ControllerView;
 use crate::no_node;
 use crate::rollout;
@@ -47,6 +47,10 @@ pub enum RiskKind {
     HostPortWithSurge,
     /// All pods are replaced at the same time.
     AllAtOnce,
+    /// Pods that are not ready are replaced at the same time, whatever the budget.
+    NotReadyAtOnce,
+    /// Nodes keep an old pod, because they would get no new one.
+    KeepsOldPods,
     /// Some nodes concerned are not ready.
     NodeNotReady,
     /// Pods fail before the change already.
@@ -101,7 +105,9 @@ pub(super) fn risks(
     }
     risks.extend(shared_selector(snapshot, proposal));
     risks.extend(host_port_with_surge(daemon_set, simulation.usage()));
-    risks.extend(all_at_once(waves, nodes));
+    let at_once = all_at_once(waves, nodes);
+    risks.extend(at_once.or_else(|| not_ready_at_once(daemon_set, waves, simulation)));
+    risks.extend(keeps_old_pods(simulation));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(rollout_stops(snapshot, daemon_set, simulation));
@@ -176,6 +182,40 @@ fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
             format!("all {replaced} pods are replaced at once: for a while none may be running");
         everywhere(RiskKind::AllAtOnce, message)
     })
+}
+
+/// Without a policy, pods that are not ready are replaced whatever the budget says (C52).
+fn not_ready_at_once(
+    daemon_set: &DaemonSet,
+    waves: &[Wave],
+    simulation: &Simulation,
+) -> Option<Risk> {
+    let Budget::Unavailable(max) = daemon_set.budget(simulation.desired())? else { return None };
+    let first = waves.first()?.nodes.clone();
+    (!daemon_set.is_guarded() && first.len() > max.max(1)).then(|| Risk {
+        kind: RiskKind::NotReadyAtOnce,
+        message: format!(
+            "{} pods are replaced at once, whatever maxUnavailable says: pods that are not ready \
+             do not wait",
+            first.len()
+        ),
+        nodes: first,
+    })
+}
+
+/// Nodes that would lose their pod for good keep it (C57, G33).
+fn keeps_old_pods(simulation: &Simulation) -> Vec<Risk> {
+    let groups = super::grouped(simulation.keeping_old_pods()).into_iter();
+    groups
+        .map(|UnfinishedNodes { why, nodes }| Risk {
+            kind: RiskKind::KeepsOldPods,
+            message: format!(
+                "nodes would lose their pod, so they keep the old one until they may get a new \
+                 one: {why}"
+            ),
+            nodes,
+        })
+        .collect()
 }
 
 fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {

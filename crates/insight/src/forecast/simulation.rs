@@ -15,6 +15,7 @@ use everynode_core::api::{
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::{Availability, Inspection, RolloutStatus};
+use everynode_core::placement::Eligibility;
 use everynode_core::plan::{Plan, Watermarks, Write, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
 
@@ -217,6 +218,29 @@ impl Simulation {
             Some((node.clone(), why_unfinished(pods, self.nodes[node].is_alive)))
         });
         nodes.collect()
+    }
+
+    /// The nodes that keep a pod of an older revision, because they would get no new one, with the
+    /// reason. With `OnDelete` that makes no difference.
+    pub(super) fn keeping_old_pods(&self) -> Vec<(NodeName, String)> {
+        if self.daemon_set.strategy() == UpdateStrategy::OnDelete || self.daemon_set.is_paused() {
+            return Vec::new();
+        }
+        let nodes = self.nodes.keys().filter_map(|node| {
+            let inspection = self.inspect(node);
+            let has_old = inspection.pods.iter().any(|pod| !pod.updated && !pod.terminating);
+            let keeps = inspection.eligibility == Eligibility::ContinueRunning && has_old;
+            keeps.then(|| (node.clone(), self.why_none(node)))
+        });
+        nodes.collect()
+    }
+
+    /// The reasons for which the node gets no pod.
+    fn why_none(&self, node: &NodeName) -> String {
+        let id = self.controller.nodes.id(node).expect("it is one of the snapshot's nodes");
+        let reasons = self.controller.state.reasons_against(id, &self.controller.nodes);
+        let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+        reasons.join("; ")
     }
 
     fn inspect(&self, node: &NodeName) -> Inspection {

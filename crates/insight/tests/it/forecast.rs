@@ -129,6 +129,54 @@ fn a_surge_rolls_out_in_waves_as_well() {
     );
 }
 
+/// C57: an update does not take a pod that the node can't have back, and says which taint it is.
+#[test]
+fn a_node_that_gets_no_new_pod_keeps_the_old_one() {
+    let live = daemon_set("v1");
+    let surging = json!({ "maxSurge": 1, "maxUnavailable": 0 });
+    for limits in [json!({ "maxUnavailable": 1 }), surging] {
+        let mut fixture = Fixture::with_nodes(3);
+        fixture.run(&live, 1..=3);
+        let tainted = with(node("node-02"), |node| {
+            node["spec"]["taints"] =
+                json!([{ "key": "dedicated", "value": "x", "effect": "NoSchedule" }]);
+        });
+        fixture.add(ObjectKind::Node, &tainted);
+        let new = with(daemon_set("v2"), |ds| {
+            ds["spec"]["updateStrategy"]["rollingUpdate"] = limits;
+        });
+        let text = text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &new), NOW));
+        assert!(text.contains("\nreplace: node-01, node-03\nkeep: node-02\n"), "{text}");
+        let said = "KeepsOldPods: nodes would lose their pod, so they keep the old one until they \
+                    may get a new one: taint dedicated=x:NoSchedule is not tolerated [node-02]";
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+/// C52: pods that are not ready are replaced at once, whatever the budget; pods that only wait for
+/// minReadySeconds are not.
+#[test]
+fn pods_that_are_replaced_at_once_are_named() {
+    let live = daemon_set("v1");
+    let mut fixture = Fixture::with_nodes(4);
+    fixture.run(&live, 1..=4);
+    for number in 2..=4 {
+        let pod = waiting_pod(&name_of_node(number), "old", "CrashLoopBackOff", "");
+        fixture.add(ObjectKind::Pod, &pod);
+    }
+    let said = "NotReadyAtOnce: 3 pods are replaced at once, whatever maxUnavailable says: pods \
+                that are not ready do not wait [node-02..04]";
+    let text =
+        text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &daemon_set("v2")), NOW));
+    assert!(text.contains(said), "{text}");
+    let mut fixture = Fixture::with_nodes(4);
+    fixture.run(&live, 1..=4);
+    let patient = with(daemon_set("v2"), |ds| ds["spec"]["minReadySeconds"] = 7200.into());
+    let text = text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &patient), NOW));
+    assert!(!text.contains("AtOnce"), "{text}");
+    assert!(text.contains("+3608s: node-01\n"), "{text}");
+}
+
 #[test]
 fn a_pod_that_does_not_fit_stops_the_rollout() {
     let mut fixture = Fixture::with_nodes(4);

@@ -130,12 +130,15 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Whether an old pod counts as available.
+    /// Whether an old pod counts as available. Without a policy one that is ready does, too: it
+    /// soon is (C52).
     fn is_old_available(&self, pod: &Pod, doubt: Doubt) -> bool {
-        match doubt {
-            Doubt::Allows => self.is_surely_available(pod),
-            Doubt::Demands => self.may_be_available(pod),
-        }
+        let is_soon = !self.is_guarded() && pod.is_ready && pod.ready_since.is_some();
+        is_soon
+            || match doubt {
+                Doubt::Allows => self.is_surely_available(pod),
+                Doubt::Demands => self.may_be_available(pod),
+            }
     }
 
     /// Why this pod of the DaemonSet may be deleted; `None` if no rule gives a reason. Budgets are
@@ -218,7 +221,8 @@ impl<'a> Situation<'a> {
         // A paused rollout replaces no pod, but finishes where the new one is there (G6).
         let is_kept = self.keeps_pods(on_node) && active.new.is_empty();
         let is_left_alone = active.new.is_empty() && self.is_left_alone(on_node, doubt);
-        if old.metadata.uid != pod.metadata.uid || is_kept || is_left_alone {
+        let is_last = self.takes_no_part(on_node, &active);
+        if old.metadata.uid != pod.metadata.uid || is_kept || is_left_alone || is_last {
             return None;
         }
         match (&active.new[..], budget) {

@@ -443,6 +443,13 @@ impl<'a> Situation<'a> {
         active
     }
 
+    /// Whether the node keeps its old pod because it would get no new one (C57).
+    pub(super) fn takes_no_part(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+        !self.is_guarded()
+            && on_node.eligibility == Eligibility::MayKeep
+            && matches!((&active.new[..], &active.old[..]), ([], [_]))
+    }
+
     /// Whether the node is one of those of the budget, and has no pod that `is_available` (C52).
     pub(super) fn is_unavailable(
         &self,
@@ -452,6 +459,9 @@ impl<'a> Situation<'a> {
         let counts = on_node.eligibility == Eligibility::ShouldRun && !on_node.is_doubtful
             || on_node.node.is_some() && on_node.occupants().next().is_some();
         let active = self.active(on_node);
+        if self.takes_no_part(on_node, &active) {
+            return false;
+        }
         let has_one = match (&active.new[..], &active.old[..]) {
             ([pod], []) | ([], [pod]) => is_available(pod),
             _ => false,

@@ -188,6 +188,8 @@ impl Formatter {
                 | RiskKind::NoNode
                 | RiskKind::HostPortWithSurge
                 | RiskKind::AllAtOnce
+                | RiskKind::NotReadyAtOnce
+                | RiskKind::KeepsOldPods
                 | RiskKind::NodeNotReady
                 | RiskKind::AlreadyFailing
                 | RiskKind::InvalidPolicy
