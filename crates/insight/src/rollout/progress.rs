@@ -7,6 +7,8 @@ use everynode_core::plan::Write;
 use crate::controller_view::ControllerView;
 use crate::names;
 
+use super::revision::{current_hashes, is_outdated};
+
 /// The maximum width of a list of node names, in characters.
 const NAMES_WIDTH_MAX: usize = 60;
 
@@ -114,7 +116,22 @@ fn next_step(
             if used < budget {
                 return format!("waits for {node} ({reason}){others}");
             }
-            format!("held up: {used} of {option} {budget} used up by {node} ({reason}){others}")
+            let new = if has_joined(view, node) { NEW_NODE } else { "" };
+            format!(
+                "held up: {used} of {option} {budget} used up by {node} ({reason}){new}{others}"
+            )
         }
     }
+}
+
+/// What is said of a node that has joined during the rollout and uses its budget (C52).
+const NEW_NODE: &str = ", a new node, which counts until its first pod is available";
+
+/// Whether the node has joined since the rollout began: it has no available pod to lose.
+fn has_joined(view: &ControllerView<'_>, node: &NodeName) -> bool {
+    let current = current_hashes(view.snapshot, view.daemon_set());
+    let pods = view.snapshot.pods_of(&view.daemon_set().key);
+    let new = pods.filter(|detail| !is_outdated(&detail.pod, &current));
+    let began_at = new.map(|detail| detail.pod.creation_timestamp).min();
+    began_at.is_some_and(|began_at| began_at < view.snapshot.nodes[node].node.created)
 }

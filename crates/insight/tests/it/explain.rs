@@ -73,6 +73,25 @@ fn the_node_that_holds_up_a_rollout_is_named() {
     check(&fixture, &expect_file!["explain/the_node_that_holds_up_a_rollout_is_named.txt"]);
 }
 
+/// C52: a node that has joined during the rollout uses the budget, and is named as new.
+#[test]
+fn a_new_node_that_holds_up_a_rollout_is_named_as_new() {
+    let mut fixture = Fixture::with_nodes(5);
+    fixture.run(&daemon_set("v1"), [2, 3, 4, 5]);
+    fixture.add(ObjectKind::DaemonSet, &daemon_set("v2"));
+    fixture.add(ObjectKind::ControllerRevision, &revision(&daemon_set("v2"), "new", 2));
+    fixture.add(ObjectKind::Pod, &ready_pod("node-01", "new"));
+    let joined = with(node("spot-1"), |node| {
+        node["metadata"]["creationTimestamp"] = "2026-01-01T00:59:50Z".into();
+    });
+    fixture.add(ObjectKind::Node, &joined);
+    fixture.add(ObjectKind::Pod, &pod("spot-1", "new", json!({ "phase": "Pending" })));
+    let explanation = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
+    let said = "current revision), a new node, which counts until its first pod is available";
+    assert!(explanation.rollout.contains("used up by spot-1 ("), "{}", explanation.rollout);
+    assert!(explanation.rollout.contains(said), "{}", explanation.rollout);
+}
+
 #[test]
 fn every_kind_of_failure_has_its_own_text() {
     let mut fixture = Fixture::with_nodes(8);
