@@ -48,6 +48,7 @@ mod tests {
             uid: "pod".into(),
             labels: Labels::from_iter([("app", "d"), (HASH_LABEL, "h")]),
             controller: Some("d".into()),
+            controller_name: Some("d".into()),
             creation_timestamp: Timestamp(0),
             terminating: false,
             node_name: None,

@@ -2,7 +2,7 @@
 //!
 //! The one place that knows these rules. Upstream: `BaseControllerRefManager.ClaimObject`.
 
-use crate::api::{DaemonSet, LabelSelector, Labels, Uid};
+use crate::api::{DaemonSet, LabelSelector, Labels, Pod, Uid};
 
 /// The relation of a pod or a revision to a DaemonSet of the same namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,15 @@ pub fn concerns(daemon_set: &DaemonSet, controller: Option<&Uid>, labels: &Label
         Some(uid) => *uid == daemon_set.uid,
         None => adopts(daemon_set.selector.as_ref(), labels),
     }
+}
+
+/// Whether the pod belongs to a former DaemonSet: one with the name and selector of this one that
+/// was deleted. The garbage collector deletes its pods (C36).
+pub fn is_former(daemon_set: &DaemonSet, pod: &Pod) -> bool {
+    let of_former = pod.controller.as_ref().is_some_and(|uid| *uid != daemon_set.uid)
+        && pod.controller_name.as_ref() == Some(&daemon_set.key.name)
+        && pod.namespace == daemon_set.key.namespace;
+    of_former && adopts(daemon_set.selector.as_ref(), &pod.labels)
 }
 
 /// Whether a DaemonSet with this selector adopts objects with these labels. An empty selector

@@ -37,7 +37,8 @@ pub struct Objects {
     pub daemon_set: DaemonSet,
     /// The nodes of the cluster.
     pub nodes: Vec<Node>,
-    /// Pods of its namespace; those of other owners have no effect.
+    /// Pods of its namespace; those of other owners have no effect, unless these were DaemonSets of
+    /// its name.
     pub pods: Vec<Pod>,
     /// ControllerRevisions of its namespace; those of other owners have no effect.
     pub revisions: Vec<Revision>,

@@ -153,10 +153,20 @@ pub(crate) fn missing(objects: &Objects, now: Timestamp) -> Vec<&NodeName> {
         } else {
             on_node(objects, &node.name)
         };
+        let awaits_former = !surges(objects) && has_former(objects, &node.name);
         let should_run = answer(objects, node).create;
-        should_run && pods.is_empty() && may_create(objects, &node.name, now)
+        should_run && pods.is_empty() && !awaits_former && may_create(objects, &node.name, now)
     };
     nodes(objects).into_iter().filter(is_missing).map(|node| &node.name).collect()
+}
+
+/// Whether a pod runs on the node that a former DaemonSet of this name has left (C36).
+fn has_former(objects: &Objects, node: &NodeName) -> bool {
+    let name = Some(&objects.daemon_set.key.name);
+    let is_former = |pod: &&Pod| pod.controller_name.as_ref() == name && !has_ended(pod);
+    let mut foreign = ownership::pods(objects, Claim::Foreign)
+        .filter(|pod| pod.controller.is_some() && ownership::is_selected(objects, &pod.labels));
+    foreign.any(|pod| is_former(&pod) && pod.node_name.as_ref() == Some(node))
 }
 
 /// Whether a pod may be created on this node now. One that is to be adopted may become the node's

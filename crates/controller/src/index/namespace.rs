@@ -80,12 +80,8 @@ impl NamespaceIndex {
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
         state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
-        let pods: Vec<&Pod> = self
-            .pods
-            .values()
-            .map(|pod| &**pod)
-            .filter(|pod| state.concerns(pod.controller.as_ref(), &pod.labels))
-            .collect();
+        let pods: Vec<&Pod> =
+            self.pods.values().map(|pod| &**pod).filter(|pod| state.concerns_pod(pod)).collect();
         state.reset_pods(pods, nodes);
         for revision in self.revisions.values() {
             if state.concerns(revision.controller.as_ref(), &revision.labels) {
@@ -165,10 +161,9 @@ impl NamespaceIndex {
         if old == Some(&pod) {
             return;
         }
-        let mut affected = self.affected(&pod.controller, &pod.labels);
+        let mut affected = self.affected_by_pod(&pod);
         let is_wanted = pod.controller.is_some() || self.listing.is_some() || !affected.is_empty();
-        affected
-            .extend(old.into_iter().flat_map(|old| self.affected(&old.controller, &old.labels)));
+        affected.extend(old.into_iter().flat_map(|old| self.affected_by_pod(old)));
         for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
             if entry.state.apply_pod(&pod, nodes) {
@@ -193,7 +188,7 @@ impl NamespaceIndex {
             listing.gone.insert(uid.clone());
         }
         let Some(pod) = self.pods.remove(uid).or(last) else { return };
-        let affected = self.affected(&pod.controller, &pod.labels);
+        let affected = self.affected_by_pod(&pod);
         for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
             if entry.state.delete_pod(&pod, nodes) {
@@ -212,10 +207,17 @@ impl NamespaceIndex {
         let pods: BTreeMap<Uid, Box<Pod>> =
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();
+        let mut former: BTreeMap<&DaemonSetName, Vec<&Pod>> = BTreeMap::new();
         let mut orphans = Vec::new();
         for pod in pods.values().map(|pod| &**pod) {
             match &pod.controller {
-                Some(controller) => owned.entry(controller).or_default().push(pod),
+                Some(controller) if self.names.contains_key(controller) => {
+                    owned.entry(controller).or_default().push(pod);
+                }
+                Some(_) => {
+                    let name = pod.controller_name.iter();
+                    name.for_each(|name| former.entry(name).or_default().push(pod));
+                }
                 None => orphans.push(pod),
             }
         }
@@ -223,7 +225,9 @@ impl NamespaceIndex {
             let owned = owned.remove(entry.state.uid()).unwrap_or_default();
             let orphans: Vec<&Pod> =
                 orphans.iter().copied().filter(|pod| entry.state.selects(&pod.labels)).collect();
-            if entry.state.reset_pods(owned.into_iter().chain(orphans), nodes) {
+            let former = former.remove(&entry.raw.key.name).unwrap_or_default();
+            let all = owned.into_iter().chain(former).chain(orphans);
+            if entry.state.reset_pods(all, nodes) {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -281,6 +285,15 @@ impl NamespaceIndex {
                 selecting.map(|(name, _)| name.clone()).collect()
             }
         }
+    }
+
+    /// The DaemonSets that a pod affects; of one whose DaemonSet is not known, the one of its name
+    /// (C36).
+    fn affected_by_pod(&self, pod: &Pod) -> BTreeSet<DaemonSetName> {
+        let mut affected = self.affected(&pod.controller, &pod.labels);
+        let former = pod.controller_name.as_ref().filter(|_| affected.is_empty());
+        affected.extend(former.filter(|name| self.daemon_sets.contains_key(*name)).cloned());
+        affected
     }
 
     /// Starts a live list of orphans. Until [`end_listing`](Self::end_listing) no orphan is

@@ -133,6 +133,28 @@ fn a_pod_affects_its_owner_or_the_daemon_set_that_selects_it() {
     assert_eq!(pods(&index), ["p", "q"]);
 }
 
+/// C36: a pod of a former DaemonSet affects the one that has its name and selects it, however it
+/// became known.
+#[test]
+fn a_pod_of_a_former_daemon_set_affects_the_next_one() {
+    let former = |name: &str, of: &str| {
+        let object = pod_object("p", "a", Some(("DaemonSet", "uid-old")));
+        let PodObject::Pod(pod) = object else { panic!("foreign") };
+        let (name, controller_name) = (name.into(), Some(of.into()));
+        PodObject::Pod(Box::new(Pod { name, controller_name, ..*pod }))
+    };
+    let mut listed = index(vec![former("p", "a")]);
+    let gone = Change::Deleted { item: former("p", "a"), version: version(2) };
+    assert_eq!(changed(&listed.observe(Observation::Pod(gone))), ["a"]);
+    let mut watched = index(vec![]);
+    let seen = watched.observe(Observation::Pod(applied(former("p", "a"), 2)));
+    assert_eq!(changed(&seen), ["a"]);
+    let other = watched.observe(Observation::Pod(applied(former("p", "b"), 3)));
+    assert_eq!(changed(&other), ["a"], "it no longer occupies a node of a, and b selects others");
+    let recreated = index(vec![former("p", "c")]);
+    assert_eq!(pods(&recreated), ["p"]);
+}
+
 /// C3: orphans that no DaemonSet selects and pods of other controllers are not kept.
 #[test]
 fn unselected_orphans_and_foreign_pods_are_dropped() {

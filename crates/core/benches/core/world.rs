@@ -203,6 +203,7 @@ impl World {
             uid: uid.clone(),
             labels: Labels::from_iter([("app", "agent"), (HASH_LABEL, new.hash.as_str())]),
             controller: Some(DS_UID.into()),
+            controller_name: None,
             creation_timestamp: self.now,
             terminating: false,
             node_name: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::labels::{HASH_LABEL, Labels, TEMPLATE_GENERATION_LABEL};
-use super::names::{Namespace, NodeName, PodName, RevisionHash, Uid};
+use super::names::{DaemonSetName, Namespace, NodeName, PodName, RevisionHash, Uid};
 use super::time::{Now, Timestamp};
 
 /// A Pod.
@@ -19,6 +19,8 @@ pub struct Pod {
     pub labels: Labels,
     /// UID of the owner that is marked as controller.
     pub controller: Option<Uid>,
+    /// The name of that owner, a DaemonSet (C36).
+    pub controller_name: Option<DaemonSetName>,
     /// `metadata.creationTimestamp`.
     pub creation_timestamp: Timestamp,
     /// Whether `metadata.deletionTimestamp` is set.

@@ -61,6 +61,8 @@ pub struct DaemonSetState {
     unplaced: BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
+    /// Pods of a former DaemonSet that have yet to end, and their nodes (C36).
+    former_pods: BTreeMap<Uid, (NodeId, PodName)>,
     history: RevisionHistory,
     /// Whether a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -160,6 +162,7 @@ impl DaemonSetState {
             labels: RevisionLabels::default(),
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
+            former_pods: BTreeMap::new(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
             rollout: RolloutState::default(),
@@ -314,14 +317,23 @@ impl DaemonSetState {
         true
     }
 
-    /// Applies a pod's newest version: an owned pod, an orphan, or one that was either.
+    /// Whether this pod of the namespace must be applied to this state: as
+    /// [`concerns`](Self::concerns) says, or because it is one of a former DaemonSet (C36).
+    pub fn concerns_pod(&self, pod: &Pod) -> bool {
+        self.concerns(pod.controller.as_ref(), &pod.labels)
+            || ownership::is_former(&self.daemon_set, pod)
+    }
+
+    /// Applies a pod's newest version: an owned pod, an orphan, one of a former DaemonSet, or one
+    /// that was any of these.
     pub fn apply_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
         self.claim_pod(pod, nodes)
     }
 
     /// Removes a deleted pod. `pod` is its last known version.
     pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        self.remove_pod(pod, nodes)
+        let was_former = self.forget_former(&pod.uid, nodes);
+        self.remove_pod(pod, nodes) || was_former
     }
 
     /// Applies the complete list of the pods that concern this DaemonSet; all others were deleted.
@@ -417,7 +429,10 @@ impl DaemonSetState {
             "the node was applied"
         );
         let budget = self.daemon_set.budget(self.index.counts.desired);
-        Inspection::new(slot, &self.sync_input(now.into()).assessor(), budget)
+        let former = self.former_pods.values().filter(|(node, _)| *node == id);
+        let former_pods = former.map(|(_, name)| name.clone()).collect();
+        let assessor = self.sync_input(now.into()).assessor();
+        Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.

@@ -7,7 +7,8 @@ use crate::revisions::RevisionLabels;
 
 use super::pods::{PodFlags, PodView};
 use super::slot::{
-    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, Step, Wanted, Work,
+    BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Step, Wanted,
+    Work,
 };
 use super::state::Direction;
 
@@ -251,7 +252,9 @@ impl<'a> Assessor<'a> {
             && slot.eligibility.should_continue_running()
             && match pods {
                 ActivePods::Nothing => {
-                    slot.eligibility.should_run() && slot.pods.as_slice().is_empty()
+                    slot.eligibility.should_run()
+                        && slot.pods.as_slice().is_empty()
+                        && !slot.flags.contains(SlotFlags::FORMER_POD)
                 }
                 ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
                 ActivePods::Old(_) | ActivePods::TooMany => false,
@@ -358,12 +361,14 @@ impl<'a> Assessor<'a> {
 }
 
 /// Whether a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
-/// and unless the strategy surges, a terminating pod must have ended (C22).
+/// and unless the strategy surges, a terminating pod must have ended (C22), and so must one of a
+/// former DaemonSet (C36).
 fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {
     let occupies = |pod: &PodView| {
         pod.is_orphan() || (pod.counts() && !(pod.is_terminating() && strategy.surges()))
     };
-    slot.eligibility.should_run() && !slot.pods.as_slice().iter().any(occupies)
+    let awaits_former = slot.flags.contains(SlotFlags::FORMER_POD) && !strategy.surges();
+    slot.eligibility.should_run() && !awaits_former && !slot.pods.as_slice().iter().any(occupies)
 }
 
 /// The pods that have failed or succeeded on a node where a pod may run (C24).

@@ -32,6 +32,8 @@ bitflags! {
         /// Since the last assessment a pod has left the node before it was ready, and this
         /// controller has not deleted it.
         const LOST_POD = 1 << 2;
+        /// A pod of a former DaemonSet has yet to end there (C36).
+        const FORMER_POD = 1 << 3;
     }
 }
 

@@ -450,6 +450,10 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "no-labels" => pod.labels = Labels::default(),
         "app" => pod.labels = with_label(&pod.labels, "app", value),
         "owner" => pod.controller = (value != "none").then(|| value.into()),
+        "former" => {
+            pod.controller = Some("former".into());
+            pod.controller_name = Some("ds".into());
+        }
         "terminating" => pod.terminating = true,
         "created" => pod.creation_timestamp = seconds(value),
         "unschedulable" => pod.unschedulable = true,

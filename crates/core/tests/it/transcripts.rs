@@ -40,6 +40,7 @@ transcripts! {
     evict: "evict",
     failed_pods: "failed-pods",
     former_pods: "former-pods",
+    former_pods_end: "former-pods-end",
     guarded: "guarded",
     guarded_bake_joined: "guarded-bake-joined",
     guarded_checks: "guarded-checks",

@@ -149,6 +149,13 @@ fn urgency(pod: &InspectedPod, detail: &PodDetail) -> (bool, bool, bool) {
 }
 
 fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) -> Finding {
+    if let Some(pod) = view.inspect(node).former_pods.first()
+        && !view.daemon_set().strategy().surges()
+    {
+        let why = "a pod of the former DaemonSet of this name is still ending";
+        let finding = Finding::new(Situation::Terminating, why).detail(format!("pod {pod}"));
+        return finding.next("its own pod is created when that one is gone");
+    }
     let is_planned = view.plan.writes.iter().any(|write| match write {
         Write::CreatePod(new) => new.node == *node,
         Write::CreateRevision(_) => true,

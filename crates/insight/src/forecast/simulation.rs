@@ -15,6 +15,7 @@ use everynode_core::api::{
     RevisionName, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::daemon_set::{Availability, Inspection, RolloutStatus};
+use everynode_core::ownership;
 use everynode_core::placement::Eligibility;
 use everynode_core::plan::{Plan, Watermarks, Write, WriteResult};
 use everynode_k8s::fit::{Misfit, Room, Usage};
@@ -370,11 +371,18 @@ impl Simulation {
     fn add_pods(&mut self, snapshot: &Snapshot) {
         for detail in snapshot.in_namespace(&self.daemon_set.key.namespace) {
             let is_ours = detail.pod.controller.as_ref() == Some(&self.daemon_set.uid);
-            if !is_ours && detail.pod.controller.is_some() {
+            let is_former = ownership::is_former(&self.daemon_set, &detail.pod);
+            if !is_ours && !is_former && detail.pod.controller.is_some() {
                 continue;
             }
             let name = detail.pod.name.clone();
-            let transition = self.transition_of(detail);
+            let transition = match self.transition_of(detail) {
+                // The garbage collector deletes it.
+                Transition::BecomesReady | Transition::None(None) if is_former => {
+                    Transition::Disappears
+                }
+                transition => transition,
+            };
             let readiness = detail.pod.readiness;
             let available_at =
                 readiness.available_at(Some(self.now), self.daemon_set.min_ready_seconds);

@@ -196,6 +196,7 @@ impl Identity {
             uid: self.uid,
             labels: interner.labels(labels),
             controller: self.controller,
+            controller_name: metadata.controller_name().map(|name| interner.text(name).into()),
             creation_timestamp: created.unwrap_or(Timestamp(i64::MAX)),
             terminating: metadata.deletion_timestamp.is_some(),
             node_name: node_name(text(spec.node_name.as_ref()), interner),
@@ -389,6 +390,7 @@ mod tests {
     fn a_pod_is_read_narrowly() {
         let pod = pod_with(|_| ());
         assert_eq!(pod.controller, Some(Uid::new("d-uid")));
+        assert_eq!(pod.controller_name, Some("d".into()));
         assert_eq!(pod.node_name, Some("n1".into()));
         assert_eq!(pod.phase, PodPhase::Running);
         let created = pod.creation_timestamp;

@@ -206,6 +206,8 @@ pub(super) struct OwnerReference<'a> {
     #[serde(borrow)]
     kind: Option<Text<'a>>,
     #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
     uid: Option<Text<'a>>,
     controller: Option<bool>,
 }
@@ -215,6 +217,7 @@ impl<'a> From<&'a protobuf::OwnerReference> for OwnerReference<'a> {
         Self {
             api_version: Text::of_field(&message.api_version),
             kind: Text::of_field(&message.kind),
+            name: Text::of_field(&message.name),
             uid: Text::of_field(&message.uid),
             controller: message.controller,
         }
@@ -231,6 +234,13 @@ impl Metadata<'_> {
             }
             Some(_) => Controller::Foreign,
         }
+    }
+
+    /// The name of the DaemonSet that is the controller.
+    pub(super) fn controller_name(&self) -> Option<&str> {
+        let references = self.owner_references.as_deref().unwrap_or_default();
+        let controller = references.iter().find(|reference| reference.controller == Some(true));
+        controller.filter(|reference| reference.is_daemon_set())?.name.as_deref()
     }
 
     pub(super) fn labels(&self, interner: &mut Interner) -> Labels {

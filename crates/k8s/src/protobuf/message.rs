@@ -113,6 +113,8 @@ pub(crate) struct Time {
 pub(crate) struct OwnerReference {
     #[prost(bytes = "bytes", tag = "1")]
     pub kind: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub name: Bytes,
     #[prost(bytes = "bytes", tag = "4")]
     pub uid: Bytes,
     #[prost(bytes = "bytes", tag = "5")]

@@ -84,6 +84,8 @@ pub(super) struct OnNode<'a> {
     pub is_member: bool,
     /// By the target.
     pub by_target: Eligibility,
+    /// Whether a pod of a former DaemonSet of the name has yet to end there (C36).
+    pub has_former: bool,
     /// Its pods and the orphans that it adopts, by age (C25).
     pub pods: Vec<OurPod<'a>>,
     /// A creation of unknown outcome whose pod has not been seen.
@@ -256,6 +258,10 @@ impl<'a> Situation<'a> {
     }
 
     fn add(&mut self, pod: &'a Pod) {
+        if self.ds.is_former(pod) {
+            let node = pod.node_name.as_deref().and_then(|node| self.nodes.get_mut(node));
+            node.into_iter().for_each(|on_node| on_node.has_former = true);
+        }
         let is_orphan = self.ds.adopts(&pod.metadata);
         let Some(name) = pod.node().filter(|_| is_orphan || self.ds.owns(&pod.metadata)) else {
             return;
@@ -525,6 +531,7 @@ impl Default for OnNode<'_> {
             is_doubtful: false,
             is_member: false,
             by_target: Eligibility::NoNode,
+            has_former: false,
             pods: Vec::new(),
             pending: None,
             has_seen_pending: false,
@@ -556,6 +563,7 @@ impl<'a> OnNode<'a> {
         let mut occupants = self.occupants();
         self.eligibility == Eligibility::ShouldRun
             && !has_orphan
+            && (surges || !self.has_former)
             && occupants.all(|our| surges && our.is_going)
     }
 }

@@ -20,6 +20,8 @@ pub struct Inspection {
     pub uses_budget: bool,
     /// The pods on the node, oldest first.
     pub pods: Vec<InspectedPod>,
+    /// Pods of a former DaemonSet that have yet to end there (C36).
+    pub former_pods: Vec<PodName>,
 }
 
 /// One pod, as of the last plan.
@@ -86,6 +88,7 @@ impl Inspection {
                 Some(Budget::Surge(_)) => budget_use.contains(BudgetUse::SURGE),
             },
             pods: pods.collect(),
+            former_pods: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::api::{NodeName, Pod, Problem, Uid};
 use crate::node::{PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
-use crate::ownership::Ownership;
+use crate::ownership::{self, Ownership};
 
 use super::DaemonSetState;
 
@@ -20,6 +20,41 @@ enum PodLocation {
 impl DaemonSetState {
     /// Applies the newest version of a pod.
     pub(super) fn claim_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        let is_former = ownership::is_former(&self.daemon_set, pod) && !pod.phase.is_terminal();
+        let changed = match pod.node_name.as_ref().filter(|_| is_former) {
+            Some(node) => self.await_former(pod, node, nodes),
+            None => self.forget_former(&pod.uid, nodes),
+        };
+        changed | self.claim_by_owner(pod, nodes)
+    }
+
+    /// Records that a pod of a former DaemonSet occupies its node (C36).
+    fn await_former(&mut self, pod: &Pod, node: &NodeName, nodes: &mut NodeTable) -> bool {
+        let id = nodes.intern(node);
+        self.make_room(nodes);
+        let known = self.former_pods.insert(pod.uid.clone(), (id, pod.name.clone()));
+        if known.is_some() {
+            return false;
+        }
+        nodes.acquire(id);
+        self.slots[id.index()].flags |= SlotFlags::FORMER_POD;
+        self.mark(id);
+        true
+    }
+
+    /// Records that this pod does not exist any more, or has ended. Returns whether that is new.
+    pub(super) fn forget_former(&mut self, uid: &Uid, nodes: &mut NodeTable) -> bool {
+        let Some((id, _)) = self.former_pods.remove(uid) else { return false };
+        if !self.former_pods.values().any(|(node, _)| *node == id) {
+            self.slots[id.index()].flags.remove(SlotFlags::FORMER_POD);
+            self.mark(id);
+            self.clear_if_vacant(id, nodes);
+        }
+        nodes.release(id);
+        true
+    }
+
+    fn claim_by_owner(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
         match self.ownership(pod) {
             Ownership::Foreign => {
                 // Its deletion will no longer be applied to this state.
@@ -87,7 +122,12 @@ impl DaemonSetState {
         for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
             self.expectations.saw_deletion(uid);
         }
-        !gone.is_empty() || !releases.is_empty()
+        let former = self.former_pods.keys().filter(|uid| !uids.contains(uid));
+        let former: Vec<Uid> = former.cloned().collect();
+        for uid in &former {
+            self.forget_former(uid, nodes);
+        }
+        !gone.is_empty() || !releases.is_empty() || !former.is_empty()
     }
 
     fn ownership(&self, pod: &Pod) -> Ownership {

@@ -251,6 +251,7 @@ pub(super) fn any_pod() -> impl Strategy<Value = Pod> {
             }
             (pod.phase, pod.readiness, pod.terminating) = (phase, readiness, terminating);
             pod.controller = controller.map(Into::into);
+            pod.controller_name = (controller == Some("other")).then(|| "ds".into());
             pod.creation_timestamp = Timestamp::from_seconds(created);
             pod.node_name = scheduled.then(|| "".into());
             pod.affinity_node_name = is_pinned.then(|| "".into());

@@ -38,6 +38,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         uid: format!("uid-{name}").as_str().into(),
         labels: Labels::from_iter([("app", "ds")]),
         controller: Some(DS_UID.into()),
+        controller_name: None,
         creation_timestamp: Timestamp::from_seconds(1000),
         terminating: false,
         node_name: None,

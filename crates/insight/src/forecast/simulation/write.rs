@@ -139,6 +139,7 @@ impl Simulation {
             uid: Uid::new(name.as_str()),
             labels,
             controller: Some(self.daemon_set.uid.clone()),
+            controller_name: Some(self.daemon_set.key.name.clone()),
             creation_timestamp: self.now,
             terminating: false,
             node_name: None,

@@ -102,6 +102,20 @@ impl DaemonSet {
         object.is_controlled_by(&self.metadata.uid) && !self.selector.matches(&object.labels)
     }
 
+    /// Whether a former DaemonSet of its name has left this pod, which has yet to end (C36).
+    pub(in crate::checker) fn is_former(&self, pod: &Pod) -> bool {
+        let Metadata { namespace, name, uid, .. } = &self.metadata;
+        let controller = pod.metadata.controller.as_ref();
+        let of_former = controller.is_some_and(|controller| {
+            controller.kind == "DaemonSet" && controller.name == *name && controller.uid != *uid
+        });
+        of_former
+            && pod.metadata.namespace == *namespace
+            && !self.selector.is_empty()
+            && self.selector.matches(&pod.metadata.labels)
+            && !pod.has_ended()
+    }
+
     /// Whether the DaemonSet must adopt this object (C21).
     pub(in crate::checker) fn adopts(&self, object: &Metadata) -> bool {
         object.controller.is_none()
