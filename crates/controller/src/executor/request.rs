@@ -191,7 +191,7 @@ mod tests {
     use std::sync::Arc;
 
     use everynode_core::api::{
-        Position, ResourceVersion, RolloutPhase, RolloutRecord, Status, Timestamp,
+        Course, Position, ResourceVersion, RolloutPhase, RolloutRecord, Status, Timestamp,
     };
 
     fn of(write: &Write) -> Request {
@@ -222,6 +222,7 @@ mod tests {
             order: None,
             reason: None,
             is_rolled_back: false,
+            course: Course::default(),
         })
     }
 
