@@ -4,6 +4,7 @@
 mod agents;
 mod apply;
 mod argo_cd;
+mod attribution;
 mod beside;
 mod causes;
 mod checks;

@@ -83,9 +83,13 @@ async fn try_rights(world: &World) -> Result<()> {
     let promote = format!("{ORDER}promote-full 5d4f now");
     let abort = format!("{ORDER}abort 5d4f now");
     let paused = "everynode.dev/paused=true";
+    let order_reason = r#"everynode.dev/order-reason={"order":"approve 5d4f canary now"}"#;
+    let pause_reason = r#"everynode.dev/pause-reason={"order":"pause now"}"#;
     // In this order: what one has paused, the other resumes.
     for (user, change, is_allowed) in [
         (approver, &*approve, true),
+        (approver, order_reason, true),
+        ("everynode-deployer", "everynode.dev/order-reason-", false),
         (approver, &*promote, true),
         (approver, policy, false),
         (approver, "other=annotation", false),
@@ -96,6 +100,8 @@ async fn try_rights(world: &World) -> Result<()> {
         ("everynode-deployer", policy, false),
         ("everynode-deployer", "other=annotation", true),
         ("everynode-deployer", paused, true),
+        ("everynode-deployer", pause_reason, true),
+        ("everynode-policy-editor", "everynode.dev/pause-reason-", false),
         ("everynode-deployer", "everynode.dev/paused-", false),
         ("everynode-deployer", "everynode.dev/paused=false", false),
         (approver, "everynode.dev/paused-", true),

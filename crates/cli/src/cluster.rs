@@ -1,5 +1,5 @@
 //! The client of the operators' commands: connect, read, patch, watch. An [`Error`] states what the
-//! operator can do. Nothing is written except by [`Cluster::patch`].
+//! operator can do. Nothing is stored except by [`Cluster::patch`].
 
 mod error;
 mod lookup;
@@ -19,8 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::client::Body;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::args::ConnectionArguments;
 pub(crate) use error::{Error, Permission};
@@ -34,6 +34,9 @@ pub(crate) const PAGE_LIMIT: u32 = 500;
 const PAGES_MAX: usize = 10_000;
 /// The maximum duration of a request. Long lists take the server some time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The maximum duration of the question who asks.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+const USER_PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 /// The name of this program in the `managedFields` of objects that it changes.
 const FIELD_MANAGER: &str = "everynode";
 
@@ -181,6 +184,19 @@ impl Cluster {
         }
         let request = request(Method::PATCH, &path, Representation::Object, Some(patch))?;
         self.send(&permission, request).await?.written(resource)
+    }
+
+    /// The user that the server takes the caller for (SelfSubjectReview). `None` if it does not
+    /// tell: the question is no obstacle to what it is asked for.
+    pub(crate) async fn user(&self) -> Option<String> {
+        let review =
+            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
+        let request =
+            request(Method::POST, USER_PATH, Representation::Object, Some(&review)).ok()?;
+        let answer = tokio::time::timeout(USER_TIMEOUT, self.answer(request)).await.ok()?.ok()?;
+        let review: Value = serde_json::from_str(&answer.text).ok()?;
+        let name = review.pointer("/status/userInfo/username")?.as_str()?;
+        Some(name.to_owned())
     }
 
     async fn list_complete(
@@ -368,6 +384,27 @@ mod tests {
     use tower::{BoxError, service_fn};
 
     use super::*;
+
+    /// G49: a server that does not say who asks is no obstacle.
+    #[tokio::test]
+    async fn a_server_may_not_say_who_asks() {
+        let user = async |status: u16, body: &'static str| {
+            let service = service_fn(move |request: Request<Body>| async move {
+                assert_eq!((request.method(), request.uri().path()), (&Method::POST, USER_PATH));
+                let body = Body::from(body.as_bytes().to_vec());
+                Ok::<_, BoxError>(http::Response::builder().status(status).body(body).unwrap())
+            });
+            let client = kube::Client::new(service, "default");
+            let (server, namespace) = ("https://a".to_owned(), "default".to_owned());
+            Cluster { client, server, namespace }.user().await
+        };
+        let review = r#"{"kind":"SelfSubjectReview","status":{"userInfo":{"username":"alice"}}}"#;
+        assert_eq!(user(201, review).await.as_deref(), Some("alice"));
+        let refused = r#"{"kind":"Status","status":"Failure","message":"forbidden","code":403}"#;
+        assert_eq!(user(403, refused).await, None);
+        assert_eq!(user(404, "404 page not found").await, None);
+        assert_eq!(user(201, r#"{"status":{"userInfo":{}}}"#).await, None);
+    }
 
     /// A list whose pages lead back to themselves is an error.
     #[tokio::test]

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use everynode_core::api::Timestamp;
 use everynode_dashboard::report::Report;
 pub(crate) use everynode_insight::age::age;
 use everynode_insight::document::{Answer, Document, DocumentList};
@@ -110,7 +111,13 @@ pub(crate) fn warnings(warnings: &[String]) {
 
 /// A report of this moment.
 pub(crate) fn report() -> Report {
-    Report { at: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string() }
+    Report { at: date(Timestamp(jiff::Timestamp::now().as_millisecond())) }
+}
+
+/// Date and time in UTC.
+pub(crate) fn date(time: Timestamp) -> String {
+    let time = jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or_default();
+    time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// An answer as a document of JSON or YAML.

@@ -34,9 +34,10 @@ pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub(crate) use rollout::NAMED_NODES;
 pub use rollout::{
-    Absent, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict, Days, Decimal,
-    FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
-    GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, Opening, Order, OrderVerb,
+    Absent, Attribution, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict,
+    Course, CourseEvent, CourseEventKind, Days, Decimal, FAILED_NODES_MAX, FINALLY, FailedNode,
+    FailedNodes, FailureCause, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence,
+    ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION,
     POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
     RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
     RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition,

@@ -10,6 +10,7 @@
 //! | `input` | the parts of its DaemonSet's state that a rollout reads |
 //! | `stage` | where the rollout is, by its record, its policy and the time |
 //! | `transition` | which record comes next |
+//! | `course` | which event of its course a change of the record is |
 //! | `record_writes` | records whose write has failed, or has an unknown outcome |
 //! | `wave` | which nodes a position of the rollout opens |
 //! | `gate` | which revision governs a node |
@@ -29,6 +30,7 @@ mod bake;
 mod beside;
 mod checks;
 mod condition;
+mod course;
 mod gate;
 mod input;
 mod pace;

@@ -1,5 +1,8 @@
 //! Where a guarded rollout is: its wave, the steps of its policy, and what it waits for (G22).
 
+mod event;
+
+use std::collections::BTreeMap;
 use std::fmt;
 
 use everynode_core::api::{
@@ -13,6 +16,7 @@ use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
 use crate::snapshot::Snapshot;
+pub use event::{EventKind, RolloutEvent, last_order};
 
 /// A guarded rollout: the steps of its policy, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,6 +50,11 @@ pub struct GuardedRollout {
     pub steps: Vec<StepProgress>,
     /// The checks of the policy.
     pub checks: Vec<CheckProgress>,
+    /// What happened to this rollout and to earlier ones whose records are stored, in order, and
+    /// the last pause.
+    pub course: Vec<RolloutEvent>,
+    /// The number of events that the records leave out.
+    pub omitted_events: usize,
 }
 
 /// A check of a policy, and its last answer for the wave that the rollout is at.
@@ -228,8 +237,33 @@ impl GuardedRollout {
             wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
             checks,
+            course: course(revisions),
+            omitted_events: revisions
+                .iter()
+                .filter_map(|entry| Some(entry.record?.course.omitted))
+                .sum(),
         })
     }
+
+    /// The rollout with the last pause in its course, if the annotations of the DaemonSet say who
+    /// ordered it or why (G49).
+    #[must_use]
+    pub fn with_pause(mut self, annotations: &BTreeMap<String, String>) -> Self {
+        self.course.extend(RolloutEvent::of_pause(annotations));
+        self.course.sort_by_key(|event| event.time);
+        self
+    }
+}
+
+/// The events of all records, in order.
+fn course(revisions: &[RecordedRevision<'_>]) -> Vec<RolloutEvent> {
+    let of = |entry: &RecordedRevision<'_>| -> Vec<RolloutEvent> {
+        let events = entry.record.iter().flat_map(|record| &record.course.events);
+        events.map(|event| RolloutEvent::recorded(event, entry.hash.as_deref())).collect()
+    };
+    let mut course: Vec<_> = revisions.iter().flat_map(of).collect();
+    course.sort_by_key(|event| event.time);
+    course
 }
 
 fn steps(policy: &RolloutPolicy, record: Option<&RolloutRecord>) -> Vec<StepProgress> {

@@ -26,7 +26,7 @@ pub use daemon_set::{DaemonSetObject, RawDaemonSet, RawTemplate, daemon_set};
 pub use intern::Interner;
 pub use namespace::{NamespaceObject, namespace, namespace_of_protobuf};
 pub use node::{node, node_of_protobuf};
-pub use order::{rollout_order, rollout_order_text};
+pub use order::{attribution, attribution_text, rollout_order, rollout_order_text};
 pub use placement::placement;
 pub use pod::{PodObject, pod, pod_of_protobuf};
 pub use pod_cause::pod_cause;

@@ -1,5 +1,7 @@
 //! The records of guarded rollouts, as JSON in an annotation (G8).
 
+mod course;
+
 use std::sync::Arc;
 
 use everynode_core::api::{
@@ -7,6 +9,8 @@ use everynode_core::api::{
     RolloutPhase, RolloutRecord, Timestamp, Uid, WaveName, WavePosition,
 };
 use serde::{Deserialize, Serialize};
+
+use course::WireCourse;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +43,8 @@ struct WireRecord {
     /// Whether its template was replaced with that of the base.
     #[serde(default, skip_serializing_if = "is_default")]
     rolled_back: bool,
+    #[serde(flatten)]
+    course: WireCourse,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -197,6 +203,7 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
         failed_nodes: failed.iter().flat_map(|nodes| nodes.first.iter().map(Into::into)).collect(),
         more_failed_nodes: failed.map_or(0, |nodes| nodes.more),
         rolled_back: record.is_rolled_back,
+        course: (&record.course).into(),
     };
     serde_json::to_string(&wire).expect("all keys are strings")
 }
@@ -204,10 +211,6 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
 /// The UID that a record names, if it does, and the record.
 fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
     let wire: WireRecord = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let time = |text: &String| {
-        let time: Result<jiff::Timestamp, _> = text.parse();
-        time.map(|time| Timestamp(time.as_millisecond())).map_err(|error| error.to_string())
-    };
     let failed_nodes = FailedNodes {
         first: wire.failed_nodes.into_iter().map(Into::into).collect(),
         more: wire.more_failed_nodes,
@@ -228,8 +231,18 @@ fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
         order: wire.order,
         reason: wire.reason.map(|reason| reason.with(wire.message, failed_nodes)),
         is_rolled_back: wire.rolled_back,
+        course: wire.course.into(),
     };
     Ok((wire.revision, record))
+}
+
+/// The time in this text.
+///
+/// # Errors
+/// If it is none.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    time.map(|time| Timestamp(time.as_millisecond())).map_err(|error| error.to_string())
 }
 
 /// The time as Kubernetes writes it.
@@ -239,6 +252,8 @@ pub fn time_text(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use everynode_core::api::{Attribution, Course, CourseEvent, CourseEventKind};
+
     use super::*;
 
     fn uid() -> Uid {
@@ -260,6 +275,7 @@ mod tests {
             order: Some("approve 8c canary now".into()),
             reason: None,
             is_rolled_back: false,
+            course: Course::default(),
         }
     }
 
@@ -315,6 +331,51 @@ mod tests {
              \"began\":\"1970-01-01T00:01:00Z\",\"since\":\"1970-01-01T00:01:30Z\",\
              \"approvals\":[\"canary\"],\"steps\":\"5d4f\",\"order\":\"approve 8c canary now\"}"
         );
+    }
+
+    /// G49: the course is read as it is written. What cannot be read of it is left out, and holds
+    /// nothing up: a later version may know more events.
+    #[test]
+    fn a_course_is_read_as_far_as_it_can_be() {
+        let event = |second, kind, wave: Option<&str>, attribution| CourseEvent {
+            at: Timestamp::from_seconds(second),
+            kind,
+            wave: wave.map(Into::into),
+            attribution,
+        };
+        let by = Attribution::new("alice", "the graphs are green");
+        let events = vec![
+            event(60, CourseEventKind::Begun, Some("canary"), Attribution::default()),
+            event(90, CourseEventKind::Approved, Some("canary"), by),
+            event(95, CourseEventKind::Completed, None, Attribution::default()),
+        ];
+        let whole = RolloutRecord { course: Course { events, omitted: 2 }, ..record() };
+        let text = record_text(&whole, Some(&uid()));
+        assert!(
+            text.ends_with(
+                "\"course\":[{\"at\":\"1970-01-01T00:01:00Z\",\"event\":\"Begun\",\"wave\":\"canary\"},\
+                 {\"at\":\"1970-01-01T00:01:30Z\",\"event\":\"Approved\",\"wave\":\"canary\",\
+                 \"user\":\"alice\",\"reason\":\"the graphs are green\"},\
+                 {\"at\":\"1970-01-01T00:01:35Z\",\"event\":\"Completed\"}],\"courseOmitted\":2}"
+            ),
+            "{text}"
+        );
+        assert_eq!(record_state(Some(&text), &uid()), RecordState::Stored(whole.clone().into()));
+        for (old, new, kept, omitted) in [
+            ("\"event\":\"Begun\"", "\"event\":\"Postponed\"", 2, 2),
+            ("\"at\":\"1970-01-01T00:01:30Z\"", "\"at\":\"noon\"", 2, 2),
+            ("\"user\":\"alice\"", "\"user\":[\"alice\"]", 2, 2),
+            ("\"courseOmitted\":2", "\"courseOmitted\":\"some\"", 3, 0),
+        ] {
+            let state = record_state(Some(&text.replace(old, new)), &uid());
+            let read = state.stored().expect("the record counts");
+            assert_eq!((read.course.events.len(), read.course.omitted), (kept, omitted), "{new}");
+            let without = RolloutRecord { course: Course::default(), ..(**read).clone() };
+            assert_eq!(without, record());
+        }
+        let none = text.replace("\"course\":[", "\"course\":{\"of\":[").replace("}],", "}]},");
+        let state = record_state(Some(&none), &uid());
+        assert_eq!(state.stored().map(|read| read.course.events.len()), Some(0), "{none}");
     }
 
     /// G44: a record that cannot be read is malformed, and one that names another revision foreign.

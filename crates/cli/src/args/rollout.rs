@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use everynode_insight::suggestion::Window;
 
-use super::value::duration;
+use super::value::{duration, reason};
 use super::{ConnectionArguments, DaemonSetName, DocumentFormat, OutputArguments};
 
 /// The arguments of `everynode rollout`.
@@ -124,12 +124,15 @@ pub(crate) struct RolloutPromoteArguments {
     pub target: RolloutTarget,
 }
 
-/// The DaemonSet of a rollout.
+/// The DaemonSet of an order.
 #[derive(Debug, Args)]
 pub(crate) struct RolloutTarget {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
+    /// Why, for those who ask later: one line of at most 256 characters
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub reason: Option<String>,
     #[command(flatten)]
     pub connection: ConnectionArguments,
 }
@@ -158,6 +161,7 @@ const GET_EXAMPLES: &str = "\
 Examples:
   everynode rollout get ds/fluentd -n logging
   everynode rollout get ds/fluentd -n logging -o json
+  everynode rollout get ds/fluentd -n logging -o json | jq -c '.course[]'   who ordered what, when
 
 It requires a rollout policy for the DaemonSet: a RolloutPolicy, a ClusterRolloutPolicy, or the
 annotation everynode.dev/rollout-policy.";
@@ -185,9 +189,11 @@ Examples:
   everynode rollout promote ds/fluentd -n logging --full          to all nodes
   everynode rollout abort ds/fluentd -n logging                   back to the last complete revision
   everynode rollout retry ds/fluentd -n logging                   after a failure, once more
+  everynode rollout retry ds/fluentd -n logging --reason \"the registry is back\"
 
 These write the annotation everynode.dev/order of the DaemonSet, which the controller carries out
-once, for the current revision only.
+once, for the current revision only, and everynode.dev/order-reason, with --reason and the name that
+the API server knows you by. `everynode rollout get` shows both.
 
 Exit codes:
   0  the controller has carried it out
@@ -198,6 +204,7 @@ Exit codes:
 const PAUSE_EXAMPLES: &str = "\
 Examples:
   everynode rollout pause ds/fluentd -n logging
+  everynode rollout pause ds/fluentd -n logging --reason \"wait for the storage team\"
   kubectl annotate ds/fluentd everynode.dev/paused=true   the same, in a manifest or by kubectl
 
 While a rollout is paused, nodes keep their pods whatever the template says. A node without a pod

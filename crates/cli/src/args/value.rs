@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use everynode_core::api::Attribution;
+
 /// Parses a duration such as `500ms`, `30s` or `1m30s`; a number without a unit means seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match duration_or_zero(text) {
@@ -42,6 +44,19 @@ pub(crate) fn percent(text: &str) -> Result<u8, String> {
     number.filter(|number| (1..=100).contains(number)).ok_or_else(|| "not 1% to 100%".to_owned())
 }
 
+/// Parses a person's reason: one line, as long as a record keeps it.
+pub(crate) fn reason(text: &str) -> Result<String, String> {
+    let max = Attribution::REASON_LENGTH_MAX;
+    match text.chars().count() {
+        _ if text.chars().any(char::is_control) => {
+            Err("must be one line, without control characters".into())
+        }
+        _ if text.trim().is_empty() => Err("must not be empty".into()),
+        length if length > max => Err(format!("has {length} characters, of at most {max}")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +68,19 @@ mod tests {
         {
             assert_eq!(percent(text).ok(), number, "{text}");
         }
+    }
+
+    /// G49: a reason is one line, and not longer than a record keeps it.
+    #[test]
+    fn reasons_are_short_lines() {
+        assert_eq!(reason("the graphs are green; go").as_deref(), Ok("the graphs are green; go"));
+        assert!(reason(&"ü".repeat(256)).is_ok());
+        let long = Err("has 257 characters, of at most 256".to_owned());
+        assert_eq!(reason(&"ü".repeat(257)), long);
+        for bad in ["a\nb", "a\tb", "\u{1b}[31mred", "\u{85}"] {
+            assert!(reason(bad).is_err_and(|why| why.contains("control characters")), "{bad:?}");
+        }
+        assert!(reason("  ").is_err());
     }
 
     #[test]

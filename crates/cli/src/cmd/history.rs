@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{HASH_LABEL, RolloutPhase};
+use everynode_insight::guarded::last_order;
 use everynode_insight::history::{self, RevisionEntry};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -11,6 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::args::{HistoryArguments, OutputFormat};
 use crate::cluster::{Cluster, DaemonSetRevisions, Error, Resource, Selection};
 use crate::output::{self, TextLayout, Tone};
+
+/// Maximum length of the last order of a rollout, in characters.
+const CLAUSE_LENGTH_MAX: usize = 60;
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: HistoryArguments) -> anyhow::Result<()> {
@@ -104,11 +108,14 @@ fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
         (false, Some(_)) => (Tone::Waiting, "old"),
     };
     let cause = entry.change_cause.clone().unwrap_or_else(|| "<none>".to_owned());
-    let (tone, state) = match entry.rollout.as_ref().map(|record| record.phase) {
+    let (tone, mut state) = match entry.rollout.as_ref().map(|record| record.phase) {
         Some(RolloutPhase::Failed) => (Tone::Bad, format!("{state}, failed")),
         Some(phase) => (tone, format!("{state}, {}", phase.as_str().to_lowercase())),
         None => (tone, state.to_owned()),
     };
+    if let Some(order) = entry.rollout.as_deref().and_then(last_order) {
+        state += &format!("; {}", cut(&order));
+    }
     let mut row = vec![
         (Tone::Plain, entry.revision.to_string()),
         (tone, state),
@@ -121,6 +128,14 @@ fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
         row.push((Tone::Plain, entry.images().join(",")));
     }
     row
+}
+
+/// A clause that fits into a column.
+fn cut(clause: &str) -> String {
+    match clause.char_indices().nth(CLAUSE_LENGTH_MAX) {
+        Some((end, _)) => format!("{}…", &clause[..end]),
+        None => clause.to_owned(),
+    }
 }
 
 fn age(entry: &RevisionEntry) -> String {

@@ -192,7 +192,7 @@ mod tests {
     use std::sync::Arc;
 
     use everynode_core::api::{
-        Position, ResourceVersion, RolloutPhase, RolloutRecord, Status, Timestamp,
+        Course, Position, ResourceVersion, RolloutPhase, RolloutRecord, Status, Timestamp,
     };
 
     fn of(write: &Write) -> Request {
@@ -223,6 +223,7 @@ mod tests {
             order: None,
             reason: None,
             is_rolled_back: false,
+            course: Course::default(),
         })
     }
 

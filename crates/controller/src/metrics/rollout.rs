@@ -187,7 +187,7 @@ impl RolloutMetrics {
 mod tests {
     use std::sync::Arc;
 
-    use everynode_core::api::{Position, RolloutRecord, Timestamp};
+    use everynode_core::api::{Course, Position, RolloutRecord, Timestamp};
     use everynode_core::daemon_set::WaveStatus;
 
     use super::*;
@@ -210,6 +210,7 @@ mod tests {
                 order: None,
                 reason: None,
                 is_rolled_back: false,
+                course: Course::default(),
             })),
             nodes,
             leaked_nodes: 1,

@@ -2,9 +2,11 @@
 
 mod check;
 mod condition;
+mod course;
 mod policy;
 mod record;
 mod variables;
+mod wave_name;
 mod window;
 
 pub use check::{
@@ -12,15 +14,17 @@ pub use check::{
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
 pub use condition::{ReasonClass, RolloutCondition, RolloutReason, statements_of_checks};
+pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use policy::{
     Absent, FINALLY, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource,
     RolloutPolicy, RolloutStep, Wait,
 };
 pub(crate) use record::NAMED_NODES;
 pub use record::{
-    FAILED_NODES_MAX, FailedNode, FailedNodes, FailureCause, GroupValue, ORDER_ANNOTATION, Order,
-    OrderVerb, Position, RECORD_ANNOTATION, RecordReason, RecordState, RolloutPhase, RolloutRecord,
-    WaveName, WavePosition,
+    FAILED_NODES_MAX, FailedNode, FailedNodes, FailureCause, GroupValue, ORDER_ANNOTATION,
+    ORDER_REASON_ANNOTATION, Order, OrderVerb, PAUSE_REASON_ANNOTATION, Position,
+    RECORD_ANNOTATION, RecordReason, RecordState, RolloutPhase, RolloutRecord, WavePosition,
 };
 pub use variables::CheckSubject;
+pub use wave_name::WaveName;
 pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows, time_zone};

@@ -5,7 +5,7 @@ use std::fmt;
 use super::ended_pod::write_note;
 use crate::api::{
     AdmissionChange, CheckVerdict, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION,
-    Position, Problem, RECORD_ANNOTATION, RecordReason, RolloutCondition, RolloutRecord,
+    Position, Problem, RECORD_ANNOTATION, RolloutCondition, RolloutRecord,
 };
 use crate::plan::{CheckQuestion, Notice, Plan, PodReference, Transition, Waiting, Write};
 
@@ -169,15 +169,18 @@ impl fmt::Display for Transition {
             Self::Superseded { revision } => {
                 write!(f, "the rollout of revision {revision} ends: there is a new template")
             }
-            Self::Ordered(order) => match &order.verb {
-                OrderVerb::Approve(wave) => write!(f, "wave {wave} is approved"),
-                OrderVerb::Promote(wave) => {
-                    write!(f, "the rollout goes on without waiting for wave {wave}")
-                }
-                OrderVerb::PromoteFull => f.write_str("the rollout goes on to all nodes"),
-                OrderVerb::Abort => f.write_str("the rollout is aborted"),
-                OrderVerb::Retry => f.write_str("the rollout begins again"),
-            },
+            Self::Ordered(order) => {
+                match &order.verb {
+                    OrderVerb::Approve(wave) => write!(f, "wave {wave} is approved"),
+                    OrderVerb::Promote(wave) => {
+                        write!(f, "the rollout goes on without waiting for wave {wave}")
+                    }
+                    OrderVerb::PromoteFull => f.write_str("the rollout goes on to all nodes"),
+                    OrderVerb::Abort => f.write_str("the rollout is aborted"),
+                    OrderVerb::Retry => f.write_str("the rollout begins again"),
+                }?;
+                order.attribution.fmt(f)
+            }
             Self::OrderIgnored { order, why } => {
                 write!(f, "the order \"{}\" has no effect: {why}", order.text)
             }
@@ -200,14 +203,7 @@ impl fmt::Display for RolloutRecord {
         if self.is_rolled_back {
             f.write_str(" rolled back")?;
         }
-        match &self.reason {
-            None => Ok(()),
-            Some(RecordReason::CheckFailed(why)) => write!(f, " CheckFailed {why}"),
-            Some(reason) => {
-                write!(f, " {}", reason.as_str())?;
-                reason.failed_nodes().map_or(Ok(()), |nodes| write!(f, " {nodes}"))
-            }
-        }
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, " {reason}"))
     }
 }
 

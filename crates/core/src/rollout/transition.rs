@@ -13,6 +13,7 @@ use crate::plan::Transition;
 use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
+use super::course;
 use super::stage::{Halt, Stage};
 use super::wave::Waves;
 
@@ -77,9 +78,23 @@ pub(crate) enum Hindrance {
 }
 
 impl<'a> TransitionInput<'a> {
-    /// The next change of a record, if one is due (G9, G11). It is the only write of its plan.
-    /// `blamed` returns the nodes in a state.
+    /// The next change of a record, if one is due (G9, G11), which is part of its course (G49). It
+    /// is the only write of its plan. `blamed` returns the nodes in a state.
     pub(crate) fn change(
+        &self,
+        stage: &Stage<'a>,
+        blamed: &dyn Fn(NodeState) -> FailedNodes,
+    ) -> Option<RecordChange<'a>> {
+        let mut change = self.next_change(stage, blamed)?;
+        let record = &change.record;
+        let wave = self.waves.and_then(|waves| waves.name(&record.position));
+        let transition = change.transition.as_ref();
+        let event = transition.and_then(|why| course::event(why, record, wave, self.wall));
+        event.into_iter().for_each(|event| change.record.course.push(event));
+        Some(change)
+    }
+
+    fn next_change(
         &self,
         stage: &Stage<'a>,
         blamed: &dyn Fn(NodeState) -> FailedNodes,
@@ -222,7 +237,8 @@ impl<'a> TransitionInput<'a> {
         };
         self.revisions.old.iter().find_map(|old| {
             let record = old.record.stored().filter(|record| is_meant(record, old))?;
-            let record = RolloutRecord { is_rolled_back: true, ..(**record).clone() };
+            let mut record = RolloutRecord { is_rolled_back: true, ..(**record).clone() };
+            record.course.push(course::going_back(self.wall));
             Some(RecordChange { revision: old, record, transition: None })
         })
     }
@@ -258,10 +274,12 @@ impl<'a> TransitionInput<'a> {
         self.apply_operator_order(&failed).filter(|(record, _)| record.has_begun())
     }
 
-    /// A record of which nothing is known but the revision and, if there was one, the last order:
-    /// an order that was given before does not concern this attempt.
+    /// A record of which nothing is known but the revision and, if there was one, the course of
+    /// earlier attempts and the last order: an order that was given before does not concern this
+    /// attempt.
     fn new_record(&self, revision: &Revision) -> RolloutRecord {
-        let previous = revision.record.stored().and_then(|record| record.order.clone());
+        let stored = revision.record.stored();
+        let previous = stored.and_then(|record| record.order.clone());
         RolloutRecord {
             phase: RolloutPhase::Pending,
             position: Position::AllNodes,
@@ -275,6 +293,7 @@ impl<'a> TransitionInput<'a> {
             order: previous.or_else(|| Some(self.foreign_order()?.text.clone())),
             reason: None,
             is_rolled_back: false,
+            course: stored.map(|record| record.course.clone()).unwrap_or_default(),
         }
     }
 

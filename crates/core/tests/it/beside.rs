@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    FailureRule, IntOrPercent, LabelSelector, NodeName, Order, OrderVerb, Placement, Pod,
-    PolicySource, Position, Readiness, Revision, RolloutPhase, RolloutPolicy, RolloutStep,
+    Attribution, FailureRule, IntOrPercent, LabelSelector, NodeName, Order, OrderVerb, Placement,
+    Pod, PolicySource, Position, Readiness, Revision, RolloutPhase, RolloutPolicy, RolloutStep,
     Template, UpdateStrategy, Wait,
 };
 use everynode_core::daemon_set::{Config, Mode};
@@ -219,7 +219,8 @@ impl Beside {
         let Some(revision) = self.current().and_then(Revision::hash) else { return };
         self.orders += 1;
         let text = format!("order {}", self.orders).into();
-        self.world.change(|ds| ds.order = Some(Order { verb, revision, text }));
+        let attribution = Attribution::default();
+        self.world.change(|ds| ds.order = Some(Order { verb, revision, text, attribution }));
     }
 
     /// Plans, checks the plan, and executes it.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node, NodeName,
-    Order, OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason, Revision,
-    RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template, Timestamp,
-    UpdateStrategy, Wait,
+    Attribution, GroupLimit, IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node,
+    NodeName, Order, OrderVerb, Placement, PolicySource, Position, Readiness, RecordReason,
+    Revision, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, RolloutStep, Template,
+    Timestamp, UpdateStrategy, Wait,
 };
 use everynode_core::plan::{Outcome, Plan, Write};
 use proptest::prelude::*;
@@ -272,7 +272,8 @@ impl Guarded {
         }
         self.orders += 1;
         let text = format!("order {}", self.orders).into();
-        self.world.change(|ds| ds.order = Some(Order { verb, revision, text }));
+        let attribution = Attribution::default();
+        self.world.change(|ds| ds.order = Some(Order { verb, revision, text, attribution }));
     }
 
     /// Plans, checks the plan, and executes it.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
-    IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, Order,
-    OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, Problem, Readiness, RecordState,
-    Revision, RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL, Taint,
-    TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
+    Attribution, CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit,
+    HASH_LABEL, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, Problem, Readiness,
+    RecordState, Revision, RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL,
+    Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -130,6 +130,7 @@ fn execute(world: &mut World, command: &str) -> String {
         "pods" => out = describe_pods(world),
         "revisions" => out = describe_revisions(world),
         "records" => out = describe_records(world),
+        "course" => out = describe_course(world),
         "counts" => writeln!(out, "{:?}", world.state.counts()).expect("a string grows"),
         "why" => out = describe_reasons(world, words[0]),
         other => panic!("unknown command {other}"),
@@ -179,6 +180,22 @@ fn describe_records(world: &World) -> String {
         let template = revision.template.as_ref().map_or("malformed", |t| &*t.canonical);
         if let Some(record) = revision.record.stored() {
             writeln!(text, "template {template}: {record}").expect("a string grows");
+        }
+    }
+    text
+}
+
+/// The courses in the records, without the times.
+fn describe_course(world: &World) -> String {
+    let mut text = String::new();
+    let records = world.server.revisions.values().filter_map(|it| Some((it, it.record.stored()?)));
+    for (revision, record) in records {
+        let template = revision.template.as_ref().map_or("malformed", |t| &*t.canonical);
+        for event in &record.course.events {
+            let (kind, wave) = (event.kind.as_str(), event.wave.as_ref());
+            let wave = wave.map(|wave| format!(" {wave}")).unwrap_or_default();
+            writeln!(text, "template {template}: {kind}{wave}{}", event.attribution)
+                .expect("a string grows");
         }
     }
     text
@@ -403,8 +420,16 @@ fn edit_failure_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {
     }
 }
 
-/// An order about the current template: `VERB [WAVE]`, or `VERB [WAVE] of TEMPLATE`.
+/// An order about the current template: `VERB [WAVE]`, or `VERB [WAVE] of TEMPLATE`, then perhaps
+/// `by USER because REASON`.
 fn order(world: &World, words: &[&str]) -> Order {
+    let (words, attribution) = match words.iter().position(|word| *word == "by") {
+        None => (words, Attribution::default()),
+        Some(by) => {
+            let reason = words.get(by + 3..).unwrap_or_default().join(" ");
+            (&words[..by], Attribution::new(words[by + 1], &reason))
+        }
+    };
     let (words, template) = match words {
         [words @ .., "of", template] => (words, (*template).to_owned()),
         _ => (words, world.server.daemon_set.template.canonical.to_string()),
@@ -422,6 +447,7 @@ fn order(world: &World, words: &[&str]) -> Order {
         verb,
         revision,
         text: format!("{} at {}", words.join(" "), world.server.version).into(),
+        attribution,
     }
 }
 

@@ -61,6 +61,7 @@ transcripts! {
     guarded_record: "guarded-record",
     guarded_orders: "guarded-orders",
     guarded_clock: "guarded-clock",
+    guarded_course: "guarded-course",
     guarded_stuck: "guarded-stuck",
     guarded_jobs: "guarded-jobs",
     guarded_pace: "guarded-pace",

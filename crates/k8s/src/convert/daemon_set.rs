@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, LabelSelector, Labels, ORDER_ANNOTATION, Order, PAUSED_ANNOTATION,
-    POLICY_ANNOTATION, Placement, PolicySource, Problem, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION,
-    TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
+    DaemonSet, DaemonSetKey, LabelSelector, Labels, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION,
+    Order, PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem,
+    RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
 };
 use everynode_core::plan::NewPod;
 use serde::Deserialize;
@@ -21,7 +21,9 @@ use serde_json::value::RawValue;
 
 use super::placement::termination_grace_period_seconds;
 use super::wire::{Metadata, TextMap, text};
-use super::{Error, label_selector, placement, resource_version, rollout_order, rollout_policy};
+use super::{
+    Error, attribution, label_selector, placement, resource_version, rollout_order, rollout_policy,
+};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json_path::read_first;
@@ -162,7 +164,7 @@ pub fn daemon_set(
             .and_then(|generation| generation.parse().ok()),
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
         policy: policy(annotations.get(POLICY_ANNOTATION), previous),
-        order: order(annotations.get(ORDER_ANNOTATION), &mut problems),
+        order: order(&annotations, &mut problems),
         retry: annotations.get(RETRY_ANNOTATION).map(|value| value.as_str().into()),
         rolled_back: annotations.get(ROLLED_BACK_ANNOTATION).map(|attempt| attempt.as_str().into()),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),
@@ -272,9 +274,14 @@ fn labels(metadata: &Metadata<'_>) -> Labels {
     metadata.labels.iter().flat_map(TextMap::iter).collect()
 }
 
-fn order(annotation: Option<&String>, problems: &mut Vec<Problem>) -> Option<Order> {
-    let order = rollout_order(annotation?);
-    order.map_err(|message| problems.push(Problem::Order { message: message.into() })).ok()
+/// The order in the annotations, and who gave it, if they state that of this one (G49).
+fn order(annotations: &BTreeMap<String, String>, problems: &mut Vec<Problem>) -> Option<Order> {
+    let order = rollout_order(annotations.get(ORDER_ANNOTATION)?);
+    let order =
+        order.map_err(|message| problems.push(Problem::Order { message: message.into() })).ok()?;
+    let stated = annotations.get(ORDER_REASON_ANNOTATION).and_then(|stated| attribution(stated));
+    let own = stated.filter(|(of, _)| **of == *order.text);
+    Some(Order { attribution: own.map(|(_, it)| it).unwrap_or_default(), ..order })
 }
 
 fn clamped(number: Option<i64>, default: u32) -> u32 {

@@ -49,7 +49,7 @@ pub(super) async fn perform(
     if let Some(kind) = order_kind(action) {
         let order = PreparedOrder::of(cluster, name, kind).await?;
         anyhow::ensure!(order.basis() == basis, changed);
-        let is_carried_out = order.give(cluster, name).await?;
+        let is_carried_out = order.give(cluster, name, None).await?;
         let notes = if is_carried_out { Vec::new() } else { vec![order::not_carried_out()] };
         let message = if is_carried_out { order.done() } else { "the order is given".to_owned() };
         return Ok(Done { message, notes });
@@ -172,7 +172,7 @@ async fn prepare_undo(
 }
 
 async fn set_paused(cluster: &Cluster, name: &DaemonSetName, pauses: bool) -> anyhow::Result<Done> {
-    let message = pause::annotate(cluster, name, pauses).await?.to_owned();
+    let message = pause::annotate(cluster, name, pauses, None).await?.to_owned();
     let is_acknowledged = pause::is_acknowledged(cluster, name, pauses).await?;
     let notes = if is_acknowledged { Vec::new() } else { vec![pause::not_acknowledged(pauses)] };
     Ok(Done { message, notes })

@@ -7,7 +7,7 @@ use anyhow::bail;
 use everynode_core::api::{CheckVerdict, ReasonClass, RolloutReason};
 use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepProgress, StepState};
 
-use super::Guarded;
+use super::{Guarded, attribution};
 use crate::args::{OutputFormat, RolloutGetArguments};
 use crate::cluster::Cluster;
 use crate::output::{self, TextLayout, Tone};
@@ -16,7 +16,8 @@ use crate::output::{self, TextLayout, Tone};
 pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let Guarded { daemon_set, policy, revisions, problems } = super::read(&cluster, name).await?;
+    let Guarded { daemon_set, raw, policy, revisions, problems } =
+        super::read(&cluster, name).await?;
     problems.iter().for_each(output::note);
     let Some(rollout) = GuardedRollout::of(&daemon_set, policy, &revisions) else {
         bail!(
@@ -24,6 +25,7 @@ pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<Ex
             cluster.namespace()
         );
     };
+    let rollout = rollout.with_pause(&raw.annotations);
     let text = match arguments.output.output {
         Some(OutputFormat::Document(format)) => output::document(&rollout, format)?,
         Some(OutputFormat::Name) => format!("daemonset.apps/{name}\n"),
@@ -88,6 +90,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let headings = ["CHECK", "EVERY", "ANSWER", "ASKED", "TEXT", "QUESTION"];
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
+    text += &attribution::orders(rollout, layout);
     let advice = match rollout.reason {
         Some(RolloutReason::RemovesNodes) => Some(("go on", "promote --full")),
         Some(reason) if reason.class() == ReasonClass::WaitsForPerson => {

@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use everynode_core::api::{
-    ORDER_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy, RolloutRecord, Uid,
+    ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy,
+    RolloutRecord, Uid,
 };
 use everynode_insight::history::RevisionEntry;
-use everynode_k8s::convert::rollout_order_text;
+use everynode_k8s::convert::{attribution_text, rollout_order_text};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, Guarded, POLL_INTERVAL};
+use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, Guarded, POLL_INTERVAL, attribution};
 use crate::args::{DaemonSetName, RolloutTarget};
 use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
@@ -37,7 +38,7 @@ pub(super) async fn give(target: RolloutTarget, kind: OrderKind) -> anyhow::Resu
     let name = &target.daemon_set;
     let order = PreparedOrder::of(&cluster, name, kind).await?;
     order.problems.iter().for_each(output::note);
-    if !order.give(&cluster, name).await? {
+    if !order.give(&cluster, name, target.reason.as_deref()).await? {
         output::note(not_carried_out());
         return Ok(ExitCode::from(EXIT_NOT_ACKNOWLEDGED));
     }
@@ -84,7 +85,7 @@ impl PreparedOrder {
         Ok(Self { uid: daemon_set.uid, verb, hash, record: record.clone(), problems })
     }
 
-    /// Gives the order. Returns whether a controller has carried it out in time.
+    /// Gives the order, and states who gives it and why. Returns whether a controller has carried it out in time.
     ///
     /// # Errors
     /// If the order can't be written, or has had no effect.
@@ -92,11 +93,16 @@ impl PreparedOrder {
         &self,
         cluster: &Cluster,
         name: &DaemonSetName,
+        reason: Option<&str>,
     ) -> anyhow::Result<bool> {
         let text = rollout_order_text(&self.verb, &self.hash, &Timestamp::now());
+        let given = attribution::now(cluster, reason).await;
         let patch = json!({ "metadata": {
             "uid": self.uid.to_string(),
-            "annotations": { ORDER_ANNOTATION: text },
+            "annotations": {
+                ORDER_ANNOTATION: text,
+                ORDER_REASON_ANNOTATION: attribution_text(&text, &given),
+            },
         } });
         let namespace = Some(cluster.namespace());
         cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use everynode_core::api::{PAUSED_ANNOTATION, RolloutReason};
-use everynode_k8s::convert;
+use everynode_core::api::{PAUSE_REASON_ANNOTATION, PAUSED_ANNOTATION, RolloutReason};
+use everynode_k8s::convert::{self, attribution_text};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, POLL_INTERVAL};
+use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, POLL_INTERVAL, attribution};
 use crate::args::{DaemonSetName, RolloutTarget};
 use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
@@ -16,7 +17,7 @@ use crate::output;
 pub(super) async fn set_paused(target: RolloutTarget, pauses: bool) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&target.connection).await?;
     let name = &target.daemon_set;
-    let done = annotate(&cluster, name, pauses).await?;
+    let done = annotate(&cluster, name, pauses, target.reason.as_deref()).await?;
     output::print(&format!("daemonset.apps/{name} {done}\n"))?;
     if is_acknowledged(&cluster, name, pauses).await? {
         return Ok(ExitCode::SUCCESS);
@@ -35,22 +36,29 @@ pub(crate) fn not_acknowledged(pauses: bool) -> String {
     )
 }
 
-/// Sets or removes the annotation; returns what that has done.
+/// Sets or removes the annotation, and states who does that and why; returns what that has done.
 pub(crate) async fn annotate(
     cluster: &Cluster,
     name: &DaemonSetName,
     pauses: bool,
+    reason: Option<&str>,
 ) -> anyhow::Result<&'static str> {
     let before = cluster.daemon_set(name).await?;
     let annotations = before.metadata.annotations.unwrap_or_default();
     let value = annotations.get(PAUSED_ANNOTATION).map(String::as_str);
     let is_paused = value.is_some_and(|value| value != "false");
-    if is_paused == pauses && (value == Some("true") || !pauses) {
+    let is_done = is_paused == pauses && (value == Some("true") || !pauses);
+    if is_done && reason.is_none() {
         return Ok(if pauses { "already paused" } else { "not paused" });
     }
-    let value = if pauses { Value::from("true") } else { Value::Null };
-    let metadata =
-        json!({ "uid": before.metadata.uid, "annotations": { PAUSED_ANNOTATION: value } });
+    let (verb, value) = match pauses {
+        true => ("pause", Value::from("true")),
+        false => ("resume", Value::Null),
+    };
+    let given = attribution::now(cluster, reason).await;
+    let stated = attribution_text(&format!("{verb} {}", Timestamp::now()), &given);
+    let annotations = json!({ PAUSED_ANNOTATION: value, PAUSE_REASON_ANNOTATION: stated });
+    let metadata = json!({ "uid": before.metadata.uid, "annotations": annotations });
     let (namespace, patch) = (Some(cluster.namespace()), json!({ "metadata": metadata }));
     cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
     Ok(if pauses { "paused" } else { "resumed" })

@@ -1,7 +1,7 @@
 //! Creations and deletions of pods by the class of their answer: written, failed or unknown (C34,
 //! C35, C52).
 
-use everynode_core::api::{Position, RolloutPhase, RolloutRecord, Timestamp};
+use everynode_core::api::{Course, Position, RolloutPhase, RolloutRecord, Timestamp};
 
 use super::*;
 
@@ -75,6 +75,7 @@ fn record() -> Write {
         order: None,
         reason: None,
         is_rolled_back: false,
+        course: Course::default(),
     };
     Write::WriteRecord { revision, record: record.into() }
 }

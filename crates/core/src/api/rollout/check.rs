@@ -198,9 +198,13 @@ impl CheckAnswer {
 /// The text on one line, with at most this many characters, and without the semicolon that
 /// separates the statements of a condition.
 pub(super) fn plain(text: &str, length_max: usize) -> Arc<str> {
+    one_line(&text.replace(';', ","), length_max)
+}
+
+/// The text on one line, with at most this many characters.
+pub(super) fn one_line(text: &str, length_max: usize) -> Arc<str> {
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    let line = line.replace(';', ",");
     match line.char_indices().nth(length_max) {
         Some((end, _)) => format!("{}…", &line[..end]).into(),
         None => line.into(),

@@ -12,7 +12,8 @@ use crate::api::schema::{self, rule};
 use crate::api::{IntOrPercent, LabelSelector, Node, Problem};
 
 use super::check::RolloutCheck;
-use super::record::{Position, WaveName};
+use super::record::Position;
+use super::wave_name::WaveName;
 use super::window::Windows;
 
 /// The label that excludes a node from rollouts, unless the policy selects others (G5).

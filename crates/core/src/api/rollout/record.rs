@@ -7,11 +7,17 @@ use std::sync::Arc;
 use crate::api::{NodeName, PodName, PodTrouble, RevisionHash, Timestamp};
 
 use super::check::plain;
+use super::course::{Attribution, Course};
+use super::wave_name::WaveName;
 
 /// The annotation of a ControllerRevision that holds the [`RolloutRecord`] as JSON (G8).
 pub const RECORD_ANNOTATION: &str = "everynode.dev/rollout";
 /// The annotation of a DaemonSet that holds an [`Order`] (G10).
 pub const ORDER_ANNOTATION: &str = "everynode.dev/order";
+/// The annotation of a DaemonSet that states who gave the [`Order`], and why, as JSON (G49).
+pub const ORDER_REASON_ANNOTATION: &str = "everynode.dev/order-reason";
+/// The annotation of a DaemonSet that states the same of its pause, or of the end of one (G49).
+pub const PAUSE_REASON_ANNOTATION: &str = "everynode.dev/pause-reason";
 
 /// The state of the rollout of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub struct RolloutRecord {
     pub reason: Option<RecordReason>,
     /// Whether the template of this failed attempt was replaced with that of the base (G20).
     pub is_rolled_back: bool,
+    /// What has happened so far, also in earlier attempts (G49).
+    pub course: Course,
 }
 
 impl RolloutRecord {
@@ -170,10 +178,6 @@ pub enum GroupValue {
     Unlabelled,
 }
 
-/// The name of a wave: `STEP`, `STEP/VALUE`, `STEP:SIZE` or `STEP/VALUE:SIZE`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WaveName(Arc<str>);
-
 /// An order: the annotation `VERB HASH [WAVE] TIME` (G10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -183,6 +187,8 @@ pub struct Order {
     pub revision: RevisionHash,
     /// The whole text, which is unique by its time.
     pub text: Arc<str>,
+    /// Who gave it, and why (G49).
+    pub attribution: Attribution,
 }
 
 /// What an order says.
@@ -275,6 +281,17 @@ impl RecordReason {
     }
 }
 
+impl fmt::Display for RecordReason {
+    /// The name, and what there is to say: the check, or the first nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())?;
+        match self {
+            Self::CheckFailed(why) => write!(f, " {why}"),
+            other => other.failed_nodes().map_or(Ok(()), |nodes| write!(f, " {nodes}")),
+        }
+    }
+}
+
 impl FailedNodes {
     /// Those of these nodes that a record names, and the number of the others.
     pub fn new(mut nodes: Vec<FailedNode>) -> Self {
@@ -349,25 +366,6 @@ impl RecordState {
             Self::None | Self::Foreign | Self::Unproven(_) => false,
             Self::Malformed(_) | Self::Stored(_) => true,
         }
-    }
-}
-
-impl WaveName {
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for WaveName {
-    fn from(text: &str) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Display for WaveName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::api::{DaemonSetKey, NodeName, PodName, RevisionHash};
 
 use super::check::CheckKind;
-use super::record::WaveName;
+use super::wave_name::WaveName;
 
 /// Maximum length of the regular expressions `$nodes` and `$pods`, in bytes: names that come later
 /// are left out.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    CheckAnswer, CheckVerdict, DaemonSet, NodeName, Order, OrderVerb, PolicySource, Position,
-    Revision, RolloutReason, Timestamp,
+    Attribution, CheckAnswer, CheckVerdict, DaemonSet, NodeName, Order, OrderVerb, PolicySource,
+    Position, Revision, RolloutReason, Timestamp,
 };
 use everynode_core::plan::Plan;
 
@@ -95,7 +95,8 @@ impl Simulation {
         {
             return false;
         }
-        self.daemon_set.order = Some(Order { verb, revision, text });
+        let attribution = Attribution::default();
+        self.daemon_set.order = Some(Order { verb, revision, text, attribution });
         self.apply_daemon_set();
         true
     }
