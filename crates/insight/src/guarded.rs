@@ -1,7 +1,5 @@
 //! Where a guarded rollout is: its wave, the steps of its policy, and what it waits for (G22).
 
-use std::fmt;
-
 use everynode_core::api::{
     CheckVerdict, DaemonSet, DaemonSetKey, FINALLY, IntOrPercent, PolicySource, Position,
     RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, StatedCheck, Wait, WaveName,
@@ -12,7 +10,10 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
+use crate::rollout_nodes::RolloutNodes;
 use crate::snapshot::Snapshot;
+
+pub use crate::rollout_nodes::StepState;
 
 /// A guarded rollout: the steps of its policy, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -46,6 +47,10 @@ pub struct GuardedRollout {
     pub steps: Vec<StepProgress>,
     /// The checks of the policy.
     pub checks: Vec<CheckProgress>,
+    /// Its nodes by their state; absent without a valid policy, or if nodes, pods or revisions
+    /// could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<RolloutNodes>,
 }
 
 /// A check of a policy, and its last answer for the wave that the rollout is at.
@@ -135,24 +140,6 @@ pub struct StepProgress {
     pub state: StepState,
 }
 
-/// Whether a rollout has reached a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum StepState {
-    /// All its waves are complete.
-    Done,
-    /// It is at one of its waves.
-    Current,
-    /// It has not reached the step.
-    Ahead,
-}
-
-impl fmt::Display for StepState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
 /// A revision, oldest first, and the record of its rollout.
 struct RecordedRevision<'a> {
     hash: Option<String>,
@@ -228,6 +215,7 @@ impl GuardedRollout {
             wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
             checks,
+            nodes: None,
         })
     }
 }

@@ -47,11 +47,9 @@ pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitC
     }
 }
 
-/// A DaemonSet, the policy that governs it, and its history.
+/// A DaemonSet with the policy that governs it, and its history.
 struct Guarded {
     daemon_set: DaemonSet,
-    /// The name of the policy that counts.
-    policy: Option<String>,
     revisions: Vec<RevisionEntry>,
     /// Objects that could not be read.
     problems: Vec<String>,
@@ -63,9 +61,8 @@ async fn read(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Guarded
     let revisions = revisions(cluster, name).await?;
     let json = cluster.daemon_set_json(name).await?;
     let object = convert::daemon_set(json.get().as_bytes(), None)?;
-    let policy = snapshot.policies.counting(&object.raw);
     let daemon_set = snapshot.governed(object).daemon_set;
-    Ok(Guarded { daemon_set, policy, revisions, problems: snapshot.problems })
+    Ok(Guarded { daemon_set, revisions, problems: snapshot.problems })
 }
 
 /// The history of the DaemonSet.

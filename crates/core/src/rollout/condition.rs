@@ -8,7 +8,6 @@ use crate::api::{
     PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
     with_statements,
 };
-use crate::node::SetAside;
 
 use super::rollback::RollbackProgress;
 use super::stage::{Halt, Stage};
@@ -40,9 +39,7 @@ pub(super) struct Situation<'a> {
 /// How far a wave is (G32).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WaveProgress {
-    /// How many nodes it has.
-    pub nodes: usize,
-    /// Those that are open, by their state.
+    /// Its nodes by their state.
     pub states: StateCounts,
     /// The first nodes that have been without an available pod for long, with the reason for which
     /// a container waits there.
@@ -54,20 +51,6 @@ pub(super) struct WaveProgress {
 }
 
 impl WaveProgress {
-    /// The numbers of nodes, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`.
-    fn counts(&self) -> String {
-        let StateCounts { done, updating, failed, set_aside, .. } = self.states;
-        let mut parts = vec![format!("{done} of {} nodes done", self.nodes)];
-        parts.extend((updating > 0).then(|| format!("{updating} updating")));
-        parts.extend((failed > 0).then(|| format!("{failed} failed")));
-        let aside: usize = set_aside.iter().sum();
-        let reasons = SetAside::ALL.iter().zip(set_aside).filter(|(_, nodes)| *nodes > 0);
-        let reasons: Vec<_> =
-            reasons.map(|(why, nodes)| format!("{nodes} {}", why.as_str())).collect();
-        parts.extend((aside > 0).then(|| format!("{aside} set aside: {}", reasons.join(", "))));
-        parts.join(", ")
-    }
-
     /// The nodes that hold the wave up; empty if none does for long.
     fn blockers(&self) -> String {
         let named = self.starting.iter().map(|(node, trouble)| match trouble {
@@ -110,7 +93,7 @@ pub(super) fn condition(
     let counts = situation.wave.filter(|_| has_counts);
     let headline = message.len();
     if let Some(wave) = counts {
-        message += &format!(" ({}){}", wave.counts(), wave.blockers());
+        message += &format!(" ({}){}", wave.states, wave.blockers());
     }
     message = with_statements(&message, situation.checks.iter());
     match situation.leaked {
