@@ -61,6 +61,9 @@ pub struct GovernedDaemonSet {
     /// The wave that its rollout is at.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wave: String,
+    /// Its nodes by their state in the rollout, as of a few seconds ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesByState>,
 }
 
 /// Numbers of nodes by their state in a guarded rollout.
