@@ -19,12 +19,13 @@ use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_core::plan::{CheckQuestion, Plan, Watermarks, WriteResult};
 use everynode_k8s::convert::{
-    DaemonSetObject, NamespaceObject, PodObject, PolicyReference, RawDaemonSet, RevisionObject,
+    DaemonSetObject, NamespaceObject, PodObject, RawDaemonSet, RevisionObject,
 };
 use everynode_k8s::policies::Policies;
 
 use crate::observation::{Observation, OrphanListRequest, OrphanPods, WatchedResource};
 use crate::watch::Change;
+pub use entry::{ChangedPolicies, Urgency};
 use namespace::NamespaceIndex;
 pub use policies::PolicyStatusWrite;
 
@@ -58,7 +59,7 @@ pub struct Index {
     namespaces: BTreeMap<Namespace, NamespaceIndex>,
     policies: Policies,
     /// Policy objects whose status may have to change.
-    changed_policies: BTreeSet<PolicyReference>,
+    changed_policies: ChangedPolicies,
     watermarks: Watermarks,
     /// The version of the newest change that each watch has shown.
     shown: BTreeMap<WatchedResource, ResourceVersion>,
@@ -323,7 +324,8 @@ impl Index {
     fn delete_daemon_set(&mut self, key: &DaemonSetKey, effects: &mut Effects) {
         let Some(namespace_index) = self.namespaces.get_mut(&key.namespace) else { return };
         if let Some(entry) = namespace_index.daemon_sets.get(&key.name) {
-            self.changed_policies.extend(entry.governing.references().cloned());
+            let governing = entry.governing.references();
+            entry::note(&mut self.changed_policies, governing, Urgency::Transition);
         }
         if namespace_index.delete_daemon_set(key, &mut self.nodes) {
             self.waiting.remove(key);

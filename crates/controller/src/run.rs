@@ -331,6 +331,7 @@ impl Shared {
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,
                 status_interval: STATUS_INTERVAL,
+                ..Config::default()
             },
             // Its answers are stated, so they are not logged as outages.
             checks: Arc::new(Runner::new(

@@ -124,6 +124,19 @@ pub struct Config {
     /// Minimum time between two writes of a status in which only counts changed. Those of a
     /// DaemonSet that is rolled out are written at once (C70, C80).
     pub status_interval: Duration,
+    /// By which times nodes of a guarded rollout are judged.
+    pub clocks: Clocks,
+}
+
+/// Since when a node is as it was when it was first seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clocks {
+    /// Since it was first seen: a controller goes by what it has observed itself (G33, G34).
+    #[default]
+    Observed,
+    /// Since the times that its objects state: whoever looks once sees what a controller that has
+    /// watched the node concludes.
+    Stated,
 }
 
 impl Default for Config {
@@ -133,6 +146,7 @@ impl Default for Config {
             burst_replicas: 250,
             schedule_by: ScheduleBy::Scheduler,
             status_interval: Duration::ZERO,
+            clocks: Clocks::Observed,
         }
     }
 }

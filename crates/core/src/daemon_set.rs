@@ -18,8 +18,8 @@ mod index;
 mod state;
 mod sync;
 
-pub use crate::config::{Config, Mode};
-pub use crate::node::{SetAside, Step};
-pub use crate::rollout::{RolloutStatus, StateCounts, WaveStatus};
+pub use crate::config::{Clocks, Config, Mode};
+pub use crate::node::{NodeState, Outage, SetAside, Step};
+pub use crate::rollout::{NodeStanding, RolloutStatus, StateCounts, WaveStanding, WaveStatus};
 pub use index::NodeCounts;
 pub use state::{Availability, DaemonSetState, InspectedPod, Inspection};

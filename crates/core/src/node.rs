@@ -13,7 +13,7 @@ pub(crate) use slot::{
     BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Wanted, Wave,
     Work,
 };
-pub(crate) use state::{Direction, NodeState, Outage};
+pub(crate) use state::Direction;
 
 pub use slot::Step;
-pub use state::SetAside;
+pub use state::{NodeState, Outage, SetAside};

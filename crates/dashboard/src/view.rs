@@ -15,6 +15,7 @@ pub(crate) mod nodes;
 pub(crate) mod plan;
 mod section;
 mod text;
+mod waves;
 
 use maud::{DOCTYPE, Markup, html};
 

@@ -1,7 +1,7 @@
 //! The core's state of one DaemonSet, as a controller has it after it has read a snapshot.
 
 use everynode_core::api::DaemonSet;
-use everynode_core::daemon_set::{Config, DaemonSetState, Mode};
+use everynode_core::daemon_set::{Clocks, Config, DaemonSetState, Mode};
 use everynode_core::node_table::NodeTable;
 
 use crate::snapshot::Snapshot;
@@ -25,7 +25,7 @@ impl ControllerState {
             true => Mode::Unguarded,
             false => Mode::Controller,
         };
-        let config = Config { mode, ..Config::default() };
+        let config = Config { mode, clocks: Clocks::Stated, ..Config::default() };
         let mut state = DaemonSetState::new(config, daemon_set, &nodes);
         if snapshot.honors_namespace_node_selectors
             && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)
@@ -38,6 +38,9 @@ impl ControllerState {
         }
         for detail in snapshot.in_namespace(&namespace) {
             state.apply_pod(&detail.pod, &mut nodes);
+            if !detail.pod.readiness.is_ready() {
+                state.record_not_ready_since(&detail.pod, detail.not_ready_since, &nodes);
+            }
         }
         Self { nodes, state }
     }

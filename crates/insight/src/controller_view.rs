@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSet, NodeName, ResourceVersion, Timestamp, Uid};
-use everynode_core::daemon_set::{Inspection, NodeCounts, RolloutStatus};
+use everynode_core::daemon_set::{
+    Inspection, NodeCounts, NodeStanding, RolloutStatus, WaveStanding,
+};
 use everynode_core::placement::Reason;
 use everynode_core::plan::{Plan, Watermarks};
 
@@ -41,6 +43,11 @@ impl<'a> ControllerView<'a> {
     /// Where a guarded or paused rollout is.
     pub(crate) fn rollout_status(&self) -> Option<RolloutStatus> {
         self.controller.state.rollout_status()
+    }
+
+    /// The waves of a guarded rollout, and its nodes; empty without a valid policy.
+    pub(crate) fn standings(&self) -> (Vec<WaveStanding>, Vec<NodeStanding>) {
+        self.controller.state.standings(&self.controller.nodes)
     }
 
     /// The number of nodes that use the rolling update's budget.

@@ -3,7 +3,6 @@
 mod event;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use everynode_core::api::{
     CheckVerdict, DaemonSet, DaemonSetKey, FINALLY, IntOrPercent, PolicySource, Position, Revision,
@@ -15,8 +14,11 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
+use crate::rollout_nodes::RolloutNodes;
 use crate::snapshot::Snapshot;
 pub use event::{EventKind, RolloutEvent, last_order};
+
+pub use crate::rollout_nodes::StepState;
 
 /// A guarded rollout: the steps of its policy, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,6 +57,10 @@ pub struct GuardedRollout {
     pub course: Vec<RolloutEvent>,
     /// The number of events that the records leave out.
     pub omitted_events: usize,
+    /// Its nodes by their state; absent without a valid policy, or if nodes, pods or revisions
+    /// could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<RolloutNodes>,
 }
 
 /// A check of a policy, and its last answer for the wave that the rollout is at.
@@ -144,24 +150,6 @@ pub struct StepProgress {
     pub state: StepState,
 }
 
-/// Whether a rollout has reached a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum StepState {
-    /// All its waves are complete.
-    Done,
-    /// It is at one of its waves.
-    Current,
-    /// It has not reached the step.
-    Ahead,
-}
-
-impl fmt::Display for StepState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
 /// A revision, oldest first, and the record of its rollout.
 struct RecordedRevision<'a> {
     hash: Option<String>,
@@ -199,7 +187,8 @@ impl GuardedRollout {
             is_current: current.is_some_and(|current| current.uid == revision.uid),
         });
         let policy = snapshot.policies.counting(&object.raw);
-        Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>())
+        let rollout = Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>());
+        rollout.map(|rollout| rollout.with_pause(&object.raw.annotations))
     }
 
     fn of_records(
@@ -242,13 +231,13 @@ impl GuardedRollout {
                 .iter()
                 .filter_map(|entry| Some(entry.record?.course.omitted))
                 .sum(),
+            nodes: None,
         })
     }
 
     /// The rollout with the last pause in its course, if the annotations of the DaemonSet say who
     /// ordered it or why (G49).
-    #[must_use]
-    pub fn with_pause(mut self, annotations: &BTreeMap<String, String>) -> Self {
+    fn with_pause(mut self, annotations: &BTreeMap<String, String>) -> Self {
         self.course.extend(RolloutEvent::of_pause(annotations));
         self.course.sort_by_key(|event| event.time);
         self

@@ -10,7 +10,7 @@
 //! - [`rollout`] reports the progress of a rollout and the pods that hold it up; [`overview`] adds
 //!   counts by zone and revision, and an estimate of the end.
 //! - [`history`] lists the revisions of a DaemonSet, [`revision_diff`] compares two; [`guarded`]
-//!   states where a guarded rollout is.
+//!   states where a guarded rollout is, with its nodes by their state ([`rollout_nodes`]).
 //! - [`suggestion`] is a rollout policy made for a DaemonSet in its cluster.
 //! - [`course`] is the course of a rollout so far, and [`events`] lists what events say about it.
 //! - [`document`] is the versioned JSON form of the answers, and its schema.
@@ -38,6 +38,8 @@ pub mod overview;
 mod reasons;
 pub mod revision_diff;
 pub mod rollout;
+pub mod rollout_nodes;
 pub mod situation;
 pub mod snapshot;
+mod states;
 pub mod suggestion;

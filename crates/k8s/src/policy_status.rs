@@ -1,5 +1,8 @@
 //! The status of a policy object (G21).
 
+use std::collections::BTreeMap;
+
+use everynode_core::daemon_set::StateCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,4 +61,38 @@ pub struct GovernedDaemonSet {
     /// The wave that its rollout is at.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub wave: String,
+    /// Its nodes by their state in the rollout, as of a few seconds ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesByState>,
+}
+
+/// Numbers of nodes by their state in a guarded rollout.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct NodesByState {
+    /// Nodes on which the rollout has yet to begin.
+    #[schemars(with = "i32")]
+    pub waiting: usize,
+    /// Nodes on which it has begun.
+    #[schemars(with = "i32")]
+    pub updating: usize,
+    /// Nodes on which nothing is left to do.
+    #[schemars(with = "i32")]
+    pub done: usize,
+    /// Nodes whose pod of the new template is blamed.
+    #[schemars(with = "i32")]
+    pub failed: usize,
+    /// Nodes that are set aside, by the reason: `held`, `down`, `leaving`, `tainted`, `excluded`,
+    /// `joined`, `brokenBefore` or `lost`.
+    #[schemars(with = "BTreeMap<String, i32>")]
+    pub set_aside: BTreeMap<String, usize>,
+}
+
+impl From<&StateCounts> for NodesByState {
+    fn from(states: &StateCounts) -> Self {
+        let &StateCounts { waiting, updating, done, failed, .. } = states;
+        let reasons = states.reasons().map(|(why, nodes)| (why.as_str().to_owned(), nodes));
+        Self { waiting, updating, done, failed, set_aside: reasons.collect() }
+    }
 }

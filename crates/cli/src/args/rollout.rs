@@ -73,6 +73,9 @@ pub(crate) struct RolloutGetArguments {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
+    /// List the nodes, each with its state in the rollout, the reason, and its wave
+    #[arg(long)]
+    pub nodes: bool,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -160,8 +163,13 @@ count from the next template on.";
 const GET_EXAMPLES: &str = "\
 Examples:
   everynode rollout get ds/fluentd -n logging
+  everynode rollout get ds/fluentd -n logging --nodes   each node with its state
   everynode rollout get ds/fluentd -n logging -o json
   everynode rollout get ds/fluentd -n logging -o json | jq -c '.course[]'   who ordered what, when
+
+The states of nodes are those that a controller concludes from the cluster, for which this requires
+`list` on nodes and pods. What only the controller saw, such as a node that was broken before, is in
+the message.
 
 It requires a rollout policy for the DaemonSet: a RolloutPolicy, a ClusterRolloutPolicy, or the
 annotation everynode.dev/rollout-policy.";

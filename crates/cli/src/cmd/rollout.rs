@@ -8,13 +8,12 @@ pub(crate) mod pause;
 mod suggest;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::DaemonSet;
 use everynode_insight::history::RevisionEntry;
 use everynode_insight::snapshot::Snapshot;
-use everynode_k8s::convert::{self, DaemonSetObject, RawDaemonSet};
+use everynode_k8s::convert;
 
 use crate::args::{DaemonSetName, RolloutArguments, RolloutCommand};
 use crate::cluster::{Cluster, DaemonSetRevisions};
@@ -49,12 +48,9 @@ pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitC
     }
 }
 
-/// A DaemonSet, the policy that governs it, and its history.
+/// A DaemonSet with the policy that governs it, and its history.
 struct Guarded {
     daemon_set: DaemonSet,
-    raw: Arc<RawDaemonSet>,
-    /// The name of the policy that counts.
-    policy: Option<String>,
     revisions: Vec<RevisionEntry>,
     /// Objects that could not be read.
     problems: Vec<String>,
@@ -66,9 +62,8 @@ async fn read(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Guarded
     let revisions = revisions(cluster, name).await?;
     let json = cluster.daemon_set_json(name).await?;
     let object = convert::daemon_set(json.get().as_bytes(), None)?;
-    let policy = snapshot.policies.counting(&object.raw);
-    let DaemonSetObject { daemon_set, raw } = snapshot.governed(object);
-    Ok(Guarded { daemon_set, raw, policy, revisions, problems: snapshot.problems })
+    let daemon_set = snapshot.governed(object).daemon_set;
+    Ok(Guarded { daemon_set, revisions, problems: snapshot.problems })
 }
 
 /// The history of the DaemonSet.

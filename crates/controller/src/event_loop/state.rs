@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::event::Event;
 use crate::executor::regarding;
-use crate::index::{Effects, Index, PolicyStatusWrite};
+use crate::index::{Effects, Index, PolicyStatusWrite, Urgency};
 use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
 use crate::observation::{Observation, OrphanListRequest, WatchedResource};
 use crate::outage_log::{FailureKind, OutageLog};
@@ -33,6 +33,10 @@ const PROBLEMS_MAX: usize = 20;
 /// How long after a change the status of a policy object is written, so that many changes cost one
 /// write.
 const POLICY_STATUS_AFTER: Duration = Duration::from_secs(1);
+
+/// The same if nothing but numbers of nodes has changed, as for each replaced pod. The condition of
+/// the DaemonSet has them earlier.
+const POLICY_COUNTS_AFTER: Duration = Duration::from_secs(10);
 
 /// How far the wall clock must have been set before decisions follow it, in milliseconds: half of
 /// the resolution of the times in objects. All nodes are assessed again then, which would cost too
@@ -300,8 +304,12 @@ impl LoopState {
 
     /// Writes the statuses of policy objects that have changed.
     fn write_policy_statuses(&mut self, now: Now) {
-        for reference in self.index.take_changed_policies() {
-            self.policy_queue.add_at(reference, now.steady + POLICY_STATUS_AFTER);
+        for (reference, urgency) in self.index.take_changed_policies() {
+            let after = match urgency {
+                Urgency::Transition => POLICY_STATUS_AFTER,
+                Urgency::Counts => POLICY_COUNTS_AFTER,
+            };
+            self.policy_queue.add_at(reference, now.steady + after);
         }
         while self.pending_lists.is_empty()
             && let Some((reference, _)) = self.policy_queue.pop(now.steady)

@@ -1,10 +1,10 @@
 //! What governs a DaemonSet of the index, and what its last plan said of the rollout.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{RolloutReason, WaveName};
-use everynode_core::daemon_set::DaemonSetState;
+use everynode_core::daemon_set::{DaemonSetState, StateCounts};
 use everynode_k8s::convert::{PolicyObject, PolicyReference, RawDaemonSet};
 use everynode_k8s::policies::{Governing, Policies};
 
@@ -37,7 +37,21 @@ pub(super) struct StatedRollout {
     pub reason: RolloutReason,
     pub message: Arc<str>,
     pub wave: Option<WaveName>,
+    /// The numbers of nodes by their state; `None` without a valid policy.
+    pub nodes: Option<StateCounts>,
 }
+
+/// How soon a change must be in the status of a policy object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Nothing but numbers of nodes has changed.
+    Counts,
+    /// A phase, a wave, or whether somebody has to act.
+    Transition,
+}
+
+/// The policy objects whose status may have to change.
+pub type ChangedPolicies = BTreeMap<PolicyReference, Urgency>;
 
 impl GoverningObjects {
     fn of(governing: &Governing<'_>) -> Self {
@@ -73,38 +87,58 @@ impl Entry {
 
     /// Records which policy objects select the DaemonSet; the statuses of those before and after
     /// may change.
-    pub(super) fn record_governing(
-        &mut self,
-        policies: &Policies,
-        changed: &mut BTreeSet<PolicyReference>,
-    ) {
+    pub(super) fn record_governing(&mut self, policies: &Policies, changed: &mut ChangedPolicies) {
         let governing = match policies.is_empty() {
             true => GoverningObjects::None,
             false => GoverningObjects::of(&policies.governing(&self.raw)),
         };
         if governing != self.governing {
             let before = std::mem::replace(&mut self.governing, governing);
-            changed.extend(before.references().chain(self.governing.references()).cloned());
+            let governing = before.references().chain(self.governing.references());
+            note(changed, governing, Urgency::Transition);
         }
     }
 
     /// Records what the last plan said of a rollout that policy objects govern.
-    pub(super) fn record_rollout(&mut self, changed: &mut BTreeSet<PolicyReference>) {
+    pub(super) fn record_rollout(&mut self, changed: &mut ChangedPolicies) {
         if self.governing == GoverningObjects::None {
             return;
         }
-        let stated = self.state.rollout_condition();
-        let known = self.rollout.as_ref().map(|known| known.as_ref());
-        let is_same =
-            known.is_some_and(|known| known.map(|known| (known.reason, &known.message)) == stated);
-        if !is_same {
-            let stated = stated.map(|(reason, message)| StatedRollout {
-                reason,
-                message: message.clone(),
-                wave: self.state.wave(),
-            });
-            self.rollout = Some(stated);
-            changed.extend(self.governing.references().cloned());
+        let stated = self.state.rollout_condition().map(|(reason, message)| StatedRollout {
+            reason,
+            message: message.clone(),
+            wave: self.state.wave(),
+            nodes: self.state.nodes_by_state(),
+        });
+        if self.rollout.as_ref() == Some(&stated) {
+            return;
         }
+        let urgency = match (self.rollout.iter().flatten().next(), &stated) {
+            (Some(known), Some(stated)) if known.differs_in_counts_only(stated) => Urgency::Counts,
+            (_, _) => Urgency::Transition,
+        };
+        self.rollout = Some(stated);
+        note(changed, self.governing.references(), urgency);
+    }
+}
+
+impl StatedRollout {
+    /// Whether the status of a policy would differ in numbers of nodes only. It has the message of
+    /// a rollout that is stalled.
+    fn differs_in_counts_only(&self, other: &Self) -> bool {
+        let message = |of: &Self| of.reason.is_stalled().then(|| of.message.clone());
+        self.reason == other.reason && self.wave == other.wave && message(self) == message(other)
+    }
+}
+
+/// Notes that the statuses of policy objects may change.
+pub(super) fn note<'a>(
+    changed: &mut ChangedPolicies,
+    policies: impl IntoIterator<Item = &'a PolicyReference>,
+    urgency: Urgency,
+) {
+    for policy in policies {
+        let known = changed.entry(policy.clone()).or_insert(urgency);
+        *known = urgency.max(*known);
     }
 }

@@ -8,10 +8,10 @@ use everynode_core::api::{
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
-use everynode_k8s::convert::{DaemonSetObject, PolicyReference};
+use everynode_k8s::convert::DaemonSetObject;
 use everynode_k8s::policies::Policies;
 
-use super::entry::Entry;
+use super::entry::{ChangedPolicies, Entry};
 use super::{Effects, OrphanListRequest};
 
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl NamespaceIndex {
         policies: &Policies,
         nodes: &NodeTable,
         changed: &mut Changed,
-        changed_policies: &mut BTreeSet<PolicyReference>,
+        changed_policies: &mut ChangedPolicies,
     ) {
         for entry in self.daemon_sets.values_mut() {
             entry.record_governing(policies, changed_policies);

@@ -7,7 +7,7 @@ use everynode_k8s::convert::{PolicyObject, PolicyReference};
 use everynode_k8s::policy_status::{GovernedDaemonSet, PolicyCondition, PolicyStatus};
 use everynode_k8s::record::time_text;
 
-use super::entry::{Entry, GoverningObjects, StatedRollout};
+use super::entry::{ChangedPolicies, Entry, GoverningObjects, StatedRollout, Urgency, note};
 use super::{Effects, Index};
 use crate::watch::Change;
 
@@ -66,8 +66,11 @@ impl Index {
     /// Adds or replaces a policy object; returns it if more than its status has changed.
     fn apply_policy(&mut self, object: PolicyObject) -> Option<PolicyReference> {
         let reference = object.reference.clone();
-        self.changed_policies.insert(reference.clone());
-        self.policies.apply(object).then_some(reference)
+        let is_changed = self.policies.apply(object);
+        // It is watched being written, too.
+        let urgency = if is_changed { Urgency::Transition } else { Urgency::Counts };
+        note(&mut self.changed_policies, [&reference], urgency);
+        is_changed.then_some(reference)
     }
 
     fn apply_policies(&mut self, is_concerned: impl Fn(&Namespace) -> bool, effects: &mut Effects) {
@@ -100,7 +103,7 @@ impl Index {
     }
 
     /// The policy objects whose status may have to change since the last call.
-    pub fn take_changed_policies(&mut self) -> BTreeSet<PolicyReference> {
+    pub fn take_changed_policies(&mut self) -> ChangedPolicies {
         std::mem::take(&mut self.changed_policies)
     }
 
@@ -159,6 +162,7 @@ fn status(
         name: key.name.to_string(),
         phase: stated.as_ref().map(|s| s.reason.as_str().to_owned()).unwrap_or_default(),
         wave: stated.as_ref().and_then(|s| Some(s.wave.as_ref()?.to_string())).unwrap_or_default(),
+        nodes: stated.as_ref().and_then(|s| Some(s.nodes.as_ref()?.into())),
     };
     PolicyStatus {
         observed_generation: object.generation,

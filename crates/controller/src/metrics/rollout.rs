@@ -218,8 +218,7 @@ mod tests {
                 name: None,
                 waves_before: 3,
                 waves: 4,
-                nodes: 10,
-                nodes_done: 4,
+                states: StateCounts { done: 4, waiting: 6, ..StateCounts::default() },
                 bake_ends_at: None,
             }),
         }

@@ -24,7 +24,9 @@ use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::Watermarks;
 use crate::revisions::{RevisionHistory, RevisionLabels};
-use crate::rollout::{RolloutInput, RolloutState, RolloutStatus};
+use crate::rollout::{
+    NodeStanding, RolloutInput, RolloutState, RolloutStatus, StateCounts, WaveStanding,
+};
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::{Config, PodDuty};
@@ -337,6 +339,16 @@ impl DaemonSetState {
         self.claim_pod(pod, nodes)
     }
 
+    /// Records since when a pod that was applied is not ready. It counts with [`Clocks::Stated`].
+    ///
+    /// [`Clocks::Stated`]: crate::daemon_set::Clocks::Stated
+    pub fn record_not_ready_since(&mut self, pod: &Pod, since: Timestamp, nodes: &NodeTable) {
+        let id = pod.target_node_name().and_then(|name| nodes.id(name));
+        if let Some(slot) = id.and_then(|id| self.slots.get_mut(id.index())) {
+            slot.pods.record_readiness_since(&pod.uid, since);
+        }
+    }
+
     /// Removes a deleted pod. `pod` is its last known version.
     pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
         let was_former = self.forget_former(&pod.uid, nodes);
@@ -456,6 +468,18 @@ impl DaemonSetState {
         RolloutStatus::new(&self.rollout, self.rollout.leaked_nodes(!self.creates_pods()))
     }
 
+    /// The numbers of nodes by their state (G32); `None` without a valid policy.
+    pub fn nodes_by_state(&self) -> Option<StateCounts> {
+        self.rollout.waves.as_deref().map(|waves| waves.states())
+    }
+
+    /// The waves of a guarded rollout, and the nodes that it concerns, as of the last plan (G32).
+    /// Both are empty without a valid policy.
+    pub fn standings(&self, nodes: &NodeTable) -> (Vec<WaveStanding>, Vec<NodeStanding>) {
+        let waves = self.rollout.waves.as_deref();
+        waves.map(|waves| (waves.waves(), waves.standings(nodes))).unwrap_or_default()
+    }
+
     /// Reason and message of the condition of a guarded or paused rollout, as of the last plan
     /// (G21).
     pub fn rollout_condition(&self) -> Option<(RolloutReason, &Arc<str>)> {
@@ -496,6 +520,7 @@ impl DaemonSetState {
             slots: &self.slots,
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),
+            clocks: self.config.clocks,
         };
         (&mut self.rollout, input)
     }

@@ -150,13 +150,23 @@ impl NodePods {
 
     /// Records `now` as the time at which the readiness of new or changed pods was first seen.
     pub(crate) fn record_readiness_seen(&mut self, now: Timestamp) {
-        let pods = match self {
+        for pod in self.as_mut_slice() {
+            pod.readiness_seen.get_or_insert(now);
+        }
+    }
+
+    /// Records since when a pod has been as ready as it is.
+    pub(crate) fn record_readiness_since(&mut self, uid: &Uid, since: Timestamp) {
+        if let Some(pod) = self.as_mut_slice().iter_mut().find(|pod| pod.uid == *uid) {
+            pod.readiness_seen = Some(since);
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [PodView] {
+        match self {
             Self::None => &mut [],
             Self::One(pod) => std::slice::from_mut(&mut **pod),
             Self::Few(pods) => &mut pods[..],
-        };
-        for pod in pods {
-            pod.readiness_seen.get_or_insert(now);
         }
     }
 

@@ -5,7 +5,7 @@ use super::slot::{BudgetUse, NodeAssessment, NodeProgress, Step};
 
 /// The state of a node in a guarded rollout (G31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodeState {
+pub enum NodeState {
     /// Its pod has another revision, and the rollout has done nothing there.
     Waiting {
         /// Since when its pod is not available.
@@ -28,7 +28,7 @@ pub(crate) enum NodeState {
 
 /// Since when the pod of a waiting node is not available (G14).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outage {
+pub enum Outage {
     /// It is, or was not before the attempt began: the node uses no budget.
     #[default]
     None,
@@ -72,6 +72,19 @@ pub(crate) enum Direction {
 impl Default for NodeState {
     fn default() -> Self {
         Self::Waiting { outage: Outage::None }
+    }
+}
+
+impl NodeState {
+    /// The name in reports and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting { .. } => "waiting",
+            Self::Updating { .. } => "updating",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::SetAside(_) => "setAside",
+        }
     }
 }
 

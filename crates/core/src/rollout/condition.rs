@@ -9,7 +9,6 @@ use crate::api::{
     PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
     with_statements,
 };
-use crate::node::SetAside;
 
 use super::rollback::RollbackProgress;
 use super::stage::{Halt, Stage};
@@ -41,9 +40,7 @@ pub(super) struct Situation<'a> {
 /// How far a wave is (G32).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WaveProgress {
-    /// How many nodes it has.
-    pub nodes: usize,
-    /// Those that are open, by their state.
+    /// Its nodes by their state.
     pub states: StateCounts,
     /// The first nodes that have been without an available pod for long, with the reason for which
     /// a container waits there.
@@ -55,31 +52,15 @@ pub(super) struct WaveProgress {
 }
 
 impl WaveProgress {
-    /// Writes the numbers of nodes, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`, and
-    /// the nodes that hold the wave up, if any have for long.
+    /// Writes the numbers of its nodes, and those that hold it up, if any have for long.
     fn write(&self, text: &mut String) -> fmt::Result {
-        let StateCounts { done, updating, failed, set_aside, .. } = self.states;
-        write!(text, " ({done} of {} nodes done", self.nodes)?;
-        if updating > 0 {
-            write!(text, ", {updating} updating")?;
-        }
-        if failed > 0 {
-            write!(text, ", {failed} failed")?;
-        }
-        let aside: usize = set_aside.iter().sum();
-        if aside > 0 {
-            write!(text, ", {aside} set aside: ")?;
-            let reasons = SetAside::ALL.iter().zip(set_aside).filter(|(_, nodes)| *nodes > 0);
-            for (index, (why, nodes)) in reasons.enumerate() {
-                write!(text, "{}{nodes} {}", separator(index), why.as_str())?;
-            }
-        }
-        text.push(')');
+        write!(text, " ({})", self.states)?;
         if !self.starting.is_empty() {
             text.push_str("; without an available pod for more than a minute: ");
         }
         for (index, (node, trouble)) in self.starting.iter().enumerate() {
-            write!(text, "{}{node}", separator(index))?;
+            let separator = if index == 0 { "" } else { ", " };
+            write!(text, "{separator}{node}")?;
             if let Some(trouble) = trouble {
                 write!(text, " ({})", trouble.as_str())?;
             }
@@ -89,11 +70,6 @@ impl WaveProgress {
         }
         Ok(())
     }
-}
-
-/// The text between the items of a list, before the one with this index.
-const fn separator(index: usize) -> &'static str {
-    if index == 0 { "" } else { ", " }
 }
 
 /// The parts of the condition that the stage determines.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy};
-use crate::config::{Duties, PodDuty};
+use crate::config::{Clocks, Duties, PodDuty};
 use crate::node::Slot;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
 
@@ -22,6 +22,7 @@ pub(crate) struct RolloutInput<'a> {
     pub is_rolled_out: bool,
     /// Whether the policy makes too many waves of the nodes that there are (G50).
     pub has_too_many_waves: bool,
+    pub clocks: Clocks,
 }
 
 impl<'a> RolloutInput<'a> {

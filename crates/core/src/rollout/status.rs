@@ -36,11 +36,9 @@ pub struct WaveStatus {
     /// The number of all waves. The last one is that of all other nodes, if there are
     /// any.
     pub waves: usize,
-    /// The number of nodes that have the new template at its end: of the step's nodes with the
-    /// wave's label, or after the last step of all nodes.
-    pub nodes: usize,
-    /// How many of these nodes are updated and available.
-    pub nodes_done: usize,
+    /// The nodes that have the new template at its end, by their state (G32): of the step's nodes
+    /// with the wave's label, or after the last step of all nodes.
+    pub states: StateCounts,
     /// When its bake time ends, by the steady clock, if all nodes remain available. `None` if it
     /// does not bake.
     pub bake_ends_at: Option<Timestamp>,
@@ -68,13 +66,11 @@ impl RolloutStatus {
 impl WaveStatus {
     fn new(record: &RolloutRecord, waves: &Waves, bake_ends_at: Option<Timestamp>) -> Option<Self> {
         let count = waves.counted(&record.position)?;
-        let (nodes, nodes_done) = waves.nodes_at(&record.position);
         Some(Self {
             name: waves.name(&record.position),
             waves_before: count.done,
             waves: count.total,
-            nodes,
-            nodes_done,
+            states: waves.states_at(&record.position),
             bake_ends_at,
         })
     }

@@ -9,6 +9,7 @@
 mod count;
 mod group;
 mod size;
+mod standing;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,7 @@ use super::input::RolloutInput;
 pub(super) use count::WaveCount;
 pub use group::StateCounts;
 use group::{Counted, Group, Member, add};
+pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START};
 

@@ -9,7 +9,7 @@ use everynode_insight::rollout::{Pause, Phase, Rollout, announced};
 use maud::{Markup, html};
 
 use super::groups::groups;
-use super::{Section, chart, class, connection, link, list, map, notes, page_of, shown};
+use super::{Section, chart, class, connection, link, list, map, notes, page_of, shown, waves};
 use crate::source::{Action, Content, DaemonSetDetail, DaemonSets, Reading};
 
 type Detail = Reading<DaemonSetDetail>;
@@ -74,7 +74,7 @@ fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
         section("held-up", "What holds it up", held_up),
         section("map", "Nodes by zone", map::map(&detail.zones, &format!("{path}/at"))),
         match &detail.guarded {
-            Some(guarded) => section("waves", "Waves", waves(guarded)),
+            Some(guarded) => section("waves", "Waves", rollout(guarded)),
             None => Section { id: "waves", title: None, body: html! {} },
         },
         section("course", "Course of the rollout", course),
@@ -170,7 +170,7 @@ fn orders(guarded: &GuardedRollout) -> &'static [Action] {
     }
 }
 
-fn waves(guarded: &GuardedRollout) -> Markup {
+fn rollout(guarded: &GuardedRollout) -> Markup {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     html! {
         p {
@@ -184,6 +184,7 @@ fn waves(guarded: &GuardedRollout) -> Markup {
             "; revision " (shown(&or_none(&guarded.revision)))
             "; completed before: " (shown(&or_none(&guarded.base)))
         }
+        @if let Some(nodes) = &guarded.nodes { (waves::track(nodes)) }
         @if !guarded.steps.is_empty() {
             div.scroll {
                 table {

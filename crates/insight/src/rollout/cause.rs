@@ -351,7 +351,7 @@ impl Cause {
     }
 
     /// True if the node waits for its turn, so that other nodes hold up the rollout.
-    pub(super) fn is_turn(&self) -> bool {
+    pub(crate) fn is_turn(&self) -> bool {
         self.situation() == Situation::Outdated
     }
 }

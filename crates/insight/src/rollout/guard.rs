@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::controller_view::ControllerView;
 use crate::snapshot::Snapshot;
+use crate::states::States;
 
 /// What the controller states of a guarded or paused rollout in the condition `Progressing`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,6 +43,8 @@ pub struct GuardedWave {
     pub nodes: usize,
     /// How many of these are updated and available.
     pub nodes_done: usize,
+    /// All of these nodes by their state.
+    pub states: States,
     /// The rest of its bake time in seconds, if all nodes remain available; absent if it does not
     /// bake.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,8 +107,9 @@ impl GuardedWave {
             name: wave.name.map(|name| name.to_string()),
             number: wave.waves_before + 1,
             waves: wave.waves,
-            nodes: wave.nodes,
-            nodes_done: wave.nodes_done,
+            nodes: wave.states.total(),
+            nodes_done: wave.states.done,
+            states: States(wave.states),
             bake_seconds_left: wave.bake_ends_at.map(|at| at.since(now).as_secs()),
         }
     }
@@ -114,10 +118,10 @@ impl GuardedWave {
 impl fmt::Display for GuardedWave {
     /// The text does not change with the time alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, number, waves, nodes, nodes_done, .. } = self;
+        let Self { name, number, waves, states, .. } = self;
         let name = name.as_deref();
         let name = name.unwrap_or(if *waves == 1 { "all nodes" } else { "all other nodes" });
-        write!(f, "wave {number} of {waves}, {name}: {nodes_done} of {nodes} nodes done")
+        write!(f, "wave {number} of {waves}, {name}: {states}")
     }
 }
 

@@ -173,7 +173,7 @@ fn a_node_that_holds_up_a_guarded_rollout_is_named() {
     let down = with(node_that_is_down("node-01"), |node| {
         node["spec"]["taints"] =
             json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" }]);
-        node["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:30:00Z");
+        node["status"]["conditions"][0]["lastTransitionTime"] = json!("2026-01-01T00:55:00Z");
     });
     fixture.add(ObjectKind::Node, &down);
     let unready = with(ready_pod("node-01", "old"), |pod| {

@@ -5,6 +5,7 @@ mod course;
 mod explain;
 mod forecast;
 mod overview;
+mod rollout_nodes;
 mod schema;
 mod suggestion;
 mod support;

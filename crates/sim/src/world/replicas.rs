@@ -65,6 +65,7 @@ impl World {
                     false => ScheduleBy::Scheduler,
                 },
                 status_interval: Duration::from_millis(self.setting.status_interval_ms.into()),
+                ..Config::default()
             },
             namespace_node_selectors: self.setting.namespace_node_selectors,
             mutation: self.mutation,

@@ -9,6 +9,7 @@ use everynode_insight::course::Course;
 use everynode_insight::events::events;
 use everynode_insight::guarded::GuardedRollout;
 use everynode_insight::overview::{Overview, nodes_by_zone};
+use everynode_insight::rollout_nodes::RolloutNodes;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
@@ -89,7 +90,10 @@ fn detail(
         overview,
         zones: zones.map(|it| nodes_by_zone(snapshot, it)).unwrap_or_default(),
         groups: explanation.as_ref().map(|it| it.groups.clone()).unwrap_or_default(),
-        guarded: GuardedRollout::of_snapshot(snapshot, key),
+        guarded: GuardedRollout::of_snapshot(snapshot, key).map(|rollout| GuardedRollout {
+            nodes: RolloutNodes::of(snapshot, key, now, false),
+            ..rollout
+        }),
         course: Course::of(snapshot, key, now),
         events: events(snapshot, key, now, EVENTS_MAX),
         notes,

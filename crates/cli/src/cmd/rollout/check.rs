@@ -35,7 +35,7 @@ pub(super) async fn execute(arguments: RolloutCheckArguments) -> anyhow::Result<
     let credentials = arguments.check_credentials.as_deref().map(Credentials::read).transpose()?;
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let Guarded { daemon_set, revisions, problems, .. } = super::read(&cluster, name).await?;
+    let Guarded { daemon_set, revisions, problems } = super::read(&cluster, name).await?;
     problems.iter().for_each(output::note);
     let policy = policy(&daemon_set)?;
     let checks = selected(policy, arguments.check.as_deref())?;

@@ -1,31 +1,40 @@
 //! `everynode rollout get`: where a guarded rollout is.
 
+mod nodes;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use everynode_core::api::{CheckVerdict, ReasonClass, RolloutReason};
+use everynode_core::api::{CheckVerdict, DaemonSetKey, ReasonClass, RolloutReason};
 use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepProgress, StepState};
+use everynode_insight::rollout_nodes::RolloutNodes;
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
+use serde_json::Value;
 
-use super::{Guarded, attribution};
-use crate::args::{OutputFormat, RolloutGetArguments};
-use crate::cluster::Cluster;
+use super::attribution;
+use crate::args::{DaemonSetName, OutputFormat, RolloutGetArguments};
+use crate::clock;
+use crate::cluster::{Cluster, Resource, parsed};
 use crate::output::{self, TextLayout, Tone};
+use crate::snapshot_source::{self, PodScope, RequiredData};
 
 /// Executes the command.
 pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
-    let Guarded { daemon_set, raw, policy, revisions, problems } =
-        super::read(&cluster, name).await?;
-    problems.iter().for_each(output::note);
-    let Some(rollout) = GuardedRollout::of(&daemon_set, policy, &revisions) else {
+    let (snapshot, key) = read(&cluster, name).await?;
+    snapshot.problems.iter().for_each(output::note);
+    let rollout = GuardedRollout::of_snapshot(&snapshot, &key).map(|rollout| GuardedRollout {
+        nodes: RolloutNodes::of(&snapshot, &key, clock::now(), arguments.nodes),
+        ..rollout
+    });
+    let Some(rollout) = rollout else {
         bail!(
             "no policy guards the rollouts of daemonset {}/{name}; see docs/rollouts.md",
             cluster.namespace()
         );
     };
-    let rollout = rollout.with_pause(&raw.annotations);
     let text = match arguments.output.output {
         Some(OutputFormat::Document(format)) => output::document(&rollout, format)?,
         Some(OutputFormat::Name) => format!("daemonset.apps/{name}\n"),
@@ -35,6 +44,16 @@ pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<Ex
     };
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the snapshot that the answer is made from.
+async fn read(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<(Snapshot, DaemonSetKey)> {
+    let json = cluster.daemon_set_json(name).await?;
+    let raw: Value = parsed(Resource::DaemonSets, json.get())?;
+    let (pods, required) = (PodScope::OfDaemonSet, RequiredData::Nothing);
+    let mut snapshot = snapshot_source::from_cluster(cluster, &raw, pods, required).await?;
+    snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
+    Ok((snapshot, snapshot_source::key(&raw)))
 }
 
 fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
@@ -84,6 +103,9 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     headings.extend(has_checks.then_some("CHECKS"));
     if !rows.is_empty() {
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
+    }
+    if let Some(nodes) = &rollout.nodes {
+        let _ = write!(text, "\n{}", nodes::text(nodes, layout));
     }
     if has_checks {
         let rows: Vec<_> = rollout.checks.iter().map(check_row).collect();

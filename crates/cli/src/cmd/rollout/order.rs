@@ -76,7 +76,7 @@ impl PreparedOrder {
         name: &DaemonSetName,
         kind: OrderKind,
     ) -> anyhow::Result<Self> {
-        let Guarded { daemon_set, revisions, problems, .. } = super::read(cluster, name).await?;
+        let Guarded { daemon_set, revisions, problems } = super::read(cluster, name).await?;
         let (entry, record) = current(&revisions)?;
         let verb = verb(kind, record, daemon_set.policy.valid().map(|policy| &**policy))?;
         let Some(hash) = entry.hash.clone() else {

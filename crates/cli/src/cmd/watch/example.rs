@@ -2,10 +2,12 @@
 
 use everynode_core::api::IntOrPercent::{self, Int, Percent};
 use everynode_core::api::UpdateStrategy;
+use everynode_core::daemon_set::{SetAside, StateCounts};
 use everynode_insight::overview::{
     Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
 use everynode_insight::rollout::{GuardedWave, HeldUpNodes, Phase, Strategy};
+use everynode_insight::rollout_nodes::States;
 use everynode_insight::situation::Situation;
 
 use super::view::{Connection, Content, EventLine, View};
@@ -257,6 +259,8 @@ fn on_delete() -> Overview {
 
 /// The canary of a guarded rollout bakes.
 fn guarded() -> Overview {
+    let mut states = StateCounts { done: 2, ..StateCounts::default() };
+    states.set_aside[SetAside::Down as usize] = 1;
     Overview {
         progress: Progress { desired: 20, updated: 2, ready: 20, available: 20, done: 2 },
         waits_for: "waiting for the end of the bake time of wave canary".to_owned(),
@@ -266,8 +270,9 @@ fn guarded() -> Overview {
             name: Some("canary".to_owned()),
             number: 1,
             waves: 8,
-            nodes: 2,
+            nodes: 3,
             nodes_done: 2,
+            states: States(states),
             bake_seconds_left: Some(754),
         }),
         revisions: vec![revision(4, "6d5f8bc9c4", 2, 2), revision(3, "58c7f9d9b6", 18, 18)],

@@ -208,3 +208,26 @@ fn an_invalid_policy_says_why() {
     let planned = index.plan(&key("a"), Timestamp(70_000)).unwrap().plan;
     assert!(planned.notices.is_empty(), "it was reported by the first plan");
 }
+
+/// G32: the status has the nodes by their state. A change of nothing but these is no transition, so
+/// that not every replaced pod costs a write, and neither does the sight of a status that was
+/// written.
+#[test]
+fn numbers_of_nodes_alone_are_no_transition() {
+    let mut index = index(vec![]);
+    let mut object = policy(Some("ns"), "p", named("a"));
+    index.observe(Observation::RolloutPolicy(applied(object.clone(), 2)));
+    let urgencies =
+        |index: &mut Index| index.take_changed_policies().into_values().collect::<Vec<_>>();
+    let nodes = |status: PolicyStatus| status.daemon_sets[0].nodes.clone().expect("its nodes");
+    let first = status(&mut index, &mut object, 60).map(nodes).expect("a status");
+    assert_eq!(first.waiting + first.updating + first.done, 1);
+    urgencies(&mut index);
+    let status_seen = Observation::RolloutPolicy(applied(object.clone(), 201));
+    index.observe(status_seen);
+    assert_eq!(urgencies(&mut index), [Urgency::Counts]);
+    index.observe(Observation::Node(applied(node("n2"), 202)));
+    let second = status(&mut index, &mut object, 61).map(nodes).expect("a status");
+    assert_eq!(second.waiting + second.updating + second.done, 2);
+    assert_eq!(urgencies(&mut index), [Urgency::Counts]);
+}

@@ -139,8 +139,7 @@ impl RolloutState {
         };
         let named = starting.by_ref().take(NAMED_NODES);
         Some(WaveProgress {
-            nodes: waves.nodes_at(&record.position).0,
-            states: waves.group(&record.position).open,
+            states: waves.states_at(&record.position),
             starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
             more_starting: starting.count(),
             is_stuck: self.progress.is_stuck(now),

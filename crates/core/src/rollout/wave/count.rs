@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::group::Member;
-use super::{GroupValue, NodeWaves, Position, RolloutStep, WavePosition, Waves};
+use super::{GroupValue, NodeWaves, Position, RolloutStep, StateCounts, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,10 +106,11 @@ impl Waves {
         })
     }
 
-    /// How many nodes the wave at a position has, and how many of these are done.
-    pub(crate) fn nodes_at(&self, position: &Position) -> (usize, usize) {
-        let open = &self.group(position).open;
-        (self.size(position).max(open.total()), open.done)
+    /// The nodes of the wave at a position by their state: those that are not open yet wait.
+    pub(crate) fn states_at(&self, position: &Position) -> StateCounts {
+        let mut states = self.group(position).open;
+        states.waiting += self.size(position).saturating_sub(states.total());
+        states
     }
 }
 

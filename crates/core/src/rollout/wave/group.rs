@@ -1,5 +1,7 @@
 //! The numbers of nodes of a group of waves, by their state (G31).
 
+use std::fmt;
+
 use crate::node::{NodeState, SetAside};
 
 use super::state::Holding;
@@ -63,6 +65,11 @@ impl StateCounts {
         self.waiting + self.updating
     }
 
+    /// The reasons for which nodes are set aside, each with their number.
+    pub fn reasons(&self) -> impl Iterator<Item = (SetAside, usize)> {
+        SetAside::ALL.into_iter().zip(self.set_aside).filter(|(_, nodes)| *nodes > 0)
+    }
+
     /// The number of states that [`named`](Self::named) has before the reasons for which nodes are
     /// set aside.
     pub const COMMON: usize = 4;
@@ -94,6 +101,26 @@ impl StateCounts {
             NodeState::Failed => &mut self.failed,
             NodeState::SetAside(why) => &mut self.set_aside[why as usize],
         }
+    }
+}
+
+impl fmt::Display for StateCounts {
+    /// The numbers in words, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`. What waits
+    /// is the rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { done, updating, failed, .. } = self;
+        write!(f, "{done} of {} nodes done", self.total())?;
+        let reasons: Vec<_> = self.reasons().collect();
+        let aside: usize = reasons.iter().map(|(_, nodes)| nodes).sum();
+        let parts = [(*updating, "updating"), (*failed, "failed"), (aside, "set aside")];
+        for (nodes, state) in parts.into_iter().filter(|(nodes, _)| *nodes > 0) {
+            write!(f, ", {nodes} {state}")?;
+        }
+        for (index, (why, nodes)) in reasons.iter().enumerate() {
+            let separator = if index == 0 { ":" } else { "," };
+            write!(f, "{separator} {nodes} {}", why.as_str())?;
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bitflags::bitflags;
 
 use crate::api::{Node, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
+use crate::config::Clocks;
 use crate::node::{
     Direction, NodeProgress, NodeState, Outage, PodFlags, PodView, SetAside, Slot, SlotFlags,
     Wanted, Wave,
@@ -281,6 +282,18 @@ impl<'a> Observed<'a> {
         self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
     }
 
+    /// Since when a node is without an available pod of the target that was not before.
+    fn starting_since(&self, now: Timestamp, input: &RolloutInput<'_>) -> Timestamp {
+        let is_target = |pod: &&PodView| pod.counts() && input.labels.is_updated(pod.labels);
+        let targets = self.pods.iter().filter(is_target);
+        match input.clocks {
+            Clocks::Observed => now,
+            Clocks::Stated => {
+                targets.filter_map(|pod| pod.readiness_seen).max().unwrap_or(now).min(now)
+            }
+        }
+    }
+
     /// Whether a pod was there at this time of the API server, and stays.
     fn keeps_pod_of(&self, at: Timestamp) -> bool {
         self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
@@ -385,7 +398,8 @@ impl NodeHistory {
             self.before = Before::Pod;
         }
         let is_starting = observed.progress == NodeProgress::Starting;
-        self.starting_since = is_starting.then(|| self.starting_since.unwrap_or(now));
+        self.starting_since = is_starting
+            .then(|| self.starting_since.unwrap_or_else(|| observed.starting_since(now, input)));
         let state = match judgement.direction {
             Direction::Forward => self.forward(known, &observed, judgement),
             Direction::Back => self.back(&observed, judgement),
@@ -427,7 +441,11 @@ impl NodeHistory {
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since.is_some_and(was_there);
                 let has_begun = self.begun.is_some() || self.before == Before::Unknown && by_times;
-                self.absence = Some(Absence { since: now, has_begun });
+                let since = match input.clocks {
+                    Clocks::Observed => now,
+                    Clocks::Stated => observed.node.not_ready_since.unwrap_or(now).min(now),
+                };
+                self.absence = Some(Absence { since, has_begun });
             }
             (None, Some(absence)) => {
                 self.absence = None;

@@ -1,0 +1,123 @@
+//! The nodes of a guarded rollout by their state.
+
+use everynode_core::daemon_set::NodeState;
+use everynode_insight::guarded::StepState;
+use everynode_insight::rollout::Rollout;
+use everynode_insight::rollout_nodes::{RolloutNode, RolloutNodes, WaveNodes};
+use everynode_insight::snapshot::ObjectKind;
+use everynode_k8s::convert;
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::support::{
+    Fixture, NOW, daemon_set, key, name_of_node, node, ready_pod, revision, waiting_pod, with,
+};
+
+/// Three nodes in zone a, which is updated, and five in zone b, whose wave is open: node 4 is done,
+/// the pod of node 5 has crashed for an hour, node 6 is down, node 7 has no pod yet.
+fn rollout() -> Fixture {
+    let mut fixture = Fixture::with_nodes(0);
+    for number in 1..=8 {
+        let zone = if number <= 3 { "a" } else { "b" };
+        let node = with(node(&name_of_node(number)), |node| {
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into();
+            if number == 6 {
+                node["status"]["conditions"][0]["status"] = "Unknown".into();
+            }
+        });
+        fixture.add(ObjectKind::Node, &node);
+    }
+    let recorded = |revision: Value, hash: &str, record: Value| {
+        let mut record = record;
+        record["revision"] = format!("agent-{hash}").into();
+        record["began"] = "2026-01-01T00:00:00Z".into();
+        record["since"] = "2026-01-01T00:00:00Z".into();
+        with(revision, |revision| {
+            revision["metadata"]["annotations"] =
+                json!({ "everynode.dev/rollout": record.to_string() });
+        })
+    };
+    let new = with(daemon_set("agent:2"), |ds| {
+        let policy = json!({
+            "steps": [
+                { "name": "canary", "upTo": [1] },
+                { "name": "zones", "by": "topology.kubernetes.io/zone", "upTo": ["100%"] },
+            ],
+            "maxUnavailable": 3,
+            "failure": { "maxNodes": 2, "readyWithin": "5m" },
+        });
+        ds["metadata"]["annotations"] =
+            json!({ "everynode.dev/rollout-policy": policy.to_string() });
+        ds["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": "Updating", "message": "updating wave zones/b",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    });
+    let policy = convert::daemon_set(new.to_string().as_bytes(), None);
+    let policy = policy.expect("a valid object").daemon_set.policy;
+    let steps = policy.valid().expect("a valid policy").steps_hash.to_string();
+    let old = daemon_set("agent:1");
+    let complete = json!({ "phase": "Complete", "steps": steps });
+    let complete = recorded(revision(&old, "old", 1), "old", complete);
+    let wave = json!({ "step": 1, "group": "b", "size": 0 });
+    let updating = json!({ "phase": "Updating", "wave": wave, "steps": steps });
+    let updating = recorded(revision(&new, "new", 2), "new", updating);
+    fixture.add(ObjectKind::DaemonSet, &new);
+    fixture.add(ObjectKind::ControllerRevision, &complete);
+    fixture.add(ObjectKind::ControllerRevision, &updating);
+    for number in 1..=4 {
+        fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "new"));
+    }
+    let crashing = waiting_pod(&name_of_node(5), "new", "CrashLoopBackOff", "back-off 5m0s");
+    fixture.add(ObjectKind::Pod, &crashing);
+    for number in [6, 8] {
+        fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "old"));
+    }
+    fixture
+}
+
+/// G32, G34: the nodes have the states that a controller which has watched them concludes, in all,
+/// in each wave, and one by one with the cause.
+#[test]
+fn nodes_are_counted_by_their_state() {
+    let fixture = rollout();
+    let nodes = RolloutNodes::of(&fixture.snapshot, &key(), NOW, true).expect("it is guarded");
+    assert_eq!(
+        nodes.all.to_string(),
+        "4 of 8 nodes done, 1 updating, 1 failed, 1 set aside: 1 down"
+    );
+    let wave = |wave: &WaveNodes| {
+        let states = wave.states.map(|states| states.to_string());
+        format!("{} {}: {}", wave.title(), wave.state, states.unwrap_or_default())
+    };
+    let waves: Vec<String> = nodes.waves.iter().map(wave).collect();
+    assert_eq!(
+        waves,
+        [
+            "canary done: ",
+            "zones/a done: 3 of 3 nodes done",
+            "zones/b current: 1 of 5 nodes done, 1 updating, 1 failed, 1 set aside: 1 down",
+        ]
+    );
+    assert_eq!((nodes.waves[0].nodes, nodes.waves[2].state), (1, StepState::Current));
+    let of = |number: usize| {
+        let list = nodes.list.iter().flatten();
+        list.clone().find(|node| node.node == name_of_node(number)).expect("it is listed")
+    };
+    let RolloutNode { state, cause, wave, .. } = of(5);
+    assert_eq!((*state, wave.as_deref()), (NodeState::Failed, Some("zones/b")));
+    assert!(cause.as_ref().is_some_and(|cause| cause.contains("CrashLoopBackOff")), "{cause:?}");
+    assert_eq!((of(6).state.as_str(), of(6).set_aside), ("setAside", Some("down")));
+    assert_eq!((of(8).state.as_str(), of(8).cause.as_deref()), ("waiting", None));
+    expect![[r#"{"name":"zones/b","state":"current","nodes":5,"states":{"waiting":1,"updating":1,"done":1,"failed":1,"setAside":{"down":1}}}"#]].assert_eq(&serde_json::to_string(&nodes.waves[2]).unwrap());
+}
+
+/// G22, G32: `status` and `watch` have the counts of the wave that the rollout is at.
+#[test]
+fn the_current_wave_has_its_nodes_by_their_state() {
+    let rollout = Rollout::of(&rollout().snapshot, &key(), NOW).expect("there is a DaemonSet");
+    let wave = rollout.guard.and_then(|guard| guard.wave).expect("it is at a wave");
+    assert_eq!(
+        wave.to_string(),
+        "wave 3 of 3, zones/b: 1 of 5 nodes done, 1 updating, 1 failed, 1 set aside: 1 down"
+    );
+}
