@@ -182,7 +182,10 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "guarded rollout whose end is approved",
         steps: &[guarded::create_with_finally, second_image, wait, guarded::approve_end, wait],
     },
-    Scenario { name: KILLER, steps: &[guarded::create_for_killer, guarded::roll_out_killer] },
+    Scenario {
+        name: KILLER,
+        steps: &[guarded::create_for_killer, guarded::wait_for_pods, guarded::roll_out_killer],
+    },
 ];
 /// The scenario of a rollout that stops the nodes that it reaches.
 pub const KILLER: &str = "guarded rollout that stops its nodes";

@@ -18,6 +18,9 @@ const CANARY: &str = "node-0001";
 /// Longer than `readyWithin` on two nodes, one after the other.
 const KILLED_FOR_SECONDS: u32 = 120;
 
+/// Longer than the lease of a leader that crashed.
+const PLACED_WITHIN_SECONDS: u32 = 120;
+
 /// Number of waves of the policy, without the last one of all other nodes.
 pub const WAVES: u64 = 3;
 
@@ -330,6 +333,20 @@ pub(super) fn create_for_killer(world: &mut World) {
     let two = json!({"maxSurge": 0, "maxUnavailable": 2});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
     world.create(&DAEMON_SET, ds);
+}
+
+/// Waits until all nodes have a pod.
+pub(super) fn wait_for_pods(world: &mut World) {
+    for _ in 0..PLACED_WITHIN_SECONDS {
+        let (nodes, pods) = (
+            world.cluster.store().iter(&NODE, None).count(),
+            world.cluster.store().iter(&POD, None).count(),
+        );
+        if pods == nodes {
+            return;
+        }
+        world.run_for(1_000);
+    }
 }
 
 /// Rolls out a template that stops each node on which it runs.
