@@ -183,6 +183,27 @@ pub const SCENARIOS: &[Scenario] = &[
         steps: &[guarded::create_with_finally, second_image, wait, guarded::approve_end, wait],
     },
     Scenario {
+        name: "guarded rollout whose canary becomes unready",
+        steps: &[
+            guarded::create,
+            second_image,
+            guarded::disturb_canary,
+            guarded::approve,
+            guarded::calm_canary,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout with a node that fails later",
+        steps: &[
+            guarded::create_with_held_nodes,
+            second_image,
+            guarded::release_nodes,
+            guarded::calm_late_node,
+            wait,
+        ],
+    },
+    Scenario {
         name: KILLER,
         steps: &[guarded::create_for_killer, guarded::wait_for_pods, guarded::roll_out_killer],
     },
