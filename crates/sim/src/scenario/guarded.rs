@@ -285,7 +285,7 @@ pub(super) fn disturb_canary(world: &mut World) {
 }
 
 /// It is ready again.
-pub(super) fn calm_canary(world: &mut World) {
+pub(super) fn restore_canary(world: &mut World) {
     set_lifecycle(world, "quick", |pod| pod["spec"]["nodeName"] == CANARY);
 }
 
@@ -307,7 +307,7 @@ pub(super) fn release_nodes(world: &mut World) {
 }
 
 /// The pod on the second node becomes ready.
-pub(super) fn calm_late_node(world: &mut World) {
+pub(super) fn restore_late_node(world: &mut World) {
     set_lifecycle(world, "quick", |pod| pod["spec"]["nodeName"] == LATE);
 }
 
