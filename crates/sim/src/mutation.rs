@@ -234,11 +234,6 @@ impl Mutation {
             Some(Self::LoseDeletions) if is_pod && change.action == Action::Deleted => {
                 ReportedChange::Hidden
             }
-            Some(Self::Guarded(mutation))
-                if is_node && mutation.hides_node(change.object.value()) =>
-            {
-                ReportedChange::AsDeleted
-            }
             Some(Self::LoseNodeChanges) if is_node && change.action == Action::Modified => {
                 ReportedChange::Hidden
             }
@@ -411,6 +406,13 @@ impl Mutation {
         matches!(self, Self::OmitEvents | Self::MisnamePods)
     }
 
+    /// Whether a violation is judged. Some bugs make a replica believe something wrong, and so it
+    /// states that.
+    pub(crate) fn is_judged(self, property: Property) -> bool {
+        let misleads = matches!(self, Self::Guarded(mutation) if mutation.misleads());
+        !misleads || property != Property::Status
+    }
+
     /// The Event that the replica records.
     pub(crate) fn event(self, occurrence: Occurrence) -> Option<Occurrence> {
         match (self, occurrence.reason) {
@@ -483,8 +485,10 @@ impl Mutation {
     /// Changes a request before it is sent. Returns an answer if the request is not sent at all.
     pub fn request(self, store: &Store, request: &mut Request) -> Option<Bytes> {
         let is_pod = request.path.contains("/pods/");
-        if let Self::Guarded(mutation) = self {
-            mutation.request(request);
+        match self {
+            Self::Guarded(mutation) => mutation.request(request),
+            Self::Beside(mutation) => mutation.request(request),
+            _ => {}
         }
         match (self, request.method.as_str()) {
             (Self::LeavePods, "DELETE") if is_pod => empty_answer(),

@@ -182,7 +182,31 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "guarded rollout whose end is approved",
         steps: &[guarded::create_with_finally, second_image, wait, guarded::approve_end, wait],
     },
-    Scenario { name: KILLER, steps: &[guarded::create_for_killer, guarded::roll_out_killer] },
+    Scenario {
+        name: "guarded rollout whose canary becomes unready",
+        steps: &[
+            guarded::create,
+            second_image,
+            guarded::disturb_canary,
+            guarded::approve,
+            guarded::restore_canary,
+            wait,
+        ],
+    },
+    Scenario {
+        name: "guarded rollout with a node that fails later",
+        steps: &[
+            guarded::create_with_held_nodes,
+            second_image,
+            guarded::release_nodes,
+            guarded::restore_late_node,
+            wait,
+        ],
+    },
+    Scenario {
+        name: KILLER,
+        steps: &[guarded::create_for_killer, guarded::wait_for_pods, guarded::roll_out_killer],
+    },
 ];
 /// The scenario of a rollout that stops the nodes that it reaches.
 pub const KILLER: &str = "guarded rollout that stops its nodes";

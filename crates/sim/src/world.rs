@@ -393,7 +393,10 @@ impl World {
 
     /// Records the first violation, which ends the run.
     pub fn report_violation(&mut self, violation: Option<Violation>) {
-        if let Some(violation) = violation
+        let is_judged = |violation: &Violation| {
+            self.mutation.is_none_or(|mutation| mutation.is_judged(violation.property))
+        };
+        if let Some(violation) = violation.filter(is_judged)
             && self.violation.is_none()
         {
             self.log(|| format!("VIOLATION {violation:?}"));

@@ -1,5 +1,5 @@
 //! When the checks of a wave are asked: from when a node of it is done, the first time after their
-//! `initialDelay` (G46).
+//! `initialDelay` (G46), and then at their interval (G5).
 
 use std::collections::BTreeMap;
 
@@ -73,12 +73,40 @@ fn problem(
     let is_right = policies.iter().any(|policy| {
         records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
     });
-    (!is_right).then(|| {
-        let CheckQuestion { check, wave, .. } = question;
-        let (name, check) = (&ds.metadata.name, &check.name);
-        let message = format!("{name}: check {check} of wave {wave} is asked too early");
-        violation(Property::Check, message)
-    })?
+    let why = match is_right {
+        true if is_too_soon(known, &policies, view) => "too often",
+        true => return None,
+        false => "too early",
+    };
+    let CheckQuestion { check, wave, .. } = question;
+    let (name, check) = (&ds.metadata.name, &check.name);
+    violation(Property::Check, format!("{name}: check {check} of wave {wave} is asked {why}"))
+}
+
+/// Whether two other questions came before, within the interval of the check. One may: a check is
+/// asked at the end of the bake time, too (G5).
+fn is_too_soon(known: &KnownAnswer, policies: &[&Policy], view: &View) -> bool {
+    let question = &known.question;
+    let mut checks = policies.iter().map(|policy| policy.check(&question.check.name));
+    // One that was changed is asked at once.
+    let Some(Some(check)) = checks.next().filter(|first| checks.all(|other| other == *first))
+    else {
+        return false;
+    };
+    let is_same = |other: &&KnownAnswer| {
+        let other = &other.question;
+        (&other.daemon_set, &other.revision, &other.wave, other.since, &other.check.name)
+            == (
+                &question.daemon_set,
+                &question.revision,
+                &question.wave,
+                question.since,
+                &question.check.name,
+            )
+            && other.asked <= question.asked
+    };
+    let third = view.answers.iter().rev().filter(is_same).nth(2);
+    third.is_some_and(|third| question.asked.0 - third.question.asked.0 < check.interval_ms)
 }
 
 struct Asked<'a> {
@@ -102,7 +130,8 @@ impl Asked<'_> {
             other.began == record.began && other.position == record.position
         };
         let begun = all.iter().find(is_first).map_or(at, |(at, _)| *at);
-        let delay_ms = policy.initial_delay_ms(&self.question.check.name);
+        let check = policy.check(&self.question.check.name);
+        let delay_ms = check.map_or(0, |check| check.initial_delay_ms);
         let is_late =
             |version: u64| self.history.time_of(version).0 + delay_ms <= self.at.0 + TOLERANCE_MS;
         // Of a wave that bakes some node was tried: it may have failed.
@@ -120,10 +149,12 @@ impl Asked<'_> {
             }
         };
         let pods = self.history.pods.states();
+        // Admission may have removed the hash: then the generation tells the revision (C45).
+        let is_it = |hash: &str| hash == self.question.revision.as_str();
         let ready = pods.filter(move |(_, pod)| {
             pod.is_ready
                 && self.ds.owns(&pod.metadata)
-                && pod.metadata.hash() == Some(self.question.revision.as_str())
+                && pod.metadata.hash().is_none_or(is_it)
                 && pod.node().is_some_and(is_of)
         });
         ready.map(|(at, _)| at)

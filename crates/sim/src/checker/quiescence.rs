@@ -268,9 +268,12 @@ fn reason_of<'a>(
     stated: Option<&'a str>,
 ) -> Option<&'a str> {
     match record.phase {
-        // Nodes that cannot have a pod lack the revision that was in use before.
+        // Nodes that cannot have a pod lack the revision that was in use before, or are set aside
+        // while no other has it.
         Phase::Complete
-            if record.is_adoption() && stated == Some("Updating") && has_blocker(situation) =>
+            if record.is_adoption()
+                && stated == Some("Updating")
+                && (has_blocker(situation) || may_be_untried(situation, record)) =>
         {
             stated
         }

@@ -419,7 +419,11 @@ impl Judge<'_> {
         let blocker = left.first().or(done_before.get(tolerated));
         let blocker = blocker.map(|(name, _)| format!("node {name} is not done"));
         let is_tried = waited().any(|(_, on_node)| on_node.standing.states.may_have_tried());
-        let is_empty = waited().next().is_none();
+        // None is open if all of them are set aside.
+        let is_aside =
+            |(_, on_node): &(&str, &OnNode)| on_node.standing.states.surely(NodeState::SetAside);
+        let is_empty = waited().next().is_none()
+            && (size == 0 || with_target > 0 || !members.iter().all(is_aside));
         blocker.or_else(|| {
             (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
         })

@@ -13,19 +13,34 @@ use crate::role::Role;
 impl<'a> Situation<'a> {
     /// Whether only the target's own placement removes the pod, while its node keeps what it is.
     pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
+        let is_step = self.role == Role::Controller
+            && self.goes_forward()
+            && on_node.wanted == Wanted::Target;
+        if is_step { self.is_removed_by_target(on_node, pod) } else { Answer::No }
+    }
+
+    /// The same once the wave of its node is open.
+    fn is_removed_by_target(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
         let allows =
             |(node, revision): (&Node, &Revision)| revision.placement.eligibility(node).keeps();
         let own = on_node.node.zip(self.old_revision_of(pod));
-        let is_step = self.role == Role::Controller
-            && self.goes_forward()
-            && on_node.wanted == Wanted::Target
-            && !self.is_updated(pod)
-            && own.is_some_and(allows);
-        match is_step {
+        match !self.is_updated(pod) && own.is_some_and(allows) {
             true if pod.has_ended() => Answer::Maybe,
             true => on_node.standing.is_excluded,
             false => Answer::No,
         }
+    }
+
+    /// Number of nodes that have not been touched, and of which the target's placement surely
+    /// removes the pod, in an open wave or in a later one.
+    fn sure_removals(&self) -> usize {
+        let loses = |on_node: &&OnNode<'a>| {
+            let mut pods = on_node.deletable();
+            is_untouched(on_node)
+                && !on_node.standing.states.surely(NodeState::SetAside)
+                && pods.any(|pod| self.is_removed_by_target(on_node, pod) == Answer::Yes)
+        };
+        self.nodes.values().filter(loses).count()
     }
 
     /// Number of nodes of which the target's placement may remove the pod, in an open wave or in a
@@ -79,8 +94,7 @@ pub(super) fn check(
         let pod = situation.pods[uid.as_str()];
         let on_node = pod.node().and_then(|node| situation.nodes.get(node));
         on_node.is_some_and(|on_node| {
-            situation.is_removal(on_node, pod) == Answer::Yes
-                && on_node.standing.states.surely(NodeState::Waiting)
+            situation.is_removal(on_node, pod) == Answer::Yes && is_untouched(on_node)
         })
     })?;
     if record.phase == Phase::Complete || may_be_allowed(situation, record, history) {
@@ -91,8 +105,14 @@ pub(super) fn check(
     violation(Property::Gate, message)
 }
 
-/// Whether a policy has allowed to remove pods since the attempt began, or somebody has promoted
-/// it.
+/// Whether the rollout surely has done nothing on the node.
+fn is_untouched(on_node: &OnNode) -> bool {
+    let states = &on_node.standing.states;
+    states.may_be(NodeState::Waiting) && !states.may_be(NodeState::Updating)
+}
+
+/// Whether a policy may have allowed to remove as many pods since the attempt began, or somebody
+/// has promoted it.
 fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> bool {
     let Some(current) = situation.revisions.current.last() else { return true };
     let is_of_attempt = |other: &&Record| other.began == record.began;
@@ -101,8 +121,8 @@ fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> 
         states.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?)))
     };
     let first = records().find(|(_, other)| is_of_attempt(other)).map_or(0, |(at, _)| at);
-    let pods = situation.nodes_with_pods();
-    let allows = |policy: &Policy| policy.max_removed(pods) > 0;
+    let (nodes, removed) = (situation.nodes.len(), situation.sure_removals());
+    let allows = |policy: &Policy| policy.max_removed(nodes) >= removed.max(1);
     let states = history.daemon_sets(situation.role).of(&situation.ds.metadata.uid);
     let mut states: Vec<(u64, &DaemonSet)> = states.collect();
     let since = states.partition_point(|(at, _)| *at <= first).saturating_sub(1);

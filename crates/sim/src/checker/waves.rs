@@ -8,6 +8,7 @@ use super::model::{Group, Policy, Position};
 use super::situation::Situation;
 use super::stage::Stage;
 use super::{Property, Violation, violation};
+use crate::role::Role;
 
 /// The groups of a policy, by step and value.
 type GroupKey = (usize, Group);
@@ -23,6 +24,10 @@ pub(super) fn check(situation: &Situation, history: &History) -> Option<Violatio
         (Stage::Moving(record), Some(policy)) => {
             problem(situation, history, policy, &record.position, &open)
         }
+        // The revision with the record is adopted first (C21).
+        (Stage::Pending, _) if !situation.revisions.orphans.is_empty() => None,
+        // The built-in controller places all pods, and none is replaced before the rollout begins.
+        _ if situation.role == Role::Beside => None,
         (stage, _) => Some(format!("node {first} is open, although the stage is {stage:?}")),
     }?;
     let name = &situation.ds.metadata.name;

@@ -3,9 +3,13 @@
 use everynode_core::daemon_set::Mode;
 use everynode_sandbox::json::{Value, json};
 
+use super::GuardedMutation;
 use crate::checker::Property;
+use crate::network::Request;
 
 const ROLLED_BACK: &str = "everynode.dev/rolled-back";
+/// Who acts on a new template, as conditions say, and as they say with a deliberate bug.
+const WHO: [&str; 2] = ["the built-in controller", "another controller"];
 
 /// A deliberate bug beside the built-in controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +26,26 @@ pub enum BesideMutation {
     NeverRollBack,
     /// The attempt that was rolled back last is forgotten (G20).
     ForgetRollBack,
+    /// `maxRemoved` is 100% (G42).
+    PermitRemovals,
+    /// `maxRemoved` is one too high (G42).
+    PermitRemoval,
+    /// The condition of a rollout that waits for the built-in controller does not say so (G19).
+    StateAnother,
 }
 
 impl BesideMutation {
     /// Every bug, with the property that it violates.
-    pub const ALL: [(Self, Property); 6] = [
+    pub const ALL: [(Self, Property); 9] = [
         (Self::ControlToo, Property::Beside),
         (Self::IgnoreStrategy, Property::Gate),
         (Self::TrustGeneration, Property::Beside),
         (Self::NumberByAge, Property::Budget),
         (Self::NeverRollBack, Property::Beside),
         (Self::ForgetRollBack, Property::Beside),
+        (Self::PermitRemovals, Property::Record),
+        (Self::PermitRemoval, Property::Record),
+        (Self::StateAnother, Property::Beside),
     ];
 
     /// How the replica runs.
@@ -59,6 +72,16 @@ impl BesideMutation {
                 let time = digits.fold(0, |time: i64, digit| time * 10 + i64::from(digit - b'0'));
                 object["revision"] = json!(time);
             }
+            (Self::PermitRemovals, _) => {
+                return GuardedMutation::AllowRemovals.change(kind, object);
+            }
+            (Self::PermitRemoval, _) => {
+                return GuardedMutation::LargerRemovals.change(kind, object);
+            }
+            (Self::StateAnother, "DaemonSet") => {
+                let [right, wrong] = WHO;
+                replace_in_messages(&mut object["status"], wrong, right);
+            }
             (Self::ForgetRollBack, "DaemonSet") => {
                 let annotations = object["metadata"]["annotations"].as_object_mut();
                 annotations.into_iter().for_each(|all| drop(all.remove(ROLLED_BACK)));
@@ -66,5 +89,22 @@ impl BesideMutation {
             _ => return false,
         }
         true
+    }
+
+    /// Changes a request before it is sent.
+    pub(super) fn request(self, request: &mut Request) {
+        if self == Self::StateAnother && request.path.ends_with("/status") {
+            let [right, wrong] = WHO;
+            request.change(|body| replace_in_messages(&mut body["status"], right, wrong));
+        }
+    }
+}
+
+/// Replaces a text in the messages of the conditions of a status.
+fn replace_in_messages(status: &mut Value, from: &str, to: &str) {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        if let Some(message) = condition["message"].as_str() {
+            condition["message"] = json!(message.replace(from, to));
+        }
     }
 }

@@ -7,6 +7,7 @@ use everynode_core::api::{
     CheckAnswer, CheckVerdict, Position, RecordReason, RolloutPhase, RolloutRecord,
 };
 use everynode_core::plan::{Plan, Write};
+use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
 
 use crate::checker::Property;
@@ -17,6 +18,8 @@ const ORDER: &str = "everynode.dev/order";
 const RECORD: &str = "everynode.dev/rollout";
 /// A condition of nodes that leave.
 const LEAVING: &str = "Drained";
+/// The labels by which the first steps of policies select nodes.
+const STEP_LABELS: [&str; 2] = ["pool", "kubernetes.io/hostname"];
 
 /// A deliberate bug of guarded rollouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +60,26 @@ pub enum GuardedMutation {
     IgnoreInitialDelay,
     /// `initialDelay` is a third of what the policy says (G46).
     ShorterInitialDelay,
+    /// `interval` is a fifth of what the policy says (G5).
+    ShorterInterval,
+    /// A check may fail once more than the policy says (G15).
+    ForgiveChecks,
     /// `finally` is not read, and nothing is awaited (G45).
     IgnoreFinally,
+    /// `finally` is not read, and the end awaits what the last step does (G45).
+    FinallyAsLastStep,
+    /// Without `finally` nothing is awaited (G45).
+    NoDefault,
     /// `approval` of `finally` is false (G45).
     IgnoreLastApproval,
+    /// `checks` of `finally` are not read (G45).
+    IgnoreLastChecks,
     /// Without `finally` the end of a rollout must be approved (G45).
     AwaitLastApproval,
     /// An order about the last wave is read as one about the whole rollout (G45).
     PromoteInsteadOfFinally,
+    /// A rollout that was promoted in full awaits what others do (G45).
+    PromotedStillWaits,
     /// The policy's `maxUnavailable` is not read (G5).
     IgnorePolicyBudget,
     /// The policy's `maxUnavailable` is one too high (G5).
@@ -103,8 +118,14 @@ pub enum GuardedMutation {
     IgnoreLeaving,
     /// All nodes count as leaving (G33).
     AllNodesLeave,
-    /// Nodes that leave count as gone, so that their waves are empty (G39, G40).
+    /// Steps do not select nodes that leave, so that their waves are empty (G39, G40).
     LeavingIsGone,
+    /// A node with a pod of the target that is no longer ready counts as done (G39).
+    DisturbedIsDone,
+    /// The same on half of the nodes, not on a tenth of them (G39).
+    LargerTenth,
+    /// Any number of nodes may fail after the rollout is complete (G40).
+    LateNodesGoOn,
     /// A pod that has ended counts as one that restarts too often (G34).
     EndedIsBlamed,
     /// `readyWithin` is as short as it can be (G34).
@@ -158,7 +179,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 66] = [
+    pub const ALL: [(Self, Property); 75] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -177,10 +198,16 @@ impl GuardedMutation {
         (Self::IgnoreFailedChecks, Property::Record),
         (Self::IgnoreInitialDelay, Property::Check),
         (Self::ShorterInitialDelay, Property::Check),
+        (Self::ShorterInterval, Property::Check),
+        (Self::ForgiveChecks, Property::Record),
         (Self::IgnoreFinally, Property::Record),
+        (Self::FinallyAsLastStep, Property::Record),
+        (Self::NoDefault, Property::Record),
+        (Self::IgnoreLastChecks, Property::Record),
         (Self::IgnoreLastApproval, Property::Record),
         (Self::AwaitLastApproval, Property::Record),
         (Self::PromoteInsteadOfFinally, Property::Record),
+        (Self::PromotedStillWaits, Property::Record),
         (Self::IgnorePolicyBudget, Property::Budget),
         (Self::LargerPolicyBudget, Property::Budget),
         (Self::IgnoreGroupLimit, Property::Budget),
@@ -201,6 +228,9 @@ impl GuardedMutation {
         (Self::IgnoreLeaving, Property::Gate),
         (Self::AllNodesLeave, Property::Budget),
         (Self::LeavingIsGone, Property::Record),
+        (Self::DisturbedIsDone, Property::Record),
+        (Self::LargerTenth, Property::Record),
+        (Self::LateNodesGoOn, Property::Gate),
         (Self::EndedIsBlamed, Property::Record),
         (Self::BlameEarly, Property::Record),
         (Self::IgnoreLost, Property::Record),
@@ -234,6 +264,7 @@ impl GuardedMutation {
                 let annotations = &mut object["metadata"]["annotations"];
                 self.change_annotations(annotations);
                 self.change_going_back(object);
+                self.change_complete(object);
                 // The replica believes that it has stated the right reason.
                 if let Some([right, wrong]) = self.reasons() {
                     replace_reason(&mut object["status"], wrong, right);
@@ -310,6 +341,9 @@ impl GuardedMutation {
             Self::UnderWayIsSuperseded if phase == "Updating" || phase == "Baking" => {
                 record["phase"] = json!("Superseded");
             }
+            Self::PromotedStillWaits if record["reason"] == "PromotedInFull" => {
+                record["reason"] = json!("Promoted");
+            }
             Self::RepeatOrders => {
                 record.as_object_mut().map(|all| all.remove("order"));
             }
@@ -318,11 +352,10 @@ impl GuardedMutation {
         }
     }
 
-    /// Whether a node is hidden from the replica.
-    pub(super) fn hides_node(self, node: &Value) -> bool {
-        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
-        self == Self::LeavingIsGone
-            && conditions.any(|it| it["type"] == LEAVING && it["status"] == "True")
+    /// Whether the replica believes something wrong of pods. What it states of them is not judged,
+    /// so that the checker of the property must find the bug.
+    pub(super) const fn misleads(self) -> bool {
+        matches!(self, Self::DisturbedIsDone | Self::LargerTenth)
     }
 
     fn change_node(self, node: &mut Value) {
@@ -335,6 +368,13 @@ impl GuardedMutation {
             && let Some(taints) = node["spec"]["taints"].as_array_mut()
         {
             taints.retain(|taint| taint["key"] != "node.kubernetes.io/not-ready");
+        }
+        let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+        if self == Self::LeavingIsGone
+            && conditions.any(|it| it["type"] == LEAVING && it["status"] == "True")
+            && let Some(labels) = node["metadata"]["labels"].as_object_mut()
+        {
+            labels.retain(|key, _| !STEP_LABELS.contains(&key.as_str()));
         }
         let Some(conditions) = node["status"]["conditions"].as_array_mut() else { return };
         let is_ready = |condition: &Value| condition["type"] == "Ready";
@@ -377,7 +417,28 @@ impl GuardedMutation {
         }
     }
 
+    /// Changes a DaemonSet whose rollout is complete, as its condition says.
+    fn change_complete(self, ds: &mut Value) {
+        if self != Self::LateNodesGoOn {
+            return;
+        }
+        let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
+        let is_complete = conditions.any(|condition| condition["reason"] == "Complete");
+        let annotations = &mut ds["metadata"]["annotations"];
+        let policy = annotations[POLICY].as_str().and_then(|text| serde_json::from_str(text).ok());
+        let has_rule = |policy: &Value| policy["failure"].is_object();
+        if let Some(mut policy) = policy.filter(|policy| is_complete && has_rule(policy)) {
+            policy["failure"]["maxNodes"] = json!("100%");
+            annotations[POLICY] = json!(policy.to_string());
+        }
+    }
+
     fn change_pod(self, pod: &mut Value) {
+        let is_disturbed = pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] == "never-ready";
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let is_tolerated = is_disturbed
+            && (self == Self::DisturbedIsDone
+                || self == Self::LargerTenth && node.ends_with(['1', '3', '5', '7', '9']));
         let is_new = pod["spec"]["containers"][0]["image"] != "image:1";
         if self == Self::EndedIsBlamed && pod["status"]["phase"] == "Failed" {
             pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": 100}]);
@@ -385,6 +446,7 @@ impl GuardedMutation {
         let all = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
         for condition in all.filter(|condition| condition["type"] == "Ready") {
             match self {
+                _ if is_new && is_tolerated => condition["status"] = json!("True"),
                 Self::CountStarting if is_new => condition["status"] = json!("True"),
                 Self::IgnoreOutages if !is_new => condition["status"] = json!("True"),
                 Self::UnreadyIsFailed if !is_new && condition["status"] == "False" => {

@@ -13,10 +13,17 @@ use crate::world::World;
 
 const POLICY: &str = "everynode.dev/rollout-policy";
 const ORDER: &str = "everynode.dev/order";
+const HOLD: &str = "everynode.dev/hold";
 const CANARY: &str = "node-0001";
+/// The node that is updated after a rollout is complete.
+const LATE: &str = "node-0002";
+const LAST: &str = "node-0003";
 
 /// Longer than `readyWithin` on two nodes, one after the other.
 const KILLED_FOR_SECONDS: u32 = 120;
+
+/// Longer than the lease of a leader that crashed.
+const PLACED_WITHIN_SECONDS: u32 = 120;
 
 /// Number of waves of the policy, without the last one of all other nodes.
 pub const WAVES: u64 = 3;
@@ -268,31 +275,74 @@ pub(super) fn start_canary(world: &mut World) {
 /// The pod on the last node becomes unready, long after the rollout has begun.
 pub(super) fn disturb_last_node(world: &mut World) {
     world.run_for(2 * 60_000);
-    disturb(world, |pod| pod["spec"]["nodeName"] == "node-0003");
+    set_lifecycle(world, "never-ready", |pod| pod["spec"]["nodeName"] == LAST);
     world.run_for(30_000);
+}
+
+/// The canary's pod is no longer ready.
+pub(super) fn disturb_canary(world: &mut World) {
+    set_lifecycle(world, "never-ready", |pod| pod["spec"]["nodeName"] == CANARY);
+}
+
+/// It is ready again.
+pub(super) fn restore_canary(world: &mut World) {
+    set_lifecycle(world, "quick", |pod| pod["spec"]["nodeName"] == CANARY);
+}
+
+/// Only the first node may be updated.
+pub(super) fn create_with_held_nodes(world: &mut World) {
+    label_node(world, LATE, HOLD, Some(""));
+    label_node(world, LAST, HOLD, Some(""));
+    create_with(world, &json!({"failure": {"maxNodes": 0, "readyWithin": "30s"}}));
+}
+
+/// The second node may be updated, where no new pod becomes ready, and long after it has failed the
+/// last one, too.
+pub(super) fn release_nodes(world: &mut World) {
+    world.run_for(90_000);
+    label_node(world, LATE, "life", Some("never-ready"));
+    label_node(world, LATE, HOLD, None);
+    world.run_for(3 * 60_000);
+    label_node(world, LAST, HOLD, None);
+}
+
+/// The pod on the second node becomes ready.
+pub(super) fn restore_late_node(world: &mut World) {
+    set_lifecycle(world, "quick", |pod| pod["spec"]["nodeName"] == LATE);
+}
+
+fn label_node(world: &mut World, name: &str, key: &str, value: Option<&str>) {
+    let stored = world.cluster.store().find(&NODE, "", name);
+    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(labels) = node["metadata"]["labels"].as_object_mut() else { return };
+    match value {
+        Some(value) => drop(labels.insert(key.to_owned(), json!(value))),
+        None => drop(labels.remove(key)),
+    }
+    world.update(&NODE, node);
 }
 
 /// All pods become unready.
 pub(super) fn disturb_all(world: &mut World) {
-    disturb(world, |_| true);
+    set_lifecycle(world, "never-ready", |_| true);
 }
 
-fn disturb(world: &mut World, is_it: fn(&Value) -> bool) {
+fn set_lifecycle(world: &mut World, lifecycle: &str, is_it: fn(&Value) -> bool) {
     let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
     let pods: Vec<Value> = pods.filter(|pod| is_it(pod)).cloned().collect();
     for mut pod in pods {
-        pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("never-ready");
+        pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(lifecycle);
         world.update(&POD, pod);
     }
 }
 
 /// The last node goes down.
 pub(super) fn stop_node(world: &mut World) {
-    set_node(world, "node-0003", false);
+    set_node(world, LAST, false);
 }
 
 pub(super) fn start_node(world: &mut World) {
-    set_node(world, "node-0003", true);
+    set_node(world, LAST, true);
 }
 
 /// Sets whether a node is up, with its kubelet and its condition.
@@ -330,6 +380,20 @@ pub(super) fn create_for_killer(world: &mut World) {
     let two = json!({"maxSurge": 0, "maxUnavailable": 2});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
     world.create(&DAEMON_SET, ds);
+}
+
+/// Waits until all nodes have a pod.
+pub(super) fn wait_for_pods(world: &mut World) {
+    for _ in 0..PLACED_WITHIN_SECONDS {
+        let (nodes, pods) = (
+            world.cluster.store().iter(&NODE, None).count(),
+            world.cluster.store().iter(&POD, None).count(),
+        );
+        if pods == nodes {
+            return;
+        }
+        world.run_for(1_000);
+    }
 }
 
 /// Rolls out a template that stops each node on which it runs.

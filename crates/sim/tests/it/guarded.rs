@@ -29,7 +29,7 @@ pub(crate) fn images(world: &World) -> Vec<String> {
     sorted.into_iter().map(|(_, image)| image).collect()
 }
 
-/// G11, G14, G15, G16, G33, G39, G41, G42, G45: where the rollouts of the scenarios end.
+/// G11, G14, G15, G16, G33, G39–G42, G45: where the rollouts of the scenarios end.
 #[test]
 fn rollouts_end_as_their_records_say() {
     let ends = [
@@ -48,6 +48,8 @@ fn rollouts_end_as_their_records_say() {
         ("guarded rollout that goes back from unready pods", "Failed", &["image:1"; 3][..]),
         ("guarded rollout whose end is approved", "Complete", &["image:2"; 3][..]),
         ("guarded rollout that removes pods", "Complete", &["image:1"][..]),
+        ("guarded rollout whose canary becomes unready", "Complete", &["image:2"; 3][..]),
+        ("guarded rollout with a node that fails later", "Complete", &["image:2"; 3][..]),
     ];
     for (name, phase, expected) in ends {
         let world = scenario(name).play(None, None);

@@ -75,8 +75,19 @@ pub(in crate::checker) struct Policy {
     pub failure: Option<Failure>,
     hold: Selector,
     absent: Absent,
-    /// `initialDelay` of each check, by name.
-    initial_delays: BTreeMap<String, i64>,
+    /// By name.
+    checks: BTreeMap<String, Check>,
+}
+
+/// When a check is asked, and how often it may fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Check {
+    /// How long after the first node of a wave is done it is asked for the first time (G46).
+    pub initial_delay_ms: i64,
+    /// How long after a question the next one is asked (G5).
+    pub interval_ms: i64,
+    /// After as many failures in a row the rollout fails (G15).
+    pub failures: usize,
 }
 
 /// Which nodes leave (G33).
@@ -188,18 +199,18 @@ impl Policy {
             }),
             hold: Selector::parse(hold),
             absent: Absent::parse(&policy["absent"]),
-            initial_delays: policy["checks"]
+            checks: policy["checks"]
                 .as_array()
                 .into_iter()
                 .flatten()
-                .map(|check| (name(&check["name"]), duration(&check["initialDelay"]).unwrap_or(0)))
+                .map(|check| (name(&check["name"]), Check::parse(check)))
                 .collect(),
         }
     }
 
-    /// How long after the first node of a wave is done a check is asked for the first time (G46).
-    pub(in crate::checker) fn initial_delay_ms(&self, check: &str) -> i64 {
-        self.initial_delays.get(check).copied().unwrap_or(0)
+    /// The check with this name.
+    pub(in crate::checker) fn check(&self, name: &str) -> Option<&Check> {
+        self.checks.get(name)
     }
 
     /// What the nodes that are in no step await without `finally` (G45).
@@ -350,6 +361,18 @@ impl Step {
     /// Number of waves of each group.
     pub(in crate::checker) fn size_count(&self) -> usize {
         self.sizes.len()
+    }
+}
+
+impl Check {
+    fn parse(check: &Value) -> Self {
+        Self {
+            initial_delay_ms: duration(&check["initialDelay"]).unwrap_or(0),
+            interval_ms: duration(&check["interval"]).unwrap_or(0),
+            failures: check["failures"]
+                .as_u64()
+                .map_or(1, |it| it.try_into().unwrap_or(usize::MAX)),
+        }
     }
 }
 

@@ -186,8 +186,10 @@ impl Judge<'_> {
         let has_failed = |name: &String| {
             let answers: Vec<&KnownAnswer> =
                 self.answers(record, policy).filter(|known| known.is_of(name)).collect();
-            let Some(last) = answers.last() else { return false };
-            let count = usize::from(last.question.check.failures);
+            let (Some(last), Some(check)) = (answers.last(), policy.check(name)) else {
+                return false;
+            };
+            let count = check.failures;
             let row = answers.iter().rev().take(count);
             answers.len() >= count
                 && row.into_iter().all(|known| {

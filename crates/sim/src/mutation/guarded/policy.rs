@@ -24,18 +24,12 @@ impl GuardedMutation {
                     per["max"] = json!(2);
                 }
             }
-            Self::IgnoreInitialDelay | Self::ShorterInitialDelay => {
+            Self::IgnoreInitialDelay
+            | Self::ShorterInitialDelay
+            | Self::ShorterInterval
+            | Self::ForgiveChecks => {
                 let checks = policy.get_mut("checks").and_then(Value::as_array_mut);
                 checks.into_iter().flatten().for_each(|check| self.change_check(check));
-            }
-            Self::IgnoreFinally => drop(policy.insert("finally".to_owned(), json!({}))),
-            Self::IgnoreLastApproval => {
-                if let Some(finally) = policy.get_mut("finally") {
-                    finally["approval"] = json!(false);
-                }
-            }
-            Self::AwaitLastApproval => {
-                policy.entry("finally").or_insert_with(|| json!({"approval": true}));
             }
             Self::IgnorePace => drop(policy.remove("podsPerMinute")),
             Self::LargerPace => {
@@ -66,7 +60,24 @@ impl GuardedMutation {
             _ => {
                 let failure = policy.get_mut("failure").and_then(Value::as_object_mut);
                 failure.into_iter().for_each(|failure| self.change_failure(failure));
+                self.change_finally(policy);
             }
+        }
+    }
+
+    fn change_finally(self, policy: &mut Map) {
+        let finally = policy.get_mut("finally");
+        match (self, finally) {
+            (Self::IgnoreFinally, _) | (Self::NoDefault, None) => {
+                policy.insert("finally".to_owned(), json!({}));
+            }
+            (Self::FinallyAsLastStep, Some(_)) => drop(policy.remove("finally")),
+            (Self::IgnoreLastApproval, Some(finally)) => finally["approval"] = json!(false),
+            (Self::IgnoreLastChecks, Some(finally)) => finally["checks"] = json!([]),
+            (Self::AwaitLastApproval, None) => {
+                policy.insert("finally".to_owned(), json!({"approval": true}));
+            }
+            _ => {}
         }
     }
 
@@ -84,10 +95,23 @@ impl GuardedMutation {
     }
 
     fn change_check(self, check: &mut Value) {
-        let delay = check["initialDelay"].as_str().and_then(|text| text.strip_suffix('s'));
-        let Some(seconds) = delay.and_then(|delay| delay.parse::<u32>().ok()) else { return };
-        let seconds = if self == Self::ShorterInitialDelay { seconds / 3 } else { 0 };
-        check["initialDelay"] = json!(format!("{seconds}s"));
+        let divide = |time: &mut Value, divisor: u32| {
+            let seconds =
+                time.as_str().and_then(|text| text.strip_suffix('s')?.parse::<u32>().ok());
+            if let Some(seconds) = seconds {
+                *time = json!(format!("{}s", seconds / divisor));
+            }
+        };
+        match self {
+            Self::IgnoreInitialDelay => check["initialDelay"] = json!("0s"),
+            Self::ShorterInitialDelay => divide(&mut check["initialDelay"], 3),
+            Self::ShorterInterval => divide(&mut check["interval"], 5),
+            Self::ForgiveChecks => {
+                let failures = check["failures"].as_u64().unwrap_or_default();
+                check["failures"] = json!(failures + 1);
+            }
+            _ => {}
+        }
     }
 
     fn change_window(self, window: &mut Value) {
