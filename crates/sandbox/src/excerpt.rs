@@ -1,5 +1,5 @@
-//! What an answer lists of something that a client's request makes as long as it likes: the first
-//! items, within limits of number and size.
+//! Excerpts of what a client's request makes as long as it likes: the first texts, within limits of
+//! number and size.
 
 /// Maximum number of items that an answer lists.
 pub(crate) const ITEMS_MAX: usize = 100;

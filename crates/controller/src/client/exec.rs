@@ -19,7 +19,7 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of the part of its standard error that a message has.
 const ERROR_BYTES_MAX: u64 = 4 << 10;
 
-/// What a plugin prints.
+/// The document that a plugin prints.
 #[derive(Deserialize)]
 struct ExecCredential {
     status: Option<Status>,

@@ -1,5 +1,5 @@
-//! The connections of browsers, and of whoever else reaches the port: how many there may be, and for
-//! how long they may be silent.
+//! The connections of browsers, and of whoever else reaches the port: how many there may be, and
+//! for how long they may be silent.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -25,7 +25,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pause after a connection could not be accepted: the process may have too many files open.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether a request of a connection had the cookie.
+/// The trust in a connection, which it gains with the first request that has the cookie.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust(Arc<AtomicBool>);
 

@@ -27,7 +27,7 @@ pub(crate) struct Outgoing {
     unsent: Unsent,
 }
 
-/// What the body takes of the client's share of unsent bytes.
+/// The part of the client's share of unsent bytes that a body takes.
 enum Unsent {
     /// All of it, until it is sent.
     Whole { _bytes: Reservation },

@@ -26,7 +26,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Maximum nesting; all types of the API are shallower.
 const DEPTH_MAX: u32 = 64;
 
-/// What a body may still have: levels below the current one, and values in all.
+/// The limits that are left to a body: levels below the current one, and values in all.
 #[derive(Clone, Copy)]
 struct Bounds<'a> {
     levels: u32,

@@ -139,8 +139,8 @@ pub(super) const SMALL_PER_STEP: usize = 16;
 /// Number of bytes of a text that are read or written in about one step.
 pub(super) const BYTES_PER_STEP: usize = 64;
 
-/// What the validation of a request may still do where the schema is the client's, too. A step
-/// takes some tenths of a microsecond: a value that is visited, or some bytes of a text.
+/// The work that is left to the validation of a request where the schema is the client's, too. A
+/// step takes some tenths of a microsecond: a value that is visited, or some bytes of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps(u64);
 

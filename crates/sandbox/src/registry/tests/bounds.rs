@@ -23,7 +23,8 @@ fn define(registry: &mut Registry, spec: Value) -> Result<&'static Kind, Status>
 }
 
 fn thing(spec: Value) -> Value {
-    json!({"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec})
+    let metadata = json!({"name": "a"});
+    json!({"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": metadata, "spec": spec})
 }
 
 /// The refusal of an object whose `spec` has a schema.

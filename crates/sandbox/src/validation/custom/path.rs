@@ -1,6 +1,6 @@
-//! Paths of values in custom resources. One is a chain of borrowed elements, and becomes a text only
-//! for an error that is kept: a name can be as long as an object, and so the paths of all values
-//! below it would fill the memory.
+//! Paths of values in custom resources. One is a chain of borrowed elements, and becomes a text
+//! only for an error that is kept: a name can be as long as an object, and so the paths of all
+//! values below it would fill the memory.
 
 /// The path of a value.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What an evaluation costs while it runs: in values that expressions reach, copy or compare, also
+//! The cost of an evaluation while it runs: in values that expressions reach, copy or compare, also
 //! in literals and in the variables of macros.
 //!
 //! The evaluator counts nothing. So each part of an expression that has a value is made an argument
