@@ -171,6 +171,13 @@ fn absent_by_default() -> BTreeMap<&'static str, [&'static str; 4]> {
 }
 
 impl Absent {
+    /// The signs that count where no policy names others.
+    pub fn by_default() -> Self {
+        let [taints, conditions] =
+            [LEAVING_TAINTS, LEAVING_CONDITIONS].map(|names| names.map(Arc::from).to_vec());
+        Self { taints, conditions, ..Self::default() }
+    }
+
     /// Whether the node shows one of the signs.
     pub fn matches(&self, node: &Node) -> bool {
         self.cordoned && node.is_cordoned()
