@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use everynode_insight::history::{self, RevisionEntry, RevisionNotFound, StoredRevision};
+use everynode_insight::history::{
+    self, ChangeCause, RevisionEntry, RevisionNotFound, StoredRevision,
+};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::Value;
 
@@ -15,6 +17,7 @@ pub(crate) struct DaemonSetRevisions {
     /// The pod template as the server sent it, with the fields that our types lack.
     pub template: Value,
     revisions: Vec<StoredRevision>,
+    cause: Option<ChangeCause>,
 }
 
 impl DaemonSetRevisions {
@@ -28,13 +31,14 @@ impl DaemonSetRevisions {
         let mut value: Value = parsed(Resource::DaemonSets, json.get())?;
         let selection = Selection::selected_by(&daemon_set);
         let revisions = cluster.list_as(Resource::ControllerRevisions, &selection).await?;
-        Ok(Self { daemon_set, template: value["spec"]["template"].take(), revisions })
+        let cause = ChangeCause::of(&value["metadata"]);
+        Ok(Self { daemon_set, template: value["spec"]["template"].take(), revisions, cause })
     }
 
     /// The history of the DaemonSet. `pods` maps revision hashes to numbers of pods.
     pub(crate) fn entries(&self, pods: Option<&BTreeMap<String, usize>>) -> Vec<RevisionEntry> {
         let uid = self.daemon_set.metadata.uid.as_deref().unwrap_or_default();
-        history::history(uid, &self.template, self.revisions.clone(), pods)
+        history::history(uid, &self.template, self.revisions.clone(), pods, self.cause.as_ref())
     }
 
     /// The revision with this number, or the one before the current one.
