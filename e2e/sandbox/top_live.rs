@@ -23,7 +23,6 @@ async fn a_stuck_daemon_set_is_found_watched_and_rolled_back() -> Result<()> {
     ensure!(terminal.has_colours(), "it has no colours:\n{}", terminal.text());
     world.patch_daemon_set("broken", image_patch(BROKEN)).await?;
     terminal.shows("1 stuck").await?;
-    // It is stuck by the first error, before the kubelet waits.
     terminal.shows("ImagePullBackOff").await?;
     let line = terminal.text().lines().find(|line| line.contains("/broken")).map(str::to_owned);
     ensure!(line.is_some_and(|it| it.contains("ImagePullBackOff")), "{}", terminal.text());

@@ -3,6 +3,7 @@
 
 mod error;
 mod lookup;
+mod refusals;
 mod resource;
 mod revisions;
 mod warning;

@@ -4,13 +4,17 @@
 //! As in the controller, the current revision is the one whose template has the same meaning as the
 //! DaemonSet's (C41). Hashes are compared, but never computed again.
 
+mod change_cause;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
     HASH_LABEL, RECORD_ANNOTATION, RolloutPhase, RolloutRecord, TEMPLATE_GENERATION_ANNOTATION,
+    Timestamp,
 };
 use everynode_k8s::canonical::canonical;
+use everynode_k8s::convert::timestamp;
 use everynode_k8s::record::{record_state, record_text};
 use everynode_k8s::revision_data;
 use schemars::JsonSchema;
@@ -18,8 +22,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::json_type::AnyObject;
+use change_cause::{CHANGE_CAUSE_ANNOTATION, Manager};
 
-const CHANGE_CAUSE_ANNOTATION: &str = "kubernetes.io/change-cause";
+pub use change_cause::ChangeCause;
 
 /// The fields of a ControllerRevision that a history needs, as the API server writes them.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +49,8 @@ struct Metadata {
     annotations: Option<BTreeMap<String, String>>,
     #[serde(default)]
     owner_references: Option<Vec<OwnerReference>>,
+    #[serde(default)]
+    managed_fields: Option<Vec<Manager>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -69,7 +76,9 @@ pub struct RevisionEntry {
     /// `metadata.creationTimestamp` of the ControllerRevision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
-    /// The annotation `kubernetes.io/change-cause`; absent without it.
+    /// The annotation `kubernetes.io/change-cause`: of the revision, or else of its template; of
+    /// the current revision that of the DaemonSet, if somebody has set it since. Absent without
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
     /// The record of its guarded rollout; absent if it has none, or one that cannot be read.
@@ -86,6 +95,9 @@ pub struct RevisionEntry {
     /// The strategic merge patch that restores the template.
     #[serde(skip)]
     pub data: Value,
+    /// When it became the current one, as far as that is known.
+    #[serde(skip)]
+    current_since: Option<Timestamp>,
 }
 
 /// The record of a guarded rollout, which the controller keeps in an annotation of the revision.
@@ -176,15 +188,25 @@ fn list(numbers: &[i64]) -> String {
     format!("it has {}", numbers.join(", "))
 }
 
-/// The revisions of the DaemonSet with this UID, template and template generation, oldest first.
-/// `pods` maps hashes to numbers of pods.
+/// The parts of a DaemonSet that its history depends on.
+pub struct Stated<'a> {
+    /// Its UID.
+    pub uid: &'a str,
+    /// Its template.
+    pub template: &'a Value,
+    /// Its template generation, from the annotation.
+    pub template_generation: Option<&'a str>,
+    /// Its change cause, from the annotation.
+    pub cause: Option<&'a ChangeCause>,
+}
+
+/// The revisions of a DaemonSet, oldest first. `pods` maps hashes to numbers of pods.
 pub fn history(
-    uid: &str,
-    template: &Value,
-    template_generation: Option<&str>,
+    stated: &Stated<'_>,
     revisions: Vec<StoredRevision>,
     pods: Option<&BTreeMap<String, usize>>,
 ) -> Vec<RevisionEntry> {
+    let Stated { uid, template, template_generation, cause } = *stated;
     let current = canonical(template);
     let own = revisions.into_iter().filter(|revision| revision.is_controlled_by(uid));
     let mut own: Vec<StoredRevision> = own.collect();
@@ -199,7 +221,11 @@ pub fn history(
     let stores =
         |entry: &RevisionEntry| entry.template.as_ref().is_some_and(|t| canonical(t) == current);
     if let Some(at) = entries.iter().rposition(stores).or(newest) {
-        entries[at].current = true;
+        let entry = &mut entries[at];
+        entry.current = true;
+        if let Some(cause) = cause.filter(|cause| cause.is_later(entry.current_since)) {
+            entry.change_cause = Some(cause.text.clone());
+        }
     }
     entries
 }
@@ -280,15 +306,23 @@ fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> Re
     let uid = metadata.uid.as_str().into();
     let hash = metadata.labels.and_then(|mut labels| labels.remove(HASH_LABEL));
     let template = revision_data::template_of_data(&data).ok();
+    let template: Option<Value> =
+        template.map(|text| serde_json::from_str(&text).expect("the canonical form is JSON"));
+    let rollout = record_state(record, &uid).stored().cloned();
+    let written_at = change_cause::last(metadata.managed_fields.iter().flatten());
+    let created_at = metadata.creation_timestamp.as_deref().and_then(timestamp);
     RevisionEntry {
         revision,
         current: false,
         creation_timestamp: metadata.creation_timestamp,
-        rollout: record_state(record, &uid).stored().cloned(),
-        change_cause: annotations.remove(CHANGE_CAUSE_ANNOTATION),
+        // The record is written at each wave.
+        current_since: rollout.as_ref().map(|it| it.began).or(written_at).or(created_at),
+        rollout,
+        change_cause: annotations
+            .remove(CHANGE_CAUSE_ANNOTATION)
+            .or_else(|| change_cause::of_template(template.as_ref()?)),
         pods: pods.map(|pods| hash.as_ref().and_then(|hash| pods.get(hash)).copied().unwrap_or(0)),
-        template: template
-            .map(|text| serde_json::from_str(&text).expect("the canonical form is JSON")),
+        template,
         name: metadata.name,
         hash,
         data,
@@ -299,6 +333,10 @@ fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> Re
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn stated(template: &Value) -> Stated<'_> {
+        Stated { uid: "u", template, template_generation: None, cause: None }
+    }
 
     fn template(image: &str) -> Value {
         json!({ "metadata": { "labels": { "a": "b" } },
@@ -339,7 +377,7 @@ mod tests {
         let pods = BTreeMap::from([("h2".to_owned(), 5), ("h0".to_owned(), 1)]);
         let mut current = template("v2");
         current["metadata"]["creationTimestamp"] = Value::Null;
-        let entries = history("u", &current, None, revisions, Some(&pods));
+        let entries = history(&stated(&current), revisions, Some(&pods));
         assert_eq!(numbers(&entries), [(1, false), (2, true), (3, false)]);
         assert_eq!(entries[1].pods, Some(5));
         assert_eq!(entries[0].pods, Some(0));
@@ -361,18 +399,59 @@ mod tests {
             stored.metadata.annotations.get_or_insert_default().extend([generation]);
             stored
         };
-        let revisions = || vec![of_generation(1), of_generation(2)];
-        let entries = history("u", &template("v2+default"), Some("2"), revisions(), None);
+        let of = |version: &str, generation: &str| {
+            let template = template(version);
+            let generation = Some(generation);
+            let stated = Stated { template_generation: generation, ..stated(&template) };
+            history(&stated, vec![of_generation(1), of_generation(2)], None)
+        };
+        let entries = of("v2+default", "2");
         assert_eq!(numbers(&entries), [(1, false), (2, true)]);
-        let entries = history("u", &template("v3"), Some("3"), revisions(), None);
+        let entries = of("v3", "3");
         assert_eq!(numbers(&entries), [(1, false), (2, false)]);
+    }
+
+    /// People set the annotation after `kubectl set image`, when the revision has a copy of the
+    /// older one; one that was set before the template came back belongs to another revision.
+    #[test]
+    fn the_cause_is_the_one_that_was_set_for_the_revision() {
+        let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
+        let of_daemon_set = |second| {
+            let fields = json!({ "f:metadata": { "f:annotations": {
+                format!("f:{CHANGE_CAUSE_ANNOTATION}"): {} } } });
+            ChangeCause::of(&json!({ "annotations": { CHANGE_CAUSE_ANNOTATION: "set later" },
+                "managedFields": [{ "time": at(second), "fieldsV1": fields },
+                    { "time": at(59), "fieldsV1": { "f:spec": {} } }] }))
+        };
+        let cause = |written: u32, cause: Option<ChangeCause>| {
+            let mut stored = revision(1, "u", data("v1"));
+            let manager = json!([{ "time": at(written), "fieldsV1": {} }]);
+            stored.metadata.managed_fields = serde_json::from_value(manager).unwrap();
+            let template = template("v1");
+            let stated = Stated { cause: cause.as_ref(), ..stated(&template) };
+            history(&stated, vec![stored], None)[0].change_cause.clone()
+        };
+        assert_eq!(cause(10, of_daemon_set(20)).as_deref(), Some("set later"));
+        assert_eq!(cause(30, of_daemon_set(20)).as_deref(), Some("cause 1"));
+        assert_eq!(cause(10, None).as_deref(), Some("cause 1"));
+    }
+
+    #[test]
+    fn a_cause_in_the_template_is_that_of_its_revision() {
+        let mut with_cause = template("v1");
+        with_cause["metadata"]["annotations"] = json!({ CHANGE_CAUSE_ANNOTATION: "why" });
+        let text = revision_data::data_of_template(&with_cause);
+        let mut stored = revision(1, "u", serde_json::from_str(&text).unwrap());
+        stored.metadata.annotations = None;
+        let entries = history(&stated(&with_cause), vec![stored], None);
+        assert_eq!(entries[0].change_cause.as_deref(), Some("why"));
     }
 
     /// C42: a duplicate of the current template is no previous revision.
     #[test]
     fn there_is_nothing_before_the_only_template() {
         let twice = vec![revision(1, "u", data("v1")), revision(2, "u", data("v1"))];
-        let entries = history("u", &template("v1"), None, twice, None);
+        let entries = history(&stated(&template("v1")), twice, None);
         assert_eq!(numbers(&entries), [(1, false), (2, true)]);
         assert_eq!(entries[0].pods, None);
         assert_eq!(previous(&entries).err(), Some(RevisionNotFound::NoPrevious));
@@ -382,7 +461,7 @@ mod tests {
     #[test]
     fn the_newest_revision_comes_before_a_template_that_has_none() {
         let revisions = vec![revision(1, "u", data("v1")), revision(2, "u", data("v2"))];
-        let entries = history("u", &template("v3"), None, revisions, None);
+        let entries = history(&stated(&template("v3")), revisions, None);
         assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(2));
     }
 
@@ -390,7 +469,7 @@ mod tests {
     #[test]
     fn a_revision_without_a_template_is_listed() {
         let entries =
-            history("u", &template("v1"), None, vec![revision(1, "u", json!({ "spec": 3 }))], None);
+            history(&stated(&template("v1")), vec![revision(1, "u", json!({ "spec": 3 }))], None);
         assert_eq!(numbers(&entries), [(1, false)]);
         assert_eq!(entries[0].template, None);
         assert!(entries[0].images().is_empty());

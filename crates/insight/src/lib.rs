@@ -27,6 +27,7 @@ pub mod course;
 pub mod document;
 pub mod escape;
 pub mod events;
+mod eviction;
 pub mod explain;
 pub mod forecast;
 pub mod guarded;

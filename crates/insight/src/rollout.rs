@@ -8,6 +8,7 @@ mod completion;
 mod deletion;
 mod diagnosis;
 mod evidence;
+mod grace;
 mod guard;
 mod held_up;
 mod next_attempt;
@@ -17,6 +18,7 @@ mod pause;
 mod phase;
 pub(crate) mod progress;
 mod revision;
+mod set_aside;
 mod shortage;
 mod strategy;
 #[cfg(test)]
@@ -47,6 +49,7 @@ pub use pause::Pause;
 pub use phase::Phase;
 pub(crate) use phase::is_long_unobserved;
 pub(crate) use revision::current_hashes;
+pub use set_aside::Awaited;
 pub(crate) use shortage::surge_with_host_ports;
 pub use strategy::Strategy;
 pub(crate) use words::unobserved;
@@ -106,16 +109,27 @@ pub struct Rollout {
 impl Rollout {
     /// The rollout of a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
+        Self::awaiting(snapshot, key, now, Awaited::OfRollout)
+    }
+
+    /// [`of`](Self::of) for a rollout that is done when these nodes are.
+    pub fn awaiting(
+        snapshot: &Snapshot,
+        key: &DaemonSetKey,
+        now: Timestamp,
+        awaited: Awaited,
+    ) -> Option<Self> {
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let status = &daemon_set.status;
         let desired = status.desired_number_scheduled;
         let missing = desired.saturating_sub(status.current_number_scheduled);
-        let held_up = held_up(snapshot, daemon_set, missing, now);
+        let evidence = Evidence::new(snapshot, daemon_set, now);
+        let held_up = held_up(&evidence, missing, awaited);
         let guard = Guard::of(snapshot, daemon_set, now);
         let deletion = snapshot.deletions.get(key).map(|it| PendingDeletion::of(it, now));
         let phase = match &deletion {
             Some(_) => Phase::Deleting,
-            None => phase(daemon_set, guard.as_ref(), &held_up),
+            None => phase(&evidence, guard.as_ref(), &held_up),
         };
         let (no_node, no_node_next) = if phase == Phase::Done && desired == 0 {
             let view = ControllerView::new(snapshot, daemon_set.clone(), now);
@@ -177,7 +191,8 @@ impl Rollout {
 
     /// A node of which all pods are worth reading, because a pod does not fit it.
     pub fn full_node(&self) -> Option<&NodeName> {
-        let full = |it: &&HeldUpPod| it.cause.kind == CauseKind::Unschedulable;
+        let is_full = |kind| matches!(kind, CauseKind::Unschedulable | CauseKind::Preempting);
+        let full = |it: &&HeldUpPod| is_full(it.cause.kind);
         self.held_up.iter().find(full)?.node.as_ref()
     }
 

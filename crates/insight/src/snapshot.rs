@@ -29,7 +29,7 @@ pub use deletion::Deletion;
 pub use event::EventDetail;
 pub use node::{NodeDetail, NodeHealth, ZONE_LABEL};
 pub use node_pod::NodePod;
-pub use pod::{ContainerExit, PodDetail, PodState, WaitingContainer};
+pub use pod::{ContainerExit, PodDetail, PodState, Scheduling, WaitingContainer};
 
 /// The kinds of objects in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +70,8 @@ pub struct Snapshot {
     pub other_pods: BTreeMap<Uid, (NodeName, Usage)>,
     /// The revisions of DaemonSets, and revisions without a controller.
     pub revisions: BTreeMap<(Namespace, RevisionName), Revision>,
+    /// When each revision was changed.
+    pub revision_changes: BTreeMap<(Namespace, RevisionName), Changes>,
     /// Events about DaemonSets, by namespace and name.
     pub events: BTreeMap<(Namespace, String), EventDetail>,
     /// Warnings about pods, by namespace and name.
@@ -175,7 +177,10 @@ impl Snapshot {
                 self.other_pods.clear();
             }
             ObjectKind::PodOnNode => self.node_pods.clear(),
-            ObjectKind::ControllerRevision => self.revisions.clear(),
+            ObjectKind::ControllerRevision => {
+                self.revisions.clear();
+                self.revision_changes.clear();
+            }
             ObjectKind::Namespace => {
                 self.namespace_node_selectors.clear();
                 self.terminating_namespaces.clear();
@@ -230,7 +235,9 @@ impl Snapshot {
                 self.node_pods.remove(&(namespace.into(), name.into()));
             }
             ObjectKind::ControllerRevision => {
-                self.revisions.remove(&(namespace.into(), name.into()));
+                let key = (namespace.into(), name.into());
+                self.revisions.remove(&key);
+                self.revision_changes.remove(&key);
             }
             ObjectKind::Namespace => {
                 self.namespace_node_selectors.remove(name);
@@ -297,7 +304,9 @@ impl Snapshot {
         if let RevisionObject::Revision { namespace, revision } =
             convert::revision(json, &mut self.interner)?
         {
-            self.revisions.insert((namespace, revision.name.clone()), revision);
+            let key = (namespace, revision.name.clone());
+            self.revision_changes.insert(key.clone(), Changes::of(json));
+            self.revisions.insert(key, revision);
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ pub(crate) struct RolloutCheckArguments {
 /// The arguments of `everynode rollout approve`.
 #[derive(Debug, Args)]
 pub(crate) struct RolloutApproveArguments {
-    /// Approve only if the rollout is at this wave
+    /// Approve only if the rollout is at this wave [default: the one that awaits its approval]
     #[arg(long, value_name = "NAME")]
     pub wave: Option<String>,
     #[command(flatten)]
@@ -191,7 +191,7 @@ Exit codes:
 
 const ORDER_EXAMPLES: &str = "\
 Examples:
-  everynode rollout approve ds/fluentd -n logging                 the wave that it is at
+  everynode rollout approve ds/fluentd -n logging                 the wave that awaits it
   everynode rollout approve ds/fluentd -n logging --wave canary   only if that is the canary
   everynode rollout promote ds/fluentd -n logging                 do not wait for this wave
   everynode rollout promote ds/fluentd -n logging --full          to all nodes

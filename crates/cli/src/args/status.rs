@@ -23,6 +23,9 @@ pub(crate) struct StatusArguments {
     /// Print the current state without waiting
     #[arg(long, conflicts_with_all = ["timeout", "fail_fast"])]
     pub no_wait: bool,
+    /// Wait for all nodes: also for those that are set aside
+    #[arg(long)]
+    pub all_nodes: bool,
     #[command(flatten)]
     pub connection: ConnectionArguments,
     #[command(flatten)]
@@ -32,17 +35,19 @@ pub(crate) struct StatusArguments {
 const EXAMPLES: &str = "\
 Examples:
   everynode status ds/fluentd -n logging --timeout 10m
-  everynode status ds/fluentd --fail-fast || everynode undo ds/fluentd
+  everynode status ds/fluentd --fail-fast; [ $? -ne 4 ] || everynode undo ds/fluentd
   everynode status ds/fluentd --no-wait -o json
   everynode status ds/fluentd --no-wait -o html > ticket.html
 
 Exit codes:
-  0  rolled out: every pod is of the current revision, and available
+  0  rolled out: every node has an available pod of the current revision, or is set aside, as the
+     output says: it was down before the revision came to it, is leaving, is held by the policy, or
+     joined after the rollout began; with --all-nodes no node is set aside
   1  an error, including that the DaemonSet was deleted while waiting
   2  invalid arguments
   3  timeout (with --no-wait: not rolled out), and the rollout is not stuck
-  4  timeout (with --fail-fast: immediately), and the rollout is stuck: pods fail, can't be created,
-     or have made no progress for 10 minutes, or the DaemonSet is being deleted
+  4  timeout (with --fail-fast: immediately), and the rollout is stuck: pods fail again and again,
+     can't be created, or have made no progress for 10 minutes, or the DaemonSet is being deleted
   5  timeout (with --fail-fast: immediately), and the rollout waits for a person: it is paused, a
      wave must be approved, or it has failed
 

@@ -18,6 +18,9 @@ pub(crate) struct TopArguments {
     /// Report the worst state as the exit code, for cron
     #[arg(long)]
     pub exit_code: bool,
+    /// With --exit-code: report 0 only if all nodes are done, also those that are set aside
+    #[arg(long, requires = "exit_code")]
+    pub all_nodes: bool,
     /// Show the list live, with keys to watch, filter and undo; in a pipe, print each change
     #[arg(short, long, conflicts_with_all = ["exit_code", "output"])]
     pub watch: bool,

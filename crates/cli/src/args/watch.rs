@@ -14,6 +14,9 @@ pub(crate) struct WatchArguments {
     /// Exit when the DaemonSet is rolled out, with the exit codes of status
     #[arg(long)]
     pub until_done: bool,
+    /// With --until-done: wait for all nodes, also for those that are set aside
+    #[arg(long, requires = "until_done")]
+    pub all_nodes: bool,
     /// Print text at each change instead of a live view, as when piped
     #[arg(long)]
     pub no_tty: bool,

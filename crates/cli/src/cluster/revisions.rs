@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
-use everynode_insight::history::{self, RevisionEntry, RevisionNotFound, StoredRevision};
+use everynode_insight::history::{
+    self, ChangeCause, RevisionEntry, RevisionNotFound, Stated, StoredRevision,
+};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::Value;
 
@@ -16,6 +18,7 @@ pub(crate) struct DaemonSetRevisions {
     /// The pod template as the server sent it, with the fields that our types lack.
     pub template: Value,
     revisions: Vec<StoredRevision>,
+    cause: Option<ChangeCause>,
 }
 
 impl DaemonSetRevisions {
@@ -29,7 +32,8 @@ impl DaemonSetRevisions {
         let mut value: Value = parsed(Resource::DaemonSets, json.get())?;
         let selection = Selection::selected_by(&daemon_set);
         let revisions = cluster.list_as(Resource::ControllerRevisions, &selection).await?;
-        Ok(Self { daemon_set, template: value["spec"]["template"].take(), revisions })
+        let cause = ChangeCause::of(&value["metadata"]);
+        Ok(Self { daemon_set, template: value["spec"]["template"].take(), revisions, cause })
     }
 
     /// The history of the DaemonSet. `pods` maps revision hashes to numbers of pods.
@@ -37,8 +41,13 @@ impl DaemonSetRevisions {
         let uid = self.daemon_set.metadata.uid.as_deref().unwrap_or_default();
         let annotations = self.daemon_set.metadata.annotations.as_ref();
         let generation = annotations.and_then(|all| all.get(TEMPLATE_GENERATION_ANNOTATION));
-        let generation = generation.map(String::as_str);
-        history::history(uid, &self.template, generation, self.revisions.clone(), pods)
+        let stated = Stated {
+            uid,
+            template: &self.template,
+            template_generation: generation.map(String::as_str),
+            cause: self.cause.as_ref(),
+        };
+        history::history(&stated, self.revisions.clone(), pods)
     }
 
     /// The revision with this number, or the one before the current one.

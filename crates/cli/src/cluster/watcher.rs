@@ -12,7 +12,9 @@ use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::refusals::Refusals;
 use super::{Cluster, Error, Permission, Resource, Selection};
 
 /// The number of changes that are buffered. Watches wait while the buffer is full.
@@ -28,6 +30,7 @@ pub(crate) struct Watcher {
     watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
     /// The resources whose watches have no connection.
     lost: BTreeSet<&'static str>,
+    refusals: Refusals,
 }
 
 /// The progress of reading the objects of one kind.
@@ -79,6 +82,7 @@ impl Cluster {
             context: Arc::new(context),
             watched: BTreeMap::new(),
             lost: BTreeSet::new(),
+            refusals: Refusals::default(),
         };
         for (kind, selection) in selections {
             watcher.follow(kind, selection);
@@ -179,6 +183,7 @@ impl Watcher {
             },
             Change::Reached(_) => {}
         }
+        self.refusals.end(kind);
         if let Some((_, state)) = self.watched.get_mut(&kind) {
             *state = ReadState::Complete;
         }
@@ -195,7 +200,8 @@ impl Watcher {
             Some(code) => Error::of_status(&permission, &self.server, code, message),
             None => Error::Unreachable { server: self.server.clone(), cause: message },
         };
-        if !error.is_forbidden() {
+        let was_read = matches!(state, ReadState::Complete);
+        if !error.is_forbidden() || self.refusals.may_pass(*kind, was_read, Instant::now()) {
             self.lost.insert(failure.resource);
             return Some(Update::ConnectionLost(error));
         }

@@ -10,6 +10,7 @@ mod row;
 mod settle;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ use inputs::Inputs;
 
 /// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The interval at which all objects are read, of which the counts of DaemonSets say too little.
+const CLOSE_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The definitions of policies, which a sandbox has from its start.
 const DEFINITIONS: [&str; 2] = [
@@ -188,12 +192,18 @@ async fn wait_until_settled(
     let mut display = progress::ProgressDisplay::new();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut looked_closely_at = started;
     loop {
         ticks.tick().await;
         let daemon_sets = client.daemon_sets().await?;
         let counts = settle::pod_counts(&daemon_sets);
         display.update(counts);
-        let mut missing = settle::unsettled_daemon_sets(&daemon_sets);
+        let mut missing = settle::unsettled_daemon_sets(&daemon_sets, &BTreeSet::new());
+        if !missing.is_empty() && looked_closely_at.elapsed() >= CLOSE_LOOK_INTERVAL {
+            looked_closely_at = Instant::now();
+            let rolled_out = client.rolled_out().await?;
+            missing = settle::unsettled_daemon_sets(&daemon_sets, &rolled_out);
+        }
         if missing.is_empty() {
             missing = settle::unready_nodes(&client.nodes().await?);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use everynode_core::api::DaemonSetKey;
-use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::rollout::{Awaited, Phase, Rollout};
 use everynode_insight::snapshot::ObjectKind;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -72,6 +72,7 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     let wait = RolloutWait {
         key: DaemonSetKey::new(cluster.namespace(), name),
         policy: WaitPolicy::of(&arguments),
+        awaited: awaited(arguments.all_nodes),
         watcher,
         display,
         is_disconnected: false,
@@ -121,10 +122,12 @@ pub(crate) async fn print_changes(
     cluster: &Cluster,
     name: &DaemonSetName,
     until_done: bool,
+    awaited: Awaited,
 ) -> anyhow::Result<ExitCode> {
     let wait = RolloutWait {
         key: DaemonSetKey::new(cluster.namespace(), name.as_str()),
         policy: if until_done { WaitPolicy::UntilRolledOut } else { WaitPolicy::Forever },
+        awaited,
         watcher: watch(cluster, name, []).await?,
         display: RolloutDisplay::lines(),
         is_disconnected: false,
@@ -195,6 +198,7 @@ impl WaitPolicy {
 struct RolloutWait {
     key: DaemonSetKey,
     policy: WaitPolicy,
+    awaited: Awaited,
     watcher: Watcher,
     display: RolloutDisplay,
     /// A lost connection has been reported.
@@ -263,11 +267,17 @@ impl RolloutWait {
     }
 
     fn rollout(&self) -> anyhow::Result<Rollout> {
-        match Rollout::of(&self.watcher.snapshot, &self.key, clock::now()) {
+        let snapshot = &self.watcher.snapshot;
+        match Rollout::awaiting(snapshot, &self.key, clock::now(), self.awaited) {
             Some(rollout) => Ok(rollout),
             None => bail!("daemonset {} was deleted", self.key),
         }
     }
+}
+
+/// The nodes to wait for, by the option `--all-nodes`.
+pub(crate) const fn awaited(all_nodes: bool) -> Awaited {
+    if all_nodes { Awaited::AllNodes } else { Awaited::OfRollout }
 }
 
 /// The result if waiting is over.

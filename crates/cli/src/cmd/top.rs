@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use everynode_core::api::DaemonSetKey;
-use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::rollout::{Awaited, Phase, Rollout};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -51,7 +51,8 @@ pub(crate) async fn execute(arguments: TopArguments) -> anyhow::Result<ExitCode>
     for note in &top.notes {
         output::note(note);
     }
-    let worst = top.rollouts.iter().map(status::current_result).max();
+    let awaited = status::awaited(arguments.all_nodes);
+    let worst = rollouts(&top.snapshot, awaited).iter().map(status::current_result).max();
     Ok(worst.filter(|_| arguments.exit_code).map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
@@ -120,7 +121,7 @@ async fn read_details(
     snapshot: &mut Snapshot,
     daemon_sets: &BTreeMap<DaemonSetKey, DaemonSet>,
 ) -> Result<Vec<Error>, Error> {
-    let rollouts = rollouts(snapshot);
+    let rollouts = rollouts(snapshot, Awaited::OfRollout);
     let has_no_nodes = rollouts.iter().any(|rollout| rollout.desired == 0);
     let unfinished = rollouts.into_iter().filter(|rollout| rollout.phase != Phase::Done);
     let unfinished: Vec<_> = unfinished
@@ -146,7 +147,7 @@ async fn read_warnings(
     snapshot: &mut Snapshot,
     forbidden: &mut Vec<Error>,
 ) -> Result<(), Error> {
-    let unfinished = rollouts(snapshot)
+    let unfinished = rollouts(snapshot, Awaited::OfRollout)
         .into_iter()
         .filter(|rollout| rollout.phase != Phase::Done && rollout.events_may_tell_more());
     let wanted: BTreeSet<(ObjectKind, Selection)> = unfinished
@@ -160,8 +161,9 @@ async fn read_warnings(
 /// Reads all pods of some nodes that pods do not fit. Without the permission, reasons have no
 /// numbers.
 async fn read_full_nodes(cluster: &Cluster, snapshot: &mut Snapshot) -> Result<(), Error> {
+    let rollouts = rollouts(snapshot, Awaited::OfRollout);
     let full: BTreeSet<_> =
-        rollouts(snapshot).iter().filter_map(|rollout| rollout.full_node().cloned()).collect();
+        rollouts.iter().filter_map(|rollout| rollout.full_node().cloned()).collect();
     let nodes = full.iter().take(FULL_NODES_MAX);
     let wanted = nodes.map(|node| (ObjectKind::PodOnNode, Selection::all().on_node(node)));
     read(cluster, snapshot, wanted.collect(), &mut Vec::new()).await
@@ -203,16 +205,16 @@ async fn read(
 
 /// The rollouts of all DaemonSets of the snapshot, stuck ones first.
 pub(crate) fn by_urgency(snapshot: &Snapshot) -> Vec<Rollout> {
-    let mut rollouts = rollouts(snapshot);
+    let mut rollouts = rollouts(snapshot, Awaited::OfRollout);
     // The order of the phases is that of urgency. The sort is stable, so names stay in order.
     rollouts.sort_by_key(|rollout| rollout.phase);
     rollouts
 }
 
-fn rollouts(snapshot: &Snapshot) -> Vec<Rollout> {
+fn rollouts(snapshot: &Snapshot, awaited: Awaited) -> Vec<Rollout> {
     let now = clock::now();
     let keys = snapshot.daemon_sets.keys();
-    keys.filter_map(|key| Rollout::of(snapshot, key, now)).collect()
+    keys.filter_map(|key| Rollout::awaiting(snapshot, key, now, awaited)).collect()
 }
 
 fn names(rollouts: &[Rollout]) -> String {

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crossterm::event::EventStream;
+use everynode_insight::rollout::Awaited;
 use futures::StreamExt;
 use ratatui::DefaultTerminal;
 use ratatui::text::Text;
@@ -36,22 +37,22 @@ pub(crate) const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     if arguments.no_tty || !can_draw() {
-        return status::print_changes(&cluster, &arguments.daemon_set, arguments.until_done).await;
+        let (name, until_done) = (&arguments.daemon_set, arguments.until_done);
+        let awaited = status::awaited(arguments.all_nodes);
+        return status::print_changes(&cluster, name, until_done, awaited).await;
     }
     let layout = TextLayout::stdout(arguments.color.color);
     let mut session = Session::start(cluster, arguments.daemon_set).await?;
     let shutdown = signal::shutdown()?;
     let palette = Palette { color: layout.color };
-    let until_done = arguments.until_done;
+    let until_done = arguments.until_done.then_some(status::awaited(arguments.all_nodes));
     with_terminal(async |mut terminal| {
         let mut keys = EventStream::new();
         show(&mut session, &mut terminal, &mut keys, palette, until_done, &shutdown).await
     })
     .await?;
-    if !arguments.until_done {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let rollout = session.rollout(clock::now())?;
+    let Some(awaited) = until_done else { return Ok(ExitCode::SUCCESS) };
+    let rollout = session.rollout(clock::now(), awaited)?;
     output::print(&status::display::text(&rollout, layout))?;
     Ok(status::current_result(&rollout).into())
 }
@@ -76,13 +77,14 @@ pub(crate) enum End {
     Quit,
 }
 
-/// Handles events and redraws until the user quits or, with `until_done`, the rollout is done.
+/// Handles events and redraws until the user quits, or the rollout is done on the nodes that
+/// `until_done` names.
 pub(crate) async fn show(
     session: &mut Session,
     terminal: &mut DefaultTerminal,
     keys: &mut EventStream,
     palette: Palette,
-    until_done: bool,
+    until_done: Option<Awaited>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<End> {
     let mut frames = tokio::time::interval(FRAME_INTERVAL);
@@ -113,7 +115,7 @@ pub(crate) async fn show(
                 frame.render_widget(Text::from(lines), frame.area());
             })?;
         }
-        if until_done && session.is_over() {
+        if until_done.is_some_and(|awaited| session.is_over(clock::now(), awaited)) {
             return Ok(End::Quit);
         }
     }

@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::finding::Finding;
 use super::{findings, problems, rollout_summary};
 use crate::controller_view::ControllerView;
+use crate::eviction;
 use crate::reasons::SeenLabels;
 use crate::rollout::Evidence;
 use crate::situation::Situation;
-use crate::snapshot::{NodeHealth, PodState, Snapshot};
+use crate::snapshot::{NodeDetail, NodeHealth, PodState, Snapshot};
 
 /// Everything that is known about a DaemonSet on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -128,7 +129,7 @@ pub fn explain_node(
         name: key.name.to_string(),
         node: node.to_string(),
         zone: detail.zone().map(str::to_owned),
-        node_notes: notes(&detail.health, detail.is_cordoned()),
+        node_notes: notes(detail, asks_for_eviction(&view)),
         should_run: inspection.eligibility.should_run(),
         should_continue_running: inspection.eligibility.should_continue_running(),
         reasons: reasons.iter().map(|reason| reason_detail(reason, &detail.node)).collect(),
@@ -160,14 +161,21 @@ fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanat
     }
 }
 
-fn notes(health: &NodeHealth, is_cordoned: bool) -> Vec<String> {
-    let health = match health {
+fn asks_for_eviction(view: &ControllerView<'_>) -> bool {
+    let object = view.snapshot.daemon_sets.get(&view.daemon_set().key);
+    object.is_some_and(|it| eviction::asks_for_eviction(&it.raw.template()["spec"]))
+}
+
+fn notes(node: &NodeDetail, asks_for_eviction: bool) -> Vec<String> {
+    let health = match &node.health {
         NodeHealth::Ready | NodeHealth::Unreported => None,
         NodeHealth::NotReady { message } => Some(format!("not ready: {message}")),
     };
-    let cordoned =
-        is_cordoned.then(|| "cordoned, which does not keep a DaemonSet's pods away".to_owned());
-    health.into_iter().chain(cordoned).collect()
+    let stays = (health.is_some() && asks_for_eviction).then(|| eviction::NOT_EVICTED.to_owned());
+    let cordoned = node
+        .is_cordoned()
+        .then(|| "cordoned, which does not keep a DaemonSet's pods away".to_owned());
+    health.into_iter().chain(stays).chain(cordoned).collect()
 }
 
 fn reason_detail(reason: &Reason<'_>, node: &Node) -> ReasonDetail {

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::simulation::Simulation;
 use super::{NodeChanges, Proposal, UnfinishedNodes, Wave};
 use crate::controller_view::ControllerView;
+use crate::eviction;
 use crate::no_node;
 use crate::rollout;
 use crate::snapshot::{NodeHealth, PodState, Snapshot};
@@ -80,6 +81,8 @@ pub enum RiskKind {
     NoReadinessProbe,
     /// `priorityClassName` is not set.
     NoPriorityClass,
+    /// `tolerationSeconds` for nodes that are down has no effect.
+    TolerationSeconds,
     /// A toleration matches no taint of any node.
     TolerationMatchesNothing,
     /// The template has the same meaning as before, so no pod is replaced.
@@ -122,6 +125,7 @@ pub(super) fn risks(
         ));
     }
     risks.extend(no_priority_class(spec));
+    risks.extend(no_eviction(spec));
     risks.extend(unused_tolerations(snapshot, daemon_set));
     risks
 }
@@ -138,6 +142,7 @@ pub(super) fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Vec<Ris
     risks.extend(strategy_and_template(snapshot, proposal, &NodeChanges::default()));
     risks.extend(new_template_early(snapshot, proposal));
     risks.extend(no_priority_class(spec));
+    risks.extend(no_eviction(spec));
     risks
 }
 
@@ -159,6 +164,11 @@ fn no_priority_class(spec: &Value) -> Option<Risk> {
              to be evicted",
         )
     })
+}
+
+fn no_eviction(spec: &Value) -> Option<Risk> {
+    eviction::asks_for_eviction(spec)
+        .then(|| everywhere(RiskKind::TolerationSeconds, eviction::NOT_EVICTED))
 }
 
 fn everywhere(kind: RiskKind, message: impl Into<String>) -> Risk {

@@ -14,6 +14,7 @@ use super::next_step::{
     LEASES, after_failure, after_refusal, describe, rollout_get, see_controller, without_finalizers,
 };
 use super::shortage::{PORTS_TAKEN, scheduler_reason};
+use crate::names;
 use crate::situation::Situation;
 use crate::snapshot::{EventDetail, PodDetail, PodState};
 
@@ -45,6 +46,8 @@ pub enum CauseKind {
     Failing,
     /// The scheduler finds no room for the pod on its node.
     Unschedulable,
+    /// Other pods of its node are being deleted to make room for the pod.
+    Preempting,
     /// No scheduler has tried the pod.
     AwaitsScheduler,
     /// The API server refuses the pod, or admission changes it so that it does not count.
@@ -103,7 +106,6 @@ impl fmt::Display for Age {
 /// The situation of a node with a cause, and if the node is stuck.
 #[derive(Clone, Copy)]
 enum Gravity {
-    Stuck(Situation),
     Recovers(Situation),
     /// The second situation, and stuck, unless its age is short.
     StuckInTime(Situation, Situation),
@@ -125,14 +127,14 @@ impl CauseKind {
     const fn row(self) -> Row {
         match self {
             Self::Failing => Row {
-                gravity: Gravity::Stuck(Situation::Failing),
+                gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Failing),
                 outlasts_replacement: false,
                 text: |at| at.state().to_string(),
                 message: |at| at.state().error().map(str::to_owned),
                 next: |at| Some(after_failure(at.evidence, at.pod?, at.node)),
             },
             Self::Unschedulable => Row {
-                gravity: Gravity::Stuck(Situation::Unschedulable),
+                gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Unschedulable),
                 outlasts_replacement: false,
                 text: |at| {
                     let reason = scheduler_reason(at.state().message());
@@ -146,6 +148,17 @@ impl CauseKind {
                     let shortage = at.evidence.shortage(at.pod?).and_then(|it| it.next);
                     shortage.or_else(|| at.describe())
                 },
+            },
+            Self::Preempting => Row {
+                gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Unschedulable),
+                outlasts_replacement: false,
+                text: |at| format!("waiting for the pods to end that it preempts{}", at.age),
+                message: |at| {
+                    let (names, _) = at.evidence.preemption(at.pod?)?;
+                    let names = names::shortened(names.iter().map(String::as_str), NAMES_WIDTH_MAX);
+                    Some(format!("{names} on {}", at.node?)).filter(|_| !names.is_empty())
+                },
+                next: |at| at.describe().filter(|_| at.is_long()),
             },
             Self::AwaitsScheduler => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Stuck),
@@ -320,6 +333,9 @@ impl CauseKind {
     }
 }
 
+/// The maximum width of the names of pods that are preempted, in characters.
+const NAMES_WIDTH_MAX: usize = 60;
+
 /// The scheduler's [`PORTS_TAKEN`] in fewer words.
 const PORT_IN_USE: &str = "host port in use";
 
@@ -330,7 +346,7 @@ impl Cause {
     /// The situation of a node that is held up by this cause.
     pub const fn situation(&self) -> Situation {
         match self.kind.row().gravity {
-            Gravity::Stuck(situation) | Gravity::Recovers(situation) => situation,
+            Gravity::Recovers(situation) => situation,
             Gravity::StuckInTime(_, situation) if self.is_stuck() => situation,
             Gravity::StuckInTime(situation, _) => situation,
         }
@@ -339,7 +355,6 @@ impl Cause {
     /// True if the node does not recover without intervention, as far as one can tell.
     pub const fn is_stuck(&self) -> bool {
         match self.kind.row().gravity {
-            Gravity::Stuck(_) => true,
             Gravity::Recovers(_) => false,
             Gravity::StuckInTime(..) => !matches!(self.age, Age::Short),
         }

@@ -5,6 +5,7 @@ use everynode_core::api::{NodeName, ReasonClass, UpdateStrategy};
 
 use super::cause::{Age, Cause, CauseKind, Occurrence};
 use super::evidence::{Evidence, is_stated_guarded};
+use super::grace;
 use super::pause::Pause;
 use crate::snapshot::{PodDetail, PodState};
 
@@ -30,7 +31,10 @@ impl Evidence<'_> {
         }
         match state {
             PodState::Unscheduled { message } if !message.is_empty() => {
-                cause(CauseKind::Unschedulable, false)
+                match self.preemption(detail) {
+                    Some((_, due_at)) => cause(CauseKind::Preempting, self.is_long_ago(due_at)),
+                    None => Some(self.cause(CauseKind::Unschedulable, self.grace(detail), detail)),
+                }
             }
             PodState::Unscheduled { .. } => cause(CauseKind::AwaitsScheduler, waits_for_long),
             PodState::Terminating if detail.pod.phase.is_terminal() => None,
@@ -38,7 +42,9 @@ impl Evidence<'_> {
                 let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
                 cause(CauseKind::Terminating, due_at.is_some_and(|at| self.is_long_ago(at)))
             }
-            _ if state.is_failing() => cause(CauseKind::Failing, false),
+            _ if state.is_failing() => {
+                Some(self.cause(CauseKind::Failing, self.grace(detail), detail))
+            }
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set().terminating => None,
             _ if outdated && !self.daemon_set().terminating => {
@@ -53,6 +59,11 @@ impl Evidence<'_> {
             | PodState::Succeeded
             | PodState::Unknown => cause(CauseKind::Starting, waits_for_long),
         }
+    }
+
+    /// The age of a failure of the pod, which may pass by itself for a while.
+    fn grace(&self, detail: &PodDetail) -> Age {
+        grace::end(detail).map_or(Age::Unknown, |end| Age::long_if(self.now() > end))
     }
 
     /// The pod's node as the cause; `None` if it is ready.

@@ -108,9 +108,17 @@ impl<'a> Evidence<'a> {
         self.stated_class().is_some_and(ReasonClass::keeps_old_pods)
     }
 
-    /// True if the node should run a pod, or was not read.
+    /// True if a node has an available pod of the current revision.
+    pub(super) fn is_available_somewhere(&self) -> bool {
+        let mut pods = self.pods().filter(|it| !it.pod.terminating && !self.is_outdated(&it.pod));
+        pods.any(|detail| detail.is_available(self.daemon_set, self.now))
+    }
+
+    /// True if the node should run a pod, or if nodes were not read. One that is gone should not.
     pub(super) fn is_desired(&self, node: Option<&NodeName>) -> bool {
-        let Some(node) = node.and_then(|name| self.snapshot.nodes.get(name)) else { return true };
+        let nodes = &self.snapshot.nodes;
+        let Some(name) = node.filter(|_| !nodes.is_empty()) else { return true };
+        let Some(node) = nodes.get(name) else { return false };
         let none = Labels::default();
         let selectors = &self.snapshot.namespace_node_selectors;
         let selector = selectors.get(&self.daemon_set.key.namespace);
@@ -208,6 +216,21 @@ impl<'a> Evidence<'a> {
 
     fn pods(&self) -> impl Iterator<Item = &'a PodDetail> {
         self.snapshot.pods_of(&self.daemon_set.key)
+    }
+
+    /// The pods that are preempted for this one on the nominated node: their names, and when all
+    /// of them should have ended, or the attempt began; `None` if none is.
+    pub(super) fn preemption(&self, detail: &PodDetail) -> Option<(Vec<String>, Timestamp)> {
+        let node = detail.scheduling.nominated_node.as_ref()?;
+        let pods = self.snapshot.node_pods.iter().filter(|(_, pod)| pod.node == *node);
+        let is_read = pods.clone().next().is_some();
+        let ending = pods.filter_map(|((namespace, name), pod)| {
+            Some((format!("{namespace}/{name}"), pod.deletion.as_ref()?.due_at?))
+        });
+        let (names, due_at): (Vec<String>, Vec<Timestamp>) = ending.unzip();
+        let since = detail.scheduling.refused_since?;
+        (!is_read || !names.is_empty())
+            .then(|| (names, due_at.into_iter().fold(since, Timestamp::max)))
     }
 
     pub(super) fn is_long_ago(&self, at: Timestamp) -> bool {

@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, NodeName, Timestamp};
+use everynode_core::api::{Budget, DaemonSet, NodeName};
+use everynode_core::daemon_set::SetAside;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::cause::Cause;
-use super::evidence::Evidence;
+use super::cause::{Cause, CauseKind};
+use super::evidence::{Evidence, is_stated_guarded};
+use super::set_aside::Awaited;
 use crate::names;
 use crate::situation::Situation;
-use crate::snapshot::{PodDetail, Snapshot};
+use crate::snapshot::PodDetail;
 
 /// The maximum width of the node names of a group, in characters.
 const NAMES_WIDTH_MAX: usize = 40;
@@ -36,6 +38,11 @@ pub struct HeldUpPod {
     pub outdated: bool,
     /// Whether the rollout can't end without intervention, because of this pod.
     pub stuck: bool,
+    /// Why the end of the rollout does not wait for the node: `held`, `down`, `leaving` or
+    /// `joined`; absent if it does.
+    #[serde(serialize_with = "serialize_set_aside", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub set_aside: Option<SetAside>,
     /// Why the pod holds up the rollout.
     #[serde(flatten)]
     pub cause: Cause,
@@ -106,25 +113,24 @@ impl fmt::Display for CauseGroup {
 }
 
 /// `missing` is the number of nodes without a pod in the DaemonSet's status.
-pub(super) fn held_up(
-    snapshot: &Snapshot,
-    daemon_set: &DaemonSet,
-    missing: u32,
-    now: Timestamp,
-) -> Vec<HeldUpPod> {
-    let evidence = Evidence::new(snapshot, daemon_set, now);
+pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -> Vec<HeldUpPod> {
+    let (snapshot, daemon_set) = (evidence.snapshot(), evidence.daemon_set());
     let is_replaced = evidence.replaces_old_pods();
     let held_up = |node: Option<&NodeName>, detail: Option<&PodDetail>, cause: Cause| {
         let pod = detail.map(|detail| &detail.pod);
         let outdated = pod.is_some_and(|pod| evidence.is_outdated(pod));
         let desired = evidence.is_desired(node);
         let is_late = cause.outlasts_replacement();
+        let sets_aside = desired && awaited == Awaited::OfRollout;
+        let set_aside = evidence.set_aside(node, detail, &cause).filter(|_| sets_aside);
+        let can_end = outdated && is_replaced && !is_late || set_aside.is_some();
         HeldUpPod {
             node: node.cloned(),
             pod: pod.map(|pod| pod.name.to_string()),
             desired,
             outdated,
-            stuck: cause.is_stuck() && desired && !(outdated && is_replaced && !is_late),
+            stuck: cause.is_stuck() && desired && !can_end,
+            set_aside,
             cause,
         }
     };
@@ -146,7 +152,24 @@ pub(super) fn held_up(
             None => all.extend((0..missing).map(|_| none(None))),
         }
     }
+    mark_budget(daemon_set, &mut all);
     sorted(all)
+}
+
+/// Without a policy, nodes that are down may use up maxUnavailable, so that all others wait for
+/// them. Then these are stuck, although the end of the rollout would not wait for them.
+fn mark_budget(daemon_set: &DaemonSet, held_up: &mut [HeldUpPod]) {
+    let desired = daemon_set.status.desired_number_scheduled as usize;
+    let Some(Budget::Unavailable(budget)) = daemon_set.budget(desired) else { return };
+    let is_down = |it: &HeldUpPod| it.set_aside == Some(SetAside::Down);
+    let down: BTreeSet<_> = held_up.iter().filter(|it| is_down(it)).map(|it| &it.node).collect();
+    let waits = |it: &HeldUpPod| it.cause.kind == CauseKind::AwaitsReplacement;
+    if is_stated_guarded(daemon_set) || down.len() < budget || !held_up.iter().any(waits) {
+        return;
+    }
+    for held_up in held_up.iter_mut().filter(|it| is_down(it)) {
+        held_up.stuck = held_up.cause.is_stuck();
+    }
 }
 
 /// Sorted by the rank of their causes, then by node and pod.
@@ -201,4 +224,11 @@ fn serialize_node_name<S: Serializer>(
         Some(name) => serializer.serialize_str(name.as_str()),
         None => serializer.serialize_none(),
     }
+}
+
+fn serialize_set_aside<S: Serializer>(
+    why: &Option<SetAside>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    why.map(SetAside::as_str).serialize(serializer)
 }

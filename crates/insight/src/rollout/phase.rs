@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::PROGRESS_DEADLINE;
 use super::cause::CauseKind;
 use super::completion::Completion;
-use super::evidence::is_stated_guarded;
+use super::evidence::{Evidence, is_stated_guarded};
 use super::guard::Guard;
 use super::held_up::HeldUpPod;
 use super::pause::Pause;
@@ -40,7 +40,8 @@ pub enum Phase {
     /// With `OnDelete`: only pods that somebody has to delete are left.
     #[serde(rename = "on delete")]
     AwaitsDeletion,
-    /// Every pod is available and of the current revision.
+    /// Every pod is available and of the current revision, except on nodes that are set aside:
+    /// down since before the rollout, leaving, held, or joined since.
     Done,
 }
 
@@ -51,7 +52,12 @@ impl fmt::Display for Phase {
 }
 
 /// The state of a rollout that nobody deletes.
-pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[HeldUpPod]) -> Phase {
+pub(super) fn phase(
+    evidence: &Evidence<'_>,
+    guard: Option<&Guard>,
+    held_up: &[HeldUpPod],
+) -> Phase {
+    let daemon_set = evidence.daemon_set();
     let status = &daemon_set.status;
     let all_there = status.current_number_scheduled >= status.desired_number_scheduled;
     let only_deletions =
@@ -61,7 +67,8 @@ pub(super) fn phase(daemon_set: &DaemonSet, guard: Option<&Guard>, held_up: &[He
     let is_outdated = status.updated_number_scheduled < status.desired_number_scheduled;
     let class = guard.map(|guard| guard.reason.class());
     let awaits_person = class.is_some_and(ReasonClass::awaits_person);
-    match Completion::of(daemon_set.generation, status) {
+    let completion = Completion::of(daemon_set.generation, status);
+    match completion.without_set_aside(status, held_up, evidence.is_available_somewhere()) {
         Completion::Unobserved => Phase::Unobserved,
         Completion::Complete => match class.filter(|class| class.is_under_way()) {
             Some(_) if awaits_person => Phase::AwaitsPerson,

@@ -1,5 +1,7 @@
 //! Phases, headlines and groups of causes.
 
+mod set_aside;
+
 use super::*;
 use crate::snapshot::ObjectKind;
 use everynode_k8s::revision_data::data_of_template;
@@ -69,6 +71,7 @@ fn rollout_on(nodes: &[Value], daemon_set: Value, pods: &[Value]) -> Rollout {
     add(
         ObjectKind::ControllerRevision,
         &json!({ "metadata": { "name": "a-new", "namespace": "n", "uid": "r",
+            "creationTimestamp": "2026-01-01T00:30:00Z",
             "labels": { "app": "a", "controller-revision-hash": "new" },
             "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u",
                 "controller": true }] },
@@ -180,7 +183,7 @@ fn a_node_that_is_held_does_not_await_its_replacement() {
     check(
         &rollout_on(&nodes, guarded, &pods),
         expect![[r#"
-            Progressing: 1 of 2 pods updated, 2 available
+            Done: rolled out: 1 of 2 pods updated and available; set aside: 1 held (node-2)
               older revision, the rollout policy holds its node on 1 node: node-2
         "#]],
     );

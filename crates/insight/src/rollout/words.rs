@@ -13,7 +13,12 @@ impl Rollout {
             Phase::Unobserved => unobserved(self.long_unobserved),
             Phase::Done if *desired == 0 => format!("rolled out: {}", self.no_node_text()),
             Phase::Done => {
-                format!("rolled out: {available} of {desired} pods updated and available")
+                let done = updated.min(available);
+                let text = format!("rolled out: {done} of {desired} pods updated and available");
+                match self.set_aside_text() {
+                    aside if done < desired && !aside.is_empty() => format!("{text}; {aside}"),
+                    _ => text,
+                }
             }
             Phase::Deleting => self.deletion_text(),
             Phase::Failing
@@ -69,6 +74,9 @@ impl Rollout {
     pub fn waits_for(&self) -> String {
         match (self.phase, self.groups().first()) {
             (Phase::Done, _) if self.desired == 0 => self.no_node_text(),
+            (Phase::Done, _) if self.updated.min(self.available) < self.desired => {
+                self.set_aside_text()
+            }
             (Phase::Done, _) => String::new(),
             (Phase::Deleting, _) => self.deletion_text(),
             (Phase::Unobserved, _) => unobserved(self.long_unobserved),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use everynode_core::api::{DaemonSet, NodeName, Pod, PodPhase, Readiness, Timestamp};
-use everynode_k8s::convert::Interner;
+use everynode_k8s::convert::{Interner, timestamp};
 use everynode_k8s::fit::Usage;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +38,8 @@ pub struct PodDetail {
     pub has_ended: bool,
     /// `spec.schedulerName`, unless it is the default scheduler.
     pub scheduler: Option<String>,
+    /// What the scheduler has tried so far.
+    pub scheduling: Scheduling,
     /// The resources and host ports that the pod requests.
     pub usage: Usage,
 }
@@ -77,6 +79,15 @@ pub enum PodState {
     Unknown,
 }
 
+/// What the scheduler has tried for a pod without a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Since when no node is found: `lastTransitionTime` of the condition `PodScheduled`.
+    pub refused_since: Option<Timestamp>,
+    /// `status.nominatedNodeName`: the node on which pods are preempted for this one.
+    pub nominated_node: Option<NodeName>,
+}
+
 /// A container that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitingContainer {
@@ -88,6 +99,8 @@ pub struct WaitingContainer {
     pub message: String,
     /// How the container ended the last time.
     pub last_exit: Option<ContainerExit>,
+    /// How often it was started again.
+    pub restarts: u32,
 }
 
 /// How a container ended.
@@ -97,6 +110,10 @@ pub struct ContainerExit {
     pub reason: String,
     /// The exit code of the container's process.
     pub exit_code: i32,
+    /// When the container had been started.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
 }
 
 impl PodDetail {
@@ -190,6 +207,7 @@ struct WirePhase {
 struct WireStatus {
     reason: Option<String>,
     message: Option<String>,
+    nominated_node_name: Option<String>,
     conditions: Option<Vec<Condition>>,
     init_container_statuses: Option<Vec<WireContainer>>,
     container_statuses: Option<Vec<WireContainer>>,
@@ -198,7 +216,19 @@ struct WireStatus {
 impl WireStatus {
     /// The condition `Ready`.
     fn ready(&self) -> Option<&Condition> {
-        self.conditions.iter().flatten().find(|condition| condition.kind == "Ready")
+        self.condition("Ready")
+    }
+
+    fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().flatten().find(|condition| condition.kind == kind)
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        let nominated = self.nominated_node_name.as_deref().filter(|name| !name.is_empty());
+        Scheduling {
+            refused_since: self.condition("PodScheduled").and_then(Condition::since),
+            nominated_node: nominated.map(NodeName::from),
+        }
     }
 }
 
@@ -233,6 +263,8 @@ struct WireTerminated {
     reason: Option<String>,
     exit_code: i32,
     message: Option<String>,
+    started_at: Option<String>,
+    finished_at: Option<String>,
 }
 
 impl PodDetail {
@@ -256,6 +288,7 @@ impl PodDetail {
             has_ended,
             not_ready_since: lost_at.map_or(created, |at| at.max(created)),
             deletion: if pod.terminating { Deletion::of(json) } else { None },
+            scheduling: status.scheduling(),
             state: state(&pod, status),
             restarts,
             start_up,
@@ -322,6 +355,7 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
             reason: "ContainerCreating".to_owned(),
             message: String::new(),
             last_exit: None,
+            restarts: 0,
         }),
     }
 }
@@ -353,6 +387,7 @@ impl WireContainer {
             reason,
             message: message.unwrap_or_default(),
             last_exit,
+            restarts: self.restart_count,
         })
     }
 }
@@ -360,7 +395,13 @@ impl WireContainer {
 impl WireTerminated {
     fn exit(&self) -> ContainerExit {
         let reason = self.reason.clone().unwrap_or_else(|| "Error".to_owned());
-        ContainerExit { reason, exit_code: self.exit_code }
+        let time = |text: &Option<String>| timestamp(text.as_deref()?);
+        ContainerExit {
+            reason,
+            exit_code: self.exit_code,
+            started_at: time(&self.started_at),
+            finished_at: time(&self.finished_at),
+        }
     }
 }
 

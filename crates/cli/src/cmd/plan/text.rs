@@ -204,6 +204,7 @@ impl Formatter {
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe
                 | RiskKind::NoPriorityClass
+                | RiskKind::TolerationSeconds
                 | RiskKind::TolerationMatchesNothing
                 | RiskKind::SameTemplate => (Tone::Waiting, "*"),
             };

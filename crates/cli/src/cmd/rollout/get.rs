@@ -114,9 +114,11 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     }
     text += &attribution::orders(rollout, layout);
     let advice = match rollout.reason {
-        Some(RolloutReason::RemovesNodes) => Some(("go on", "promote --full")),
+        Some(RolloutReason::RemovesNodes) => Some(("go on", "promote --full".to_owned())),
         Some(reason) if reason.class() == ReasonClass::WaitsForPerson => {
-            Some(("approve", "approve"))
+            let wave =
+                rollout.wave.as_ref().map(|wave| format!(" --wave {}", quoted(wave.as_str())));
+            Some(("approve", format!("approve{}", wave.unwrap_or_default())))
         }
         Some(_) | None => None,
     };
@@ -125,6 +127,12 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let _ = writeln!(text, "\nto {what}: {command}");
     }
     text
+}
+
+/// The name of a wave as one word of a shell.
+fn quoted(wave: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:%".contains(c);
+    if wave.chars().all(is_plain) { wave.to_owned() } else { format!("'{wave}'") }
 }
 
 /// The label that divides the nodes of a step.

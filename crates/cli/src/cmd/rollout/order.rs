@@ -164,6 +164,11 @@ fn verb(
                 Some(named) if named != wave.as_str() => {
                     bail!("the rollout is at wave {wave}, not {named}")
                 }
+                // Else a second person approves the next wave, which nobody has seen.
+                None if !awaits_approval(record, needs_policy()?) => bail!(
+                    "wave {wave} does not await an approval; to approve it beforehand, add --wave \
+                     {wave}"
+                ),
                 Some(_) | None => OrderVerb::Approve(wave),
             }
         }
@@ -181,6 +186,12 @@ fn verb(
         }
         OrderKind::Retry => needs_policy().map(|_| OrderVerb::Retry)?,
     })
+}
+
+/// Whether the nodes of the wave that the rollout is at have the template, and it goes on only with
+/// an approval.
+fn awaits_approval(record: &RolloutRecord, policy: &RolloutPolicy) -> bool {
+    record.phase == RolloutPhase::Baking && policy.wait(&record.position).approval
 }
 
 /// Waits until the record states the order; `None` if that takes too long.
@@ -211,5 +222,55 @@ fn done(verb: &OrderVerb) -> String {
         OrderVerb::PromoteFull => "promoted to all nodes".to_owned(),
         OrderVerb::Abort => "rollout aborted".to_owned(),
         OrderVerb::Retry => "rollout begins again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everynode_core::api::{GroupValue, Timestamp, WavePosition};
+    use everynode_k8s::convert;
+
+    fn policy() -> RolloutPolicy {
+        let policy = "{steps: [{name: canary, upTo: [1], approval: true}, {name: half, upTo: \
+                      [50%]}]}";
+        let annotations = json!({ "everynode.dev/rollout-policy": policy });
+        let metadata = json!({ "name": "agent", "namespace": "infra", "uid": "u", "annotations": annotations });
+        let json = json!({ "metadata": metadata }).to_string();
+        let daemon_set = convert::daemon_set(json.as_bytes(), None).unwrap().daemon_set;
+        (**daemon_set.policy.valid().unwrap()).clone()
+    }
+
+    fn record(phase: RolloutPhase, step: usize) -> RolloutRecord {
+        let position = WavePosition { step, group: GroupValue::Unlabelled, size: 0 };
+        RolloutRecord {
+            phase,
+            position: Position::Wave(position),
+            began: Timestamp::from_seconds(0),
+            since: Timestamp::from_seconds(0),
+            approvals: Vec::new(),
+            steps_hash: "".into(),
+            order: None,
+            reason: None,
+            is_rolled_back: false,
+            course: Default::default(),
+        }
+    }
+
+    #[test]
+    fn only_a_wave_that_awaits_its_approval_is_approved_without_its_name() {
+        let approve = |phase, step, wave: Option<&str>| {
+            let kind = OrderKind::Approve { wave: wave.map(str::to_owned) };
+            let policy = policy();
+            verb(kind, &record(phase, step), Some(&policy)).map(|it| done(&it))
+        };
+        let refused = |phase, step| approve(phase, step, None).unwrap_err().to_string();
+        assert_eq!(approve(RolloutPhase::Baking, 0, None).unwrap(), "wave canary approved");
+        let canary = "wave canary does not await an approval; to approve it beforehand, add --wave \
+                      canary";
+        assert_eq!(refused(RolloutPhase::Updating, 0), canary);
+        assert!(refused(RolloutPhase::Baking, 1).starts_with("wave half does not await"));
+        let beforehand = approve(RolloutPhase::Updating, 0, Some("canary"));
+        assert_eq!(beforehand.unwrap(), "wave canary approved");
     }
 }

@@ -1,11 +1,14 @@
 //! A client of the sandbox, which uses HTTPS and the sandbox's kubeconfig as its users do.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use everynode_controller::client::{self, Location, Pings};
+use everynode_core::api::DaemonSetKey;
 use everynode_insight::explain::why_no_node;
+use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_sandbox::OWN_USER_AGENT;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
@@ -99,6 +102,28 @@ impl SandboxClient {
             Some(format!("daemonset {key}: {why}"))
         });
         Ok(sentences.collect())
+    }
+
+    /// The DaemonSets that are rolled out by all that `status` reads: their counts may miss nodes
+    /// that are set aside.
+    pub(crate) async fn rolled_out(&self) -> anyhow::Result<BTreeSet<DaemonSetKey>> {
+        let mut snapshot = Snapshot::default();
+        for (kind, path) in [
+            (ObjectKind::DaemonSet, "/apis/apps/v1/daemonsets"),
+            (ObjectKind::ControllerRevision, "/apis/apps/v1/controllerrevisions"),
+            (ObjectKind::Pod, "/api/v1/pods"),
+            (ObjectKind::Node, NODES),
+        ] {
+            let objects: Vec<Box<RawValue>> = self.list(path).await.context(path)?;
+            for object in objects {
+                snapshot.add(kind, object.get().as_bytes());
+            }
+        }
+        let is_done = |key: &&DaemonSetKey| {
+            let rollout = Rollout::of(&snapshot, key, clock::now());
+            rollout.is_some_and(|rollout| rollout.phase == Phase::Done)
+        };
+        Ok(snapshot.daemon_sets.keys().filter(is_done).cloned().collect())
     }
 
     /// Repeats the request while the server can't be reached.

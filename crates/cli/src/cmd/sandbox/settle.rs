@@ -1,7 +1,9 @@
 //! Tells a settled cluster from others: every node is ready, and every DaemonSet is rolled out.
 //! Pure functions.
 
-use everynode_core::api::Status;
+use std::collections::BTreeSet;
+
+use everynode_core::api::{DaemonSetKey, Status};
 use everynode_insight::rollout::Completion;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 
@@ -23,9 +25,18 @@ pub(crate) fn pod_counts(daemon_sets: &[DaemonSet]) -> PodCounts {
     }
 }
 
-/// A phrase for each DaemonSet that is not rolled out: what is missing.
-pub(crate) fn unsettled_daemon_sets(daemon_sets: &[DaemonSet]) -> Vec<String> {
-    daemon_sets.iter().filter_map(unsettled).collect()
+/// A phrase for each DaemonSet that is not rolled out by its counts: what is missing. Those of
+/// `rolled_out` are, nevertheless.
+pub(crate) fn unsettled_daemon_sets(
+    daemon_sets: &[DaemonSet],
+    rolled_out: &BTreeSet<DaemonSetKey>,
+) -> Vec<String> {
+    let is_open = |ds: &&DaemonSet| {
+        let metadata = &ds.metadata;
+        let key = DaemonSetKey::new(name(&metadata.namespace), name(&metadata.name));
+        !rolled_out.contains(&key)
+    };
+    daemon_sets.iter().filter(is_open).filter_map(unsettled).collect()
 }
 
 /// A phrase for each node that is not ready.

@@ -66,6 +66,7 @@ fn rollout(
         desired: true,
         outdated: false,
         stuck: phase == Phase::Failing,
+        set_aside: None,
         cause: cause.clone(),
     };
     Rollout {

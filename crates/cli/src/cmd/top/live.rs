@@ -225,7 +225,7 @@ impl Live {
         };
         match session {
             Ok(mut session) => {
-                watch::show(&mut session, terminal, keys, self.palette, false, shutdown).await
+                watch::show(&mut session, terminal, keys, self.palette, None, shutdown).await
             }
             Err(error) => {
                 self.list.message = Some(error.to_string());

@@ -6,7 +6,7 @@ use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
 use everynode_insight::explain::{Explanation, explain};
 use everynode_insight::overview::Overview;
-use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::rollout::{Awaited, Phase, Rollout};
 use everynode_insight::situation::Situation;
 use everynode_insight::snapshot::{EventDetail, ObjectKind, Snapshot};
 
@@ -151,10 +151,11 @@ impl Session {
         self.position
     }
 
-    /// True if the DaemonSet is rolled out or deleted.
-    pub(crate) fn is_over(&self) -> bool {
+    /// True if the DaemonSet is rolled out to these nodes, or deleted.
+    pub(crate) fn is_over(&self, now: Timestamp, awaited: Awaited) -> bool {
+        let is_done = || self.rollout(now, awaited).is_ok_and(|it| it.phase == Phase::Done);
         match &self.content {
-            Content::Loaded(overview) => overview.phase == Phase::Done,
+            Content::Loaded(overview) => overview.phase == Phase::Done && is_done(),
             Content::Deleted => true,
             Content::Loading => false,
         }
@@ -164,8 +165,8 @@ impl Session {
     ///
     /// # Errors
     /// If the DaemonSet was deleted.
-    pub(crate) fn rollout(&self, now: Timestamp) -> anyhow::Result<Rollout> {
-        Rollout::of(&self.watcher.snapshot, &self.key, now)
+    pub(crate) fn rollout(&self, now: Timestamp, awaited: Awaited) -> anyhow::Result<Rollout> {
+        Rollout::awaiting(&self.watcher.snapshot, &self.key, now, awaited)
             .with_context(|| format!("daemonset {} was deleted", self.key))
     }
 

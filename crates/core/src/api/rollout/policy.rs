@@ -180,6 +180,15 @@ fn absent_by_default() -> BTreeMap<&'static str, &'static [&'static str]> {
 }
 
 impl Absent {
+    /// The signs that count where no policy names others.
+    pub fn by_default() -> Self {
+        Self {
+            taints: LEAVING_TAINTS.map(Arc::from).to_vec(),
+            conditions: LEAVING_CONDITIONS.map(Arc::from).to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the node shows one of the signs.
     pub fn matches(&self, node: &Node) -> bool {
         self.cordoned && node.is_cordoned()

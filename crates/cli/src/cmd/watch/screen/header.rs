@@ -101,6 +101,9 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         Phase::AwaitsPerson => (Tone::Waiting, overview.waits_for.clone()),
         Phase::AwaitsDeletion => (Tone::Waiting, overview.waits_for.clone()),
         Phase::Done if overview.waits_for.is_empty() => (Tone::Good, "rolled out".to_owned()),
+        Phase::Done if overview.progress.desired > 0 => {
+            (Tone::Good, format!("rolled out; {}", overview.waits_for))
+        }
         Phase::Done => (Tone::Waiting, overview.waits_for.clone()),
     };
     let mut spans = Vec::new();
