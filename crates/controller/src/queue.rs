@@ -98,7 +98,8 @@ impl<K: Ord + Clone> Queue<K> {
         let max = if is_recovering { RECOVERY_BACKOFF_MAX } else { BACKOFF.max };
         let failures = self.failures.entry(key.clone()).or_default();
         let backoff = BACKOFF.delay(*failures).min(max);
-        *failures += 1;
+        // A delay at its limit does not grow: after an outage it goes on from there.
+        *failures += u32::from(backoff < max);
         let at = now + backoff.max(self.retry_limit.take(since_epoch(now)));
         self.add_at(key, at);
         at
@@ -306,7 +307,24 @@ mod tests {
             assert!(next.since(now) <= Duration::from_secs(2), "{now:?}: {next:?}");
             now = next;
         }
-        assert!(queue.add_after_failure(key("a"), now).since(now) > Duration::from_secs(60));
+    }
+
+    /// C72: once that minute is over, the delays go on from there, and do not jump to the longest.
+    #[test]
+    fn delays_grow_from_two_seconds_when_that_minute_is_over() {
+        let mut queue = Queue::default();
+        queue.retry_all(at(0));
+        let mut now = at(0);
+        let mut delays = Vec::new();
+        while now < at(180_000) {
+            let next = queue.add_after_failure(key("a"), now);
+            queue.remove_timer(&key("a"));
+            if now >= at(60_000) {
+                delays.push(next.since(now).as_millis());
+            }
+            now = next;
+        }
+        assert_eq!(delays, [2_560, 5_120, 10_240, 20_480, 40_960, 81_920]);
     }
 
     /// C72: all DaemonSets together get a hundred retries at once, then ten a second.

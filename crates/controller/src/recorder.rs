@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
+use everynode_core::plan::REPORTING_CONTROLLER;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -19,8 +20,6 @@ use crate::outage_log::{self, OutageLog};
 use aggregate::{Aggregator, EventWrite};
 pub use aggregate::{Occurrence, Regarding, Severity};
 
-/// The `reportingController` of the Events.
-pub const REPORTING_CONTROLLER: &str = "everynode";
 /// Maximum number of occurrences that wait to be written; [`Recorder::record`] drops more.
 const QUEUE_CAPACITY: usize = 1024;
 /// The subject of the requests in the log.

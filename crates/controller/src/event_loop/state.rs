@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
-use everynode_core::plan::{CheckQuestion, Notice, Outcome, Plan};
+use everynode_core::plan::{
+    CREATION_RETRY_MAX, CheckQuestion, Notice, Outcome, Plan, Write, WriteResult,
+};
 use everynode_k8s::convert::{PolicyReference, RawDaemonSet};
 use tokio::sync::watch;
 
@@ -171,7 +173,7 @@ impl LoopState {
                 self.apply_effects(effects, now);
             }
             Event::Written { key, uid, result } => {
-                self.record_outcome(&key, &result.outcome, now);
+                self.record_outcome(&key, &result, now);
                 self.index.written(&key, &uid, result, now);
             }
             Event::Executed { key, was_waiting } => self.handle_executed(&key, was_waiting, now),
@@ -200,12 +202,26 @@ impl LoopState {
         }
     }
 
-    fn record_outcome(&mut self, key: &DaemonSetKey, outcome: &Outcome, now: Timestamp) {
-        let (Outcome::Failed { message } | Outcome::Unknown { message }) = outcome else { return };
+    /// Records a failure. Some writes are tried again before the back-off has grown to its longest.
+    fn record_outcome(&mut self, key: &DaemonSetKey, result: &WriteResult, now: Timestamp) {
+        let (message, retry_max) = match &result.outcome {
+            Outcome::Unknown { message } => (message, Some(UNKNOWN_RETRY_MAX)),
+            // One pod is tried as a probe, and the others follow it (C28).
+            Outcome::Failed { message } if matches!(result.write, Write::CreatePod(_)) => {
+                (message, Some(CREATION_RETRY_MAX))
+            }
+            Outcome::Failed { message } => (message, None),
+            Outcome::Written { .. }
+            | Outcome::Changed { .. }
+            | Outcome::Gone
+            | Outcome::RevisionExists { .. }
+            | Outcome::NamespaceTerminating
+            | Outcome::Skipped => return,
+        };
         self.outages.failed(&subject(key), FailureKind::Refused, message);
         self.queue.failed(key);
-        if matches!(outcome, Outcome::Unknown { .. }) {
-            self.queue.add_at(key.clone(), now + UNKNOWN_RETRY_MAX);
+        if let Some(delay) = retry_max {
+            self.queue.add_at(key.clone(), now + delay);
         }
     }
 

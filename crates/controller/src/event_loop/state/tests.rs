@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use everynode_core::api::{Problem, ResourceVersion};
-use everynode_core::plan::WriteResult;
-use everynode_k8s::convert::{self, DaemonSetObject, Interner};
+use everynode_k8s::convert::{self, DaemonSetObject, Interner, RevisionObject};
+use everynode_k8s::revision_data::data_of_template;
 use serde_json::json;
 
 use super::*;
@@ -255,6 +255,67 @@ fn a_write_of_unknown_outcome_is_sent_again_within_seconds() {
     let unknown = retry_delays(&Outcome::Unknown { message: "no answer".to_owned() });
     assert_eq!(unknown[..3], [5, 10, 20]);
     assert_eq!(unknown[10..], [4_000; 5]);
+}
+
+/// The revision that stores the template of [`daemon_set`].
+fn stored_revision() -> RevisionObject {
+    let template = json!({ "metadata": { "labels": { "a": "b" } } });
+    let data: serde_json::Value = serde_json::from_str(&data_of_template(&template)).unwrap();
+    let json = json!({
+        "metadata": {
+            "name": "d-1", "namespace": "ns", "uid": "r", "resourceVersion": "5",
+            "labels": { "a": "b", "controller-revision-hash": "1" },
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "ds-uid",
+                "controller": true,
+            }],
+        },
+        "data": data,
+        "revision": 1,
+    });
+    convert::revision(json.to_string().as_bytes(), &mut Interner::default()).unwrap()
+}
+
+/// C72: pods that the server refuses are tried again after at most a minute, however long it does.
+#[test]
+fn a_refused_pod_is_tried_again_within_a_minute() {
+    let mut state = state();
+    state.handle(Event::Observed(Observation::Revision(reset([stored_revision()]))), Timestamp(0));
+    let mut now = Timestamp(0);
+    let mut waits = Vec::new();
+    for _ in 0..30 {
+        let execution = state.process([], now).into_iter().find_map(|task| match task {
+            Task::Execute { plan, raw } => Some((plan, raw)),
+            Task::ListOrphans(_)
+            | Task::Watch(_)
+            | Task::AskCheck(_)
+            | Task::WritePolicyStatus(_) => None,
+        });
+        let (plan, raw) = execution.expect("the plan has writes");
+        let events = plan.writes.iter().map(|write| Event::Written {
+            key: raw.key.clone(),
+            uid: raw.uid.clone(),
+            result: WriteResult {
+                write: write.clone(),
+                outcome: match write {
+                    Write::CreatePod(_) => Outcome::Failed { message: "quota".to_owned() },
+                    _ => Outcome::Written {
+                        uid: "written".into(),
+                        resource_version: ResourceVersion(0),
+                    },
+                },
+            },
+        });
+        let was_waiting = plan.waiting.is_some();
+        let executed = Event::Executed { key: raw.key.clone(), was_waiting };
+        let events: Vec<Event> = events.chain([executed]).collect();
+        assert!(state.process(events, now).is_empty());
+        let due = state.next_deadline().expect("it is retried");
+        waits.push(due.since(now));
+        now = due;
+    }
+    assert_eq!(waits.iter().max(), Some(&Duration::from_secs(60)), "{waits:?}");
+    assert_eq!(waits.last(), Some(&Duration::from_secs(60)));
 }
 
 /// The results of the next plan's writes, which all succeed at this version.
