@@ -10,6 +10,7 @@ mod diagnosis;
 mod evidence;
 mod guard;
 mod held_up;
+mod next_attempt;
 mod next_step;
 mod notes;
 mod pause;

@@ -129,7 +129,7 @@ impl CauseKind {
                 outlasts_replacement: false,
                 text: |at| at.state().to_string(),
                 message: |at| at.state().error().map(str::to_owned),
-                next: |at| Some(after_failure(at.pod?, at.node)),
+                next: |at| Some(after_failure(at.evidence, at.pod?, at.node)),
             },
             Self::Unschedulable => Row {
                 gravity: Gravity::Stuck(Situation::Unschedulable),
@@ -170,7 +170,7 @@ impl CauseKind {
                 gravity: Gravity::StuckInTime(Situation::Missing, Situation::NotCreated),
                 outlasts_replacement: false,
                 text: |_| "can't be created".into(),
-                message: |at| at.evidence.refusal().map(str::to_owned),
+                message: |at| at.evidence.refusal().map(|refusal| refusal.message.clone()),
                 next: |at| Some(after_refusal(at.evidence.refusal()?, at.key())),
             },
             Self::Starting => Row {

@@ -12,7 +12,7 @@ impl Evidence<'_> {
     /// The cause for which a node without a pod holds up the rollout.
     pub(crate) fn cause_of_missing_pod(&self, node: Option<&NodeName>) -> Cause {
         let (kind, is_long) = match self.refusal() {
-            Some(_) => (CauseKind::CreationFails, self.is_refused_for_long()),
+            Some(refusal) => (CauseKind::CreationFails, refusal.lasts),
             None => (CauseKind::NotCreated, self.has_long_been_missing(node)),
         };
         Occurrence { evidence: self, age: Age::long_if(is_long), node, pod: None }.cause(kind)

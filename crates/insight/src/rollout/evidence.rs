@@ -13,6 +13,7 @@ use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
 
 use super::PROGRESS_DEADLINE;
+use super::next_attempt::{self, Backoffs, NextAttempt};
 use super::pause::Pause;
 use super::revision::{current_hashes, is_outdated};
 use crate::controller_view::ControllerView;
@@ -28,6 +29,16 @@ const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
 
+/// A failure for which pods can't be created.
+pub(super) struct Refusal {
+    /// The words of the API server.
+    pub message: String,
+    /// Whether pods have been refused for some seconds.
+    pub lasts: bool,
+    /// When the next one is created, if that is known.
+    pub next_attempt: Option<NextAttempt>,
+}
+
 /// The facts about one DaemonSet at one time.
 pub(crate) struct Evidence<'a> {
     snapshot: &'a Snapshot,
@@ -36,8 +47,9 @@ pub(crate) struct Evidence<'a> {
     current: BTreeSet<RevisionHash>,
     /// The last warning about each pod.
     warnings: BTreeMap<&'a Uid, &'a EventDetail>,
-    /// The message of the failure for which pods can't be created, and whether it lasts.
-    creation_failure: Option<(String, bool)>,
+    /// The failure for which pods can't be created.
+    refusal: Option<Refusal>,
+    backoffs: Backoffs,
     /// The controller has long had something to do.
     is_controller_idle: OnceCell<bool>,
 }
@@ -58,7 +70,8 @@ impl<'a> Evidence<'a> {
             now,
             current: current_hashes(snapshot, daemon_set),
             warnings,
-            creation_failure: creation_failure(snapshot, daemon_set, now),
+            refusal: refusal(snapshot, daemon_set, now),
+            backoffs: next_attempt::backoffs(snapshot, daemon_set),
             is_controller_idle: OnceCell::new(),
         }
     }
@@ -152,7 +165,7 @@ impl<'a> Evidence<'a> {
             // A guarded rollout waits for bake times and approvals.
             let may_wait = status.rollout.is_some()
                 || self.daemon_set.is_guarded()
-                || self.creation_failure.is_some()
+                || self.refusal.is_some()
                 || self.pods().any(|detail| detail.pod.phase.is_terminal());
             if may_wait || !self.last_change().is_some_and(|at| self.is_long_ago(at)) {
                 return false;
@@ -227,14 +240,14 @@ impl<'a> Evidence<'a> {
         self.warnings.get(&detail.pod.uid).copied()
     }
 
-    /// The message for which the API server refuses pods.
-    pub(super) fn refusal(&self) -> Option<&str> {
-        self.creation_failure.as_ref().map(|(message, _)| message.as_str())
+    /// The failure for which pods can't be created.
+    pub(super) const fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
     }
 
-    /// True if the API server has refused pods for some seconds.
-    pub(super) fn is_refused_for_long(&self) -> bool {
-        self.creation_failure.as_ref().is_some_and(|(_, lasts)| *lasts)
+    /// When a pod that has ended is replaced; `None` if that is due.
+    pub(super) fn next_replacement(&self, detail: &PodDetail) -> Option<NextAttempt> {
+        next_attempt::of_ended_pod(&self.backoffs, detail, self.now)
     }
 
     /// The node, unless it is ready or was not read.
@@ -247,13 +260,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// The last failure to create a pod, unless a pod has been created since, and whether pods have
-/// been failing for some seconds.
-fn creation_failure(
-    snapshot: &Snapshot,
-    daemon_set: &DaemonSet,
-    now: Timestamp,
-) -> Option<(String, bool)> {
+/// The last failure to create a pod, unless a pod has been created since.
+fn refusal(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Option<Refusal> {
     let pods = snapshot.pods_of(&daemon_set.key);
     let created_at = pods.map(|detail| detail.pod.creation_timestamp).max();
     let failures: Vec<&EventDetail> = snapshot
@@ -267,12 +275,13 @@ fn creation_failure(
     let first = failures.iter().filter_map(|event| event.since).min();
     let since = first.max(created_at)?;
     let lasts = now.since(since) >= Duration::from_secs(CREATION_FAILURE_SECONDS_MIN);
-    Some((refusal(&last.message), lasts))
+    let next_attempt = next_attempt::after_refusal(last, now);
+    Some(Refusal { message: words_of_server(&last.message), lasts, next_attempt })
 }
 
 /// The API server's reason for refusing a pod, without the pod's name, which is another one each
 /// time.
-fn refusal(message: &str) -> String {
+fn words_of_server(message: &str) -> String {
     let message = message.strip_prefix("(combined from similar events): ").unwrap_or(message);
     let message = message.strip_prefix("Error creating: ").unwrap_or(message);
     let named = |start: &str, verdict: &str| {

@@ -1,8 +1,9 @@
 //! The operator's next step for each cause, for all commands: a command that can be pasted where
 //! one helps.
 
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName, RETRY_ANNOTATION};
 
+use super::evidence::{Evidence, Refusal};
 use crate::snapshot::{PodDetail, PodState};
 
 /// When each controller has last renewed its lease.
@@ -36,7 +37,11 @@ pub(super) fn without_finalizers(kind: &str, namespace: &str, name: &str) -> Str
 }
 
 /// The next step about a pod that fails.
-pub(super) fn after_failure(detail: &PodDetail, node: Option<&NodeName>) -> String {
+pub(super) fn after_failure(
+    evidence: &Evidence<'_>,
+    detail: &PodDetail,
+    node: Option<&NodeName>,
+) -> String {
     let describe_node = || node.map(|node| format!("kubectl describe node {node}"));
     let look = || describe_node().unwrap_or_else(|| describe(detail));
     match &detail.state {
@@ -44,22 +49,38 @@ pub(super) fn after_failure(detail: &PodDetail, node: Option<&NodeName>) -> Stri
             let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
             format!("kubectl -n {namespace} logs {pod} -c {} --previous", container.name)
         }
-        PodState::Failed { .. } => format!(
-            "the controller replaces it, after a back-off of at most 15 min; if it fails again: {}",
-            look()
-        ),
+        PodState::Failed { .. } | PodState::Succeeded => {
+            let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
+            let when = evidence.next_replacement(detail).map_or_else(
+                || ", after a back-off of at most 15 min".to_owned(),
+                |at| format!(" {at}, or at once after: kubectl -n {namespace} delete pod {pod}"),
+            );
+            format!("the controller replaces it{when}; if it fails again: {}", look())
+        }
         PodState::Unknown => look(),
         PodState::Waiting(_)
         | PodState::Unscheduled { .. }
         | PodState::NotReady { .. }
         | PodState::Ready
-        | PodState::Terminating
-        | PodState::Succeeded => describe(detail),
+        | PodState::Terminating => describe(detail),
+    }
+}
+
+/// The next step about a pod that the API server refuses, and when the controller tries again.
+pub(super) fn after_refusal(refusal: &Refusal, key: &DaemonSetKey) -> String {
+    let step = after_message(&refusal.message, key);
+    let DaemonSetKey { namespace, name } = key;
+    match refusal.next_attempt {
+        None => step,
+        Some(at) => format!(
+            "{step}; next attempt {at}, or at once after: kubectl -n {namespace} annotate ds \
+             {name} --overwrite {RETRY_ANNOTATION}=\"$(date)\""
+        ),
     }
 }
 
 /// The next step about a pod that the API server refuses, by its words.
-pub(super) fn after_refusal(message: &str, key: &DaemonSetKey) -> String {
+fn after_message(message: &str, key: &DaemonSetKey) -> String {
     let DaemonSetKey { namespace, name } = key;
     let quoted = |before: &str| {
         let (name, _) = message.split_once(before)?.1.split_once('"')?;

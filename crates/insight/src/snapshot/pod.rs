@@ -112,8 +112,9 @@ impl PodState {
         match self {
             Self::Unscheduled { message } => !message.is_empty(),
             Self::Waiting(container) => !container.is_starting(),
-            Self::Failed { .. } | Self::Unknown => true,
-            Self::NotReady { .. } | Self::Ready | Self::Terminating | Self::Succeeded => false,
+            // No pod of a DaemonSet ends by itself.
+            Self::Failed { .. } | Self::Succeeded | Self::Unknown => true,
+            Self::NotReady { .. } | Self::Ready | Self::Terminating => false,
         }
     }
 

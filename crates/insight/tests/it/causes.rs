@@ -2,10 +2,12 @@
 //! with the transcripts in `causes/`. All of them say the same.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::support::{
     Fixture, NOW, daemon_set, key, name_of_node, node, pod, ready_pod, revision, waiting_pod, with,
 };
+use everynode_core::plan::Notice;
 use everynode_insight::explain::explain;
 use everynode_insight::overview::{Estimate, EstimateBasis, Overview};
 use everynode_insight::rollout::{Phase, Rollout};
@@ -116,6 +118,78 @@ fn a_failure_to_create_a_pod_may_pass() {
         phase(&passed),
         (Phase::Progressing, "not created on 2 nodes: node-02, node-03".to_owned())
     );
+}
+
+fn next_step(fixture: &Fixture) -> String {
+    let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+    rollout.groups()[0].cause.next.clone().unwrap_or_default()
+}
+
+/// C72: while everynode is refused pods, the commands say by when it tries again, and how to make
+/// it try at once. Nothing is known of the attempts of another controller.
+#[test]
+fn the_next_attempt_to_create_a_pod_is_stated() {
+    let refused_by = |controller: &str, last: &str| {
+        let mut fixture = Fixture::with_nodes(3);
+        fixture.run(&with_status(status(3, 0, 0, 0)), []);
+        let refusal = event("ds", "FailedCreate", REFUSAL, "2026-01-01T00:50:00Z", last);
+        let refusal = with(refusal, |it| it["reportingComponent"] = controller.into());
+        fixture.add(ObjectKind::Event, &refusal);
+        next_step(&fixture)
+    };
+    let step = "kubectl -n infra create serviceaccount not-there";
+    assert_eq!(
+        refused_by("everynode", "2026-01-01T00:59:40Z"),
+        format!(
+            "{step}; next attempt by 01:00:40 UTC, or at once after: kubectl -n infra annotate ds \
+             agent --overwrite everynode.dev/retry=\"$(date)\""
+        )
+    );
+    // It is late: nobody seems to try.
+    assert_eq!(refused_by("everynode", "2026-01-01T00:59:00Z"), step);
+    assert_eq!(refused_by("daemonset-controller", "2026-01-01T00:59:40Z"), step);
+}
+
+/// C24: the commands say when a pod that has ended is replaced: as the event of the last one says,
+/// or else after the longest back-off.
+#[test]
+fn the_next_attempt_after_a_failure_is_stated() {
+    let ended = |phase: &str, event: Option<Value>| {
+        let mut fixture = Fixture::with_nodes(1);
+        fixture.run(&with_status(status(1, 1, 1, 0)), []);
+        let failed = with(pod("node-01", "old", json!({ "phase": phase })), |pod| {
+            pod["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
+        });
+        fixture.add(ObjectKind::Pod, &failed);
+        event.iter().for_each(|event| fixture.add(ObjectKind::Event, event));
+        next_step(&fixture)
+    };
+    let event_at = |time: &str, count: u32| {
+        let (pod, node) = ("agent-x".into(), "node-01".into());
+        let delay = Duration::from_secs(128);
+        let note = Notice::FailedDaemonPod { pod, node, delay }.to_string();
+        let event = event("ds", "FailedDaemonPod", &note, time, time);
+        Some(with(event, |it| it["count"] = count.into()))
+    };
+    for phase in ["Failed", "Succeeded"] {
+        let next = |when: &str| {
+            format!(
+                "the controller replaces it{when}; if it fails again: kubectl describe node node-01"
+            )
+        };
+        let or_at_once = ", or at once after: kubectl -n infra delete pod agent-node-01";
+        let exactly = next(&format!(" at 01:01:07 UTC{or_at_once}"));
+        let at_the_latest = next(&format!(" by 01:14:00 UTC{or_at_once}"));
+        let last = "2026-01-01T00:58:59Z";
+        assert_eq!(ended(phase, event_at(last, 1)), exactly);
+        // Events of earlier pods, and those that stand for several, do not tell.
+        assert_eq!(ended(phase, event_at("2026-01-01T00:56:00Z", 1)), at_the_latest);
+        assert_eq!(ended(phase, event_at(last, 2)), at_the_latest);
+        assert_eq!(ended(phase, None), at_the_latest);
+        // It is due.
+        let due = ", after a back-off of at most 15 min";
+        assert_eq!(ended(phase, event_at("2026-01-01T00:57:30Z", 1)), next(due));
+    }
 }
 
 /// A pod that makes no progress is stuck after ten minutes, and its last warning is told at once.
