@@ -69,8 +69,8 @@ pub(crate) fn hash(revision: &Revision) -> RevisionHash {
     RevisionHash::new(label.unwrap_or(revision.name.as_str()))
 }
 
-/// Whether the pod is of the current revision or of a duplicate, by hash; or by template generation,
-/// if its hash is not that of a revision with another template (C42, C45).
+/// Whether the pod is of the current revision or of a duplicate, by hash; or by template
+/// generation, if its hash is not that of a revision with another template (C42, C45).
 pub(crate) fn is_current(objects: &Objects, pod: &Pod) -> bool {
     let label = |key| pod.labels.get(key).map(|value| &**value);
     let generation = objects.daemon_set.template_generation.map(|number| number.to_string());

@@ -124,10 +124,10 @@ fn next_step(
     }
 }
 
-/// What is said of a node that has joined during the rollout and uses its budget (C52).
+/// The words about a node that has joined during the rollout and uses its budget (C52).
 const NEW_NODE: &str = ", a new node, which counts until its first pod is available";
 
-/// Whether the node has joined since the rollout began: it has no available pod to lose.
+/// True if the node has joined since the rollout began: it has no available pod to lose.
 fn has_joined(view: &ControllerView<'_>, node: &NodeName) -> bool {
     let current = current_hashes(view.snapshot, view.daemon_set());
     let pods = view.snapshot.pods_of(&view.daemon_set().key);

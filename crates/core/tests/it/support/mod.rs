@@ -413,8 +413,7 @@ impl World {
                 pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
             }),
             Write::AdoptRevision(revision) => self.edit_revision(revision, |r| {
-                r.controller = Some(DS_UID.into());
-                r.template_generation = None;
+                (r.controller, r.template_generation) = (Some(DS_UID.into()), None);
             }),
             Write::ReleaseRevision(revision) => {
                 self.edit_revision(revision, |r| r.controller = None)
@@ -422,11 +421,8 @@ impl World {
             Write::LabelRevision { revision, hash } => self.edit_revision(revision, |r| {
                 r.labels = with_label(&r.labels, HASH_LABEL, hash.as_str());
             }),
-            Write::RaiseRevision { revision, number, template_generation } => {
-                self.edit_revision(revision, |r| {
-                    r.number = *number;
-                    r.template_generation = template_generation.or(r.template_generation);
-                })
+            Write::RaiseRevision { revision, number, template_generation: of } => {
+                self.edit_revision(revision, |r| (r.number, r.template_generation) = (*number, *of))
             }
             Write::WriteRecord { revision, record } => {
                 self.edit_revision(revision, |r| r.record = RecordState::Stored(record.clone()))
