@@ -44,7 +44,7 @@ pub(super) fn event(
     })
 }
 
-/// The event that nodes begin to go back to the base.
+/// The event that the template was replaced with that of the base, beside the built-in controller.
 pub(super) const fn going_back(at: Timestamp) -> CourseEvent {
     let attribution = Attribution { user: None, reason: None };
     CourseEvent { at, kind: Kind::GoingBack, wave: None, attribution }

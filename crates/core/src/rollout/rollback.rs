@@ -3,14 +3,11 @@
 
 use crate::api::{Revision, RevisionHash, RolloutPhase, RolloutRecord};
 use crate::config::RollBackDuty;
-use crate::node::Direction;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
 
-use super::course::going_back;
 use super::input::RolloutInput;
 use super::stage::Stage;
-use super::transition::RecordChange;
 use super::wave::Waves;
 
 /// Why nodes do not go back although the attempt was rolled back before.
@@ -120,23 +117,4 @@ fn was_rolled_back(
 
 fn may_roll_back(input: &RolloutInput<'_>) -> bool {
     input.duties.roll_back == RollBackDuty::RestoreTemplate
-}
-
-/// The record that states that nodes go back from a failed revision, if it is not stated yet. An
-/// abort itself says so.
-pub(super) fn note_going_back<'a>(
-    input: &RolloutInput<'a>,
-    stage: &Stage<'a>,
-    has_base: bool,
-) -> Option<RecordChange<'a>> {
-    let Stage::Failed { record, .. } = stage else { return None };
-    let movement = stage.movement(input.duties, input.daemon_set, false)?;
-    let goes_back = movement.direction == Direction::Back && movement.replaces;
-    if !goes_back || !has_base || record.course.goes_back() {
-        return None;
-    }
-    let mut record = (*record).clone();
-    record.course.push(going_back(input.now.wall_seconds()));
-    let revision = input.revisions().current?;
-    Some(RecordChange { revision, record, transition: None })
 }

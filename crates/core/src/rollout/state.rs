@@ -24,7 +24,7 @@ use super::input::RolloutInput;
 use super::pace::Pace;
 use super::progress::{Progress, deadline};
 use super::record_writes::RecordWrites;
-use super::rollback::{note_going_back, roll_back};
+use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
 use super::transition::TransitionInput;
 use super::wave::{Judgement, Rank, Waves};
@@ -488,9 +488,7 @@ impl RolloutState {
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
         let blamed = |state| self.nodes_in(state, input, nodes);
-        let change = self.transition_input(input, &revisions).change(&stage, &blamed);
-        let has_base = self.gate.base().is_some();
-        let change = change.or_else(|| note_going_back(input, &stage, has_base))?;
+        let change = self.transition_input(input, &revisions).change(&stage, &blamed)?;
         let (revision, record) = (change.revision.reference(), change.record.into());
         let notice = change.transition.map(Notice::Rollout);
         Some((notice, Write::WriteRecord { revision, record }))

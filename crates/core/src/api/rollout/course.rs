@@ -67,7 +67,7 @@ pub enum CourseEventKind {
     Retried,
     /// The rollout failed.
     Failed,
-    /// After a failure, nodes began to go back to the base.
+    /// The template was replaced with that of the base, beside the built-in controller.
     GoingBack,
     /// The rollout was complete.
     Completed,
@@ -116,25 +116,6 @@ impl Course {
     /// The order that was carried out last, if it is known.
     pub fn last_order(&self) -> Option<&CourseEvent> {
         self.events.iter().rev().find(|event| event.kind.is_order())
-    }
-
-    /// Whether it states that nodes have begun to go back since the last failure.
-    pub(crate) fn goes_back(&self) -> bool {
-        let last = self.events.last();
-        last.is_some_and(|event| match event.kind {
-            CourseEventKind::GoingBack | CourseEventKind::Aborted => true,
-            CourseEventKind::Adopted
-            | CourseEventKind::Begun
-            | CourseEventKind::WaveUpdated
-            | CourseEventKind::WaveBegun
-            | CourseEventKind::Approved
-            | CourseEventKind::Promoted
-            | CourseEventKind::PromotedInFull
-            | CourseEventKind::Retried
-            | CourseEventKind::Failed
-            | CourseEventKind::Completed
-            | CourseEventKind::Superseded => false,
-        })
     }
 }
 
