@@ -15,7 +15,7 @@ const RESTART: Duration = Duration::from_secs(30);
 pub(super) struct Refusals(BTreeMap<ObjectKind, Instant>);
 
 impl Refusals {
-    /// Whether a refusal may be over soon.
+    /// Returns whether a refusal may be over soon.
     pub(super) fn may_pass(&mut self, kind: ObjectKind, was_read: bool, now: Instant) -> bool {
         was_read && now.duration_since(*self.0.entry(kind).or_insert(now)) < RESTART
     }

@@ -47,7 +47,7 @@ pub struct DaemonSet {
     /// The policy that guards its rollouts (G4).
     pub policy: PolicySource,
     /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
-    pub order: Option<Order>,
+    pub order: Option<Box<Order>>,
     /// The annotation [`RETRY_ANNOTATION`].
     pub retry: Option<Arc<str>>,
     /// The annotation [`ROLLED_BACK_ANNOTATION`]: the attempt that was rolled back last (G20).

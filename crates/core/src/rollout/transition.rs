@@ -321,13 +321,13 @@ impl<'a> TransitionInput<'a> {
 
     /// The order that names another revision than the target.
     fn foreign_order(&self) -> Option<&Order> {
-        let order = self.daemon_set.order.as_ref()?;
+        let order = self.daemon_set.order.as_deref()?;
         (!self.revisions.current_hashes().contains(&order.revision)).then_some(order)
     }
 
     /// Carries out an order that has not been carried out (G10).
     fn apply_operator_order(&self, record: &RolloutRecord) -> Option<Change> {
-        let order = self.daemon_set.order.as_ref()?;
+        let order = self.daemon_set.order.as_deref()?;
         if record.order.as_ref() == Some(&order.text) || self.was_given_before(order) {
             return None;
         }

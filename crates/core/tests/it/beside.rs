@@ -220,7 +220,8 @@ impl Beside {
         self.orders += 1;
         let text = format!("order {}", self.orders).into();
         let attribution = Attribution::default();
-        self.world.change(|ds| ds.order = Some(Order { verb, revision, text, attribution }));
+        self.world
+            .change(|ds| ds.order = Some(Box::new(Order { verb, revision, text, attribution })));
     }
 
     /// Plans, checks the plan, and executes it.

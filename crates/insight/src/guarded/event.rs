@@ -40,10 +40,10 @@ pub struct RolloutEvent {
     pub reason: Option<String>,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// What a record states.
+    /// An event that a record states.
     Recorded(CourseEventKind),
     /// Somebody paused the rollout.
     Paused,

@@ -49,7 +49,7 @@ impl ChangeCause {
         Some(Self { text, set_at })
     }
 
-    /// Whether it was set after the template came.
+    /// Returns whether it was set after the template came.
     pub(super) fn is_later(&self, template_at: Option<Timestamp>) -> bool {
         self.set_at.zip(template_at).is_some_and(|(set_at, template_at)| set_at >= template_at)
     }

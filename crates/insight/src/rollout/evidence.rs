@@ -33,7 +33,7 @@ const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
 pub(super) struct Refusal {
     /// The words of the API server.
     pub message: String,
-    /// Whether pods have been refused for some seconds.
+    /// Pods have been refused for some seconds.
     pub lasts: bool,
     /// When the next one is created, if that is known.
     pub next_attempt: Option<NextAttempt>,

@@ -38,7 +38,7 @@ pub struct PodDetail {
     pub has_ended: bool,
     /// `spec.schedulerName`, unless it is the default scheduler.
     pub scheduler: Option<String>,
-    /// What the scheduler has tried so far.
+    /// The attempts of the scheduler.
     pub scheduling: Scheduling,
     /// The resources and host ports that the pod requests.
     pub usage: Usage,
@@ -79,7 +79,7 @@ pub enum PodState {
     Unknown,
 }
 
-/// What the scheduler has tried for a pod without a node.
+/// The attempts of the scheduler for a pod without a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduling {
     /// Since when no node is found: `lastTransitionTime` of the condition `PodScheduled`.

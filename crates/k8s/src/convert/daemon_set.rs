@@ -164,7 +164,7 @@ pub fn daemon_set(
             .and_then(|generation| generation.parse().ok()),
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
         policy: policy(annotations.get(POLICY_ANNOTATION), previous),
-        order: order(&annotations, &mut problems),
+        order: order(&annotations, &mut problems).map(Box::new),
         retry: annotations.get(RETRY_ANNOTATION).map(|value| value.as_str().into()),
         rolled_back: annotations.get(ROLLED_BACK_ANNOTATION).map(|attempt| attempt.as_str().into()),
         update_strategy: update_strategy(spec.update_strategy.as_ref(), &mut problems),

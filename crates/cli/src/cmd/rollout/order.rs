@@ -85,7 +85,8 @@ impl PreparedOrder {
         Ok(Self { uid: daemon_set.uid, verb, hash, record: record.clone(), problems })
     }
 
-    /// Gives the order, and states who gives it and why. Returns whether a controller has carried it out in time.
+    /// Gives the order, and states who gives it and why. Returns whether a controller has carried it
+    /// out in time.
     ///
     /// # Errors
     /// If the order can't be written, or has had no effect.
@@ -188,8 +189,8 @@ fn verb(
     })
 }
 
-/// Whether the nodes of the wave that the rollout is at have the template, and it goes on only with
-/// an approval.
+/// Returns whether the nodes of the rollout's wave have the template, and it goes on only with an
+/// approval.
 fn awaits_approval(record: &RolloutRecord, policy: &RolloutPolicy) -> bool {
     record.phase == RolloutPhase::Baking && policy.wait(&record.position).approval
 }
@@ -235,7 +236,8 @@ mod tests {
         let policy = "{steps: [{name: canary, upTo: [1], approval: true}, {name: half, upTo: \
                       [50%]}]}";
         let annotations = json!({ "everynode.dev/rollout-policy": policy });
-        let metadata = json!({ "name": "agent", "namespace": "infra", "uid": "u", "annotations": annotations });
+        let metadata = json!({ "name": "agent", "namespace": "infra", "uid": "u",
+            "annotations": annotations });
         let json = json!({ "metadata": metadata }).to_string();
         let daemon_set = convert::daemon_set(json.as_bytes(), None).unwrap().daemon_set;
         (**daemon_set.policy.valid().unwrap()).clone()

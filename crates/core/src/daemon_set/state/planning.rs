@@ -233,9 +233,9 @@ impl DaemonSetState {
 
     /// Reports once that an order has no effect of which no record can tell (G43).
     fn report_order(&mut self, now: Now, plan: &mut Plan) {
-        let order = self.daemon_set.order.as_ref();
+        let order = self.daemon_set.order.as_deref();
         let is_reported =
-            order.is_none_or(|order| self.reports.reported_order.as_ref() == Some(&order.text));
+            order.is_none_or(|order| self.reports.reported_order.as_deref() == Some(&order.text));
         let Some(order) = order.filter(|_| !is_reported).cloned() else { return };
         let (rollout, input) = self.rollout_parts(now);
         if let Some(why) = rollout.unrecorded_order(&order, &input) {

@@ -22,12 +22,9 @@ use everynode_core::plan::{
 
 use controllers::concerns_checks;
 use object::assert_made_from_its_revision;
-pub(crate) use object::{Fault, daemon_set, node, pod, revision, with_label};
+pub(crate) use object::{ANOTHER_KIND, Fault, daemon_set, node, pod, revision, with_label};
 
 pub(crate) const DS_UID: &str = "ds-uid";
-
-/// UID of a controller of another kind.
-pub(crate) const ANOTHER_KIND: &str = "another-kind";
 
 pub(crate) struct World {
     config: Config,

@@ -10,6 +10,9 @@ use everynode_core::plan::{NewPod, Outcome};
 
 use super::DS_UID;
 
+/// UID of a controller of another kind.
+pub(crate) const ANOTHER_KIND: &str = "another-kind";
+
 /// The outcome of the next write whose text starts with `write`.
 #[derive(Clone)]
 pub(crate) struct Fault {

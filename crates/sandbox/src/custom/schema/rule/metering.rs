@@ -75,7 +75,7 @@ fn count(value: &dyn Val) {
             count(&**value);
         }
     } else if let Some(optional) = value.downcast_ref::<CelOptional>() {
-        optional.inner().into_iter().for_each(|value| count(value));
+        optional.inner().into_iter().for_each(count);
     }
 }
 
