@@ -364,7 +364,7 @@ fn a_pod_that_no_controller_creates_is_stuck_after_ten_minutes() {
         ("a new status", with_status_of(missing.clone(), just_now), long_ago, Phase::Done),
         ("a new node", with_status_of(missing.clone(), long_ago), just_now, Phase::Done),
         ("no managers", with_status(missing), long_ago, Phase::Done),
-        ("not counted", with_status_of(complete, long_ago), long_ago, Phase::Done),
+        ("not counted", with_status_of(complete, long_ago), long_ago, Phase::Progressing),
     ] {
         let mut fixture = Fixture::with_nodes(1);
         fixture.run(&daemon_set, [1]);

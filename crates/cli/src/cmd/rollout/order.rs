@@ -85,8 +85,8 @@ impl PreparedOrder {
         Ok(Self { uid: daemon_set.uid, verb, hash, record: record.clone(), problems })
     }
 
-    /// Gives the order, and states who gives it and why. Returns whether a controller has carried it
-    /// out in time.
+    /// Gives the order, and states who gives it and why. Returns whether a controller has carried
+    /// it out in time.
     ///
     /// # Errors
     /// If the order can't be written, or has had no effect.

@@ -96,7 +96,7 @@ impl Simulation {
             return false;
         }
         let attribution = Attribution::default();
-        self.daemon_set.order = Some(Order { verb, revision, text, attribution });
+        self.daemon_set.order = Some(Box::new(Order { verb, revision, text, attribution }));
         self.apply_daemon_set();
         true
     }

@@ -226,8 +226,9 @@ fn a_pod_that_preempts_others_waits_for_them() {
         let mut snapshot = Snapshot::default();
         let mut add = |kind, object: &Value| snapshot.add(kind, object.to_string().as_bytes());
         add(ObjectKind::DaemonSet, &daemon_set(json!({}), [1, 1, 0, 0]));
-        let condition = json!({ "type": "PodScheduled", "status": "False", 
-            "reason": "Unschedulable", "lastTransitionTime": refused, "message": "0/1 nodes are available" });
+        let condition = json!({ "type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "lastTransitionTime": refused,
+            "message": "0/1 nodes are available" });
         let mut pod = pod(
             1,
             "new",
