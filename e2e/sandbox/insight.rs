@@ -45,7 +45,7 @@ async fn explain_names_the_reasons_for_delays_and_for_nodes_without_a_pod() -> R
     world.patch_daemon_set("agent", with(image_patch(NEXT_IMAGE), unpullable)).await?;
     let text = eventually("the new pod's image can't be pulled", async || {
         let text = output_of(&world, &["explain", "ds/agent"]).await?;
-        ensure!(text.contains("ImagePullBackOff") && text.contains("held up"), "{text}");
+        ensure!(text.contains("failing  ImagePullBackOff"), "{text}");
         Ok(text)
     })
     .await?;
@@ -182,7 +182,7 @@ async fn without_nodes_the_pods_are_explained() -> Result<()> {
     };
     let explained = eventually("the new pod's image can't be pulled", async || {
         let explained = run(&["explain", "ds/agent"], "").await?;
-        ensure!(explained.stdout.contains("ImagePullBackOff"), "{explained:?}");
+        ensure!(explained.stdout.contains("1  failing "), "{explained:?}");
         Ok(explained)
     })
     .await?;

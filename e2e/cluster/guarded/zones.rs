@@ -50,7 +50,8 @@ async fn update_by_zone(
     let status: Value = serde_json::from_str(&status.stdout)?;
     let nodes = a.len();
     let wave = json!({ "name": "zones/a", "number": 1, "waves": 3, "nodes": nodes,
-        "nodesDone": nodes });
+        "nodesDone": nodes, "states": { "waiting": 0, "updating": 0, "done": nodes, "failed": 0,
+            "setAside": {} } });
     ensure!(status["guard"]["wave"] == wave, "{status}");
     let text = world.everynode(&["status", "ds/agent", "--no-wait"]).await?.stdout;
     let line = format!("wave 1 of 3, zones/a: {nodes} of {nodes} nodes done");

@@ -153,6 +153,7 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
         }
     }
     mark_budget(daemon_set, &mut all);
+    mark_all_down(evidence, &mut all);
     sorted(all)
 }
 
@@ -169,6 +170,17 @@ fn mark_budget(daemon_set: &DaemonSet, held_up: &mut [HeldUpPod]) {
     }
     for held_up in held_up.iter_mut().filter(|it| is_down(it)) {
         held_up.stuck = held_up.cause.is_stuck();
+    }
+}
+
+/// Marks nodes that are down as stuck if there are no others that could try the template.
+fn mark_all_down(evidence: &Evidence<'_>, held_up: &mut [HeldUpPod]) {
+    let mut desired = held_up.iter().filter(|it| it.desired);
+    if desired.all(|it| it.set_aside == Some(SetAside::Down)) && !evidence.is_available_somewhere()
+    {
+        for held_up in held_up.iter_mut().filter(|it| it.desired) {
+            held_up.stuck = held_up.cause.is_stuck();
+        }
     }
 }
 

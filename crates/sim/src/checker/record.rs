@@ -204,9 +204,14 @@ impl Judge<'_> {
     fn beginning(&self, old: Option<&Record>, new: &Record, policy: &Policy) -> Option<String> {
         let order = old.and_then(|old| old.order.clone()).or_else(|| self.foreign_order());
         let is_done = self.incomplete(&Position::AllNodes).is_none() && !self.is_undone();
+        let has_begun = old.is_some_and(|old| old.phase != Phase::Pending);
         let (phase, position) = match () {
             () if new.phase == Phase::Complete => (Phase::Complete, Position::AllNodes),
             () if self.situation.revisions.old.is_empty() => (Phase::Updating, Position::AllNodes),
+            // Of a rollout that began by other steps, the end is left.
+            () if is_done && has_begun && new.position == Position::AllNodes => {
+                (Phase::Updating, Position::AllNodes)
+            }
             () => (Phase::Updating, one_of(self.first_of_step(policy, 0), new)),
         };
         if new.phase == Phase::Complete && !is_done {

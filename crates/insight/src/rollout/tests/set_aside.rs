@@ -86,7 +86,7 @@ fn nothing_is_done_before_a_node_has_the_new_revision() {
     let nodes = [node(1, OLD, Some(LONG_AGO)), node(2, OLD, Some(LONG_AGO))];
     let pods = [1, 2].map(|number| pod(number, "old", json!({ "phase": "Running" })));
     let rollout = rollout_on(&nodes, daemon_set(json!({}), [2, 0, 0, 0]), &pods);
-    assert_eq!(rollout.phase, Phase::Progressing);
+    assert_eq!(rollout.phase, Phase::Failing);
 }
 
 #[test]
