@@ -571,6 +571,8 @@ impl NodeHistory {
     /// The state of a node while pods of the target are replaced with those of the base (G41).
     fn back(&self, observed: &Observed<'_>, judgement: &Judgement) -> NodeState {
         match (self.begun, observed.absent) {
+            // It may have been so since before this controller looked.
+            (None, Some(why)) if observed.has(Holds::TARGET) => NodeState::SetAside(why),
             (None, _) => NodeState::Waiting { outage: self.taken(judgement) },
             (Some(_), Some(why)) => NodeState::SetAside(why),
             // A pod of the base starts beside that of the target.
