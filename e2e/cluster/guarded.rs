@@ -120,7 +120,9 @@ async fn a_failing_canary_goes_back_by_itself() -> Result<()> {
     ensure!(events.contains("RolloutFailed"), "{events}");
     // Its pod is gone, but not why it failed.
     let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
-    ensure!(get.contains("too many nodes failed: ") && get.contains("(container "), "{get}");
+    ensure!(get.contains("too many nodes failed: "), "{get}");
+    // Kubelets that only pretend state no containers.
+    ensure!(World::is_external() || get.contains("(container "), "{get}");
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! The fields that the endpoints of each kind may change (S9).
 
+use std::num::IntErrorKind;
+
 use crate::json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
@@ -150,6 +152,20 @@ pub(super) fn unchanged_fields(
         (Endpoint::Status, "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
         (Endpoint::Status, _, _) => &[&["spec"]],
     }
+}
+
+/// Why upstream's conversion from the served version fails, in Go's words.
+pub(super) fn check_conversion(kind: &Kind, object: &Value) -> Result<(), String> {
+    let generation = &object["metadata"]["annotations"][TEMPLATE_GENERATION];
+    let Some(text) = generation.as_str().filter(|_| kind.strategy == Strategy::DaemonSet) else {
+        return Ok(());
+    };
+    let why = match text.parse::<i64>().map_err(|error| *error.kind()) {
+        Ok(_) => return Ok(()),
+        Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
+        Err(_) => "invalid syntax",
+    };
+    Err(format!("strconv.ParseInt: parsing {text:?}: {why}"))
 }
 
 /// Sets what upstream's conversion to the served version always writes. So the writer of the object

@@ -149,3 +149,22 @@ fn the_default_class_follows_the_classes() {
     create(&mut registry, &PRIORITY_CLASS, class("b", 5));
     assert_eq!(priority(&mut registry, "p3"), 5);
 }
+
+/// S9: a template generation that is no number is refused, in Go's words.
+#[test]
+fn a_template_generation_is_a_number() {
+    for (text, why) in [
+        ("abc", "invalid syntax"),
+        ("", "invalid syntax"),
+        ("1.5", "invalid syntax"),
+        ("9223372036854775808", "value out of range"),
+    ] {
+        let mut object = daemon_set("a");
+        object["metadata"]["annotations"] =
+            json!({ "deprecated.daemonset.template.generation": text });
+        let refused = registry().create(&DAEMON_SET, "default", object, &options());
+        let status = refused.expect_err(text);
+        assert_eq!(status.code(), 400, "{text}");
+        assert_eq!(status.message, format!("strconv.ParseInt: parsing {text:?}: {why}"));
+    }
+}
