@@ -72,6 +72,11 @@ async fn two_revisions(world: &World, subjects: [(&str, &Value); 2]) -> Result<(
     eventually("the pods fail", async || {
         let top = world.everynode(&["top"]).await?.ok()?;
         ensure!(top.matches("stuck").count() == 2, "{top}");
+        // Each pod has its own time to start.
+        for (name, _) in subjects {
+            let explained = world.everynode(&["explain", &format!("ds/{name}")]).await?.ok()?;
+            ensure!(!explained.contains("not ready"), "{explained}");
+        }
         Ok(())
     })
     .await?;
