@@ -30,7 +30,7 @@ const FRESH: &str = "20000";
 /// Number of schedules from seed 0, whose coverage is compared from night to night.
 const KNOWN: &str = "10000";
 const SIMULATION: [&str; 6] =
-    ["test", "--profile=sim", "--package=everynode-sim", "--test=it", "--no-fail-fast", "--"];
+    ["test", "--profile=sim", "--package=everynode-sim", "--test=sim", "--no-fail-fast", "--"];
 
 /// Runs every step, also after one has failed. Returns one line for each that failed, and prints
 /// what ran and what did not in three lines. `only` is the beginning of the steps' descriptions.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             fresh.line(),
             "EVERYNODE_SCHEDULES=20000 EVERYNODE_SEED=7 cargo test --profile=sim \
-             --package=everynode-sim --test=it --no-fail-fast -- schedules:: --nocapture"
+             --package=everynode-sim --test=sim --no-fail-fast -- schedules:: --nocapture"
         );
     }
 }

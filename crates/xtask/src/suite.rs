@@ -29,7 +29,9 @@ impl Suite {
     /// for both suites, and builds no dependency twice.
     const fn targets(self) -> &'static [&'static str] {
         match self {
-            Self::Quick => &["--lib", "--bins", "--test", "it", "--test", "memory"],
+            Self::Quick => {
+                &["--lib", "--bin=everynode", "--bin=everynode-xtask", "--test=it", "--test=memory"]
+            }
             Self::Whole => &["--lib", "--bins", "--tests"],
         }
     }

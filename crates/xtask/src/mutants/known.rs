@@ -65,15 +65,7 @@ impl Mutant {
         let arguments = match self.noticed_by {
             Tests::Package => vec!["--package", &package, "--tests"],
             Tests::Schedules => {
-                vec![
-                    "--profile",
-                    "sim",
-                    "--package",
-                    "everynode-sim",
-                    "--test",
-                    "it",
-                    "schedules::",
-                ]
+                vec!["--profile=sim", "--package=everynode-sim", "--test=sim", "schedules::"]
             }
         };
         Ok(arguments.into_iter().map(str::to_owned).collect())
