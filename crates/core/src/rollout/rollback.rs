@@ -72,7 +72,7 @@ impl RollbackProgress {
 /// `record` is that of a rollout that moves forward.
 pub(super) fn has_nodes_left(record: Option<&RolloutRecord>, waves: Option<&Waves>) -> bool {
     let record = record.filter(|record| record.phase == RolloutPhase::Complete);
-    record.zip(waves).is_some_and(|(record, waves)| !waves.is_complete(&record.position))
+    record.and(waves).is_some_and(Waves::has_nodes_left)
 }
 
 /// Beside the built-in controller, the replacement of the template of a failed rollout with that of

@@ -372,6 +372,14 @@ impl Waves {
         may_pass && open.total() >= self.size(position)
     }
 
+    /// Whether a node that is up still lacks the revision, which is complete: it never had an
+    /// available pod of it (G37).
+    pub(crate) fn has_nodes_left(&self) -> bool {
+        let Group { open, absent, disturbed, disturbed_absent, .. } = self.all;
+        let had_it = absent + disturbed - disturbed_absent;
+        open.left() > had_it || self.lacks_trial(&Position::AllNodes)
+    }
+
     /// Whether the wave at this position has nodes, and has tried none; that of all nodes, whether
     /// none is done.
     pub(crate) fn is_untried(&self, position: &Position) -> bool {

@@ -57,6 +57,7 @@ transcripts! {
     guarded_failure: "guarded-failure",
     guarded_pending: "guarded-pending",
     guarded_policy_removed: "guarded-policy-removed",
+    guarded_adopted_in_motion: "guarded-adopted-in-motion",
     guarded_adoption: "guarded-adoption",
     guarded_record: "guarded-record",
     guarded_orders: "guarded-orders",

@@ -344,17 +344,15 @@ impl NodeHistory {
         self.starting_since
     }
 
-    /// Records that the rollout is done with the node, if it is; returns whether that is new.
+    /// Records that the rollout is done with the node, if it is; returns whether that is progress.
     pub(super) fn record_progress(&mut self, state: NodeState) -> bool {
         let is_passed = match state {
             NodeState::Waiting { .. } | NodeState::Updating { .. } => false,
             NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
         };
-        let is_new = matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Broken))
-            && is_passed
-            && !self.was_passed;
+        let is_new = self.begun.is_some() && is_passed && !self.was_passed;
         self.was_passed |= is_new;
-        is_new
+        is_new && matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Broken))
     }
 
     /// Whether it began once the rollout was complete (G40).
