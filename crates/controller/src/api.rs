@@ -233,11 +233,15 @@ impl Api {
         self
     }
 
-    /// Reports whether the server answers. The caller reports refusals, as they concern one object.
+    /// Reports whether the server answers. The caller reports what it refuses, as that concerns one
+    /// object.
     fn report_reachability<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         let subject = "requests";
         match &result {
-            Ok(_) => self.outages.answered(),
+            Ok(_) => {
+                self.outages.answered();
+                self.outages.recovered(subject);
+            }
             Err(Error::Transport(cause)) => {
                 self.outages.failed(subject, FailureKind::Unreachable, cause)
             }
@@ -246,7 +250,8 @@ impl Api {
             {
                 self.outages.failed(subject, FailureKind::Unreachable, message);
             }
-            Err(Error::Refused { .. } | Error::Fenced) => {}
+            Err(Error::Refused { .. }) => self.outages.answered(),
+            Err(Error::Fenced) => {}
         }
         result
     }

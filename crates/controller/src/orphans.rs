@@ -60,7 +60,7 @@ pub(crate) async fn list(
                 let kind = match &error {
                     Error::Transport(_) => FailureKind::Unreachable,
                     Error::Refused { code, .. } => outage_log::failure_kind(Some(*code)),
-                    Error::Fenced => FailureKind::Refused,
+                    Error::Fenced => FailureKind::Unknown,
                 };
                 outages.failed(&subject, kind, &error.to_string());
                 sleep(BACKOFF.delay(failures)).await;

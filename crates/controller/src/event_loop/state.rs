@@ -222,7 +222,7 @@ impl LoopState {
             | Outcome::NamespaceTerminating
             | Outcome::Skipped => return,
         };
-        self.outages.failed(&subject(key), FailureKind::Refused, message);
+        self.outages.failed(&subject(key), FailureKind::Unknown, message);
         self.queue.failed(key);
         if let Some(delay) = retry_max {
             self.queue.add_at(key.clone(), now + delay);
@@ -334,7 +334,7 @@ impl LoopState {
                 self.outages.recovered(&subject);
             }
             Err(message) => {
-                self.outages.failed(&subject, FailureKind::Refused, &message);
+                self.outages.failed(&subject, FailureKind::Unknown, &message);
                 self.policy_queue.add_after_failure(reference.clone(), now);
             }
         }
@@ -372,7 +372,7 @@ impl LoopState {
         if plan.writes.is_empty() {
             if plan.waiting.is_none() {
                 self.queue.forget_failures(key);
-                self.outages.forget(&subject(key));
+                self.outages.recovered(&subject(key));
             }
             self.finish_sync(key, metrics::Outcome::success);
         } else {

@@ -1,8 +1,9 @@
 //! Decides which failing requests to log. No I/O, no clock.
 //!
 //! An outage fails every watch, write, Event and renewal at once. It is logged as one line when it
-//! begins, one per minute while it lasts, and one when it ends. Requests that a reachable server
-//! refuses are logged per subject: the first, then one per minute while they fail.
+//! begins, one per minute while it lasts, and one when the server answers again, be it with a
+//! refusal. Requests that fail although the server answers others are logged per subject: the
+//! first, then one per minute while they fail.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,8 @@ pub enum FailureKind {
     Unreachable,
     /// It is reachable, and refuses the request.
     Refused,
+    /// Nothing: the sender of the request has reported whether there was an answer.
+    Unknown,
 }
 
 /// A line of the log.
@@ -48,7 +51,7 @@ pub(super) struct OutageState {
     ended_at: Option<Duration>,
     /// The end of the last outage that was logged.
     end_logged_at: Option<Duration>,
-    /// By subject.
+    /// By subject, from its first failure until its requests succeed.
     failing: BTreeMap<String, OngoingFailure>,
 }
 
@@ -61,8 +64,11 @@ struct Outage {
 
 #[derive(Debug)]
 struct OngoingFailure {
+    /// The kind of the last failure.
+    kind: FailureKind,
     since: Duration,
-    logged_at: Duration,
+    /// `None` as long as it is part of an outage.
+    logged_at: Option<Duration>,
 }
 
 impl OutageState {
@@ -74,13 +80,24 @@ impl OutageState {
         cause: &str,
         now: Duration,
     ) -> Option<LogLine> {
-        match kind {
-            FailureKind::Unreachable => self.unreachable(cause, now),
-            FailureKind::Refused => self.refused(subject, cause, now),
+        let new = OngoingFailure { kind, since: now, logged_at: None };
+        let failure = self.failing.entry(subject.to_owned()).or_insert(new);
+        let before = std::mem::replace(&mut failure.kind, kind);
+        match (kind, &self.outage) {
+            // The server has answered others since it did not answer this one.
+            (FailureKind::Unreachable, None) if before == kind && failure.since < now => {
+                self.of_subject(subject, cause, now)
+            }
+            (FailureKind::Unreachable, _) => self.unreachable(cause, now),
+            (FailureKind::Refused, Some(_)) => self.answered(now),
+            (FailureKind::Unknown, Some(_)) => None,
+            (FailureKind::Refused | FailureKind::Unknown, None) => {
+                self.of_subject(subject, cause, now)
+            }
         }
     }
 
-    /// A request succeeded.
+    /// The server answered a request.
     pub(super) fn answered(&mut self, now: Duration) -> Option<LogLine> {
         let outage = self.outage.take()?;
         self.ended_at = Some(now);
@@ -92,6 +109,7 @@ impl OutageState {
     /// Requests with this subject succeed.
     pub(super) fn recovered(&mut self, subject: &str, now: Duration) -> Option<LogLine> {
         let failure = self.failing.remove(subject)?;
+        failure.logged_at?;
         let after = now.saturating_sub(failure.since);
         Some(LogLine::Recovered { subject: subject.to_owned(), after })
     }
@@ -123,21 +141,23 @@ impl OutageState {
         }
     }
 
-    fn refused(&mut self, subject: &str, cause: &str, now: Duration) -> Option<LogLine> {
-        if self.outage.is_some() || is_within(self.ended_at, SETTLE_TIME, now) {
+    /// A failure that is not, or no longer, part of an outage.
+    fn of_subject(&mut self, subject: &str, cause: &str, now: Duration) -> Option<LogLine> {
+        if is_within(self.ended_at, SETTLE_TIME, now) {
+            return None;
+        }
+        let failure = self.failing.get_mut(subject)?;
+        if is_within(failure.logged_at, REPEAT_AFTER, now) {
             return None;
         }
         let (subject, cause) = (subject.to_owned(), cause.to_owned());
-        let Some(failure) = self.failing.get_mut(&subject) else {
-            self.failing.insert(subject.clone(), OngoingFailure { since: now, logged_at: now });
-            return Some(LogLine::Failing { subject, cause });
-        };
-        if now.saturating_sub(failure.logged_at) < REPEAT_AFTER {
-            return None;
-        }
-        failure.logged_at = now;
-        let after = now.saturating_sub(failure.since);
-        Some(LogLine::StillFailing { subject, after, cause })
+        Some(match failure.logged_at.replace(now) {
+            None => LogLine::Failing { subject, cause },
+            Some(_) => {
+                let after = now.saturating_sub(failure.since);
+                LogLine::StillFailing { subject, after, cause }
+            }
+        })
     }
 }
 
@@ -200,9 +220,10 @@ mod tests {
         line.map(|line| line.to_string())
     }
 
+    const PODS: &str = "list and watch of pods";
+
     fn unreachable(state: &mut OutageState, now: f64) -> Option<String> {
-        let subject = "list and watch of pods";
-        text(state.failed(subject, FailureKind::Unreachable, "connection refused", at(now)))
+        text(state.failed(PODS, FailureKind::Unreachable, "connection refused", at(now)))
     }
 
     fn refused(state: &mut OutageState, subject: &str, now: f64) -> Option<String> {
@@ -210,7 +231,9 @@ mod tests {
     }
 
     fn answered(state: &mut OutageState, now: f64) -> Option<String> {
-        text(state.answered(at(now)))
+        let line = text(state.answered(at(now)));
+        assert_eq!(state.recovered(PODS, at(now)), None);
+        line
     }
 
     /// C64, C83: an outage is logged when it begins, every minute, and when it ends, however many
@@ -231,7 +254,8 @@ mod tests {
                 "the API server has been unreachable for 3 min: connection refused",
             ]
         );
-        assert_eq!(refused(&mut state, "daemonset ns/a", 193.0), None);
+        let write = state.failed("daemonset ns/a", FailureKind::Unknown, "not written", at(193.0));
+        assert_eq!(write, None);
         let end = answered(&mut state, 193.5);
         assert_eq!(end.as_deref(), Some("the API server is reachable again after 3 min"));
         assert_eq!(answered(&mut state, 194.0), None);
@@ -275,4 +299,105 @@ mod tests {
         state.forget("lease ns/l");
         assert_eq!(state.recovered("lease ns/l", at(71.0)), None);
     }
+
+    /// A failure of the lease's requests, tried every two seconds, beside a watch that gets events.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Failing {
+        /// Nothing answers.
+        Server,
+        /// The server refuses the lease.
+        Lease(FailureKind),
+        Nothing,
+    }
+
+    /// The lines of the failures, one after the other for 100 s each, with the second of each.
+    fn lines_of(failures: &[Failing]) -> Vec<String> {
+        let mut state = OutageState::default();
+        let mut lines = Vec::new();
+        for (second, failing) in (0_u16..).step_by(2).zip(failures.iter().flat_map(|it| [it; 50])) {
+            let now = at(f64::from(second));
+            let lease = match failing {
+                Failing::Server => Some((FailureKind::Unreachable, "connection refused")),
+                Failing::Lease(kind) => Some((*kind, "no")),
+                Failing::Nothing => None,
+            };
+            let mut log =
+                |line: Option<LogLine>| lines.extend(line.map(|it| format!("{second} {it}")));
+            match lease {
+                Some((kind, cause)) => log(state.failed("lease", kind, cause, now)),
+                None => {
+                    log(state.answered(now));
+                    log(state.recovered("lease", now));
+                }
+            }
+            match failing {
+                Failing::Server => {
+                    log(state.failed("watch", FailureKind::Unreachable, "connection refused", now));
+                }
+                Failing::Lease(FailureKind::Refused) => {}
+                Failing::Lease(_) | Failing::Nothing => {
+                    log(state.answered(now));
+                    log(state.recovered("watch", now));
+                }
+            }
+        }
+        lines
+    }
+
+    /// C83: of two failures, one after the other, the second is logged as if there had been no
+    /// first one, and the end of each once.
+    #[test]
+    fn each_pair_of_failures_is_logged() {
+        use Failing::{Lease, Nothing, Server};
+        let refused = Lease(FailureKind::Refused);
+        let unanswered = Lease(FailureKind::Unreachable);
+        let pairs = [
+            [refused, Server, refused, Nothing],
+            [Server, refused, Server, Nothing],
+            [unanswered, Server, unanswered, Nothing],
+            [refused, unanswered, refused, Nothing],
+        ];
+        let lines = pairs.map(|failures| lines_of(&failures).join("\n")).join("\n\n");
+        assert_eq!(lines, LINES_OF_PAIRS);
+    }
+
+    const LINES_OF_PAIRS: &str = "\
+0 lease: no
+60 lease: still failing after 1 min: no
+100 the API server is unreachable: connection refused
+160 the API server has been unreachable for 1 min: connection refused
+200 the API server is reachable again after 1 min
+210 lease: still failing after 3 min: no
+270 lease: still failing after 4 min: no
+300 lease: works again after 5 min
+
+0 the API server is unreachable: connection refused
+60 the API server has been unreachable for 1 min: connection refused
+100 the API server is reachable again after 1 min
+110 lease: no
+170 lease: still failing after 2 min: no
+200 the API server is unreachable: connection refused
+260 the API server has been unreachable for 1 min: connection refused
+300 the API server is reachable again after 1 min
+300 lease: works again after 5 min
+
+0 the API server is unreachable: no
+0 the API server is reachable again after 0.0 s
+10 lease: no
+70 lease: still failing after 1 min: no
+100 the API server is unreachable: connection refused
+160 the API server has been unreachable for 1 min: connection refused
+200 the API server is reachable again after 1 min
+210 lease: still failing after 3 min: no
+270 lease: still failing after 4 min: no
+300 lease: works again after 5 min
+
+0 lease: no
+60 lease: still failing after 1 min: no
+100 the API server is unreachable: no
+100 the API server is reachable again after 0.0 s
+120 lease: still failing after 2 min: no
+180 lease: still failing after 3 min: no
+240 lease: still failing after 4 min: no
+300 lease: works again after 5 min";
 }
