@@ -44,7 +44,7 @@ async fn a_switch_to_rolling_update_is_reported_once_and_not_fought() -> Result<
     ensure!(plan.stdout.contains("canary"), "{plan:?}");
     let events = world.events().list(&ListParams::default()).await?.items;
     let reported = events.iter().filter(|e| e.reason.as_deref() == Some("RolloutNotGuarded"));
-    let count: i32 = reported.map(|e| e.series.as_ref().map_or(1, |series| series.count)).sum();
+    let count: i32 = reported.filter_map(|event| event.deprecated_count).sum();
     ensure!(count == 1, "reported {count} times");
     world.everynode(&["rollout", "approve", "ds/agent"]).await?.ok()?;
     world.reaches("agent", "Complete").await?;

@@ -40,9 +40,10 @@ async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
         let mut events = world.events().list(&Default::default()).await?.items;
         events.retain(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
         ensure!(events.iter().all(|event| event.type_.as_deref() == Some("Warning")), "{events:?}");
-        let count: i32 =
-            events.iter().map(|event| event.series.as_ref().map_or(1, |series| series.count)).sum();
+        let count: i32 = events.iter().filter_map(|event| event.deprecated_count).sum();
         ensure!(count >= 3, "{count} failures in {} events", events.len());
+        // kubectl sorts by it.
+        ensure!(events.iter().all(|event| event.deprecated_last_timestamp.is_some()), "{events:?}");
         Ok(())
     })
     .await

@@ -257,11 +257,11 @@ async fn fail_again_and_again(world: &World) -> Result<()> {
         json!({"serviceAccountName": "missing", "containers": [{"name": "main", "image": IMAGE}]});
     let manifest = with(daemon_set("c"), json!({"spec": {"template": {"spec": spec}}}));
     world.create_daemon_set(&manifest).await?;
-    eventually("an event is a series", async || {
+    eventually("an event is counted", async || {
         let events = world.events().list(&ListParams::default()).await?.items;
         let series = events.iter().filter(|event| event.reason.as_deref() == Some("FailedCreate"));
-        let longest = series.filter_map(|event| Some(event.series.as_ref()?.count)).max();
-        ensure!(longest.is_some_and(|count| count > 1), "no series");
+        let longest = series.filter_map(|event| event.deprecated_count).max();
+        ensure!(longest.is_some_and(|count| count > 1), "none is counted");
         Ok(())
     })
     .await

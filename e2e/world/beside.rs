@@ -24,8 +24,8 @@ const WRITES: [&str; 8] = [
     "delete pods",
     "patch rolloutpolicies/status.everynode.dev",
     "patch clusterrolloutpolicies/status.everynode.dev",
-    "create events.events.k8s.io",
-    "patch events.events.k8s.io",
+    "create events",
+    "patch events",
     "create leases.coordination.k8s.io",
 ];
 

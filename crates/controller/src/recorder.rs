@@ -1,17 +1,19 @@
-//! Records `events.k8s.io/v1` Events on DaemonSets (C71). `aggregate` decides which to write.
-//! Recording never delays a write, and a failure to record never fails one.
+//! Records Events on DaemonSets (C71). `aggregate` decides which to write. Recording never delays a
+//! write, and a failure to record never fails one.
+//!
+//! They are those of `core/v1`, as the built-in controller's: `kubectl describe` and
+//! `--sort-by=.lastTimestamp` go by `lastTimestamp`, which `events.k8s.io/v1` forbids.
 
 mod aggregate;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::REPORTING_CONTROLLER;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::{Event, EventSeries};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -103,8 +105,8 @@ impl Writer {
                 EventWrite::Create { name, at, occurrence } => {
                     self.create(name, at, occurrence).await;
                 }
-                EventWrite::Series { namespace, name, count, last } => {
-                    self.update_series(&namespace, &name, count, last).await;
+                EventWrite::Repeat { namespace, name, count, last } => {
+                    self.update(&namespace, &name, count, last).await;
                 }
             }
         }
@@ -113,17 +115,16 @@ impl Writer {
     async fn create(&mut self, name: String, at: Timestamp, occurrence: Occurrence) {
         let events: Api<Event> =
             Api::namespaced(self.client.clone(), &occurrence.regarding.namespace);
-        let event = self.event(name, at, occurrence);
+        let event = event(name, self.time(at), occurrence, self.instance.clone());
         let written = events.create(&PostParams::default(), &event).await;
         let name = event.metadata.name.unwrap_or_default();
         self.handle_result(&name, written.map(drop));
     }
 
-    async fn update_series(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
+    async fn update(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let series = EventSeries { count, last_observed_time: self.micro_time(last) };
-        let patch = Patch::Merge(BTreeMap::from([("series", series)]));
-        let written = events.patch(name, &PatchParams::default(), &patch).await;
+        let repeated = Repeated { count, last_timestamp: Time(self.time(last)) };
+        let written = events.patch(name, &PatchParams::default(), &Patch::Merge(repeated)).await;
         self.handle_result(name, written.map(drop));
     }
 
@@ -145,41 +146,53 @@ impl Writer {
         }
     }
 
-    fn event(&self, name: String, at: Timestamp, occurrence: Occurrence) -> Event {
-        let Occurrence { regarding, severity, reason, action, note } = occurrence;
-        Event {
-            metadata: ObjectMeta {
-                name: Some(name),
-                namespace: Some(regarding.namespace.to_string()),
-                ..ObjectMeta::default()
-            },
-            event_time: Some(self.micro_time(at)),
-            type_: Some(match severity {
-                Severity::Normal => "Normal".to_owned(),
-                Severity::Warning => "Warning".to_owned(),
-            }),
-            reason: Some(reason.to_owned()),
-            action: Some(action.to_owned()),
-            note: Some(note),
-            regarding: Some(ObjectReference {
-                api_version: Some("apps/v1".to_owned()),
-                kind: Some("DaemonSet".to_owned()),
-                namespace: Some(regarding.namespace.to_string()),
-                name: Some(regarding.name.to_string()),
-                uid: Some(regarding.uid.to_string()),
-                ..ObjectReference::default()
-            }),
-            reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
-            reporting_instance: Some(self.instance.clone()),
-            ..Event::default()
-        }
-    }
-
     /// The wall-clock time of a time of the steady clock.
-    fn micro_time(&self, at: Timestamp) -> MicroTime {
+    fn time(&self, at: Timestamp) -> jiff::Timestamp {
         let wall = self.environment.now().to_wall(at);
-        MicroTime(jiff::Timestamp::from_millisecond(wall.as_millis()).unwrap_or_default())
+        jiff::Timestamp::from_millisecond(wall.as_millis()).unwrap_or_default()
     }
+}
+
+fn event(name: String, at: jiff::Timestamp, occurrence: Occurrence, instance: String) -> Event {
+    let Occurrence { regarding, severity, reason, action, note, .. } = occurrence;
+    Event {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(regarding.namespace.to_string()),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(at)),
+        first_timestamp: Some(Time(at)),
+        last_timestamp: Some(Time(at)),
+        count: Some(1),
+        type_: Some(match severity {
+            Severity::Normal => "Normal".to_owned(),
+            Severity::Warning => "Warning".to_owned(),
+        }),
+        reason: Some(reason.to_owned()),
+        action: Some(action.to_owned()),
+        message: Some(note),
+        involved_object: ObjectReference {
+            api_version: Some("apps/v1".to_owned()),
+            kind: Some("DaemonSet".to_owned()),
+            namespace: Some(regarding.namespace.to_string()),
+            name: Some(regarding.name.to_string()),
+            uid: Some(regarding.uid.to_string()),
+            ..ObjectReference::default()
+        },
+        source: Some(EventSource { component: Some(REPORTING_CONTROLLER.to_owned()), host: None }),
+        reporting_component: Some(REPORTING_CONTROLLER.to_owned()),
+        reporting_instance: Some(instance),
+        ..Event::default()
+    }
+}
+
+/// The fields of an Event that a repetition changes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Repeated {
+    count: i32,
+    last_timestamp: Time,
 }
 
 /// Whether the API server refused an event because its namespace is being deleted, which is no
@@ -193,6 +206,38 @@ fn is_namespace_terminating(error: &kube::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    /// C71: kubectl sorts and describes by the fields that the built-in controller sets.
+    #[test]
+    fn an_event_has_the_times_that_kubectl_goes_by() {
+        let regarding = Regarding { namespace: "a".into(), name: "b".into(), uid: "u".into() };
+        let occurrence = Occurrence {
+            regarding,
+            severity: Severity::Warning,
+            reason: "FailedCreate",
+            action: "Create",
+            note: "Error creating".to_owned(),
+            is_unique: false,
+        };
+        let time = jiff::Timestamp::from_millisecond(1_767_225_600_250).unwrap();
+        let event = event("b.1".to_owned(), time, occurrence, "everynode-1".to_owned());
+        let event = serde_json::to_value(event).unwrap();
+        let expected = json!({
+            "eventTime": "2026-01-01T00:00:00.250000Z",
+            "firstTimestamp": "2026-01-01T00:00:00Z",
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+            "count": 1,
+            "reportingComponent": "everynode",
+            "source": { "component": "everynode" },
+        });
+        for (field, value) in expected.as_object().unwrap() {
+            assert_eq!(event.get(field), Some(value), "{field}");
+        }
+        let repeated = Repeated { count: 3, last_timestamp: Time(time) };
+        let repeated: Value = serde_json::to_value(repeated).unwrap();
+        assert_eq!(repeated, json!({ "count": 3, "lastTimestamp": "2026-01-01T00:00:00Z" }));
+    }
 
     /// C71, C83: a refusal because the namespace is being deleted is not reported as a failure.
     #[test]

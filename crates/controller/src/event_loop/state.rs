@@ -430,7 +430,9 @@ impl LoopState {
             Severity::Normal
         };
         let regarding = regarding(key, uid);
-        let occurrence = Occurrence { regarding, severity, reason, action: "Sync", note };
+        let is_unique = matches!(notice, Notice::Rollout(_));
+        let occurrence =
+            Occurrence { regarding, severity, reason, action: "Sync", note, is_unique };
         if !self.recorder.record(occurrence) {
             self.metrics.events_dropped.inc();
         }

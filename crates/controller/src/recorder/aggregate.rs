@@ -1,8 +1,9 @@
 //! Which Events to write, so that 5,000 pods don't cause 5,000 Events (C71). No I/O, no clock.
 //!
 //! For each DaemonSet and reason, the first ten different notes within ten minutes each get their
-//! own Event. A repeated note increases the count of its Event's series. Further notes are combined
-//! into one Event. Upstream: client-go's `EventCorrelator`, with the same limits and wording.
+//! own Event. A repeated note increases the count of its Event, unless each occurrence is news of
+//! its own. Further notes are combined into one Event. Upstream: client-go's `EventCorrelator`,
+//! with the same limits and wording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use everynode_core::api::Timestamp;
 const NOTES_PER_GROUP: usize = 10;
 /// A group without occurrences for this long starts over.
 const GROUP_LIFETIME: Duration = Duration::from_secs(600);
-/// Minimum interval between two updates of a series.
-const SERIES_INTERVAL: Duration = Duration::from_secs(5);
+/// Minimum interval between two updates of an Event.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of groups; beyond it the group with the oldest last occurrence is removed.
 const GROUPS_MAX: usize = 4096;
 /// Maximum length of `note`.
@@ -52,8 +53,10 @@ pub struct Occurrence {
     pub reason: &'static str,
     /// The `action`: `Create`.
     pub action: &'static str,
-    /// The `note`, for people.
+    /// The `message`, for people.
     pub note: String,
+    /// Another occurrence with the same note is news of its own, as the failure of another rollout.
+    pub is_unique: bool,
 }
 
 /// A request to the API server.
@@ -62,7 +65,7 @@ pub(super) enum EventWrite {
     /// Creates an Event.
     Create { name: String, at: Timestamp, occurrence: Occurrence },
     /// Sets the count of the Event `name`.
-    Series { namespace: Arc<str>, name: String, count: i32, last: Timestamp },
+    Repeat { namespace: Arc<str>, name: String, count: i32, last: Timestamp },
 }
 
 /// The Events written so far, and those to write next.
@@ -86,6 +89,8 @@ struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Note {
     One(String),
+    /// By the number in its name.
+    Unique(u64),
     Combined,
 }
 
@@ -108,7 +113,10 @@ impl Aggregator {
             group.events.clear();
         }
         group.last = now;
-        let single = Note::One(occurrence.note.clone());
+        let single = match occurrence.is_unique {
+            true => Note::Unique(self.names),
+            false => Note::One(occurrence.note.clone()),
+        };
         let full = group.events.len() >= NOTES_PER_GROUP;
         let note =
             if full && !group.events.contains_key(&single) { Note::Combined } else { single };
@@ -143,7 +151,7 @@ impl Aggregator {
             for event in group.events.values_mut().filter(|event| event.is_due(now)) {
                 event.written = now;
                 event.written_count = event.count;
-                due.push(EventWrite::Series {
+                due.push(EventWrite::Repeat {
                     namespace: regarding.namespace.clone(),
                     name: event.name.clone(),
                     count: event.count,
@@ -154,10 +162,10 @@ impl Aggregator {
         due
     }
 
-    /// When the next series is due.
+    /// When the next update is due.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let events = self.groups.values().flat_map(|group| group.events.values());
-        events.filter(|event| event.has_grown()).map(|event| event.written + SERIES_INTERVAL).min()
+        events.filter(|event| event.has_grown()).map(|event| event.written + UPDATE_INTERVAL).min()
     }
 
     /// Removes an Event that could not be written, for example because it expired.
@@ -182,7 +190,7 @@ impl RecordedEvent {
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
-        self.has_grown() && now.since(self.written) >= SERIES_INTERVAL
+        self.has_grown() && now.since(self.written) >= UPDATE_INTERVAL
     }
 }
 
@@ -203,6 +211,7 @@ mod tests {
             reason: "SuccessfulCreate",
             action: "Create",
             note: format!("Created pod: agent-{pod}"),
+            is_unique: false,
         }
     }
 
@@ -228,14 +237,14 @@ mod tests {
             .iter()
             .filter_map(|write| match write {
                 EventWrite::Create { occurrence, .. } => Some(occurrence.note.as_str()),
-                EventWrite::Series { .. } => None,
+                EventWrite::Repeat { .. } => None,
             })
             .collect();
         assert_eq!(creates.len(), 11);
         assert_eq!(creates[0], "Created pod: agent-0");
         assert_eq!(creates[10], "(combined from similar events): Created pod: agent-10");
         assert!(writes.len() <= 16, "{} writes", writes.len());
-        assert!(matches!(writes.last(), Some(EventWrite::Series { count: 4990, .. })));
+        assert!(matches!(writes.last(), Some(EventWrite::Repeat { count: 4990, .. })));
     }
 
     /// C71: a repeated note is one Event with a count.
@@ -248,9 +257,21 @@ mod tests {
         assert_eq!(aggregator.take_due(at(4)).len(), 1);
         let due = aggregator.take_due(at(5));
         assert!(
-            matches!(due.as_slice(), [EventWrite::Series { count: 4, last, .. }] if *last == at(3))
+            matches!(due.as_slice(), [EventWrite::Repeat { count: 4, last, .. }] if *last == at(3))
         );
         assert_eq!(aggregator.take_due(at(20)), []);
+    }
+
+    /// C71: failures of several rollouts are an Event each, even if they read the same, up to the
+    /// number of different notes.
+    #[test]
+    fn unique_occurrences_are_an_event_each() {
+        let mut aggregator = Aggregator::default();
+        let failed = || Occurrence { is_unique: true, ..created(1) };
+        (0..2).for_each(|second| aggregator.record(failed(), at(second)));
+        assert_eq!(aggregator.take_due(at(60)).len(), 2);
+        (0..100).for_each(|_| aggregator.record(failed(), at(61)));
+        assert_eq!(aggregator.take_due(at(61)).len(), NOTES_PER_GROUP + 1 - 2);
     }
 
     /// C71: after ten minutes without occurrences a group starts over, and its memory is freed.
