@@ -123,7 +123,7 @@ async fn leads(world: &World, address: &str) -> Result<()> {
         let (_, metrics) = get(address, "/metrics").await?;
         let labels = format!("{{namespace=\"{}\",daemonset=\"a\"}}", world.namespace);
         for (name, value) in
-            [("desired", 2), ("ready", 2), ("available", 2), ("updated", 2), ("misscheduled", 0)]
+            [("desired", 2), ("ready", 2), ("available", 2), ("updated", 2), ("down", 0)]
         {
             has_line(&metrics, &format!("everynode_daemonset_{name}{labels} {value}"))?;
         }

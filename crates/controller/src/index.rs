@@ -57,6 +57,8 @@ pub struct Index {
     config: Config,
     nodes: NodeTable,
     namespaces: BTreeMap<Namespace, NamespaceIndex>,
+    /// Nodes that are not ready.
+    down_nodes: BTreeSet<NodeId>,
     policies: Policies,
     /// Policy objects whose status may have to change.
     changed_policies: ChangedPolicies,
@@ -198,6 +200,12 @@ impl Index {
         Some(&self.namespaces.get(&key.namespace)?.daemon_sets.get(&key.name)?.state)
     }
 
+    /// The number of nodes that should run a pod of the DaemonSet, have none that is available, and
+    /// are not ready themselves.
+    pub fn down_nodes(&self, state: &DaemonSetState) -> usize {
+        self.down_nodes.iter().filter(|id| state.lacks_available_pod(**id)).count()
+    }
+
     /// Whether there is no such DaemonSet, or whether a list of its orphans or its own writes have
     /// yet to be seen. For checkers.
     pub fn awaits_anything(&self, key: &DaemonSetKey) -> bool {
@@ -225,6 +233,10 @@ impl Index {
             namespace_index.apply_nodes(&changed, &self.nodes, &mut effects.changed);
         }
         for id in changed {
+            match self.nodes.node(id).and_then(|node| node.not_ready_since) {
+                Some(_) => self.down_nodes.insert(id),
+                None => self.down_nodes.remove(&id),
+            };
             self.nodes.collect(id);
         }
     }

@@ -61,7 +61,7 @@ pub struct Metrics {
     pub leader: Gauge,
     /// The `rest_client_*` family.
     pub requests: RequestMetrics,
-    daemon_sets: Gauges<NodeCounts>,
+    daemon_sets: Gauges<DaemonSetFigures>,
     rollouts: RolloutMetrics,
     /// DaemonSets whose sync is running, with its start.
     working: Mutex<BTreeMap<DaemonSetKey, Instant>>,
@@ -84,13 +84,32 @@ pub struct QueueMetrics {
     longest_running_seconds: Gauge<f64, AtomicU64>,
 }
 
+/// The figures of a DaemonSet.
+#[derive(Clone, Debug, Default)]
+pub struct DaemonSetFigures {
+    /// Its nodes.
+    pub counts: NodeCounts,
+    /// Those that should run a pod, have none that is available, and are not ready themselves.
+    pub down: usize,
+    /// Somebody has to delete the pods of older revisions: the update strategy is `OnDelete`, and
+    /// nothing guards the rollout.
+    pub awaits_deletion: bool,
+}
+
 /// The `everynode_daemonset_*` metrics.
-const DAEMON_SET_GAUGES: &[gauges::Row<NodeCounts>] = &[
-    ("desired", "Nodes that should run a pod", |counts| count(counts.desired)),
-    ("ready", "Nodes whose pod is ready", |counts| count(counts.ready)),
-    ("available", "Nodes whose pod is available", |counts| count(counts.available)),
-    ("updated", "Nodes whose pod is of the current revision", |counts| count(counts.updated)),
-    ("misscheduled", "Nodes that run a pod and should not", |counts| count(counts.misscheduled)),
+const DAEMON_SET_GAUGES: &[gauges::Row<DaemonSetFigures>] = &[
+    ("desired", "Nodes that should run a pod", |it| count(it.counts.desired)),
+    ("ready", "Nodes whose pod is ready", |it| count(it.counts.ready)),
+    ("available", "Nodes whose pod is available", |it| count(it.counts.available)),
+    ("updated", "Nodes whose pod is of the current revision", |it| count(it.counts.updated)),
+    ("misscheduled", "Nodes that run a pod and should not", |it| count(it.counts.misscheduled)),
+    ("down", "Nodes that should run a pod, have no available one, and are not ready", |it| {
+        count(it.down)
+    }),
+    ("on_delete", "Nodes whose old pod somebody has to delete, with OnDelete", |it| {
+        let NodeCounts { desired, updated, .. } = it.counts;
+        count(if it.awaits_deletion { desired.saturating_sub(updated) } else { 0 })
+    }),
 ];
 
 /// Labels of `everynode_syncs_total`.
@@ -280,8 +299,8 @@ impl Metrics {
     }
 
     /// Sets the gauges of a DaemonSet.
-    pub fn set_daemon_set(&self, key: &DaemonSetKey, counts: &NodeCounts) {
-        self.daemon_sets.set(key, Some(counts));
+    pub fn set_daemon_set(&self, key: &DaemonSetKey, figures: &DaemonSetFigures) {
+        self.daemon_sets.set(key, Some(figures));
     }
 
     /// Sets the gauges of a DaemonSet's rollout; `None` if it is neither guarded nor paused.
@@ -475,9 +494,17 @@ mod tests {
     fn a_deleted_daemon_set_is_removed() {
         let metrics = Metrics::new();
         let key = DaemonSetKey::new("kube-system", "agent");
-        metrics.set_daemon_set(&key, &NodeCounts { desired: 3, ..NodeCounts::default() });
-        let line = "everynode_daemonset_desired{namespace=\"kube-system\",daemonset=\"agent\"} 3";
-        assert!(metrics.text(TextFormat::OpenMetrics).unwrap().contains(line));
+        let counts = NodeCounts { desired: 3, updated: 1, ..NodeCounts::default() };
+        let figures = DaemonSetFigures { counts, down: 1, awaits_deletion: true };
+        metrics.set_daemon_set(&key, &figures);
+        let text = metrics.text(TextFormat::OpenMetrics).unwrap();
+        for (name, value) in [("desired", 3), ("down", 1), ("on_delete", 2)] {
+            let labels = "{namespace=\"kube-system\",daemonset=\"agent\"}";
+            assert!(
+                text.contains(&format!("everynode_daemonset_{name}{labels} {value}")),
+                "{text}"
+            );
+        }
         metrics.remove_daemon_set(&key);
         assert!(!metrics.text(TextFormat::OpenMetrics).unwrap().contains("kube-system"));
     }

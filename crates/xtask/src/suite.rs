@@ -218,8 +218,8 @@ fn summary(suite: Suite, runner: Runner, totals: &Totals) -> [String; 3] {
 fn missing() -> String {
     let has_browser = std::env::var("EVERYNODE_BROWSER").map_or(true, |name| name != "none");
     let browser = (!has_browser).then_some("a browser (EVERYNODE_BROWSER=none)");
-    let shells = ["zsh", "fish"].into_iter().filter(|shell| !is_installed(shell));
-    let missing: Vec<&str> = browser.into_iter().chain(shells).collect();
+    let programs = ["zsh", "fish", "promtool"].into_iter().filter(|name| !is_installed(name));
+    let missing: Vec<&str> = browser.into_iter().chain(programs).collect();
     if missing.is_empty() { "nothing".to_owned() } else { missing.join(", ") }
 }
 

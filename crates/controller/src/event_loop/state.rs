@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid};
+use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid, UpdateStrategy};
 use everynode_core::plan::{
     CREATION_RETRY_MAX, CheckQuestion, Notice, Outcome, Plan, Write, WriteResult,
 };
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::event::Event;
 use crate::executor::regarding;
 use crate::index::{Effects, Index, PolicyStatusWrite, Urgency};
-use crate::metrics::{self, Metrics, ReasonLabels, SyncLabels};
+use crate::metrics::{self, DaemonSetFigures, Metrics, ReasonLabels, SyncLabels};
 use crate::observation::{Observation, OrphanListRequest, WatchedResource};
 use crate::outage_log::{FailureKind, OutageLog};
 use crate::queue::{Queue, UNKNOWN_RETRY_MAX};
@@ -365,8 +365,15 @@ impl LoopState {
             self.queue.add_at(key.clone(), at);
         }
         if let Some(state) = self.index.state(key) {
-            self.metrics.set_daemon_set(key, state.counts());
-            self.metrics.set_rollout(key, state.rollout_status().as_ref());
+            let rollout = state.rollout_status();
+            let is_on_delete = state.daemon_set().strategy() == UpdateStrategy::OnDelete;
+            let figures = DaemonSetFigures {
+                counts: *state.counts(),
+                down: self.index.down_nodes(state),
+                awaits_deletion: is_on_delete && rollout.is_none(),
+            };
+            self.metrics.set_daemon_set(key, &figures);
+            self.metrics.set_rollout(key, rollout.as_ref());
         }
         self.tasks.extend(plan.questions.iter().cloned().map(Task::AskCheck));
         if plan.writes.is_empty() {

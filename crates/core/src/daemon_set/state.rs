@@ -30,7 +30,7 @@ use crate::rollout::{
 
 use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::{Config, PodDuty};
-use crate::node::{PodView, RolloutParameters, Slot, Wave};
+use crate::node::{Health, PodView, RolloutParameters, Scheduling, Slot, Wave};
 
 use refresh::TargetKey;
 
@@ -312,9 +312,11 @@ impl DaemonSetState {
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let slot = &mut self.slots[id.index()];
         // What has made its pods end may be over: one more try costs a pod.
-        let ends_backoff = nodes.has_recovered(id) && self.backoffs.ended_pods.forget(id);
+        let has_recovered = nodes.has_recovered(id);
+        let ends_backoff = has_recovered && self.backoffs.ended_pods.forget(id);
         if slot.eligibility == eligibility && self.rollout.waves.is_none() && !ends_backoff {
-            return false;
+            // What its pod lacks is not the node's fault any more.
+            return has_recovered && self.lacks_available_pod(id);
         }
         if slot.eligibility != eligibility {
             // What has deleted the pods may have been the reason for which the node changed.
@@ -452,6 +454,18 @@ impl DaemonSetState {
         let former_pods = former.map(|(_, name)| name.clone()).collect();
         let assessor = self.sync_input(now.into()).assessor();
         Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }
+    }
+
+    /// Whether the node should run a pod and has none that is available, as of the last plan.
+    pub fn lacks_available_pod(&self, id: NodeId) -> bool {
+        let assessment = self.slots.get(id.index()).map(|slot| &slot.assessment);
+        assessment.is_some_and(|assessment| {
+            let is_available = matches!(
+                assessment.scheduling,
+                Scheduling::Scheduled { health: Health::Available, .. }
+            );
+            assessment.is_desired() && !is_available
+        })
     }
 
     /// Number of nodes that use one of the budget that applies, as of the last plan.
