@@ -7,7 +7,7 @@ mod estimate;
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{DaemonSetKey, NodeName, Revision, RevisionHash, Timestamp};
+use everynode_core::api::{DaemonSetKey, NodeName, ReasonClass, Revision, RevisionHash, Timestamp};
 
 use crate::explain::{Explanation, NodeGroup, explain};
 use crate::rollout::{GuardedWave, HeldUpNodes, Phase, Rollout, Strategy};
@@ -122,8 +122,8 @@ impl Overview {
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let wave = rollout.guard.as_ref().and_then(|guard| guard.wave.clone());
-        let waits =
-            |wave: &GuardedWave| wave.number < wave.waves || wave.bake_seconds_left.is_some();
+        let bakes = rollout.class() == Some(ReasonClass::WaitsForTime);
+        let waits = |wave: &GuardedWave| wave.number < wave.waves || bakes;
         let estimate = match &wave {
             // Bake times and approvals lie ahead.
             Some(wave) if waits(wave) && rollout.phase == Phase::Progressing => Estimate::Unknown,
@@ -181,7 +181,7 @@ fn reported(rollout: &Rollout) -> Progress {
 fn held_up_nodes(explanation: &Explanation) -> Vec<HeldUpNodes> {
     let groups = explanation.groups.iter().filter(|group| group.situation.holds_up());
     groups
-        .map(|NodeGroup { situation, why, detail, next, nodes }| HeldUpNodes {
+        .map(|NodeGroup { situation, why, detail, next, nodes, .. }| HeldUpNodes {
             situation: *situation,
             why: why.clone(),
             detail: detail.clone(),

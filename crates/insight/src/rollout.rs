@@ -215,7 +215,7 @@ impl Rollout {
     }
 
     /// The class of the reason that the controller states.
-    fn class(&self) -> Option<ReasonClass> {
+    pub(crate) fn class(&self) -> Option<ReasonClass> {
         self.guard.as_ref().map(|guard| guard.reason.class())
     }
 }

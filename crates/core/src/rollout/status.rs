@@ -40,7 +40,7 @@ pub struct WaveStatus {
     /// with the wave's label, or after the last step of all nodes.
     pub states: StateCounts,
     /// When its bake time ends, by the steady clock, if all nodes remain available. `None` if it
-    /// does not bake.
+    /// does not bake, or some are not available.
     pub bake_ends_at: Option<Timestamp>,
 }
 
@@ -66,6 +66,7 @@ impl RolloutStatus {
 impl WaveStatus {
     fn new(record: &RolloutRecord, waves: &Waves, bake_ends_at: Option<Timestamp>) -> Option<Self> {
         let count = waves.counted(&record.position)?;
+        let bake_ends_at = bake_ends_at.filter(|_| waves.is_complete(&record.position));
         Some(Self {
             name: waves.name(&record.position),
             waves_before: count.done,

@@ -46,7 +46,7 @@ pub struct GuardedWave {
     /// All of these nodes by their state.
     pub states: States,
     /// The rest of its bake time in seconds, if all nodes remain available; absent if it does not
-    /// bake.
+    /// bake, also while not all of them are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bake_seconds_left: Option<u64>,
 }

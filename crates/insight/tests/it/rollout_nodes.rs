@@ -13,9 +13,9 @@ use crate::support::{
     Fixture, NOW, daemon_set, key, name_of_node, node, ready_pod, revision, waiting_pod, with,
 };
 
-/// Three nodes in zone a, which is updated, and five in zone b, whose wave is open: node 4 is done,
-/// the pod of node 5 has crashed for an hour, node 6 is down, node 7 has no pod yet.
-fn rollout() -> Fixture {
+/// Three nodes in zone a, and five in zone b, of which node 6 is down. The rollout has this phase
+/// at this wave.
+fn guarded(phase: &str, wave: Value) -> Fixture {
     let mut fixture = Fixture::with_nodes(0);
     for number in 1..=8 {
         let zone = if number <= 3 { "a" } else { "b" };
@@ -40,7 +40,7 @@ fn rollout() -> Fixture {
     let new = with(daemon_set("agent:2"), |ds| {
         let policy = json!({
             "steps": [
-                { "name": "canary", "upTo": [1] },
+                { "name": "canary", "upTo": [1], "bake": "2h" },
                 { "name": "zones", "by": "topology.kubernetes.io/zone", "upTo": ["100%"] },
             ],
             "maxUnavailable": 3,
@@ -58,12 +58,18 @@ fn rollout() -> Fixture {
     let old = daemon_set("agent:1");
     let complete = json!({ "phase": "Complete", "steps": steps });
     let complete = recorded(revision(&old, "old", 1), "old", complete);
-    let wave = json!({ "step": 1, "group": "b", "size": 0 });
-    let updating = json!({ "phase": "Updating", "wave": wave, "steps": steps });
-    let updating = recorded(revision(&new, "new", 2), "new", updating);
+    let current = json!({ "phase": phase, "wave": wave, "steps": steps });
+    let current = recorded(revision(&new, "new", 2), "new", current);
     fixture.add(ObjectKind::DaemonSet, &new);
     fixture.add(ObjectKind::ControllerRevision, &complete);
-    fixture.add(ObjectKind::ControllerRevision, &updating);
+    fixture.add(ObjectKind::ControllerRevision, &current);
+    fixture
+}
+
+/// Zone a is updated, the wave of zone b is open: node 4 is done, the pod of node 5 has crashed for
+/// an hour, node 6 is down, node 7 has no pod yet.
+fn rollout() -> Fixture {
+    let mut fixture = guarded("Updating", json!({ "step": 1, "group": "b", "size": 0 }));
     for number in 1..=4 {
         fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "new"));
     }
@@ -120,4 +126,29 @@ fn the_current_wave_has_its_nodes_by_their_state() {
         wave.to_string(),
         "wave 3 of 3, zones/b: 1 of 5 nodes done, 1 updating, 1 failed, 1 set aside: 1 down"
     );
+}
+
+/// G22: a bake time is counted down only while all nodes of the wave are available: it does not end
+/// otherwise.
+#[test]
+fn no_bake_time_is_counted_down_while_the_canary_crashes() {
+    let canary = |pod: Value| {
+        let mut fixture = guarded("Baking", json!({ "step": 0, "size": 0 }));
+        fixture.add(ObjectKind::Pod, &pod);
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("there is a DaemonSet");
+        let guard = rollout.guard.expect("it is guarded");
+        (guard.message, guard.wave.expect("it is at a wave").bake_seconds_left)
+    };
+    let node = name_of_node(1);
+    let (message, left) = canary(ready_pod(&node, "new"));
+    assert_eq!(
+        (&*message, left),
+        ("wave canary is updated, and its bake time is not over", Some(3600))
+    );
+    let crashing = with(waiting_pod(&node, "new", "CrashLoopBackOff", "back-off 5m0s"), |pod| {
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
+    });
+    let (message, left) = canary(crashing);
+    assert!(message.ends_with("so its bake time does not end"), "{message}");
+    assert_eq!(left, None);
 }
