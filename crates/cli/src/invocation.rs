@@ -29,6 +29,14 @@ impl Invocation {
         }
     }
 
+    /// The words with which commands begin.
+    pub(crate) const fn command_name(self) -> &'static str {
+        match self {
+            Self::Program => "everynode",
+            Self::KubectlPlugin | Self::KubectlCompletion => "kubectl everynode",
+        }
+    }
+
     /// The name of the executable.
     pub(crate) const fn program(self) -> &'static str {
         match self {
@@ -44,7 +52,8 @@ pub(crate) fn command(invocation: Invocation) -> Command {
     match invocation {
         Invocation::Program => command,
         Invocation::KubectlPlugin | Invocation::KubectlCompletion => {
-            let command = command.bin_name("kubectl everynode").display_name("kubectl everynode");
+            let name = invocation.command_name();
+            let command = command.bin_name(name).display_name(name);
             as_plugin(command).mut_subcommands(as_plugin)
         }
     }

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::FromArgMatches;
+use everynode_insight::program;
 use tokio::runtime::Builder;
 
 use args::{Arguments, Command};
@@ -43,6 +44,7 @@ const EXIT_USAGE: u8 = 2;
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let invocation = Invocation::of(words.first().map_or("".as_ref(), OsString::as_os_str));
+    program::is_called(invocation.command_name());
     let result = match shell_completion::complete(invocation, &words) {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => match parse(invocation, args::joined(words)) {

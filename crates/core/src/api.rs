@@ -41,7 +41,8 @@ pub use rollout::{
     POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
     RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
     RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, statements_of_checks, time_zone, with_statements,
+    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
+    with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

@@ -87,6 +87,7 @@ fn rollout(rollout: &Rollout) -> Markup {
         (view::daemon_set::progress(rollout))
         @if let Some(wave) = rollout.guard.as_ref().and_then(|guard| guard.wave.as_ref()) {
             p { (shown(&wave.to_string())) }
+        (view::daemon_set::next(rollout))
         }
         ul.groups { @for group in rollout.groups() { (cause(&group)) } }
     }

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
+use crate::rollout::of_reason;
 use crate::rollout_nodes::RolloutNodes;
 use crate::snapshot::Snapshot;
 pub use event::{EventKind, RolloutEvent, last_order};
@@ -233,6 +234,12 @@ impl GuardedRollout {
                 .sum(),
             nodes: None,
         })
+    }
+
+    /// The operator's next step; `None` if there is nothing to do.
+    pub fn next_step(&self) -> Option<String> {
+        let key = DaemonSetKey::new(self.namespace.as_str(), self.name.as_str());
+        of_reason(self.reason?, self.wave.as_ref().map(WaveName::as_str), &key)
     }
 
     /// The rollout with the last pause in its course, if the annotations of the DaemonSet say who

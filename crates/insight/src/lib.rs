@@ -13,6 +13,7 @@
 //!   states where a guarded rollout is, with its nodes by their state ([`rollout_nodes`]).
 //! - [`suggestion`] is a rollout policy made for a DaemonSet in its cluster.
 //! - [`course`] is the course of a rollout so far, and [`events`] lists what events say about it.
+//! - [`program`] is the name of the program in the commands that answers tell.
 //! - [`document`] is the versioned JSON form of the answers, and its schema.
 //!
 //! Nothing here performs I/O or reads a clock: callers pass the time. Where an answer depends on a
@@ -36,6 +37,7 @@ mod json_type;
 pub mod names;
 mod no_node;
 pub mod overview;
+pub mod program;
 mod reasons;
 pub mod revision_diff;
 pub mod rollout;

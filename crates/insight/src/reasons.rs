@@ -7,6 +7,7 @@ use everynode_core::api::{Node, NodeSelectorTerm};
 use everynode_core::placement::Reason;
 
 use crate::controller_view::ControllerView;
+use crate::program::command;
 
 /// The maximum number of values of a label that are named.
 const VALUES_MAX: usize = 3;
@@ -157,7 +158,7 @@ pub(crate) fn next_step(reasons: &[Reason<'_>], view: &ControllerView<'_>) -> St
         Some(Reason::NodeName { .. }) => "kubectl get nodes".to_owned(),
         None => {
             let key = &view.daemon_set().key;
-            format!("everynode explain ds/{} -n {}", key.name, key.namespace)
+            command(format_args!("explain ds/{} -n {}", key.name, key.namespace))
         }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) use evidence::{Evidence, is_stated_guarded};
 pub use guard::{Guard, GuardedWave};
 pub use held_up::{CauseGroup, HeldUpNodes, HeldUpPod};
 pub use next_step::announced;
+pub(crate) use next_step::of_reason;
 pub(crate) use notes::{notes, same_pods};
 pub use pause::Pause;
 pub use phase::Phase;
@@ -142,7 +143,9 @@ impl Rollout {
         let next = match (phase, &deletion) {
             (Phase::Deleting, Some(deletion)) => deletion.next_step(key),
             (Phase::Unobserved, _) if long_unobserved => Some(next_step::see_controller()),
-            (Phase::AwaitsPerson, _) => Some(next_step::rollout_get(key)),
+            (Phase::AwaitsPerson | Phase::Progressing, _) => {
+                guard.as_ref().and_then(|guard| guard.next_step(key))
+            }
             _ => no_node_next,
         };
         Some(Self {
@@ -184,6 +187,14 @@ impl Rollout {
         announced(&steps.chain(self.next.clone()).next().unwrap_or_else(logs))
     }
 
+    /// The number of nodes with an available pod of the current revision, as far as pods were read.
+    pub fn done(&self) -> u32 {
+        let is_updated = |it: &&HeldUpPod| it.desired && !it.outdated && it.pod.is_some();
+        let unavailable = self.held_up.iter().filter(is_updated).count();
+        let unavailable = u32::try_from(unavailable).unwrap_or(u32::MAX);
+        self.updated.saturating_sub(unavailable).min(self.available)
+    }
+
     /// True if the rollout does not end without intervention: waiting will not help.
     pub const fn is_stuck(&self) -> bool {
         matches!(self.phase, Phase::Failing | Phase::Deleting) || self.long_unobserved
@@ -212,6 +223,14 @@ impl Rollout {
         let awaits_person = self.class().is_some_and(ReasonClass::awaits_person);
         let is_failing = self.phase == Phase::Failing && self.updated < self.desired;
         self.phase == Phase::AwaitsPerson || (is_failing && awaits_person)
+    }
+
+    /// True if the next step is an order or the rolling back of the rollout, for which pages have
+    /// buttons.
+    pub fn next_is_order(&self) -> bool {
+        let key = DaemonSetKey::new(self.namespace.as_str(), self.name.as_str());
+        let order = self.guard.as_ref().and_then(|guard| guard.next_step(&key));
+        self.next.is_some() && self.next == order
     }
 
     /// The class of the reason that the controller states.

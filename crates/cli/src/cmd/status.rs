@@ -98,20 +98,8 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
             output::note("gave up: the DaemonSet is being deleted")
         }
         (WaitResult::Stuck, _) => output::note("gave up: the rollout is stuck"),
-        (WaitResult::Paused, _) => {
-            let namespace = cluster.namespace();
-            output::note(format_args!(
-                "gave up: the rollout is paused; to resume it: everynode rollout resume ds/{name} \
-                 -n {namespace}"
-            ));
-        }
-        (WaitResult::AwaitsPerson, _) => {
-            let namespace = cluster.namespace();
-            output::note(format_args!(
-                "gave up: the rollout waits for a person; see everynode rollout get ds/{name} -n \
-                 {namespace}"
-            ));
-        }
+        (WaitResult::Paused, _) => output::note("gave up: the rollout is paused"),
+        (WaitResult::AwaitsPerson, _) => output::note("gave up: the rollout waits for a person"),
         (WaitResult::Timeout, None) => {}
     }
     Ok(result.into())

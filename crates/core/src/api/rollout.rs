@@ -13,7 +13,9 @@ pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
-pub use condition::{ReasonClass, RolloutCondition, RolloutReason, statements_of_checks};
+pub use condition::{
+    ReasonClass, RolloutCondition, RolloutReason, stated_wave, statements_of_checks,
+};
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use policy::{
     Absent, FINALLY, FailureRule, GroupLimit, HOLD_LABEL, POLICY_ANNOTATION, PolicySource,

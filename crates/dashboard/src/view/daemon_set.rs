@@ -94,6 +94,7 @@ fn summary(detail: &DaemonSetDetail) -> Markup {
     let estimate = overview.estimate.text();
     html! {
         (progress(&detail.rollout))
+        @if !detail.rollout.next_is_order() { (next(&detail.rollout)) }
         @if !estimate.is_empty() { p.estimate { (estimate) } }
         @if let Some(wave) = &overview.wave {
             p.wave {
@@ -106,10 +107,15 @@ fn summary(detail: &DaemonSetDetail) -> Markup {
     }
 }
 
+/// The next step of the operator.
+pub(crate) fn next(rollout: &Rollout) -> Markup {
+    html! { @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } } }
+}
+
 /// The counts of a rollout, as `status` reports them.
 pub(crate) fn progress(rollout: &Rollout) -> Markup {
     let Rollout { desired, updated, ready, available, missing, .. } = rollout;
-    let done = updated.min(available);
+    let done = rollout.done();
     let (headline, waits_for) = (rollout.headline(), rollout.waits_for());
     html! {
         div class={ "progress " (class(rollout.phase)) } data-state=(rollout.phase) {
@@ -118,7 +124,7 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
             }
             // Nothing is rolled out to a DaemonSet that is being deleted.
             @if rollout.phase != Phase::Deleting {
-                progress max=((*desired).max(1)) value=(if *desired == 0 { &1 } else { done })
+                progress max=((*desired).max(1)) value=(if *desired == 0 { 1 } else { done })
                     aria-label={ (done) " of " (desired) " nodes updated and available" } {}
             }
             dl.counts {
@@ -132,7 +138,6 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
             @if rollout.phase != Phase::Done && !headline.contains(&waits_for) {
                 p.waits { "Held up: " (shown(&waits_for)) }
             }
-            @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } }
             @for note in &rollout.notes { p.note { (shown(note)) } }
         }
     }

@@ -99,7 +99,9 @@ fn row(rollout: &Rollout) -> Markup {
             td.number data-label="Available" { (rollout.available) }
             td.reason {
                 (shown(&rollout.reason()))
-                @if let Some(next) = rollout.next_step() { p.next { (shown(&next)) } }
+                @if !rollout.next_is_order() {
+                    @if let Some(next) = rollout.next_step() { p.next { (shown(&next)) } }
+                }
                 @for note in &rollout.notes { p.note { (shown(note)) } }
             }
         }

@@ -4,14 +4,14 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName, RolloutReason};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::PROGRESS_DEADLINE;
 use super::evidence::Evidence;
 use super::next_step::{
-    LEASES, after_failure, after_refusal, describe, rollout_get, see_controller, without_finalizers,
+    LEASES, after_failure, after_refusal, describe, of_reason, see_controller, without_finalizers,
 };
 use super::shortage::{PORTS_TAKEN, scheduler_reason};
 use crate::names;
@@ -287,17 +287,14 @@ impl CauseKind {
                 outlasts_replacement: false,
                 text: |_| "older revision, kept while the rollout is paused".into(),
                 message: |_| None,
-                next: |at| {
-                    let DaemonSetKey { namespace, name } = at.key();
-                    Some(format!("everynode rollout resume ds/{name} -n {namespace}"))
-                },
+                next: |at| of_reason(RolloutReason::Paused, None, at.key()),
             },
             Self::WaveNotOpen => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
                 outlasts_replacement: false,
                 text: |_| "older revision, its wave is not open".into(),
                 message: |_| None,
-                next: |at| Some(rollout_get(at.key())),
+                next: |_| None,
             },
             Self::Held => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
@@ -317,7 +314,7 @@ impl CauseKind {
                 outlasts_replacement: false,
                 text: |_| "older revision, kept until a window of the rollout opens".into(),
                 message: |at| at.evidence.stated_message().map(str::to_owned),
-                next: |at| Some(rollout_get(at.key())),
+                next: |_| None,
             },
             Self::AwaitsDeletion => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSet, RolloutReason, Timestamp, stated_checks};
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, RolloutReason, Timestamp, stated_checks, stated_wave,
+};
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use super::next_step::of_reason;
 use crate::controller_view::ControllerView;
 use crate::snapshot::Snapshot;
 use crate::states::States;
@@ -73,6 +76,19 @@ impl Guard {
             }
             None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
         })
+    }
+
+    /// The operator's next step; `None` if there is nothing to do.
+    pub(super) fn next_step(&self, key: &DaemonSetKey) -> Option<String> {
+        of_reason(self.reason, self.wave_name(), key)
+    }
+
+    /// The wave that the rollout is at, if it has a name. Without nodes only the message has it.
+    pub(super) fn wave_name(&self) -> Option<&str> {
+        match &self.wave {
+            Some(wave) => wave.name.as_deref(),
+            None => stated_wave(&self.message),
+        }
     }
 
     /// Which installation guards the rollout: `everynode` as the controller, `everynode beside` the

@@ -1,9 +1,10 @@
 //! The operator's next step for each cause, for all commands: a command that can be pasted where
 //! one helps.
 
-use everynode_core::api::{DaemonSetKey, NodeName, RETRY_ANNOTATION};
+use everynode_core::api::{DaemonSetKey, NodeName, RETRY_ANNOTATION, RolloutReason};
 
 use super::evidence::{Evidence, Refusal};
+use crate::program::command;
 use crate::snapshot::{PodDetail, PodState};
 
 /// When each controller has last renewed its lease.
@@ -22,9 +23,56 @@ pub(super) fn see_controller() -> String {
     format!("see whether a DaemonSet controller runs: {LEASES}")
 }
 
-/// Shows where the rollout is.
-pub(super) fn rollout_get(DaemonSetKey { namespace, name }: &DaemonSetKey) -> String {
-    format!("everynode rollout get ds/{name} -n {namespace}")
+/// The order or the rolling back by which a person answers what the controller states of a guarded
+/// rollout; `None` if there is nothing to do. `wave` is the one that the rollout is at.
+pub(crate) fn of_reason(
+    reason: RolloutReason,
+    wave: Option<&str>,
+    DaemonSetKey { namespace, name }: &DaemonSetKey,
+) -> Option<String> {
+    let line = |verb: &str| command(format_args!("{verb} ds/{name} -n {namespace}"));
+    Some(match reason {
+        RolloutReason::AwaitingApproval => match wave {
+            Some(wave) => format!("{} --wave {}", line("rollout approve"), quoted(wave)),
+            None => line("rollout approve"),
+        },
+        RolloutReason::RemovesNodes => format!(
+            "correct the template, or if these pods are to go: {}",
+            line("rollout promote --full")
+        ),
+        RolloutReason::Failed => {
+            format!("{}, or once more: {}", line("undo"), line("rollout retry"))
+        }
+        RolloutReason::LateNodesFail => {
+            format!("repair the nodes, or take the template back: {}", line("undo"))
+        }
+        RolloutReason::InvalidPolicy => {
+            format!("correct the policy, or go on without it: {}", line("rollout promote --full"))
+        }
+        RolloutReason::InvalidRecord => line("rollout retry"),
+        RolloutReason::WaveNotTried => {
+            format!("bring a node of the wave back, or skip it: {}", line("rollout promote"))
+        }
+        RolloutReason::ProgressDeadlineExceeded => {
+            format!("it goes on when it can; to go back: {}", line("rollout abort"))
+        }
+        RolloutReason::AwaitingChecks => {
+            format!("it goes on when they pass; without them: {}", line("rollout promote"))
+        }
+        RolloutReason::Paused => line("rollout resume"),
+        RolloutReason::NotGuarded
+        | RolloutReason::Updating
+        | RolloutReason::Baking
+        | RolloutReason::OutsideWindow
+        | RolloutReason::RollingBack
+        | RolloutReason::Complete => return None,
+    })
+}
+
+/// The name of a wave as one word of a shell.
+fn quoted(wave: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:%".contains(c);
+    if wave.chars().all(is_plain) { wave.to_owned() } else { format!("'{wave}'") }
 }
 
 /// The next step about finalizers that hold a DaemonSet or a pod: nobody but their owner should

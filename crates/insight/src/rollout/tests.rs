@@ -262,6 +262,42 @@ fn a_failed_rollout_waits_for_a_person() {
     );
 }
 
+/// G22: a rollout that waits or has failed names the command itself, as often as there is one, and
+/// pages, which have buttons, leave it out.
+#[test]
+fn a_rollout_that_waits_names_the_next_command() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let next = |reason: &str, message: &str| {
+        let mut stated = daemon_set(json!({}), [2, 1, 2, 2]);
+        stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
+        let rollout = rollout(stated, &pods);
+        let of_groups = rollout.groups().into_iter().filter_map(|group| group.cause.next);
+        assert_eq!(of_groups.count(), 0, "{reason}: it is said once");
+        assert_eq!(rollout.next_is_order(), rollout.next.is_some());
+        rollout.next_step().unwrap_or_default()
+    };
+    let waits = "wave zones/a:10% must be approved";
+    for (reason, message, expected) in [
+        ("AwaitingApproval", waits, "try: everynode rollout approve ds/a -n n --wave zones/a:10%"),
+        (
+            "Failed",
+            "too many nodes failed",
+            "try: everynode undo ds/a -n n, or once more: everynode rollout retry ds/a -n n",
+        ),
+        ("InvalidRecord", "it can't be read", "try: everynode rollout retry ds/a -n n"),
+        (
+            "AwaitingChecks",
+            "wave a is updated",
+            "next: it goes on when they pass; without them: everynode rollout promote ds/a -n n",
+        ),
+        ("Baking", "wave a is updated, and its bake time is not over", ""),
+        ("OutsideWindow", "all nodes go on at 22:00", ""),
+    ] {
+        assert_eq!(next(reason, message), expected, "{reason}");
+    }
+}
+
 /// G21, G22: a rollout whose last wave bakes or must be approved is not over
 #[test]
 fn a_guarded_rollout_is_done_with_its_last_wave() {

@@ -66,7 +66,7 @@ impl Rollout {
     }
 
     fn wave_name(&self) -> Option<&str> {
-        self.guard.as_ref()?.wave.as_ref()?.name.as_deref()
+        self.guard.as_ref()?.wave_name()
     }
 
     /// The reason why the rollout waits, as a phrase: the worst cause, with its nodes. Empty if it
@@ -112,11 +112,11 @@ impl Rollout {
     }
 
     /// [`Rollout::reason`], [`Rollout::next_step`], and what else there is to know: the row of
-    /// `top`. Empty if there is nothing.
-    pub fn summary(&self) -> String {
+    /// `top`.
+    pub fn remarks(&self) -> Vec<String> {
         let parts = [Some(self.reason()), self.next_step()];
         let parts = parts.into_iter().flatten().chain(self.notes.iter().cloned());
-        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+        parts.filter(|part| !part.is_empty()).collect()
     }
 
     /// The reason why the rollout waits, and the number of further causes.

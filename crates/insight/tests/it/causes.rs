@@ -373,7 +373,7 @@ fn a_pod_that_no_controller_creates_is_stuck_after_ten_minutes() {
             &with(node("node-02"), |node| node["metadata"]["creationTimestamp"] = joined.into()),
         );
         let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
-        assert_eq!(rollout.phase, phase, "{what}: {}", rollout.summary());
+        assert_eq!(rollout.phase, phase, "{what}: {}", rollout.remarks().join("; "));
         let explanation = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
         let is_stuck = explanation.groups.iter().any(|group| group.situation.is_stuck());
         assert_eq!(is_stuck, phase == Phase::Failing, "{what}: {:?}", explanation.groups);
@@ -400,6 +400,11 @@ fn an_old_pod_that_nothing_keeps_is_stuck_after_ten_minutes() {
         fixture.add(ObjectKind::DaemonSet, &changed);
         fixture.add(ObjectKind::ControllerRevision, &revision(&changed, "new", 2));
         let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
-        assert_eq!(rollout.phase, phase, "{min_ready_seconds} {status_at}: {}", rollout.summary());
+        assert_eq!(
+            rollout.phase,
+            phase,
+            "{min_ready_seconds} {status_at}: {}",
+            rollout.remarks().join("; ")
+        );
     }
 }

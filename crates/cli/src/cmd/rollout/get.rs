@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use everynode_core::api::{CheckVerdict, DaemonSetKey, ReasonClass, RolloutReason};
+use everynode_core::api::{CheckVerdict, DaemonSetKey, ReasonClass};
 use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepProgress, StepState};
+use everynode_insight::rollout::announced;
 use everynode_insight::rollout_nodes::RolloutNodes;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use serde_json::Value;
@@ -113,26 +114,10 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
     text += &attribution::orders(rollout, layout);
-    let advice = match rollout.reason {
-        Some(RolloutReason::RemovesNodes) => Some(("go on", "promote --full".to_owned())),
-        Some(reason) if reason.class() == ReasonClass::WaitsForPerson => {
-            let wave =
-                rollout.wave.as_ref().map(|wave| format!(" --wave {}", quoted(wave.as_str())));
-            Some(("approve", format!("approve{}", wave.unwrap_or_default())))
-        }
-        Some(_) | None => None,
-    };
-    if let Some((what, verb)) = advice {
-        let command = format!("everynode rollout {verb} ds/{name} -n {namespace}");
-        let _ = writeln!(text, "\nto {what}: {command}");
+    if let Some(next) = rollout.next_step() {
+        let _ = writeln!(text, "\n{}", layout.paint(Tone::Plain, &announced(&next)));
     }
     text
-}
-
-/// The name of a wave as one word of a shell.
-fn quoted(wave: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:%".contains(c);
-    if wave.chars().all(is_plain) { wave.to_owned() } else { format!("'{wave}'") }
 }
 
 /// The label that divides the nodes of a step.

@@ -9,6 +9,7 @@ use everynode_core::api::{
     RolloutRecord, Uid,
 };
 use everynode_insight::history::RevisionEntry;
+use everynode_insight::program;
 use everynode_k8s::convert::{attribution_text, rollout_order_text};
 use jiff::Timestamp;
 use serde_json::json;
@@ -113,7 +114,8 @@ impl PreparedOrder {
         let repeats_approval =
             matches!(&self.verb, OrderVerb::Approve(wave) if approvals.contains(wave));
         if after == ordered && !repeats_approval {
-            bail!("the order had no effect: the rollout had moved on; see everynode rollout get");
+            let get = program::command("rollout get");
+            bail!("the order had no effect: the rollout had moved on; see {get}");
         }
         Ok(true)
     }
@@ -148,8 +150,10 @@ fn verb(
     policy: Option<&RolloutPolicy>,
 ) -> anyhow::Result<OrderVerb> {
     let phase = record.phase.as_str();
-    let needs_policy =
-        || policy.context("there is no valid rollout policy; see everynode rollout get");
+    let needs_policy = || {
+        let get = program::command("rollout get");
+        policy.with_context(|| format!("there is no valid rollout policy; see {get}"))
+    };
     let at_wave = || match record.has_begun() {
         true => Ok(needs_policy()?.order_name(&record.position)),
         false => bail!("the rollout is at no wave: its phase is {phase}"),

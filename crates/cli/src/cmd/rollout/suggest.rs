@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use everynode_insight::program;
 use everynode_insight::snapshot::ObjectKind;
 use everynode_insight::suggestion::Suggestion;
 use everynode_k8s::convert::{self, DaemonSetObject, PolicyReference};
@@ -15,9 +16,6 @@ use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
 use crate::output;
 use crate::snapshot_source::{self, PodScope, RequiredData};
-
-const NEXT: &str = "to see what it would do: | everynode plan -f -; then, to guard rollouts by it: \
-                    | kubectl apply -f -";
 
 /// Executes the command.
 pub(super) async fn execute(arguments: RolloutSuggestArguments) -> anyhow::Result<ExitCode> {
@@ -42,7 +40,10 @@ pub(super) async fn execute(arguments: RolloutSuggestArguments) -> anyhow::Resul
         DocumentFormat::Yaml => text,
         DocumentFormat::Json => output::json(&policy)?,
     })?;
-    output::note(NEXT);
+    output::note(format_args!(
+        "to see what it would do: | {} -; then, to guard rollouts by it: | kubectl apply -f -",
+        program::command("plan -f")
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use everynode_core::api::DaemonSetKey;
+use everynode_insight::program;
 
 use super::row::{NodeRow, PodRow};
 use crate::output::escape;
@@ -38,11 +39,12 @@ pub(crate) fn next_steps(
         None => ("NAMESPACE", "NAME"),
     };
     let manifest = manifest.map_or_else(|| "FILE".to_owned(), quoted);
+    let program = program::name();
     format!(
         "Next, in another terminal:\n  export KUBECONFIG={}\n  kubectl get ds -A\n  \
-         kubectl get pods -A -o wide\n  everynode top\n  \
-         everynode explain ds/{name} -n {namespace}\n  everynode plan -f {manifest}\n  \
-         everynode watch ds/{name} -n {namespace}\nCtrl-C stops the sandbox.\n",
+         kubectl get pods -A -o wide\n  {program} top\n  \
+         {program} explain ds/{name} -n {namespace}\n  {program} plan -f {manifest}\n  \
+         {program} watch ds/{name} -n {namespace}\nCtrl-C stops the sandbox.\n",
         quoted(kubeconfig)
     )
 }

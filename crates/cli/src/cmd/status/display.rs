@@ -46,7 +46,7 @@ impl RolloutDisplay {
             Self::Silent => Ok(true),
             Self::Bar { bar, layout } => {
                 bar.set_length(rollout.desired.into());
-                bar.set_position(rollout.updated.min(rollout.available).into());
+                bar.set_position(rollout.done().into());
                 bar.set_message(text(rollout, *layout).trim_end().to_owned());
                 Ok(true)
             }

@@ -27,6 +27,13 @@ impl RolloutCondition {
     }
 }
 
+/// The wave that a condition's message says to be updated, or to await its approval.
+pub fn stated_wave(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("wave ")?;
+    let ends = [" is updated", " must be approved"];
+    ends.iter().find_map(|end| rest.split_once(end)).map(|(name, _)| name)
+}
+
 /// The end of a condition's message that states the answers to checks, from its separator on; empty
 /// if it states none. Nothing else that is stored has the answers.
 pub fn statements_of_checks(message: &str) -> &str {
@@ -219,6 +226,9 @@ mod tests {
         let since = Timestamp::from_seconds(0);
         let condition = RolloutCondition { reason: RolloutReason::Baking, message, since };
         let names = [Some("a-1"), Some("a"), Some("a-11"), None];
+        assert_eq!(stated_wave(&condition.message), Some("a-1"));
+        assert_eq!(stated_wave("wave zones/a:10% must be approved"), Some("zones/a:10%"));
+        assert_eq!(stated_wave("all nodes are updated"), None);
         let is_about = names.map(|name| condition.is_about_wave(name));
         assert_eq!(is_about, [true, false, false, false]);
     }

@@ -2,6 +2,7 @@
 
 use everynode_insight::names;
 use everynode_insight::overview::RevisionCount;
+use everynode_insight::program;
 use everynode_insight::rollout::HeldUpNodes;
 use ratatui::text::{Line, Span};
 
@@ -65,7 +66,8 @@ fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<
     let shown = flowed.iter().take(NAME_LINES_MAX);
     lines.extend(shown.map(|names| indented(Tone::Plain, &names.join(" "))));
     if is_cut {
-        lines.push(indented(Tone::Faint, "and more: everynode explain -o wide lists all"));
+        let all = program::command("explain -o wide");
+        lines.push(indented(Tone::Faint, &format!("and more: {all} lists all")));
     }
     let detail = group.detail.as_deref().unwrap_or_default().split_whitespace();
     let detail = self::flowed(detail, width, 1, |word| width_of(word));
