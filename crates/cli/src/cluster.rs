@@ -46,6 +46,7 @@ const FIELD_MANAGER: &str = "everynode";
 pub(crate) struct Cluster {
     client: kube::Client,
     server: String,
+    description: String,
     namespace: String,
 }
 
@@ -72,12 +73,17 @@ impl Cluster {
         let client = client::client(&config, Pings::default())?;
         let namespace = arguments.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace().to_owned());
-        Ok(Cluster { client, server: config.server(), namespace })
+        Ok(Cluster { client, server: config.server(), description: config.cluster(), namespace })
     }
 
     /// The namespace of `--namespace`, else of the context, else `default`.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The cluster for people: the context, if there is one, and the server.
+    pub(crate) fn description(&self) -> &str {
+        &self.description
     }
 
     /// The same connection as the controller uses it.
@@ -397,7 +403,8 @@ mod tests {
             });
             let client = kube::Client::new(service, "default");
             let (server, namespace) = ("https://a".to_owned(), "default".to_owned());
-            Cluster { client, server, namespace }.user().await
+            let description = server.clone();
+            Cluster { client, server, description, namespace }.user().await
         };
         let review = r#"{"kind":"SelfSubjectReview","status":{"userInfo":{"username":"alice"}}}"#;
         assert_eq!(user(201, review).await.as_deref(), Some("alice"));
@@ -415,8 +422,12 @@ mod tests {
             Ok::<_, BoxError>(http::Response::new(Body::from(page.as_bytes().to_vec())))
         });
         let client = kube::Client::new(service, "default");
-        let cluster =
-            Cluster { client, server: "https://a".to_owned(), namespace: "default".to_owned() };
+        let cluster = Cluster {
+            client,
+            server: "https://a".to_owned(),
+            description: "https://a".to_owned(),
+            namespace: "default".to_owned(),
+        };
         let error = cluster.list(Resource::Pods, &Selection::all()).await.unwrap_err();
         assert_eq!(error.to_string(), "can't parse pods: the list does not end");
     }

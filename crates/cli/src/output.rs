@@ -19,7 +19,7 @@ pub(crate) use everynode_insight::escape;
 use serde::Serialize;
 
 use crate::args::{ColorWhen, DocumentFormat};
-pub(crate) use table::{Tone, table, table_with_remarks};
+pub(crate) use table::{Tone, has_room, table, table_with_remarks};
 
 /// How text is laid out for standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,9 +109,10 @@ pub(crate) fn warnings(warnings: &[String]) {
     }
 }
 
-/// A report of this moment.
-pub(crate) fn report() -> Report {
-    Report { at: date(Timestamp(jiff::Timestamp::now().as_millisecond())) }
+/// A report of this moment, on the cluster of this description if one was read.
+pub(crate) fn report(cluster: Option<&str>) -> Report {
+    let at = date(Timestamp(jiff::Timestamp::now().as_millisecond()));
+    Report { at, cluster: cluster.map(str::to_owned) }
 }
 
 /// Date and time in UTC.

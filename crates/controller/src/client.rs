@@ -45,6 +45,8 @@ pub struct Location {
 pub struct Config {
     location: Location,
     kube: kube::Config,
+    /// The context of the kubeconfig.
+    context: Option<String>,
     proxy: Option<Proxy>,
     user_agent: HeaderValue,
     /// The source of the configuration, for messages.
@@ -114,6 +116,7 @@ impl Config {
         found.current_context = location.context.clone().or(found.current_context);
         kubeconfig::check_credentials(&mut found)
             .map_err(|cause| kubeconfig::error(location, cause))?;
+        let context = found.current_context.clone();
         let field = kubeconfig::cluster(&found).and_then(|cluster| cluster.proxy_url.clone());
         let kube = kube::Config::try_from(found).map_err(|error| match error {
             // kube reads the environment itself, but does not name the variable.
@@ -125,7 +128,7 @@ impl Config {
             other => kubeconfig::read_error(location, &other),
         })?;
         let source = format!("kubeconfig {}", kubeconfig::display_name(location));
-        Self::new(location, kube, field.as_deref(), source)
+        Ok(Self { context, ..Self::new(location, kube, field.as_deref(), source)? })
     }
 
     fn in_cluster(location: &Location, missing: &KubeconfigError) -> Result<Self, Error> {
@@ -147,7 +150,8 @@ impl Config {
             Proxy::for_server(&kube.cluster_url, proxy_url, environment).map_err(|error| {
                 Error::Client { server: address(&kube.cluster_url), cause: error.to_string() }
             })?;
-        Ok(Self { location: location.clone(), kube, proxy, user_agent: user_agent(), source })
+        let (location, user_agent) = (location.clone(), user_agent());
+        Ok(Self { location, kube, context: None, proxy, user_agent, source })
     }
 
     /// The same cluster, with its configuration read again.
@@ -176,6 +180,14 @@ impl Config {
         address(&self.kube.cluster_url)
     }
 
+    /// The cluster for people: the context, if there is one, and the server.
+    pub fn cluster(&self) -> String {
+        match &self.context {
+            Some(context) => format!("{context} ({})", self.server()),
+            None => self.server(),
+        }
+    }
+
     /// Whether the server's certificate is not verified (`insecure-skip-tls-verify`).
     pub fn skips_verification(&self) -> bool {
         self.kube.accept_invalid_certs
@@ -194,7 +206,7 @@ impl Config {
         let mut kube = kube::Config::new(url.parse().expect("tests name URLs"));
         kube.accept_invalid_certs = true;
         let (location, source) = (Location::default(), "a test".to_owned());
-        Self { location, kube, proxy: None, user_agent: user_agent(), source }
+        Self { location, kube, context: None, proxy: None, user_agent: user_agent(), source }
     }
 }
 

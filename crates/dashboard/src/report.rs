@@ -13,6 +13,8 @@ use crate::view::{self, class, shown};
 pub struct Report {
     /// When the cluster was read, such as `2026-11-23 20:00:00 UTC`.
     pub at: String,
+    /// The context and the server; `None` if no cluster was read.
+    pub cluster: Option<String>,
 }
 
 impl Report {
@@ -49,7 +51,7 @@ impl Report {
     fn file<T>(&self, title: &str, answers: &[T], body: impl Fn(&T) -> Markup) -> String {
         let body = html! {
             h1 { (title) }
-            p { (self.at) }
+            p { @if let Some(cluster) = &self.cluster { (shown(cluster)) ", " } (self.at) }
             @for answer in answers { article { (body(answer)) } }
         };
         view::report(title, &body).into_string()
@@ -85,9 +87,9 @@ fn rollout(rollout: &Rollout) -> Markup {
     html! {
         h2 { "DaemonSet " (shown(&format!("{namespace}/{name}"))) }
         (view::daemon_set::progress(rollout))
+        (view::daemon_set::next(rollout))
         @if let Some(wave) = rollout.guard.as_ref().and_then(|guard| guard.wave.as_ref()) {
             p { (shown(&wave.to_string())) }
-        (view::daemon_set::next(rollout))
         }
         ul.groups { @for group in rollout.groups() { (cause(&group)) } }
     }
@@ -132,13 +134,15 @@ mod tests {
                 detail: Some(why.to_owned()),
                 next: None,
                 nodes: (0..nodes).map(|number| format!("node-{number:05}")).collect(),
+                remarks: Vec::new(),
             }],
         }
     }
 
     #[test]
     fn a_report_is_one_file_in_which_text_is_text() {
-        let report = Report { at: "2026-11-23 20:00:00 UTC".to_owned() };
+        let report =
+            Report { at: "2026-11-23 20:00:00 UTC".to_owned(), cluster: Some("<prod>".to_owned()) };
         let html = report.explanations(&[explained("<script>a</script>\u{202e}", 3)]);
         assert!(!html.contains("<script"), "{html}");
         assert!(html.contains("&lt;script&gt;a&lt;/script&gt;&lt;U+202E&gt;"), "{html}");
@@ -147,6 +151,7 @@ mod tests {
         }
         assert!(html.contains("node-00000..00002"), "{html}");
         assert!(html.contains("try: kubectl get nodes"), "{html}");
+        assert!(html.contains("<p>&lt;prod&gt;, 2026-11-23 20:00:00 UTC</p>"), "{html}");
         assert!(report.explanations(&[explained("a", 10_000)]).len() < 20_000);
     }
 
@@ -155,7 +160,7 @@ mod tests {
     fn the_style_sheet_has_the_digest_of_its_policy() {
         use base64::Engine as _;
         use sha2::{Digest as _, Sha256};
-        let html = Report { at: String::new() }.forecasts(&[]);
+        let html = Report { at: String::new(), cluster: None }.forecasts(&[]);
         let (_, style) = html.split_once("<style>").unwrap();
         let (style, _) = style.split_once("</style>").unwrap();
         let digest = Sha256::digest(style);

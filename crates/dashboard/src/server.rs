@@ -171,7 +171,8 @@ async fn enter<S: Source>(State(app): State<App<S>>, RawQuery(query): RawQuery) 
 
 impl<S: Source> App<S> {
     fn page(&self, page: &Page<'_>, body: &Markup) -> Response {
-        Html(view::document(&self.access.base, page, body).into_string()).into_response()
+        Html(view::document(&self.access.base, self.source.cluster(), page, body).into_string())
+            .into_response()
     }
 
     fn failed(&self, code: StatusCode, title: &str, message: &str) -> Response {
@@ -295,7 +296,12 @@ async fn prepare<S: Source>(
     let prepared = app.source.prepare(&key, action).await;
     let title = format!("{} {key}", action.label());
     let path = link::action(&key, action);
-    let body = view::action::question(&key, action, &prepared, app.access.form.as_str());
+    let body = view::action::question(
+        &key,
+        action,
+        (app.source.cluster(), &prepared),
+        app.access.form.as_str(),
+    );
     app.page(&Page { title: &title, path: &path, live: None }, &body)
 }
 

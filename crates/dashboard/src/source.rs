@@ -18,6 +18,9 @@ use tokio::sync::watch;
 
 /// Where the pages get their content, and who carries out their actions.
 pub trait Source: Send + Sync + 'static {
+    /// The context and the server.
+    fn cluster(&self) -> &str;
+
     /// All DaemonSets. They are read as long as somebody holds the receiver, and a while longer.
     fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>>;
 

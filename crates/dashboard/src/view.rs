@@ -35,12 +35,12 @@ pub(crate) struct Page<'a> {
 }
 
 /// A whole page. `base` is the path of all pages, to which links are relative.
-pub(crate) fn document(base: &str, page: &Page<'_>, body: &Markup) -> Markup {
+pub(crate) fn document(base: &str, cluster: &str, page: &Page<'_>, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                (head(page.title))
+                (head(&format!("{} · {}", page.title, cluster)))
                 base href=(base);
                 link rel="stylesheet" href="assets/dashboard.css";
                 link rel="icon" href="assets/icon.svg" type="image/svg+xml";
@@ -53,6 +53,7 @@ pub(crate) fn document(base: &str, page: &Page<'_>, body: &Markup) -> Markup {
                 a.skip href={ (page.path) "#content" } { "Skip to the content" }
                 header.top {
                     nav aria-label="Pages" { a href="." { "DaemonSets" } }
+                    span.cluster { (shown(cluster)) }
                     form action="node" role="search" {
                         label for="node-name" { "Node" }
                         input #node-name name="name" required autocomplete="off" spellcheck="false";

@@ -10,7 +10,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     };
     vec![
         rule(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
-        rule(r"https://127\.0\.0\.1:\d+", "<server>"),
+        rule(r"https?://127\.0\.0\.1:\d+", "<server>"),
         rule(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         rule(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
         rule(r#"resourceVersion: "?\d+"?"#, "resourceVersion: <number>"),

@@ -85,6 +85,10 @@ struct Shared(Arc<Pages>);
 
 impl Source for Shared {
     fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>> {
+    fn cluster(&self) -> &str {
+        self.0.cluster.description()
+    }
+
         Pages::list(&self.0)
     }
 

@@ -23,7 +23,7 @@ enum Answers {
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
-    let questions = match (&arguments.filename, &arguments.nodes_from) {
+    let (questions, read) = match (&arguments.filename, &arguments.nodes_from) {
         (Some(manifest), Some(nodes)) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
             let manifest = snapshot_source::read_manifest(manifest, namespace)?;
@@ -40,12 +40,13 @@ pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
                 !questions.is_empty(),
                 "the manifest contains no DaemonSet with this name"
             );
-            questions
+            (questions, None)
         }
         _ => {
             let name = arguments.daemon_set.as_ref().expect("clap requires it without a manifest");
             let cluster = Cluster::connect(&arguments.connection).await?;
-            vec![from_cluster(&cluster, name, &arguments).await?]
+            let question = from_cluster(&cluster, name, &arguments).await?;
+            (vec![question], Some(cluster.description().to_owned()))
         }
     };
     let answers = match &arguments.node {
@@ -57,7 +58,7 @@ pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
         }
     };
     let layout = TextLayout::stdout(arguments.output.color.color);
-    output::print(&shown(&answers, arguments.output.output, layout)?)
+    output::print(&shown(&answers, arguments.output.output, layout, read.as_deref())?)
 }
 
 /// The DaemonSet to explain, and what was read for that.
@@ -118,11 +119,12 @@ fn shown(
     answers: &Answers,
     format: Option<ReportFormat>,
     layout: TextLayout,
+    read: Option<&str>,
 ) -> anyhow::Result<String> {
     match format {
         Some(ReportFormat::Html) => Ok(match answers {
-            Answers::AllNodes(answers) => output::report().explanations(answers),
-            Answers::OneNode(answers) => output::report().node_explanations(answers),
+            Answers::AllNodes(answers) => output::report(read).explanations(answers),
+            Answers::OneNode(answers) => output::report(read).node_explanations(answers),
         }),
         Some(ReportFormat::Plain(OutputFormat::Document(format))) => match answers {
             Answers::AllNodes(answers) => documents(answers, format),

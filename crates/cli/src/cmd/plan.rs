@@ -23,6 +23,7 @@ const EXIT_CHANGES: u8 = 2;
 /// Executes the command.
 pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode> {
     let mut refusals = Vec::new();
+    let mut read_cluster = None;
     let forecasts = match &arguments.nodes_from {
         Some(nodes) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
@@ -34,6 +35,7 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
         }
         None => {
             let cluster = Cluster::connect(&arguments.connection).await?;
+            read_cluster = Some(cluster.description().to_owned());
             let mut forecasts = Vec::new();
             let manifest = read(&arguments, cluster.namespace())?;
             let restarted = policy::restarted(&cluster, &manifest).await?;
@@ -53,7 +55,8 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
     };
     let layout = TextLayout::stdout(arguments.output.color.color);
     if refusals.is_empty() || !forecasts.is_empty() {
-        output::print(&shown(&forecasts, arguments.output.output, layout)?)?;
+        let read_cluster = read_cluster.as_deref();
+        output::print(&shown(&forecasts, arguments.output.output, layout, read_cluster)?)?;
     }
     if !refusals.is_empty() {
         for error in &refusals {
@@ -174,9 +177,10 @@ fn shown(
     forecasts: &[Forecast],
     format: Option<ReportFormat>,
     layout: TextLayout,
+    cluster: Option<&str>,
 ) -> anyhow::Result<String> {
     match format {
-        Some(ReportFormat::Html) => Ok(output::report().forecasts(forecasts)),
+        Some(ReportFormat::Html) => Ok(output::report(cluster).forecasts(forecasts)),
         Some(ReportFormat::Plain(OutputFormat::Document(format))) => {
             output::list_document(forecasts, format)
         }

@@ -79,7 +79,9 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     };
     let (rollout, result) = wait.run(deadline).await?;
     match arguments.output.output {
-        Some(ReportFormat::Html) => output::print(&output::report().rollout(&rollout))?,
+        Some(ReportFormat::Html) => {
+            output::print(&output::report(Some(cluster.description())).rollout(&rollout))?
+        }
         Some(ReportFormat::Plain(OutputFormat::Document(format))) => {
             output::print(&output::document(&rollout, format)?)?;
         }

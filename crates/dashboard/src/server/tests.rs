@@ -18,6 +18,10 @@ fn reading<T>(content: Content<T>) -> watch::Receiver<Reading<T>> {
 }
 
 impl Source for Fixed {
+    fn cluster(&self) -> &str {
+        "prod (https://10.0.0.1:6443)"
+    }
+
     fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>> {
         let scope = "all namespaces".to_owned();
         let list = DaemonSets { scope, rollouts: Vec::new(), notes: vec!["<b>".to_owned()] };

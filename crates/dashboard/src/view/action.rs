@@ -1,18 +1,19 @@
 //! Before and after an action.
 
 use everynode_core::api::DaemonSetKey;
+use everynode_insight::program;
 use maud::{Markup, html};
 
 use super::diff::changes_of;
 use super::{link, shown};
 use crate::source::{Action, Done, Prepared};
 
-/// The effects that an action will have, and the button that starts it. `secret` shows that the
-/// form is of this server.
+/// The effects that an action will have in a cluster, and the button that starts it. `secret` shows
+/// that the form is of this server.
 pub(crate) fn question(
     key: &DaemonSetKey,
     action: Action,
-    prepared: &Result<Prepared, String>,
+    (cluster, prepared): (&str, &Result<Prepared, String>),
     secret: &str,
 ) -> Markup {
     html! {
@@ -22,11 +23,12 @@ pub(crate) fn question(
                 p.bad role="alert" { (shown(message)) }
             }
             Ok(prepared) => {
-                p { "This will be done, with your rights:" }
+                p { "This will be done in " strong { (shown(cluster)) } ", with your rights:" }
                 ul.effects { @for effect in &prepared.effects { li { (shown(effect)) } } }
                 @if let Some(diff) = &prepared.diff { (changes_of(diff)) }
                 p { "The same in a terminal: " code {
-                    "everynode " (action.command()) " ds/" (shown(key.name.as_str())) " -n "
+                    (program::name()) " " (action.command())
+                    " ds/" (shown(key.name.as_str())) " -n "
                     (shown(key.namespace.as_str()))
                     @if let Action::Undo(Some(revision)) = action { " --to-revision " (revision) }
                 } }

@@ -7,9 +7,12 @@ use everynode_insight::rollout::{
 
 use super::list::List;
 
+/// Its cluster.
+pub(super) const CLUSTER: &str = "prod (https://10.0.0.1:6443)";
+
 /// A list that has been read.
 pub(super) fn list() -> List {
-    let mut list = List::new("all namespaces".to_owned());
+    let mut list = List::new("all namespaces".to_owned(), CLUSTER.to_owned());
     list.replace(rollouts(), Vec::new());
     list
 }

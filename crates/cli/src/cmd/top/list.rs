@@ -15,6 +15,8 @@ const PAGE_ROWS: usize = 10;
 pub(super) struct List {
     /// The scope of the list: `all namespaces`, or a namespace and a label selector.
     pub scope: String,
+    /// The context and the server.
+    pub cluster: String,
     /// All rollouts, stuck ones first; `None` before they have been read.
     pub rollouts: Option<Vec<Rollout>>,
     /// Problems of objects, and missing permissions.
@@ -108,9 +110,10 @@ impl StateFilter {
 
 impl List {
     /// A list that has not been read yet.
-    pub(super) fn new(scope: String) -> Self {
+    pub(super) fn new(scope: String, cluster: String) -> Self {
         Self {
             scope,
+            cluster,
             rollouts: None,
             notes: Vec::new(),
             connection: Connection::Live,

@@ -44,7 +44,7 @@ pub(super) async fn execute(
         return print_changes(&cluster, &scope, top, &shutdown).await;
     }
     let palette = Palette { color: TextLayout::stdout(color).color };
-    let mut list = List::new(scope.to_string());
+    let mut list = List::new(scope.to_string(), cluster.description().to_owned());
     list.replace(top.rollouts, top.notes);
     let mut live = Live { cluster, scope, list, palette, updated_at: Instant::now(), task: None };
     watch::with_terminal(async |mut terminal| live.run(&mut terminal, &shutdown).await).await
@@ -278,7 +278,9 @@ async fn question(cluster: &Cluster, name: &DaemonSetName, key: DaemonSetKey) ->
         Ok(target) => {
             let images = target.images().join(", ");
             let revision = target.revision;
-            let question = format!("y/n: roll back {key} to revision {revision} ({images})?");
+            let cluster = cluster.description();
+            let question =
+                format!("y/n: roll back {key} in {cluster} to revision {revision} ({images})?");
             Outcome::Question(key, revision, question)
         }
         Err(error) => Outcome::Message(format!("{key}: {error:#}")),

@@ -55,7 +55,8 @@ fn title(list: &List, width: usize, palette: Palette) -> Line<'static> {
         }
     };
     let left = width.saturating_sub(width_of(&connection) + 1);
-    let title = fitted(&format!("daemonsets · {}", escape::line(&list.scope)), left);
+    let parts = ["daemonsets", &escape::line(&list.scope), &escape::line(&list.cluster)];
+    let title = fitted(&parts.join(" · "), left);
     let gap = width.saturating_sub(width_of(&title) + width_of(&connection));
     Line::from(vec![
         palette.span(Tone::Heading, title),
@@ -331,7 +332,10 @@ mod tests {
     #[test]
     fn a_list_in_other_moments() {
         let size = (72, 14);
-        let mut text = drawn(&List::new("namespace infra, app=x".to_owned()), size);
+        let mut text = drawn(
+            &List::new("namespace infra, app=x".to_owned(), example::CLUSTER.to_owned()),
+            size,
+        );
         let mut list = example::list();
         list.connection = Connection::Lost { seconds: 75, cause: "refused".to_owned() };
         list.filter = "infra".to_owned();

@@ -81,6 +81,7 @@ fn live(overview: Overview) -> View {
     };
     View {
         title: "daemonset logging/fluentd".to_owned(),
+        cluster: "prod (https://10.0.0.1:6443)".to_owned(),
         content: Content::Loaded(Box::new(overview)),
         connection: Connection::Live,
         notes: Vec::new(),

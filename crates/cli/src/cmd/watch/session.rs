@@ -200,6 +200,7 @@ impl Session {
         };
         View {
             title: format!("daemonset {}", self.key),
+            cluster: self.cluster.description().to_owned(),
             content: self.content.clone(),
             connection,
             notes: self.forbidden.iter().chain(problems).cloned().collect(),

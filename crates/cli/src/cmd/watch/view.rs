@@ -7,6 +7,8 @@ use everynode_insight::overview::Overview;
 pub(crate) struct View {
     /// `daemonset NAMESPACE/NAME`
     pub title: String,
+    /// The context and the server.
+    pub cluster: String,
     pub content: Content,
     pub connection: Connection,
     /// Missing permissions, and problems of the DaemonSet.

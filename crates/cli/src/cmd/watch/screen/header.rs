@@ -5,9 +5,12 @@ use everynode_insight::rollout::{GuardedWave, Phase};
 use ratatui::text::{Line, Span};
 
 use super::palette::Palette;
-use super::text::{fitted, width_of};
+use super::text::{fitted, flowed, width_of};
 use crate::cmd::watch::view::{Connection, Content, View};
-use crate::output::{self, Tone};
+use crate::output::{self, Tone, escape};
+
+/// The maximum number of lines of the next step.
+const NEXT_LINES_MAX: usize = 3;
 
 /// Title, bar, counts and state, the most important first.
 pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'static>> {
@@ -23,9 +26,10 @@ pub(crate) fn lines(view: &View, width: usize, palette: Palette) -> Vec<Line<'st
                 lines.push(bar(overview.progress, width, palette));
                 lines.push(palette.span(Tone::Plain, counts(overview.progress)).into());
             }
-            lines.push(state(overview, palette));
-            let next = overview.next.as_ref();
-            lines.extend(next.map(|next| palette.span(Tone::Plain, format!("→ {next}")).into()));
+            lines.push(state(overview, width, palette));
+            if let Some(next) = &overview.next {
+                lines.extend(paragraph(&format!("→ {next}"), width, palette));
+            }
             lines.extend(overview.wave.as_ref().map(|wave| self::wave(wave, palette)));
         }
     }
@@ -43,13 +47,14 @@ fn title(view: &View, width: usize, palette: Palette) -> Line<'static> {
         Content::Loaded(overview) => format!(" · {}", overview.update_strategy),
         Content::Loading | Content::Deleted => String::new(),
     };
+    let rest = format!(" · {}{strategy}", escape::line(&view.cluster));
     let left = width.saturating_sub(width_of(&connection) + 1);
     let name = fitted(&view.title, left);
-    let strategy = fitted(&strategy, left - width_of(&name));
-    let gap = width.saturating_sub(width_of(&name) + width_of(&strategy) + width_of(&connection));
+    let rest = fitted(&rest, left - width_of(&name));
+    let gap = width.saturating_sub(width_of(&name) + width_of(&rest) + width_of(&connection));
     Line::from(vec![
         palette.span(Tone::Heading, name),
-        palette.span(Tone::Plain, strategy),
+        palette.span(Tone::Plain, rest),
         Span::raw(" ".repeat(gap)),
         palette.span(tone, connection),
     ])
@@ -87,7 +92,17 @@ fn wave(wave: &GuardedWave, palette: Palette) -> Line<'static> {
     palette.span(Tone::Plain, format!("{wave}{bakes}")).into()
 }
 
-fn state(overview: &Overview, palette: Palette) -> Line<'static> {
+/// A text over several lines, the last of which is cut if there are too many.
+fn paragraph(text: &str, width: usize, palette: Palette) -> Vec<Line<'static>> {
+    let words = flowed(text.split(' '), width, 1, |word| width_of(word));
+    let (shown, rest) = words.split_at(words.len().min(NEXT_LINES_MAX - 1));
+    let shown = shown.iter().map(|words| words.join(" "));
+    let last = (!rest.is_empty()).then(|| fitted(&rest.concat().join(" "), width));
+    shown.chain(last).map(|line| palette.span(Tone::Plain, line).into()).collect()
+}
+
+/// The state, cut at the width: the list of what holds the rollout up has it in full.
+fn state(overview: &Overview, width: usize, palette: Palette) -> Line<'static> {
     let waits = match overview.waits_for.as_str() {
         "" => String::new(),
         waits_for if waits_for.starts_with("waiting for ") => waits_for.to_owned(),
@@ -106,7 +121,6 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         }
         Phase::Done => (Tone::Waiting, overview.waits_for.clone()),
     };
-    let mut spans = Vec::new();
     let estimate = match overview.phase {
         Phase::Failing => overview.estimate.text().replacen("ends", "the rest ends", 1),
         Phase::Deleting
@@ -117,11 +131,13 @@ fn state(overview: &Overview, palette: Palette) -> Line<'static> {
         | Phase::AwaitsDeletion
         | Phase::Done => overview.estimate.text(),
     };
+    let mut spans = Vec::new();
     if !estimate.is_empty() {
         spans.push(palette.span(Tone::Heading, estimate));
         spans.push(Span::raw(" · "));
     }
-    spans.push(palette.span(tone, text));
+    let used: usize = spans.iter().map(Span::width).sum();
+    spans.push(palette.span(tone, fitted(&escape::line(&text), width.saturating_sub(used))));
     Line::from(spans)
 }
 

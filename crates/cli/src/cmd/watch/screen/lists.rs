@@ -4,6 +4,7 @@ use everynode_insight::names;
 use everynode_insight::overview::RevisionCount;
 use everynode_insight::program;
 use everynode_insight::rollout::HeldUpNodes;
+use everynode_insight::situation::Situation;
 use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
@@ -13,6 +14,8 @@ use crate::output::{self, Tone, escape};
 
 /// The maximum number of lines with names of one group.
 const NAME_LINES_MAX: usize = 12;
+/// The same of nodes that wait for their turn.
+const OUTDATED_LINES_MAX: usize = 2;
 /// The maximum number of lines with the message of one group.
 const DETAIL_LINES_MAX: usize = 3;
 const INDENT: usize = 4;
@@ -49,7 +52,10 @@ fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<
     let mut lines = vec![Line::from(vec![
         palette.span(tone, format!("{} ", palette::sign(group.situation))),
         palette.span(Tone::Heading, format!("{} ", group.count)),
-        palette.span(tone, &group.why),
+        palette.span(
+            tone,
+            fitted(&group.why, width.saturating_sub(3 + group.count.to_string().len())),
+        ),
     ])];
     let width = width.saturating_sub(INDENT);
     let names = names::compressed(group.nodes.iter().map(String::as_str));
@@ -59,11 +65,14 @@ fn group_lines(group: &HeldUpNodes, width: usize, palette: Palette) -> Vec<Line<
         .enumerate()
         .map(|(index, name)| if index + 1 < named { format!("{name},") } else { name });
     let flowed = flowed(names, width, 1, |name| name.chars().count());
-    let is_cut = flowed.len() > NAME_LINES_MAX;
+    // Old ones need nobody's attention.
+    let is_old = group.situation == Situation::Outdated;
+    let lines_max = if is_old { OUTDATED_LINES_MAX } else { NAME_LINES_MAX };
+    let is_cut = flowed.len() > lines_max;
     let indented = |tone, text: &str| {
         Line::from(vec![Span::raw(" ".repeat(INDENT)), palette.span(tone, text)])
     };
-    let shown = flowed.iter().take(NAME_LINES_MAX);
+    let shown = flowed.iter().take(lines_max);
     lines.extend(shown.map(|names| indented(Tone::Plain, &names.join(" "))));
     if is_cut {
         let all = program::command("explain -o wide");
