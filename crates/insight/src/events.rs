@@ -1,15 +1,16 @@
 //! The events about a DaemonSet and its pods.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
+use everynode_core::api::{DaemonSetKey, Pod, Timestamp, Uid};
 
 use crate::snapshot::{EventDetail, Snapshot};
 
 /// One event, which may stand for several occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLine {
-    /// The object: `daemonset infra/agent`, or `pod agent-x7k2p on node-1`.
+    /// The object: `daemonset infra/agent`, or `pod agent-x7k2p on node-1 and 11 others`.
     pub about: String,
     /// The time since the last occurrence, in seconds.
     pub age_seconds: u64,
@@ -23,7 +24,8 @@ pub struct EventLine {
     pub count: u32,
 }
 
-/// The events about a DaemonSet, and the warnings about its pods, the latest first: at most `max`.
+/// The events about a DaemonSet, then the warnings about its pods, the latest first: at most `max`.
+/// Warnings that differ only by the pod are one line.
 pub fn events(
     snapshot: &Snapshot,
     key: &DaemonSetKey,
@@ -31,26 +33,60 @@ pub fn events(
     max: usize,
 ) -> Vec<EventLine> {
     let Some(object) = snapshot.daemon_sets.get(key) else { return Vec::new() };
-    let mut subjects: BTreeMap<&Uid, String> = BTreeMap::new();
-    subjects.insert(&object.daemon_set.uid, format!("daemonset {key}"));
-    if !snapshot.pod_warnings.is_empty() {
-        for detail in snapshot.pods_of(key) {
-            let (pod, node) = (&detail.pod.name, detail.pod.target_node_name());
-            let node = node.map(|node| format!(" on {node}")).unwrap_or_default();
-            subjects.insert(&detail.pod.uid, format!("pod {pod}{node}"));
-        }
-    }
-    let all = snapshot.events.values().chain(snapshot.pod_warnings.values());
-    let of_daemon_set = all.filter_map(|event| Some((event, subjects.get(&event.about)?)));
-    let mut events: Vec<(&EventDetail, &String)> = of_daemon_set.collect();
-    events.sort_by_key(|(event, _)| std::cmp::Reverse(event.at));
-    let line = |(event, about): (&EventDetail, &String)| EventLine {
-        about: about.clone(),
+    let own = snapshot.events.values().filter(|event| event.about == object.daemon_set.uid);
+    let mut own: Vec<&EventDetail> = own.collect();
+    own.sort_by_key(|event| Reverse(event.at));
+    let line = |event: &EventDetail, about: String, count: u32| EventLine {
+        about,
         age_seconds: event.at.map_or(0, |at| now.since(at).as_secs()),
         is_warning: event.is_warning,
         reason: event.reason.clone(),
         message: event.message.clone(),
-        count: event.count,
+        count,
     };
-    events.into_iter().take(max).map(line).collect()
+    let own = own.into_iter().map(|event| line(event, format!("daemonset {key}"), event.count));
+    let of_pods = same_warnings(snapshot, key);
+    let of_pods = of_pods.iter().map(|same| {
+        let (event, pod) = same.latest;
+        let node = pod.target_node_name().map(|node| format!(" on {node}")).unwrap_or_default();
+        let others = match same.pods.len() - 1 {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            others => format!(" and {others} others"),
+        };
+        line(event, format!("pod {}{node}{others}", pod.name), same.count)
+    });
+    own.chain(of_pods).take(max).collect()
+}
+
+/// Warnings that differ only by the pod.
+struct SameWarnings<'a> {
+    latest: (&'a EventDetail, &'a Pod),
+    pods: BTreeSet<&'a Uid>,
+    count: u32,
+}
+
+/// The warnings about the pods of a DaemonSet, the latest first.
+fn same_warnings<'a>(snapshot: &'a Snapshot, key: &DaemonSetKey) -> Vec<SameWarnings<'a>> {
+    if snapshot.pod_warnings.is_empty() {
+        return Vec::new();
+    }
+    let pods = snapshot.pods_of(key).map(|detail| (&detail.pod.uid, &detail.pod));
+    let pods: BTreeMap<&Uid, &Pod> = pods.collect();
+    let mut groups: BTreeMap<(&str, String), SameWarnings<'a>> = BTreeMap::new();
+    for event in snapshot.pod_warnings.values() {
+        let Some(pod) = pods.get(&event.about) else { continue };
+        let text = event.message.replace(pod.name.as_str(), "").replace(&pod.uid.to_string(), "");
+        let latest = (event, *pod);
+        let none = SameWarnings { latest, pods: BTreeSet::new(), count: 0 };
+        let group = groups.entry((&event.reason, text)).or_insert(none);
+        group.pods.insert(&pod.uid);
+        group.count = group.count.saturating_add(event.count);
+        if event.at > group.latest.0.at {
+            group.latest = latest;
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|group| Reverse(group.latest.0.at));
+    groups
 }

@@ -81,6 +81,18 @@ pub struct NodeGroup {
     pub next: Option<String>,
     /// The names of the nodes, in order.
     pub nodes: Vec<String>,
+    /// What there is to say of each of them, in the same order.
+    #[serde(skip)]
+    pub remarks: Vec<NodeRemark>,
+}
+
+/// The message about one node, and the next step there, as of a [`NodeGroup`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRemark {
+    /// The message.
+    pub detail: Option<String>,
+    /// The next step.
+    pub next: Option<String>,
 }
 
 /// Explains a DaemonSet of the snapshot at `now`; `None` if the snapshot lacks it.
@@ -168,11 +180,13 @@ fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<NodeGroup> {
         let group = groups.entry((situation, why.clone())).or_insert_with(|| NodeGroup {
             situation,
             why,
-            detail,
-            next,
+            detail: detail.clone(),
+            next: next.clone(),
             nodes: Vec::new(),
+            remarks: Vec::new(),
         });
         group.nodes.push(node.to_string());
+        group.remarks.push(NodeRemark { detail, next });
     }
     let mut groups: Vec<NodeGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| (group.situation, std::cmp::Reverse(group.nodes.len())));

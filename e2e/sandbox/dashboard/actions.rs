@@ -101,7 +101,7 @@ async fn a_guarded_rollout_is_approved_promoted_aborted_and_retried() -> Result<
     for expected in ["on hold", "AwaitingApproval", "canary", "wave 1 of"] {
         browser.shows(expected).await?;
     }
-    let will = "Wave canary is approved";
+    let will = "Wave canary (1 node) is approved";
     act(&world, browser, ("agent", "approve"), will, "wave canary approved").await?;
     browser.shows("wave 2 of").await?;
     let will = "without waiting for wave zones";
@@ -109,9 +109,10 @@ async fn a_guarded_rollout_is_approved_promoted_aborted_and_retried() -> Result<
     browser.shows("wave 3 of").await?;
     act(&world, browser, ("agent", "abort"), "The rollout ends as failed", "aborted").await?;
     browser.shows("Failed").await?;
-    act(&world, browser, ("agent", "retry"), "begins again", "begins again").await?;
+    let will = "This will be done in everynode-sandbox (https://127.0.0.1:";
+    act(&world, browser, ("agent", "retry"), will, "begins again").await?;
     world.reaches("agent", "AwaitingApproval").await?;
-    let will = "goes on to all nodes";
+    let will = "goes on to all 6 nodes";
     act(&world, browser, ("agent", "promote-full"), will, "promoted to all nodes").await?;
     world.settled("agent").await?;
     // What has no effect is not offered, also to those who have the page of before.

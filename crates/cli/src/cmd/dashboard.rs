@@ -11,7 +11,8 @@ use std::sync::Arc;
 use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_dashboard::server::Server;
 use everynode_dashboard::source::{
-    Action, DaemonSetDetail, DaemonSets, Done, NodeDetail, Prepared, Reading, Revisions, Source,
+    Action, Content, DaemonSetDetail, DaemonSets, Done, NodeDetail, Prepared, Reading, Revisions,
+    Source,
 };
 use tokio::sync::watch;
 
@@ -84,11 +85,11 @@ impl Pages {
 struct Shared(Arc<Pages>);
 
 impl Source for Shared {
-    fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>> {
     fn cluster(&self) -> &str {
         self.0.cluster.description()
     }
 
+    fn daemon_sets(&self) -> watch::Receiver<Reading<DaemonSets>> {
         Pages::list(&self.0)
     }
 
@@ -110,7 +111,12 @@ impl Source for Shared {
 
     async fn prepare(&self, key: &DaemonSetKey, action: Action) -> Result<Prepared, String> {
         let (cluster, name) = self.0.target(key)?;
-        actions::prepare(&cluster, &name, action).await.map_err(|error| format!("{error:#}"))
+        let nodes = match &Pages::daemon_set(&self.0, key).borrow().content {
+            Content::Loaded(detail) => detail.guarded.as_ref().and_then(|it| it.nodes.clone()),
+            Content::Loading | Content::Missing(_) => None,
+        };
+        let prepared = actions::prepare(&cluster, &name, action, nodes.as_ref()).await;
+        prepared.map_err(|error| format!("{error:#}"))
     }
 
     async fn perform(

@@ -23,7 +23,7 @@ pub(crate) struct Group<'a> {
 
 impl<'a> From<&'a NodeGroup> for Group<'a> {
     fn from(group: &'a NodeGroup) -> Self {
-        let NodeGroup { situation, why, detail, next, nodes } = group;
+        let NodeGroup { situation, why, detail, next, nodes, .. } = group;
         let (detail, next) = (detail.as_deref(), next.as_deref());
         Self { situation: *situation, why, detail, next, nodes, count: nodes.len() }
     }

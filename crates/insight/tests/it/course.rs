@@ -30,22 +30,26 @@ fn the_course_is_read_from_the_pods_of_the_current_revision() {
 }
 
 #[test]
-fn events_are_those_of_the_daemon_set_and_its_pods_the_latest_first() {
-    let mut fixture = Fixture::with_nodes(1);
-    fixture.run(&daemon_set("agent:1"), [1]);
+fn events_are_those_of_the_daemon_set_then_the_warnings_about_its_pods() {
+    let mut fixture = Fixture::with_nodes(2);
+    fixture.run(&daemon_set("agent:1"), [1, 2]);
     let event = |name: &str, about: &str, seconds: i64, kind: &str| {
         json!({ "metadata": { "name": name, "namespace": "infra" }, "type": kind,
-            "reason": name, "message": "m", "count": 2, "involvedObject": { "uid": about },
+            "reason": name.split('.').next(), "message": format!("m of {about}"), "count": 2,
+            "involvedObject": { "uid": about },
             "lastTimestamp": format!("2026-01-01T00:00:{seconds:02}Z") })
     };
     fixture.add(ObjectKind::Event, &event("Created", "ds", 1, "Normal"));
-    fixture.add(ObjectKind::PodWarning, &event("Unhealthy", "agent-node-01", 9, "Warning"));
+    fixture.add(ObjectKind::PodWarning, &event("Unhealthy.1", "agent-node-01", 9, "Warning"));
+    fixture.add(ObjectKind::PodWarning, &event("Unhealthy.2", "agent-node-02", 8, "Warning"));
     fixture.add(ObjectKind::PodWarning, &event("Foreign", "other", 5, "Warning"));
     let lines = events(&fixture.snapshot, &key(), NOW, 10);
     let found: Vec<_> = lines.iter().map(|it| (it.reason.as_str(), it.about.as_str())).collect();
-    let expected =
-        [("Unhealthy", "pod agent-node-01 on node-01"), ("Created", "daemonset infra/agent")];
+    let expected = [
+        ("Created", "daemonset infra/agent"),
+        ("Unhealthy", "pod agent-node-01 on node-01 and 1 other"),
+    ];
     assert_eq!(found, expected);
-    assert!(lines[0].is_warning && lines[0].count == 2 && lines[0].age_seconds == 3591);
+    assert!(lines[1].is_warning && lines[1].count == 4 && lines[1].age_seconds == 3591);
     assert_eq!(events(&fixture.snapshot, &key(), NOW, 1).len(), 1);
 }

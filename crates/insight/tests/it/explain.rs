@@ -129,6 +129,22 @@ fn every_kind_of_failure_has_its_own_text() {
     check(&fixture, &expect_file!["explain/every_kind_of_failure_has_its_own_text.txt"]);
 }
 
+/// A page of one node has that node's pod, not that of the first node with the same cause.
+#[test]
+fn each_node_of_a_group_has_its_own_message_and_next_step() {
+    let mut fixture = Fixture::with_nodes(2);
+    fixture.run(&daemon_set("v1"), []);
+    for node in ["node-01", "node-02"] {
+        let crashing = waiting_pod(node, "old", "CrashLoopBackOff", &format!("back-off on {node}"));
+        fixture.add(ObjectKind::Pod, &crashing);
+    }
+    let explanation = explain(&fixture.snapshot, &key(), NOW).unwrap();
+    let [group] = &explanation.groups[..] else { panic!("{:?}", explanation.groups) };
+    let second = &group.remarks[1];
+    assert_eq!(second.detail.as_deref(), Some("back-off on node-02"));
+    assert!(second.next.as_ref().unwrap().contains("agent-node-02"), "{second:?}");
+}
+
 /// C12: a pod on a node that is down neither starts nor stops before the node recovers or is
 /// deleted.
 #[test]

@@ -3,8 +3,10 @@
 use anyhow::bail;
 use everynode_core::api::{DaemonSetKey, OrderVerb};
 use everynode_dashboard::source::{Action, Done, Prepared};
+use everynode_insight::guarded::StepState;
 use everynode_insight::revision_diff::RevisionDiff;
 use everynode_insight::rollout::{Pause, Strategy};
+use everynode_insight::rollout_nodes::{RolloutNodes, WaveNodes};
 use everynode_k8s::canonical::canonical;
 use everynode_k8s::convert;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -15,7 +17,7 @@ use crate::cmd::rollout::order::{self, OrderKind, PreparedOrder};
 use crate::cmd::rollout::pause;
 use crate::cmd::{restart, undo};
 
-/// The effects that an action would have now.
+/// The effects that an action would have now. `nodes` are those of a guarded rollout.
 ///
 /// # Errors
 /// If it would have no effect, or that can't be found out.
@@ -23,10 +25,12 @@ pub(super) async fn prepare(
     cluster: &Cluster,
     name: &DaemonSetName,
     action: Action,
+    nodes: Option<&RolloutNodes>,
 ) -> anyhow::Result<Prepared> {
     if let Some(kind) = order_kind(action) {
         let order = PreparedOrder::of(cluster, name, kind).await?;
-        let effects = std::iter::once(order_effect(&order.verb)).chain(order.problems.clone());
+        let effects =
+            std::iter::once(order_effect(&order.verb, nodes)).chain(order.problems.clone());
         return Ok(Prepared { effects: effects.collect(), diff: None, basis: order.basis() });
     }
     match action {
@@ -54,7 +58,7 @@ pub(super) async fn perform(
         let message = if is_carried_out { order.done() } else { "the order is given".to_owned() };
         return Ok(Done { message, notes });
     }
-    let prepared = prepare(cluster, name, action).await?;
+    let prepared = prepare(cluster, name, action, None).await?;
     anyhow::ensure!(prepared.basis == basis, changed);
     match action {
         Action::Pause => set_paused(cluster, name, true).await,
@@ -89,22 +93,51 @@ fn order_kind(action: Action) -> Option<OrderKind> {
     }
 }
 
-fn order_effect(verb: &OrderVerb) -> String {
+/// The effect of an order, with the waves and nodes that it concerns as far as they are known.
+fn order_effect(verb: &OrderVerb, nodes: Option<&RolloutNodes>) -> String {
+    let waves = nodes.map(|nodes| &*nodes.waves).unwrap_or_default();
+    let titled = |wave: &WaveNodes| format!("{} ({})", wave.title(), count(wave.nodes));
+    let named = |name: &str| {
+        let wave = waves.iter().find(|wave| wave.name.as_deref() == Some(name));
+        wave.map_or_else(|| name.to_owned(), titled)
+    };
+    let next = waves.iter().find(|wave| wave.state == StepState::Ahead).map(titled);
+    let all = nodes.map(|nodes| &nodes.all.0);
     match verb {
         OrderVerb::Approve(wave) => {
-            format!("Wave {wave} is approved: when it is complete, the rollout goes on.")
+            let next = next.map(|next| format!(": next is {next}")).unwrap_or_default();
+            let wave = named(wave.as_str());
+            format!("Wave {wave} is approved. When it is complete, the rollout goes on{next}.")
         }
         OrderVerb::Promote(wave) => {
-            format!("The rollout goes on to the next wave without waiting for wave {wave}.")
+            let next = next.unwrap_or_else(|| "the next wave".to_owned());
+            let wave = named(wave.as_str());
+            format!("The rollout goes on to {next} without waiting for wave {wave}.")
         }
         OrderVerb::PromoteFull => {
-            "The rollout goes on to all nodes, whatever the policy's steps say.".to_owned()
+            let all = all.map_or_else(
+                || "all nodes".to_owned(),
+                |all| format!("all {}, of which {} are done", count(all.total()), all.done),
+            );
+            format!("The rollout goes on to {all}, whatever the policy's steps say.")
         }
-        OrderVerb::Abort => "The rollout ends as failed: its nodes go back to the last complete \
-                             revision."
-            .to_owned(),
-        OrderVerb::Retry => "The failed rollout begins again at its first wave.".to_owned(),
+        OrderVerb::Abort => {
+            let back = all.map_or_else(
+                || "its nodes go".to_owned(),
+                |all| format!("{} that have begun go", count(all.done + all.updating + all.failed)),
+            );
+            format!("The rollout ends as failed: {back} back to the last complete revision.")
+        }
+        OrderVerb::Retry => {
+            let first = waves.first().map(|wave| format!(", {}", titled(wave)));
+            let first = first.unwrap_or_default();
+            format!("The failed rollout begins again at its first wave{first}.")
+        }
     }
+}
+
+fn count(nodes: usize) -> String {
+    format!("{nodes} {}", if nodes == 1 { "node" } else { "nodes" })
 }
 
 async fn prepare_simple(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
 use everynode_dashboard::source::{Content, DaemonSetDetail, LostConnection, NodeDetail, Reading};
-use everynode_insight::explain::{NodeExplanation, explain_node};
+use everynode_insight::explain::{NodeExplanation, NodeRemark, explain_node};
 use everynode_insight::rollout::{Phase, Rollout};
 use everynode_insight::snapshot::ObjectKind;
 use tokio::sync::watch;
@@ -164,14 +164,17 @@ impl FollowedNode {
 
 /// The explanation of a node with the answer that takes the other nodes into account.
 fn with_others(explanation: NodeExplanation, detail: &DaemonSetDetail) -> NodeExplanation {
-    let group = detail.groups.iter().find(|group| group.nodes.contains(&explanation.node));
-    match group.cloned() {
+    let answer = detail.groups.iter().find_map(|group| {
+        let at = group.nodes.iter().position(|node| *node == explanation.node)?;
+        Some((group, group.remarks.get(at)?))
+    });
+    match answer {
         None => explanation,
-        Some(group) => NodeExplanation {
+        Some((group, NodeRemark { detail, next })) => NodeExplanation {
             situation: group.situation,
-            why: group.why,
-            detail: group.detail,
-            next: group.next,
+            why: group.why.clone(),
+            detail: detail.clone(),
+            next: next.clone(),
             ..explanation
         },
     }
