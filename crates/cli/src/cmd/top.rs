@@ -225,44 +225,81 @@ fn table(rollouts: &[Rollout], layout: TextLayout, details: Option<&Top>) -> Str
     if rollouts.is_empty() {
         return "no DaemonSets found\n".to_owned();
     }
-    let mut headings = vec!["NAMESPACE", "NAME", "DESIRED", "READY", "UPDATED", "AVAILABLE"];
-    if details.is_some() {
-        headings.extend(["STRATEGY", "GUARDED BY", "IMAGES", "AGE"]);
-    }
-    headings.push("STATE");
-    let rows = rollouts.iter().map(|rollout| {
-        let row = row(rollout, details);
-        (row, (tone(rollout.phase), rollout.summary()))
-    });
-    let rows: Vec<_> = rows.collect();
-    layout.fitted(output::table_with_remarks(layout, &headings, "REASON", &rows))
+    let rows = |columns: Columns<'_>| -> Vec<Vec<_>> {
+        rollouts.iter().map(|rollout| columns.row(rollout)).collect()
+    };
+    let columns = match details {
+        Some(top) => Columns::Detailed(top),
+        None => {
+            let bare = rows(Columns::Counts);
+            let fits = |width| output::has_room(width, &Columns::Counts.headings(), &bare);
+            if layout.width.is_none_or(fits) { Columns::Counts } else { Columns::Parts }
+        }
+    };
+    let remarks = rollouts.iter().map(|rollout| (tone(rollout.phase), rollout.remarks()));
+    let rows: Vec<_> = rows(columns).into_iter().zip(remarks).collect();
+    layout.fitted(output::table_with_remarks(layout, &columns.headings(), "REASON", &rows))
 }
 
-fn row(rollout: &Rollout, details: Option<&Top>) -> Vec<(Tone, String)> {
-    let plain = |text: String| (Tone::Plain, text);
-    let count = |count: u32| {
-        (if count < rollout.desired { Tone::Waiting } else { Tone::Plain }, count.to_string())
-    };
-    let mut row = vec![
-        plain(rollout.namespace.clone()),
-        plain(rollout.name.clone()),
-        plain(rollout.desired.to_string()),
-        count(rollout.ready),
-        count(rollout.updated),
-        count(rollout.available),
-    ];
-    if let Some(top) = details {
-        let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
-        let daemon_set = top.daemon_sets.get(&key);
-        let guard = rollout.guard.as_ref();
-        let guarded_by = guard.map_or("<none>", |guard| guard.guarded_by(top.snapshot.runs_beside));
-        row.push(plain(rollout.update_strategy.to_string()));
-        row.push(plain(guarded_by.to_owned()));
-        row.push(plain(daemon_set.map(images).unwrap_or_default()));
-        row.push(plain(daemon_set.map(age).unwrap_or_default()));
+/// The columns of a table.
+#[derive(Clone, Copy)]
+enum Columns<'a> {
+    /// `UPDATED 3/20`, as of the live list, where the counts do not fit.
+    Parts,
+    Counts,
+    Detailed(&'a Top),
+}
+
+impl Columns<'_> {
+    fn headings(self) -> Vec<&'static str> {
+        let columns: &[_] = match self {
+            Self::Parts => &["UPDATED", "AVAILABLE"],
+            Self::Counts => &["DESIRED", "READY", "UPDATED", "AVAILABLE"],
+            Self::Detailed(_) => &[
+                "DESIRED",
+                "READY",
+                "UPDATED",
+                "AVAILABLE",
+                "STRATEGY",
+                "GUARDED BY",
+                "IMAGES",
+                "AGE",
+            ],
+        };
+        [&["NAMESPACE", "NAME"], columns, &["STATE"]].concat()
     }
-    row.push((tone(rollout.phase), rollout.phase.to_string()));
-    row
+
+    fn row(self, rollout: &Rollout) -> Vec<(Tone, String)> {
+        let Rollout { desired, ready, updated, available, .. } = *rollout;
+        let plain = |text: String| (Tone::Plain, text);
+        let colored = |count: u32, text: String| {
+            (if count < desired { Tone::Waiting } else { Tone::Plain }, text)
+        };
+        let count = |count: u32| colored(count, count.to_string());
+        let mut row = vec![plain(rollout.namespace.clone()), plain(rollout.name.clone())];
+        if let Self::Parts = self {
+            row.extend([updated, available].map(|it| colored(it, format!("{it}/{desired}"))));
+        } else {
+            row.extend([
+                plain(desired.to_string()),
+                count(ready),
+                count(updated),
+                count(available),
+            ]);
+        }
+        if let Self::Detailed(top) = self {
+            let key = DaemonSetKey::new(rollout.namespace.as_str(), rollout.name.as_str());
+            let daemon_set = top.daemon_sets.get(&key);
+            let beside = top.snapshot.runs_beside;
+            let guarded_by = rollout.guard.as_ref().map(|guard| guard.guarded_by(beside));
+            row.push(plain(rollout.update_strategy.to_string()));
+            row.push(plain(guarded_by.unwrap_or("<none>").to_owned()));
+            row.push(plain(daemon_set.map(images).unwrap_or_default()));
+            row.push(plain(daemon_set.map(age).unwrap_or_default()));
+        }
+        row.push((tone(rollout.phase), rollout.phase.to_string()));
+        row
+    }
 }
 
 const fn tone(phase: Phase) -> Tone {

@@ -24,6 +24,9 @@ pub(crate) enum Tone {
 /// The text of one cell.
 pub(crate) type Text = (Tone, String);
 
+/// A remark on a row, in parts that can stand on lines of their own.
+pub(crate) type Remark = (Tone, Vec<String>);
+
 /// A table of rows under headings; empty if there are no rows. On a narrow terminal long cells are
 /// broken between words. If even the words are too wide, each row becomes a list of headings and
 /// cells.
@@ -50,7 +53,7 @@ pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -
         Some(width) if !has_room(width, headings, rows) => {
             let boundaries = boundaries(headings, rows);
             if boundaries.iter().map(|width| usize::from(*width)).sum::<usize>() > width.into() {
-                let none = (Tone::Plain, String::new());
+                let none = (Tone::Plain, Vec::new());
                 let rows = rows.iter().map(|row| (row.clone(), none.clone()));
                 return rows.map(|row| list(layout, usize::from(width), headings, &row)).collect();
             }
@@ -84,25 +87,27 @@ fn longest_word(text: &str) -> usize {
     text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or_default()
 }
 
-fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
+/// True if no line of a table is wider than this.
+pub(crate) fn has_room(width: u16, headings: &[&str], rows: &[Vec<Text>]) -> bool {
     let plain = table(TextLayout { color: false, width: None }, headings, rows);
     plain.lines().all(|line| line.chars().count() <= usize::from(width))
 }
 
 /// A table with a remark for each row, which may be long. The remark is the last column if the
-/// terminal is wide enough, else a line below the row. If even the rows are too wide, each row
-/// becomes a list of headings and cells.
+/// terminal is wide enough, else its parts are lines below the row. If even the rows are too wide,
+/// each row becomes a list of headings and cells.
 pub(crate) fn table_with_remarks(
     layout: TextLayout,
     headings: &[&str],
     heading: &str,
-    rows: &[(Vec<Text>, Text)],
+    rows: &[(Vec<Text>, Remark)],
 ) -> String {
     let unlimited = TextLayout { width: None, ..layout };
     let all: Vec<&str> = headings.iter().copied().chain([heading]).collect();
-    let together =
-        rows.iter().map(|(row, remark)| [row.as_slice(), std::slice::from_ref(remark)].concat());
-    let together: Vec<_> = together.collect();
+    let together = rows.iter().map(|(row, (tone, parts))| {
+        row.iter().cloned().chain([(*tone, parts.join("; "))]).collect()
+    });
+    let together: Vec<Vec<Text>> = together.collect();
     let Some(width) = layout.width else { return table(unlimited, &all, &together) };
     if has_room(width, &all, &together) {
         return table(unlimited, &all, &together);
@@ -114,11 +119,8 @@ pub(crate) fn table_with_remarks(
     let text = table(unlimited, headings, &bare);
     let mut lines = text.lines();
     let mut shown = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
-    for (line, (_, (tone, remark))) in lines.zip(rows) {
-        shown += &format!("{line}\n");
-        if !remark.is_empty() {
-            shown += &format!("  {}\n", layout.paint(*tone, remark));
-        }
+    for (line, (_, remark)) in lines.zip(rows) {
+        shown += &format!("{line}\n{}", below(layout, remark));
     }
     shown
 }
@@ -128,7 +130,7 @@ fn list(
     layout: TextLayout,
     width: usize,
     headings: &[&str],
-    (row, remark): &(Vec<Text>, Text),
+    (row, remark): &(Vec<Text>, Remark),
 ) -> String {
     let mut text = String::new();
     let mut length = 0;
@@ -147,11 +149,12 @@ fn list(
         );
         length = column + entry;
     }
-    let (tone, remark) = remark;
-    if !remark.is_empty() {
-        text += &format!("\n  {}", layout.paint(*tone, remark));
-    }
-    text + "\n"
+    text + "\n" + &below(layout, remark)
+}
+
+/// The lines of a remark.
+fn below(layout: TextLayout, (tone, parts): &Remark) -> String {
+    parts.iter().map(|part| format!("  {}\n", layout.paint(*tone, part))).collect()
 }
 
 /// The space between two columns.
@@ -190,6 +193,14 @@ mod tests {
             row(["fluentd", "3", ""]),
             row(["agent", "1", "CrashLoopBackOff on node-0001 and 2 other nodes"]),
         ]
+    }
+
+    fn rows_with_remarks() -> Vec<(Vec<Text>, Remark)> {
+        let remark = |(tone, text): &Text| match text.is_empty() {
+            true => (*tone, Vec::new()),
+            false => (*tone, vec![text.clone(), "try: kubectl logs agent-x7k2p".to_owned()]),
+        };
+        rows().iter().map(|row| (row[..2].to_vec(), remark(&row[2]))).collect()
     }
 
     const HEADINGS: &[&str] = &["NAME", "READY", "REASON"];
@@ -253,8 +264,7 @@ mod tests {
 
     #[test]
     fn a_remark_that_does_not_fit_has_its_own_line() {
-        let rows: Vec<_> =
-            rows().into_iter().map(|row| (row[..2].to_vec(), row[2].clone())).collect();
+        let rows = rows_with_remarks();
         let shown = |width| {
             let layout = TextLayout { color: false, width };
             table_with_remarks(layout, &HEADINGS[..2], "REASON", &rows)
@@ -264,9 +274,10 @@ mod tests {
             fluentd   3
             agent     1
               CrashLoopBackOff on node-0001 and 2 other nodes
+              try: kubectl logs agent-x7k2p
         "#]]
         .assert_eq(&shown(Some(60)));
-        assert_eq!(shown(Some(100)), shown(None));
+        assert_eq!(shown(Some(110)), shown(None));
         assert!(shown(None).lines().next().is_some_and(|line| line.ends_with("REASON")));
     }
 
@@ -279,13 +290,7 @@ mod tests {
 
     #[test]
     fn rows_that_do_not_fit_are_lists() {
-        let rows: Vec<_> = rows()
-            .into_iter()
-            .map(|mut row| {
-                let remark = row.pop().expect("it has three");
-                (row, remark)
-            })
-            .collect();
+        let rows = rows_with_remarks();
         let shown = |width| {
             let layout = TextLayout { color: false, width: Some(width) };
             table_with_remarks(layout, &HEADINGS[..2], "REASON", &rows)
@@ -295,6 +300,7 @@ mod tests {
             fluentd   3
             agent     1
               CrashLoopBackOff on node-0001 and 2 other nodes
+              try: kubectl logs agent-x7k2p
         "#]]
         .assert_eq(&shown(16));
         expect![[r#"
@@ -303,6 +309,7 @@ mod tests {
             NAME agent
               READY 1
               CrashLoopBackOff on node-0001 and 2 other nodes
+              try: kubectl logs agent-x7k2p
         "#]]
         .assert_eq(&shown(12));
     }

@@ -79,7 +79,7 @@ fn block(group: &NodeGroup, layout: TextLayout, wide: bool) -> String {
     };
     line(Tone::Names, &which);
     if let Some(detail) = &group.detail {
-        line(Tone::Faint, &cut(detail, width));
+        line(Tone::Faint, detail);
     }
     if let Some(next) = &group.next {
         line(Tone::Faint, &announced(next));
@@ -91,15 +91,6 @@ const COUNT_WIDTH: usize = 5;
 const STATE_WIDTH: usize = 17;
 /// The column at which the reason starts.
 const INDENT: usize = COUNT_WIDTH + STATE_WIDTH + 4;
-
-fn cut(text: &str, width: Option<usize>) -> String {
-    let width = width.unwrap_or(usize::MAX);
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept: String = text.chars().take(width.saturating_sub(3)).collect();
-    kept + "..."
-}
 
 const fn tone(situation: Situation) -> Tone {
     match situation {
@@ -221,7 +212,8 @@ mod tests {
     ) -> NodeGroup {
         let [detail, next] = lines.map(|line| line.map(str::to_owned));
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        NodeGroup { situation, why: why.to_owned(), detail, next, nodes }
+        let why = why.to_owned();
+        NodeGroup { situation, why, detail, next, nodes, remarks: Vec::new() }
     }
 
     fn explanation() -> Explanation {
