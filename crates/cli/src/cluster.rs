@@ -260,6 +260,19 @@ impl Cluster {
         }
     }
 
+    /// The output of a future that ends early enough.
+    ///
+    /// # Errors
+    /// That the server did not answer.
+    pub(crate) async fn within<T>(
+        &self,
+        within: Duration,
+        requests: impl Future<Output = T>,
+    ) -> Result<T, Error> {
+        let done = tokio::time::timeout(within, requests).await;
+        done.map_err(|_| Error::Timeout { server: self.server.clone(), within })
+    }
+
     async fn answer(&self, request: Request<Vec<u8>>) -> kube::Result<Answer> {
         let response = self.client.send(request.map(Body::from)).await?;
         let warnings = response.headers().get_all(header::WARNING).iter();

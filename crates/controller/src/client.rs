@@ -145,6 +145,10 @@ impl Config {
         proxy_url: Option<&str>,
         source: String,
     ) -> Result<Self, Error> {
+        if !matches!(kube.cluster_url.scheme_str(), Some("https" | "http")) {
+            let cause = "server: it begins with neither https:// nor http://".to_owned();
+            return Err(kubeconfig::error(location, cause));
+        }
         let environment = |name: &str| std::env::var(name).ok();
         let proxy =
             Proxy::for_server(&kube.cluster_url, proxy_url, environment).map_err(|error| {

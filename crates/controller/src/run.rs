@@ -85,6 +85,22 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    fn check(&self) -> Result<(), Error> {
+        if let Some(election) = &self.leader_election {
+            election.timing.check().map_err(Error::Option)?;
+            if self.mode.is_beside() && election.name == lease_name(Mode::Controller) {
+                return Err(Error::Option(format!(
+                    "--leader-elect-resource-name {} names the lease of an installation without \
+                     --beside",
+                    election.name
+                )));
+            }
+        }
+        self.pings.check().map_err(Error::Option)
+    }
+}
+
 /// The Lease of the leader election, and how it is renewed (C63).
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
@@ -165,7 +181,10 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// If the options are invalid, the cluster can't be reached, the lease is lost, or a task of the
 /// controller ended unexpectedly.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
-    let (replica, tasks) = start(options, &shutdown).await?;
+    let Some(opened) = shutdown.run_until_cancelled(Opened::open(options)).await else {
+        return Ok(());
+    };
+    let (replica, tasks) = start(opened?, &shutdown).await?;
     let result = replica.run(&shutdown).await;
     tasks.shut_down().await;
     Ok(result?)
@@ -197,30 +216,43 @@ struct Shared {
     presence: watch::Sender<Presence>,
 }
 
-async fn start(
+/// What the first request needs.
+struct Opened {
     options: Options,
+    check_credentials: Credentials,
+    config: client::Config,
+    client: Client,
+    metrics: Arc<Metrics>,
+}
+
+impl Opened {
+    /// Reads files and runs the exec plugin, which may take any time, on a thread of its own.
+    async fn open(options: Options) -> Result<Self, Error> {
+        let reading = tokio::task::spawn_blocking(|| Self::read(options));
+        reading.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+
+    fn read(options: Options) -> Result<Self, Error> {
+        options.check()?;
+        let check_credentials =
+            options.check_credentials.as_deref().map(Credentials::read).transpose()?;
+        let config = cluster_config(&options)?;
+        let metrics = Arc::new(Metrics::new());
+        let client = client::measured_client(&config, options.pings, metrics.requests.clone())?;
+        let check_credentials = check_credentials.unwrap_or_default();
+        Ok(Self { options, check_credentials, config, client, metrics })
+    }
+}
+
+async fn start(
+    opened: Opened,
     shutdown: &CancellationToken,
 ) -> Result<(Replica<Api>, BackgroundTasks), Error> {
-    if let Some(election) = &options.leader_election {
-        election.timing.check().map_err(Error::Option)?;
-        if options.mode.is_beside() && election.name == lease_name(Mode::Controller) {
-            return Err(Error::Option(format!(
-                "--leader-elect-resource-name {} names the lease of an installation without \
-                 --beside",
-                election.name
-            )));
-        }
-    }
-    options.pings.check().map_err(Error::Option)?;
-    let check_credentials =
-        options.check_credentials.as_deref().map(Credentials::read).transpose()?;
-    let config = cluster_config(&options)?;
+    let Opened { options, check_credentials, config, client, metrics } = opened;
     let listener = match options.http {
         Some(address) => Some(serve::listen(address).await?),
         None => None,
     };
-    let metrics = Arc::new(Metrics::new());
-    let client = client::measured_client(&config, options.pings, metrics.requests.clone())?;
     let server = config.server();
     if let Some(answer) = shutdown.run_until_cancelled(check_reachable(&client, &server)).await {
         answer?;
@@ -231,7 +263,7 @@ async fn start(
         client,
         identity: identity(environment.random()),
         environment,
-        check_credentials: check_credentials.unwrap_or_default(),
+        check_credentials,
         outages: OutageLog::default(),
         metrics,
         supervisor: Supervisor::default(),

@@ -60,7 +60,11 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     let deadline = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = arguments.daemon_set.as_str();
-    let watcher = watch(&cluster, &arguments.daemon_set, []).await?;
+    let watching = watch(&cluster, &arguments.daemon_set, []);
+    let watcher = match arguments.timeout {
+        Some(within) => cluster.within(within, watching).await??,
+        None => watching.await?,
+    };
     let layout = TextLayout::stdout(arguments.output.color.color);
     let display = match arguments.output.output {
         Some(

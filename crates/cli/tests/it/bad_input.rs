@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::program::{Output, everynode};
+use crate::program::{Output, PROGRAM, everynode};
 
 const BROKEN_KUBECONFIG: &str = "clusters: [}\n";
 const DEAD_KUBECONFIG: &str = "\
@@ -33,6 +34,29 @@ faults:
 ";
 const NO_NODES: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
 
+/// C83: a signal ends the controller while it waits for the exec plugin.
+#[tokio::test]
+async fn a_signal_ends_the_controller_while_a_plugin_runs() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let (config, started) = (directory.path().join("config"), directory.path().join("started"));
+    let script = format!("touch {}; exec sleep 30", started.display());
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh",
+        "args": ["-c", script], "interactiveMode": "Never"});
+    let kubeconfig = DEAD_KUBECONFIG.replace("{token: none}", &json!({"exec": exec}).to_string());
+    std::fs::write(&config, kubeconfig)?;
+    let mut controller = Command::new(PROGRAM);
+    controller.args(["run", "--kubeconfig"]).arg(&config).kill_on_drop(true);
+    let mut controller = controller.spawn()?;
+    while !started.exists() {
+        tokio::task::yield_now().await;
+    }
+    let process = controller.id().context("it runs")?.to_string();
+    ensure!(Command::new("kill").arg(process).status().await?.success());
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), controller.wait());
+    ensure!(ended.await.context("the signal is ignored")??.success());
+    Ok(())
+}
+
 /// S1, S17, S20: each error is reported in one line, and no process keeps running
 #[tokio::test]
 async fn each_user_error_is_reported_in_one_line() -> Result<()> {
@@ -52,9 +76,12 @@ async fn each_user_error_is_reported_in_one_line() -> Result<()> {
         std::fs::write(directory.path().join(name), text)?;
     }
     std::fs::File::create(directory.path().join("huge"))?.set_len(10 << 30)?;
+    let silent = DEAD_KUBECONFIG.replace("https://127.0.0.1:1", &format!("http://{taken}"));
+    std::fs::write(directory.path().join("silent.conf"), silent)?;
     for (arguments, named) in [
         (vec!["run", "--kubeconfig", "{dir}/dead.conf", "--leader-elect=false"], "127.0.0.1:1"),
         (vec!["run", "--kubeconfig", "{dir}/dead.conf"], "127.0.0.1:1"),
+        (vec!["status", "ds/a", "--kubeconfig={dir}/silent.conf", "--timeout=50ms"], "within 50ms"),
         (vec!["run", "--kubeconfig", "{dir}/broken.conf"], "broken.conf"),
         (vec!["run", "--kubeconfig", "{dir}/missing.conf"], "missing.conf"),
         (vec!["run", "--kubeconfig", "{dir}/dead.conf", "--context", "other"], "other"),

@@ -196,6 +196,26 @@ fn what_a_plugin_prints_has_limits() {
     assert!(endless.ends_with("exec plugin /bin/sh printed more than 1 MiB"), "{endless}");
 }
 
+/// C83: a server's address without a scheme is an error that names the field, and not the password.
+#[test]
+fn a_server_without_a_scheme_is_refused() {
+    let home = TestHome::new();
+    for server in ["user:secret@10.0.0.1:6443", "10.0.0.1:6443"] {
+        let path = home.write(
+            "config",
+            &json!({
+                "current-context": "c", "users": [],
+                "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+                "clusters": [{"name": "c", "cluster": {"server": server}}],
+            })
+            .to_string(),
+        );
+        let error = config(&Location { kubeconfig: Some(path), ..Location::default() });
+        let error = error.map(drop).expect_err(server).to_string();
+        assert!(error.contains(": server: ") && !error.contains("secret"), "{error}");
+    }
+}
+
 /// C83: the client certificate of an exec plugin is renewed like a token.
 #[tokio::test]
 async fn an_exec_plugins_client_certificate_is_renewed() {
