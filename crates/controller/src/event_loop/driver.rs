@@ -27,6 +27,10 @@ use crate::watch::WatchContext;
 /// Maximum number of events that are handled in one step.
 const EVENTS_MAX: usize = 512;
 
+/// How long a step should take at most. Some events concern all DaemonSets of a namespace, so that
+/// steps with fewer events follow one that took longer, and others may use the thread before.
+const STEP_MAX: Duration = Duration::from_millis(20);
+
 /// Longest sleep between two steps. The wall clock may be set meanwhile, which nothing announces.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
@@ -82,18 +86,25 @@ impl<S: Server> EventLoop<S> {
     pub async fn run(&mut self, events: &mut mpsc::Receiver<Event>, stop: &CancellationToken) {
         let initial = WatchedResource::initial(&self.watch_options);
         initial.filter(|first| *first != WatchedResource::LAST).for_each(|first| self.watch(first));
-        let mut batch = Vec::new();
+        let (mut batch, mut events_max) = (Vec::new(), EVENTS_MAX);
         let mut alarm = pin!(sleep(Duration::ZERO));
         while !stop.is_cancelled() {
             self.set_alarm(alarm.as_mut());
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                _ = events.recv_many(&mut batch, EVENTS_MAX) => {}
+                _ = events.recv_many(&mut batch, events_max) => {}
                 () = alarm.as_mut() => {}
             }
+            let started = Instant::now();
             for task in self.decisions.process(&mut batch, self.environment.now()) {
                 self.start(task);
+            }
+            if started.elapsed() > STEP_MAX {
+                events_max = (events_max / 2).max(1);
+                tokio::task::yield_now().await;
+            } else {
+                events_max = (events_max * 2).min(EVENTS_MAX);
             }
         }
     }

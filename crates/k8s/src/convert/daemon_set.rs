@@ -20,10 +20,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::placement::termination_grace_period_seconds;
+use super::selector::daemon_set_selector;
 use super::wire::{Metadata, TextMap, text};
-use super::{
-    Error, attribution, label_selector, placement, resource_version, rollout_order, rollout_policy,
-};
+use super::{Error, attribution, placement, resource_version, rollout_order, rollout_policy};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json_path::read_first;
@@ -155,7 +154,7 @@ pub fn daemon_set(
         resource_version: resource_version(resource_version_text),
         generation: wire.metadata.generation.unwrap_or(0),
         terminating: wire.metadata.deletion_timestamp.is_some(),
-        selector: label_selector(spec.selector.as_ref())
+        selector: daemon_set_selector(spec.selector.as_ref())
             .map_err(|message| problems.push(Problem::Selector { message: message.into() }))
             .ok(),
         template,

@@ -14,6 +14,12 @@ use everynode_core::api::{
 const REQUIRED: [&str; 3] =
     ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
 
+/// Maximum number of terms, requirements and values of a node affinity, which each node is compared
+/// with. What exceeds it is malformed, as below.
+const AFFINITY_ITEMS_MAX: usize = 20_000;
+/// Maximum number of tolerations.
+const TOLERATIONS_MAX: usize = 1_000;
+
 /// Decodes the placement of a pod spec, without default tolerations. A malformed term or toleration
 /// becomes a problem and matches nothing. `path` is the path of the spec, for problems (C4, C12).
 pub fn placement(spec: &impl Json, path: &str) -> (Placement, Vec<Problem>) {
@@ -44,8 +50,14 @@ fn required_node_affinity(
     problems: &mut Vec<Problem>,
 ) -> Option<Vec<NodeSelectorTerm>> {
     let required = spec.at(&REQUIRED).filter(|required| !required.is_null())?;
+    let mut left = AFFINITY_ITEMS_MAX;
     let terms = required.items_at(&["nodeSelectorTerms"]).iter().enumerate().map(|(i, term)| {
-        parse_term(term).map_or_else(
+        left = left.saturating_sub(items(term));
+        let parsed = match left {
+            0 => Err(format!("the affinity has more than {AFFINITY_ITEMS_MAX} items")),
+            _ => parse_term(term),
+        };
+        parsed.map_or_else(
             |message| {
                 let field = format!("{path}.{}.nodeSelectorTerms[{i}]", REQUIRED.join("."));
                 let message: Arc<str> = message.into();
@@ -58,6 +70,13 @@ fn required_node_affinity(
         )
     });
     Some(terms.collect())
+}
+
+/// The number of requirements and values of a term, and the term.
+fn items(term: &impl Json) -> usize {
+    let lists = ["matchExpressions", "matchFields"].map(|list| term.items_at(&[list]));
+    let requirements = lists.into_iter().flatten();
+    1 + requirements.map(|one| 1 + one.items_at(&["values"]).len()).sum::<usize>()
 }
 
 fn parse_term(term: &impl Json) -> Result<Term, String> {
@@ -126,8 +145,13 @@ fn parse_field(requirement: &impl Json) -> Result<NodeSelectorRequirement, Strin
 }
 
 fn tolerations(spec: &impl Json, path: &str, problems: &mut Vec<Problem>) -> Vec<Toleration> {
-    let tolerations = spec.items_at(&["tolerations"]).iter().enumerate();
-    let parsed = tolerations.filter_map(|(i, toleration)| match parse_toleration(toleration) {
+    let tolerations = spec.items_at(&["tolerations"]);
+    if tolerations.len() > TOLERATIONS_MAX {
+        let message = format!("only the first {TOLERATIONS_MAX} count").into();
+        problems.push(Problem::Toleration { field: format!("{path}.tolerations").into(), message });
+    }
+    let first = tolerations.iter().take(TOLERATIONS_MAX).enumerate();
+    let parsed = first.filter_map(|(i, toleration)| match parse_toleration(toleration) {
         Ok(toleration) => Some(toleration),
         Err(message) => {
             let field = format!("{path}.tolerations[{i}]").into();
@@ -235,6 +259,21 @@ mod tests {
         check("matchFields", requirement("metadata.name", "In", &["n", "m"]), false);
         check("matchFields", requirement("metadata.name", "Exists", &[]), false);
         check("matchFields", requirement("metadata.uid", "In", &["n"]), false);
+    }
+
+    /// C4, C12: what would be compared with each node for too long is malformed.
+    #[test]
+    fn a_placement_has_limits() {
+        let values: Vec<String> = (0..10_000).map(|value| value.to_string()).collect();
+        let term =
+            json!({ "matchExpressions": [{ "key": "a", "operator": "In", "values": values }] });
+        let (terms, problems) = affinity(json!([term, { "matchFields": [] }, term]));
+        let parsed = |term: &NodeSelectorTerm| matches!(term, NodeSelectorTerm::Parsed(_));
+        assert_eq!(terms.unwrap().iter().map(parsed).collect::<Vec<_>>(), [true, true, false]);
+        assert_eq!(problems, 1);
+        let spec = json!({ "tolerations": vec![json!({ "operator": "Exists" }); 1_001] });
+        let (placement, problems) = placement(&spec, "spec");
+        assert_eq!((placement.tolerations.len(), problems.len()), (1_000, 1));
     }
 
     /// C4, C13: a malformed toleration is reported and tolerates nothing.

@@ -38,6 +38,26 @@ pub fn label_selector(selector: Option<&Value>) -> Result<LabelSelector, String>
     Ok(LabelSelector { requirements })
 }
 
+/// Maximum number of requirements and values of a DaemonSet's selector: each pod of its namespace
+/// without a controller is compared with them.
+const ITEMS_MAX: usize = 1_000;
+
+/// Decodes the selector of a DaemonSet.
+///
+/// # Errors
+/// As [`label_selector`], also for one that is very large.
+pub(super) fn daemon_set_selector(selector: Option<&Value>) -> Result<LabelSelector, String> {
+    let selector = label_selector(selector)?;
+    let items = selector.requirements.iter().map(|requirement| match &requirement.operator {
+        LabelOperator::In(values) | LabelOperator::NotIn(values) => 1 + values.len(),
+        LabelOperator::Exists | LabelOperator::DoesNotExist => 1,
+    });
+    match items.sum::<usize>() > ITEMS_MAX {
+        true => Err(format!("it has more than {ITEMS_MAX} requirements and values")),
+        false => Ok(selector),
+    }
+}
+
 /// The selector as the value of the query parameter `labelSelector`.
 pub fn label_selector_text(selector: &LabelSelector) -> String {
     let requirements = selector.requirements.iter().map(|requirement| {
@@ -113,5 +133,17 @@ mod tests {
         assert!(text(json!({ "matchLabels": [1] })).is_err());
         assert!(label_selector(None).is_err());
         assert!(label_selector(Some(&Value::Null)).is_err());
+    }
+
+    /// C4, C33: a very large selector of a DaemonSet counts as malformed.
+    #[test]
+    fn a_very_large_selector_is_an_error() {
+        let selector = |count: usize| {
+            let values: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+            let requirement = json!({ "key": "k", "operator": "NotIn", "values": values });
+            daemon_set_selector(Some(&json!({ "matchExpressions": [requirement] })))
+        };
+        assert!(selector(999).is_ok());
+        assert!(selector(1_000).unwrap_err().contains("more than 1000"));
     }
 }
