@@ -3,6 +3,7 @@
 mod daemon_set;
 mod int_or_percent;
 mod labels;
+mod letter;
 mod names;
 mod namespace;
 mod node;
@@ -23,6 +24,7 @@ pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
     NAMESPACE_NODE_SELECTOR_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL,
 };
+pub use letter::is_hidden;
 pub use names::{
     DaemonSetKey, DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash,
     RevisionName, Uid,

@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use everynode_core::api::is_hidden;
+
 /// The maximum number of characters of a piece of text from elsewhere. Kubernetes' longest messages
 /// have about a thousand.
 const CHARACTERS_MAX: usize = 2000;
@@ -119,21 +121,7 @@ fn is_space(letter: char) -> bool {
 /// nobody sees.
 fn is_unsafe(letter: char) -> bool {
     let is_break = matches!(letter, '\n' | '\t');
-    (letter.is_control() && !is_break) || is_direction(letter) || is_invisible(letter)
-}
-
-fn is_direction(letter: char) -> bool {
-    matches!(letter,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Characters without width or picture, among them the line and paragraph separator.
-fn is_invisible(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}'
-        | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    (letter.is_control() && !is_break) || is_hidden(letter)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::api::Timestamp;
 use crate::api::schema::{self, rule};
+use crate::api::{Timestamp, is_hidden};
 
 /// Maximum number of characters of an answer, which conditions, events and records state.
 const ANSWER_LENGTH_MAX: usize = 256;
@@ -182,7 +182,8 @@ impl TryFrom<String> for Decimal {
 schema::schema_of!(Decimal, schema::decimal);
 
 impl CheckAnswer {
-    /// An answer with this text, of which control characters and what is too long are left out.
+    /// An answer with this text, of which control characters, hidden ones and what is too long are
+    /// left out.
     pub fn new(verdict: CheckVerdict, text: &str) -> Self {
         Self { verdict, text: plain(text, ANSWER_LENGTH_MAX), job: JobPresence::Unknown }
     }
@@ -201,9 +202,10 @@ pub(super) fn plain(text: &str, length_max: usize) -> Arc<str> {
     one_line(&text.replace(';', ","), length_max)
 }
 
-/// The text on one line, with at most this many characters.
+/// The text on one line, with at most this many characters, all of them visible.
 pub(super) fn one_line(text: &str, length_max: usize) -> Arc<str> {
-    let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || c.is_control()).collect();
+    let is_left_out = |c: char| c.is_whitespace() || c.is_control() || is_hidden(c);
+    let words: Vec<&str> = text.split(is_left_out).collect();
     let line = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(length_max) {
         Some((end, _)) => format!("{}…", &line[..end]).into(),
@@ -341,7 +343,8 @@ mod tests {
     /// G21: what the condition states of each check can be read back from its message.
     #[test]
     fn statements_are_read_as_they_are_written() {
-        let answer = CheckAnswer::new(CheckVerdict::Failed, "0.5; is: above\n0.1\u{1b}[31m");
+        let answer =
+            CheckAnswer::new(CheckVerdict::Failed, "0.5; is: above\n0.1\u{202e}\u{1b}[31m");
         assert_eq!(&*answer.text, "0.5, is: above 0.1 [31m");
         let statement = |name: &str, last| CheckStatement { name: name.into(), last };
         let asked = Timestamp::from_seconds(86_400 + 3_723);

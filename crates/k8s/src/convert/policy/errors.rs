@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use everynode_core::api::is_hidden;
 use serde_json::Value;
 
 /// Maximum number of errors that are reported, and of characters of a value in one.
@@ -40,9 +41,21 @@ impl Errors {
         self.count += 1;
         let is_new = self.reported.iter().all(|(other, _)| other != path);
         if is_new && self.reported.len() < ERRORS_MAX {
-            self.reported.push((cut(path.to_owned(), PATH_LENGTH_MAX), why));
+            self.reported.push((cut(visible(path), PATH_LENGTH_MAX), visible(&why)));
         }
     }
+}
+
+/// The text with its control and hidden characters as `\u{202e}`.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() || is_hidden(letter) {
+            true => shown.extend(letter.escape_unicode()),
+            false => shown.push(letter),
+        }
+    }
+    shown
 }
 
 fn cut(mut text: String, length_max: usize) -> String {

@@ -145,6 +145,8 @@ fn an_error_names_the_field_and_the_value() {
         assert!(error.contains(expected), "{yaml}: {error}");
         assert!(!error.contains('\n'), "{error}");
     }
+    let error = rollout_policy(r#"{"a\e[31m\u202E": 1}"#).expect_err("an unknown field");
+    assert_eq!(error, r"a\u{1b}[31m\u{202e}: unknown field", "nothing in it is hidden");
     let error = rollout_policy("{a: 1, b: 2}").expect_err("two unknown fields");
     assert_eq!(error, "a: unknown field; b: unknown field", "all errors are reported");
 }
