@@ -29,48 +29,50 @@ impl JsonPath {
         steps(text, FILTERS_MAX).map(Self)
     }
 
-    /// The first value at the path.
+    /// The first value at the path. None is found after [`VISITED_MAX`] elements.
     pub(crate) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        find(&self.0, vec![object]).into_iter().next()
+        let mut visits_left = VISITED_MAX;
+        find(&self.0, object, &mut visits_left)
     }
 }
 
 /// Maximum number of filters inside of each other: each level takes some of the stack.
 const FILTERS_MAX: usize = 8;
+/// Maximum number of elements of lists and maps that are visited for one cell: a table has many.
+const VISITED_MAX: usize = 10_000;
 
-fn find<'a>(steps: &[Step], mut found: Vec<&'a Value>) -> Vec<&'a Value> {
-    for step in steps {
-        found = found.into_iter().flat_map(|value| next(step, value)).collect();
-    }
-    found
-}
-
-fn next<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
-    let elements = || -> Vec<&'a Value> {
-        match value {
-            Value::Array(items) => items.iter().collect(),
-            Value::Object(fields) => fields.values().collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
-        }
-    };
-    let at = |path: &[Step], element: &'a Value| find(path, vec![element]).into_iter().next();
+fn find<'a>(steps: &[Step], value: &'a Value, visits_left: &mut usize) -> Option<&'a Value> {
+    let Some((step, rest)) = steps.split_first() else { return Some(value) };
     match step {
-        Step::Field(name) => value.get(name).into_iter().collect(),
+        Step::Field(name) => find(rest, value.get(name)?, visits_left),
         Step::Index(index) => {
-            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            let items = value.as_array()?;
             let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
             let index = if *index < 0 { length + index } else { *index };
-            let found = usize::try_from(index).ok().and_then(|index| items.get(index));
-            found.into_iter().collect()
+            find(rest, items.get(usize::try_from(index).ok()?)?, visits_left)
         }
-        Step::All => elements(),
-        Step::Where { path, is_equal, value } => elements()
-            .into_iter()
-            .filter(|element| (at(path, element) == Some(value)) == *is_equal)
-            .collect(),
-        Step::Has(path) => {
-            elements().into_iter().filter(|element| at(path, element).is_some()).collect()
+        Step::All | Step::Where { .. } | Step::Has(_) => {
+            let mut elements: Box<dyn Iterator<Item = &'a Value>> = match value {
+                Value::Array(items) => Box::new(items.iter()),
+                Value::Object(fields) => Box::new(fields.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+            };
+            elements.find_map(|element| {
+                *visits_left = visits_left.checked_sub(1)?;
+                selects(step, element, visits_left).then(|| find(rest, element, visits_left))?
+            })
         }
+    }
+}
+
+/// Whether a step from a list or a map leads to an element of it.
+fn selects(step: &Step, element: &Value, visits_left: &mut usize) -> bool {
+    match step {
+        Step::Field(_) | Step::Index(_) | Step::All => true,
+        Step::Where { path, is_equal, value } => {
+            (find(path, element, visits_left) == Some(value)) == *is_equal
+        }
+        Step::Has(path) => find(path, element, visits_left).is_some(),
     }
 }
 
@@ -197,6 +199,19 @@ mod tests {
         for unsupported in ["status", ".a[", ".a[?(b)]", ".a[1:2]", "..a"] {
             assert_eq!(JsonPath::parse(unsupported), None, "{unsupported}");
         }
+    }
+
+    /// S12: a search ends after a number of elements.
+    #[test]
+    fn a_search_visits_a_limited_number_of_elements() {
+        let path = JsonPath::parse(".a[*].b").expect("it is supported");
+        let list = |before: usize| {
+            let mut items = vec![json!({}); before];
+            items.push(json!({"b": 1}));
+            json!({"a": items})
+        };
+        assert_eq!(path.first(&list(VISITED_MAX - 1)), Some(&json!(1)));
+        assert_eq!(path.first(&list(VISITED_MAX)), None);
     }
 
     /// S12: filters in filters end nothing.

@@ -33,6 +33,22 @@ enum MergeError {
     Rejected,
     /// An error that upstream reports as an internal one: 500, without a reason.
     Internal(String),
+    /// More list elements are merged than one patch may: 413.
+    TooExpensive,
+}
+
+/// How many list elements a patch may still merge. Elements that have the same key are merged one
+/// after the other, each time with the lists in them.
+struct Left(usize);
+
+/// The number of list elements that a patch may merge.
+const ELEMENTS_MAX: usize = 500_000;
+
+impl Left {
+    fn spend(&mut self, elements: usize) -> Result<(), MergeError> {
+        self.0 = self.0.checked_sub(elements).ok_or(MergeError::TooExpensive)?;
+        Ok(())
+    }
 }
 
 /// Applies a strategic merge patch to an object of the type `schema`.
@@ -47,7 +63,8 @@ pub(super) fn strategic_merge_patch(
     match patch {
         Value::Null => Ok(current.clone()),
         Value::Object(patch) => {
-            let merged = merge_object(fields.clone(), patch.clone(), Some(schema));
+            let merged =
+                merge_object(fields.clone(), patch.clone(), Some(schema), &mut Left(ELEMENTS_MAX));
             Ok(Value::Object(merged.map_err(Status::from)?))
         }
         _ => Err(Status::bad_request(format!(
@@ -61,6 +78,7 @@ fn merge_object(
     mut original: Fields,
     mut patch: Fields,
     schema: Option<&'static Struct>,
+    left: &mut Left,
 ) -> Result<Fields, MergeError> {
     if patch.contains_key(PATCH) {
         return replaced_or_deleted(patch);
@@ -69,17 +87,17 @@ fn merge_object(
     let field_of = |name: &str| schema.and_then(|schema| schema.field(name));
     for (list, order) in element_orders(&mut patch)? {
         let field = field_of(&list);
-        list::merge_in_order(&mut original, &mut patch, &list, &order, field)?;
+        list::merge_in_order(&mut original, &mut patch, (&list, &order), field, left)?;
     }
     for (key, value) in patch {
         match key.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) {
             Some(rest) => {
                 let list = rest.strip_prefix('/').ok_or(BAD_PRIMITIVE_LIST)?;
-                delete_from_list(&mut original, list, value, field_of(list))?;
+                delete_from_list(&mut original, list, value, field_of(list), left)?;
             }
             None => {
                 let field = field_of(&key);
-                merge_field(&mut original, &key, value, field)?;
+                merge_field(&mut original, &key, value, field, left)?;
             }
         }
     }
@@ -153,16 +171,17 @@ fn merge_field(
     key: &str,
     value: Value,
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<(), MergeError> {
     let strategy = field.map_or(MergeStrategy::Plain, |field| field.merge);
     let merged = match (original.remove(key), value) {
         (_, Value::Null) => None,
         (Some(Value::Object(old)), Value::Object(new)) if strategy != MergeStrategy::Replace => {
             let schema = field.and_then(Field::element);
-            Some(Value::Object(merge_object(old, new, schema)?))
+            Some(Value::Object(merge_object(old, new, schema, left)?))
         }
         (Some(Value::Array(old)), Value::Array(new)) if strategy.merges_lists() => {
-            Some(list::merge(old.into_vec(), new.into_vec(), field)?.into())
+            Some(list::merge(old.into_vec(), new.into_vec(), field, left)?.into())
         }
         (Some(Value::Array(_)), new @ Value::Array(_)) => Some(stored_value(new)),
         (_, new) => without_directives(new).map(stored_value),
@@ -179,12 +198,13 @@ fn delete_from_list(
     list: &str,
     value: Value,
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<(), MergeError> {
     match (original.remove(list), value) {
         (_, Value::Null) => (),
         (Some(Value::Array(old)), Value::Array(deleted)) => {
-            let left = list::delete(old.into_vec(), deleted.into_vec(), field)?;
-            original.insert(list.to_string(), left.into());
+            let kept = list::delete(old.into_vec(), deleted.into_vec(), field, left)?;
+            original.insert(list.to_string(), kept.into());
         }
         (_, value) if !value.is_array() => return Err(BAD_PRIMITIVE_LIST),
         (Some(other), _) => {
@@ -255,6 +275,10 @@ impl From<MergeError> for Status {
             MergeError::Format(message) => Self::bad_request(message),
             MergeError::Rejected => failed(),
             MergeError::Internal(message) => Self::new(Reason::Unknown, message),
+            MergeError::TooExpensive => Self::new(
+                Reason::RequestEntityTooLarge,
+                format!("the patch merges more than {ELEMENTS_MAX} list elements"),
+            ),
         }
     }
 }

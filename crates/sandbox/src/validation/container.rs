@@ -8,6 +8,10 @@ use super::field::{Causes, Field, go_json, go_quote};
 use super::volume::Volumes;
 use super::{environment, format, probe, resources, security};
 
+/// Maximum number of containers in each list of a pod spec. The API has no limit, but the work of a
+/// kubelet grows with the square of their number.
+const CONTAINERS_MAX: usize = 250;
+
 /// All containers of a pod spec.
 pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
     let regular = spec.child("containers");
@@ -23,6 +27,13 @@ pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
     for container in spec.child("ephemeralContainers").items() {
         common(spec, &container, volumes, causes);
         unique_name(&container, &mut names, causes);
+    }
+    for name in ["containers", "initContainers", "ephemeralContainers"] {
+        let list = spec.child(name);
+        if list.len() > CONTAINERS_MAX {
+            let detail = format!("the sandbox supports at most {CONTAINERS_MAX} containers");
+            causes.forbidden(&list, &detail);
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::json::Value;
 
-use super::{Fields, LIST_TYPE, MAP_TYPE, MergeError, PATCH};
+use super::{Fields, LIST_TYPE, Left, MAP_TYPE, MergeError, PATCH};
 use super::{bad_type, merge_object, stored_value, unknown_patch_type, without_directives};
 use crate::patch::go_text;
 use crate::schema::Field;
@@ -20,12 +20,14 @@ pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<Vec<Value>, MergeError> {
+    left.spend(original.len() + patch.len())?;
     let key = field.and_then(|field| field.merge.key());
     match elements(&original, &patch)? {
         Elements::None => Ok(original),
         Elements::Scalars => merge_scalars(original, patch, key),
-        Elements::Objects => merge_objects(original, patch, key, field),
+        Elements::Objects => merge_objects(original, patch, key, field, left),
     }
 }
 
@@ -35,6 +37,7 @@ pub(super) fn delete(
     original: Vec<Value>,
     deleted: Vec<Value>,
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<Vec<Value>, MergeError> {
     match elements(&original, &deleted)? {
         Elements::None => Ok(original),
@@ -42,7 +45,7 @@ pub(super) fn delete(
             let deleted = positions(&deleted, None)?;
             Ok(original.into_iter().filter(|item| !deleted.contains_key(&text(item))).collect())
         }
-        Elements::Objects => merge(original, deleted, field),
+        Elements::Objects => merge(original, deleted, field, left),
     }
 }
 
@@ -51,9 +54,9 @@ pub(super) fn delete(
 pub(super) fn merge_in_order(
     original: &mut Fields,
     patch: &mut Fields,
-    list: &str,
-    order: &[Value],
+    (list, order): (&str, &[Value]),
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<(), MergeError> {
     let key = field.and_then(|field| field.merge.key());
     let live = take_list(original, list)?.filter(|live| !live.is_empty());
@@ -68,7 +71,7 @@ pub(super) fn merge_in_order(
         (None, Some(changes)) => {
             changes.into_iter().filter_map(without_directives).map(stored_value).collect()
         }
-        (Some(live), Some(changes)) if merges => merge(live, changes, field)?,
+        (Some(live), Some(changes)) if merges => merge(live, changes, field, left)?,
         (Some(_), Some(changes)) => changes.into_iter().map(stored_value).collect(),
     };
     let merged = in_order(merged, &positions(order, key)?, &live_positions, key)?;
@@ -93,6 +96,7 @@ fn merge_objects(
     patch: Vec<Value>,
     key: Option<&str>,
     field: Option<&'static Field>,
+    left: &mut Left,
 ) -> Result<Vec<Value>, MergeError> {
     let key = key.ok_or_else(|| {
         MergeError::Internal("cannot merge lists without merge key for struct".to_string())
@@ -108,7 +112,7 @@ fn merge_objects(
             merged.push(stored_value(item));
         } else if let (Value::Object(old), Value::Object(new)) = (merged[position].take(), item) {
             let schema = field.and_then(Field::element);
-            merged[position] = Value::Object(merge_object(old, new, schema)?);
+            merged[position] = Value::Object(merge_object(old, new, schema, left)?);
         }
     }
     in_order(merged, &patch_positions, &live, Some(key))

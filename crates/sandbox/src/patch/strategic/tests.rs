@@ -38,6 +38,17 @@ fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused
         .map_err(|status| Refused { code: status.code(), message: status.message.clone() })
 }
 
+/// S12: elements with one key are merged one after the other, which a patch does within a limit.
+#[test]
+fn elements_with_the_same_key_are_merged_within_a_limit() {
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}});
+    let add = |number: usize| json!({"name": "c", "env": [{"name": format!("E{number}")}]});
+    let patch = |count| json!({"spec": {"containers": (0..count).map(add).collect::<Value>()}});
+    assert!(patched(built_in("Pod"), &pod, &patch(100)).is_ok());
+    let refused = patched(built_in("Pod"), &pod, &patch(5000)).expect_err("it is too much");
+    assert_eq!(refused.code, 413, "{}", refused.message);
+}
+
 /// S5: the cases of cases.yaml.
 #[test]
 fn patches_match_the_cases() {
