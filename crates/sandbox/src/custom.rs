@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 use crate::json::Value;
 
 pub(crate) use column::Column;
-pub(crate) use pattern::{CompiledPattern, compile as compile_pattern};
+pub(crate) use pattern::CompiledPattern;
 pub(crate) use pruning::is_pruned;
 pub(crate) use schema::rule::{Budget, CompileError, Compiled, Rule, Values, Verdict};
 pub(crate) use schema::rule::{REQUEST_BYTES_MAX, min_bytes};

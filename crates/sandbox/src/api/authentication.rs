@@ -21,7 +21,7 @@ pub(crate) struct Authenticator {
 
 impl Authenticator {
     pub(crate) fn new(admin_token: String) -> Self {
-        Self { admin_token, tokens: Tokens::default() }
+        Self { tokens: Tokens::signed_with(&admin_token), admin_token }
     }
 
     /// The user of a request; `None` for a request without credentials. Invalid credentials are an

@@ -1,12 +1,12 @@
 //! Tokens of service accounts, which `kubectl create token` requests from `serviceaccounts/token`.
-//! They are random numbers instead of JWTs, and the server keeps them in memory until they expire.
+//! They are signed, as JWTs are, but are none.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use base64::engine::GeneralPurpose;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
 use everynode_core::api::Timestamp;
 use http::{Method, Response, StatusCode};
-use subtle::ConstantTimeEq;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::decode;
@@ -14,7 +14,6 @@ use super::negotiate;
 use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
 use super::shared::{SharedCluster, now};
-use super::tls;
 use crate::clock::rfc3339;
 use crate::json::{Value, json};
 use crate::kind::SERVICE_ACCOUNT;
@@ -29,57 +28,43 @@ const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
 /// The account that a token belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct TokenAccount {
     pub namespace: String,
     pub name: String,
     pub uid: String,
 }
 
-/// The tokens that have not expired.
-#[derive(Default)]
-pub(crate) struct Tokens(Mutex<IssuedTokens>);
-
-#[derive(Default)]
-struct IssuedTokens {
-    last_number: u64,
-    by_number: BTreeMap<u64, Token>,
-}
-
-struct Token {
-    secret: String,
-    account: TokenAccount,
-    expires: Timestamp,
-}
+/// Issues tokens, and knows its own by their signature: none is kept.
+pub(crate) struct Tokens(hmac::Key);
 
 impl Tokens {
+    /// Signs with a secret, which others must not know.
+    pub(crate) fn signed_with(secret: &str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
+    }
+
     /// The account of a token; `None` if the token is unknown or expired.
     pub(crate) fn find(&self, token: &str) -> Option<TokenAccount> {
-        // The number selects the token, and the secret is compared in constant time, so that the
-        // duration of the search reveals nothing about the secret.
-        let (number, secret) = token.split_once('.')?;
-        let issued = self.lock();
-        let token_record = issued.by_number.get(&number.parse().ok()?)?;
-        let is_right = bool::from(token_record.secret.as_bytes().ct_eq(secret.as_bytes()));
-        (is_right && now() < token_record.expires).then(|| token_record.account.clone())
+        let (claims, signature) = token.split_once('.')?;
+        let (claims, signature) = (decoded(claims)?, decoded(signature)?);
+        hmac::verify(&self.0, &claims, &signature).ok()?;
+        let (account, expires): (TokenAccount, i64) = serde_json::from_slice(&claims).ok()?;
+        (now().as_millis() < expires).then_some(account)
     }
 
-    fn issue(&self, account: TokenAccount, expires: Timestamp) -> Result<String, Status> {
-        let secret = tls::random_token()
-            .map_err(|error| Status::new(Reason::InternalError, error.to_string()))?;
-        let mut issued = self.lock();
-        let now = now();
-        issued.by_number.retain(|_, token| now < token.expires);
-        issued.last_number += 1;
-        let number = issued.last_number;
-        let text = format!("{number}.{secret}");
-        issued.by_number.insert(number, Token { secret, account, expires });
-        Ok(text)
+    fn issue(&self, account: &TokenAccount, expires: Timestamp) -> String {
+        let claims = serde_json::to_vec(&(account, expires.as_millis())).expect("it is texts");
+        let signature = hmac::sign(&self.0, &claims);
+        format!("{}.{}", TOKEN_TEXT.encode(&claims), TOKEN_TEXT.encode(signature))
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, IssuedTokens> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// The form of the parts of a token.
+const TOKEN_TEXT: GeneralPurpose = BASE64_URL_SAFE_NO_PAD;
+
+fn decoded(part: &str) -> Option<Vec<u8>> {
+    TOKEN_TEXT.decode(part).ok()
 }
 
 /// Whether a path requests a token.
@@ -120,7 +105,7 @@ pub(crate) fn handle(
     let is_for_us = audiences.iter().any(|audience| audience == AUDIENCE);
     // A token for other audiences is expired from the start, because these can't have it reviewed
     // by this server.
-    let token = tokens.issue(account, if is_for_us { expires } else { issued_at })?;
+    let token = tokens.issue(&account, if is_for_us { expires } else { issued_at });
     let document = json!({
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",

@@ -3,73 +3,130 @@
 //! Our engine has nearly the same syntax. What it reads otherwise is rewritten: its classes have
 //! all of Unicode, and brackets, `-`, `&&` and `~~` have a meaning within its classes.
 
+use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
-use std::sync::OnceLock;
+use std::sync::{Arc, LazyLock};
 
-use regex::{Regex, RegexBuilder};
-
-/// A regular expression, which is compiled when it is first used.
-#[derive(Debug)]
-pub(crate) struct Pattern {
-    pub text: Box<str>,
-    compiled: OnceLock<Option<CompiledPattern>>,
-}
+use parking_lot::Mutex;
+use regex_automata::Input;
+use regex_automata::dfa::{Automaton, dense};
+use regex_automata::nfa::thompson::pikevm::PikeVM;
+use regex_automata::nfa::thompson::{self, NFA};
+use regex_automata::util::syntax;
 
 /// A compiled regular expression.
 #[derive(Debug)]
 pub(crate) struct CompiledPattern {
-    pub regex: Regex,
-    /// Whether it is so large that it may have to be followed state by state.
-    is_large: bool,
+    machine: PikeVM,
+    /// Reads each byte of a text once. `None` if it would be too large: most expressions have a
+    /// small one, but some have one that is exponentially larger than the expression.
+    automaton: Option<dense::DFA<Vec<u32>>>,
 }
 
+/// Maximum size in bytes of the text of a regular expression. Three of them can name all letters.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// Maximum size in bytes of a compiled regular expression.
 const BYTES_MAX: usize = 1024 * 1024;
-/// Size in bytes of a compiled regular expression above which it is a large one.
-const SMALL_BYTES_MAX: usize = 64 * 1024;
+/// Maximum size in bytes of its automaton.
+const AUTOMATON_BYTES_MAX: usize = 192 * 1024;
+/// Number of bytes that are compiled in about one step.
+const COMPILED_BYTES_PER_STEP: usize = 16;
+/// Product of the bytes of a text and of a machine that are about one step.
+const MACHINE_BYTES_PER_STEP: usize = 512;
 
-/// Compiles a regular expression.
-///
-/// # Errors
-/// Why the text is none.
-pub(crate) fn compile(text: &str) -> Result<CompiledPattern, String> {
-    let text = rewritten(text);
-    let within = |bytes| RegexBuilder::new(&text).size_limit(bytes).build();
-    let large = || Ok(CompiledPattern { regex: within(BYTES_MAX)?, is_large: true });
-    let small = within(SMALL_BYTES_MAX).map(|regex| CompiledPattern { regex, is_large: false });
-    small.or_else(|_| large()).map_err(|error: regex::Error| error.to_string())
+/// The expressions that were used last: many values are checked by one, but the definitions of a
+/// client can have more than fit into the memory.
+#[derive(Default)]
+struct Cache {
+    compiled: HashMap<Box<str>, Arc<CompiledPattern>>,
+    bytes: usize,
 }
+
+/// Maximum size in bytes of all expressions that are kept.
+const CACHE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
 impl CompiledPattern {
-    /// The steps that a large one takes to compile, which also bounds how many of them a definition
-    /// has.
-    pub(crate) const LARGE_STEPS: usize = 50_000;
-
-    /// The steps that it takes to compile it.
-    pub(crate) fn steps_to_compile(&self) -> usize {
-        if self.is_large { Self::LARGE_STEPS } else { 500 }
+    /// Compiles a regular expression, if it was not used recently. `spend` is called with the steps
+    /// that this took.
+    ///
+    /// # Errors
+    /// Why the text is none.
+    pub(crate) fn of(text: &str, spend: impl FnOnce(usize)) -> Result<Arc<Self>, String> {
+        if let Some(compiled) = CACHE.lock().compiled.get(text) {
+            return Ok(compiled.clone());
+        }
+        let compiled = Self::compile(text);
+        spend(match &compiled {
+            Ok(compiled) => compiled.steps_to_compile(),
+            Err(_) => BYTES_MAX / COMPILED_BYTES_PER_STEP,
+        });
+        let (compiled, mut cache) = (Arc::new(compiled?), CACHE.lock());
+        cache.bytes += compiled.bytes();
+        if cache.bytes > CACHE_BYTES_MAX {
+            *cache = Cache { bytes: compiled.bytes(), ..Cache::default() };
+        }
+        cache.compiled.insert(text.into(), compiled.clone());
+        Ok(compiled)
     }
-}
 
-impl Pattern {
-    pub(super) fn new(text: &str) -> Self {
-        Self { text: text.into(), compiled: OnceLock::new() }
+    fn compile(text: &str) -> Result<Self, String> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
+        }
+        let parsed = syntax::parse(&rewritten(text)).map_err(|error| error.to_string())?;
+        let size = thompson::Config::new().nfa_size_limit(Some(BYTES_MAX));
+        let compiled = NFA::compiler().configure(size).build_from_hir(&parsed);
+        let compiled = compiled.map_err(|error| error.to_string())?;
+        let size = dense::Config::new()
+            .dfa_size_limit(Some(AUTOMATON_BYTES_MAX))
+            .determinize_size_limit(Some(AUTOMATON_BYTES_MAX));
+        let automaton = dense::Builder::new().configure(size).build_from_nfa(&compiled).ok();
+        let machine = PikeVM::new_from_nfa(compiled).map_err(|error| error.to_string())?;
+        Ok(Self { machine, automaton })
     }
 
-    /// Whether the pattern matches a part of a text. One that is none matches everything.
-    pub(crate) fn matches(&self, text: &str) -> bool {
-        self.compiled().is_none_or(|pattern| pattern.regex.is_match(text))
+    fn bytes(&self) -> usize {
+        let automaton = self.automaton.as_ref().map_or(0, dense::DFA::memory_usage);
+        self.machine.get_nfa().memory_usage() + automaton
+    }
+
+    fn steps_to_compile(&self) -> usize {
+        let failed = if self.automaton.is_some() { 0 } else { AUTOMATON_BYTES_MAX };
+        100 + (self.bytes() + failed) / COMPILED_BYTES_PER_STEP
     }
 
     /// The steps that it takes to find out whether it matches a text.
-    pub(crate) fn steps(&self, text: &str) -> usize {
-        let is_large = self.compiled().is_some_and(|pattern| pattern.is_large);
-        if is_large { text.len() * 32 } else { text.len() / 64 }
+    pub(crate) fn steps_to_match(&self, text: &str) -> usize {
+        match &self.automaton {
+            Some(_) => text.len() / 64,
+            None => self.steps_to_find(text),
+        }
     }
 
-    fn compiled(&self) -> Option<&CompiledPattern> {
-        self.compiled.get_or_init(|| compile(&self.text).ok()).as_ref()
+    /// The steps that it takes to find all parts of a text that it matches.
+    pub(crate) fn steps_to_find(&self, text: &str) -> usize {
+        let size = self.machine.get_nfa().memory_usage();
+        text.len().saturating_mul(size) / MACHINE_BYTES_PER_STEP
+    }
+
+    /// Whether it matches a part of a text.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let input = Input::new(text).earliest(true);
+        let searched = self.automaton.as_ref().and_then(|it| it.try_search_fwd(&input).ok());
+        match searched {
+            Some(found) => found.is_some(),
+            None => self.machine.is_match(&mut self.machine.create_cache(), input),
+        }
+    }
+
+    /// The parts of a text that it matches, at most `count`.
+    pub(crate) fn find<'t>(&self, text: &'t str, count: usize) -> Vec<&'t str> {
+        let mut cache = self.machine.create_cache();
+        let found = self.machine.find_iter(&mut cache, text).take(count);
+        found.map(|found| &text[found.range()]).collect()
     }
 }
 
@@ -167,13 +224,32 @@ mod tests {
             (r"^\<a\>$", "<a>", "a"),
             (r"^\W\S$", "-a", "aa"),
         ] {
-            let compiled = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            let compiled = compiled.regex;
-            assert!(compiled.is_match(matching), "{pattern} {matching} {}", rewritten(pattern));
-            assert!(!compiled.is_match(other), "{pattern} {other}");
+            let compiled = CompiledPattern::of(pattern, |_| ());
+            let compiled = compiled.unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            assert!(compiled.matches(matching), "{pattern} {matching} {}", rewritten(pattern));
+            assert!(!compiled.matches(other), "{pattern} {other}");
         }
         for wrong in ["(", "[a", r"(?=a)"] {
-            assert!(compile(wrong).is_err(), "{wrong}");
+            assert!(CompiledPattern::of(wrong, |_| ()).is_err(), "{wrong}");
         }
+    }
+
+    /// S15: a pattern takes steps by how it can be followed: byte by byte, or in many states.
+    #[test]
+    fn the_steps_of_a_pattern_follow_from_its_automaton() {
+        let compiled = |pattern| CompiledPattern::of(pattern, |_| ()).expect("it is one");
+        let text = "ab".repeat(1000);
+        for usual in [r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", r"^(\d{1,3}\.){3}\d{1,3}$", r"^.{1,63}$"]
+        {
+            assert!(compiled(usual).steps_to_match(&text) < 50, "{usual}");
+        }
+        for costly in ["[ab]*a[ab]{25}c", "[ab]*a[ab]{400}c"] {
+            assert!(compiled(costly).steps_to_match(&text) > 1000, "{costly}");
+            assert!(!compiled(costly).matches(&text));
+        }
+        let mut steps = 0;
+        assert!(CompiledPattern::of(r"(\pL{50}){50}", |spent| steps = spent).is_err());
+        assert!(steps > 50_000, "{steps}");
+        assert!(CompiledPattern::of(&r"\pL".repeat(10_000), |_| ()).is_err());
     }
 }

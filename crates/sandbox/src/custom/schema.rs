@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use crate::json::Value;
 
-use super::pattern::Pattern;
 use crate::format;
 use rule::Rule;
 
@@ -75,7 +74,7 @@ pub(crate) struct Checks {
     pub multiple_of: Option<f64>,
     pub min_length: Option<usize>,
     pub max_length: Option<usize>,
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<Box<str>>,
     pub min_items: Option<usize>,
     pub max_items: Option<usize>,
     pub min_properties: Option<usize>,
@@ -199,7 +198,7 @@ impl Checks {
             multiple_of: number("multipleOf"),
             min_length: count("minLength"),
             max_length: count("maxLength"),
-            pattern: text("pattern").filter(|pattern| !pattern.is_empty()).map(Pattern::new),
+            pattern: text("pattern").filter(|pattern| !pattern.is_empty()).map(Into::into),
             min_items: count("minItems"),
             max_items: count("maxItems"),
             min_properties: count("minProperties"),

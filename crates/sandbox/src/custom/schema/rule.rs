@@ -9,6 +9,7 @@ mod overload;
 mod types;
 mod values;
 
+use std::cell::Cell;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::common::ast::IdedExpr;
@@ -24,7 +25,7 @@ pub(crate) use values::{Budget, Values};
 pub(crate) struct Rule {
     pub text: Box<str>,
     pub message: Box<str>,
-    message_expression: Box<str>,
+    pub message_expression: Box<str>,
     /// `FieldValueForbidden`; empty for the default.
     pub reason: Box<str>,
     /// The field below the value that is wrong; empty for the value itself.
@@ -111,13 +112,16 @@ impl Rule {
         }
     }
 
-    /// Compiles the rule and the expression of its message for values of a schema.
+    /// Compiles the rule and the expression of its message for values of a schema. Adds the steps
+    /// that its constant patterns take.
     pub(crate) fn compile(
         &self,
         schema: &Schema,
         is_root: bool,
+        pattern_steps: &Cell<usize>,
     ) -> (Result<Compiled, CompileError>, Option<String>) {
-        let scope = check::Scope { schema, is_root, old_is_optional: self.optional_old_self };
+        let old_is_optional = self.optional_old_self;
+        let scope = check::Scope { schema, is_root, old_is_optional, pattern_steps };
         let program = match program(&self.text) {
             Ok(program) => program,
             Err(error) => {
@@ -173,7 +177,8 @@ impl Rule {
         values: &Values,
         budget: &mut Budget,
     ) -> Option<Verdict> {
-        let compiled = self.compiled.get_or_init(|| self.compile(schema, is_root).0.ok());
+        let compiled =
+            self.compiled.get_or_init(|| self.compile(schema, is_root, &Cell::default()).0.ok());
         let compiled = compiled.as_ref()?;
         if compiled.uses_old_self && !values.has_old() && !self.optional_old_self {
             return None;
@@ -429,7 +434,8 @@ mod tests {
             ("self.few[0] == 'a'", 4),
         ] {
             let schema = schema(rule);
-            let compiled = schema.rules[0].compile(&schema, false).0.expect("it is right");
+            let compiled =
+                schema.rules[0].compile(&schema, false, &Cell::default()).0.expect("it is right");
             assert_eq!(compiled.cost, cost, "{rule}");
         }
     }
@@ -469,7 +475,7 @@ mod tests {
     fn mistakes_in_rules_are_found() {
         let compiled = |rule: &str| {
             let schema = schema(json!({"rule": rule}));
-            schema.rules[0].compile(&schema, false).0.map(drop)
+            schema.rules[0].compile(&schema, false, &Cell::default()).0.map(drop)
         };
         for rule in [
             "self.a > 0 || self.map.all(k, k != '')",

@@ -57,6 +57,20 @@ fn nested_all_of_costs_no_more_than_its_levels() {
 fn validation_ends_after_its_steps() {
     let numbers = |range: std::ops::Range<usize>| Value::Array(range.map(Value::from).collect());
     let choices: Vec<Value> = (0..2000).map(|number| json!({"minimum": 9000 + number})).collect();
+    // Errors that each level passes on.
+    let mut many_errors = json!({"items": {"maximum": -1}});
+    for _ in 0..35 {
+        many_errors = json!({"anyOf": [many_errors]});
+    }
+    many_errors["type"] = "array".into();
+    many_errors["items"] = json!({"type": "integer"});
+    let many_errors = json!({"type": "array", "items": many_errors});
+    let names: Vec<String> = (0..1000).map(|number| format!("k{number}")).collect();
+    let properties: Value =
+        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": names,
+        "items": {"type": "object", "required": names, "properties": properties}});
     let texts: Vec<Value> = (0..2000).map(|it| json!({"pattern": format!("^x+{it}$")})).collect();
     for (schema, spec) in [
         (
@@ -68,6 +82,10 @@ fn validation_ends_after_its_steps() {
             numbers(0..5000),
         ),
         (json!({"type": "string", "allOf": texts}), "x".repeat(300_000).into()),
+        // Its automaton would have 2^200 states.
+        (json!({"type": "string", "pattern": "[xy]*x[xy]{200}z"}), "xy".repeat(600_000).into()),
+        (many_errors, Value::Array(vec![numbers(0..100); 1000].into())),
+        (keyed, Value::Array(vec![json!({}); 60_000].into())),
     ] {
         let status = refused(schema, spec);
         assert!(status.message.contains("more than 2000000 steps"), "{:.200}", status.message);
@@ -129,6 +147,8 @@ fn rules_end_after_their_budget() {
         "self.list.all(x, [self.list].all(y, y.join(self.text).size() > 0))".to_owned(),
         "[self.list].all(k, k.all(a, k.all(b, k.all(c, k.all(d, true)))))".to_owned(),
         "[self.list].all(k, sets.contains(k, k) && k.distinct().size() > 0)".to_owned(),
+        "self.list.all(x, (self.text + x).matches('[xy]*x[xy]{25}z') || true)".to_owned(),
+        "self.list.all(x, ''.matches(x + '(a{90}){90}') || true)".to_owned(),
     ] {
         let mut registry = registry();
         let schema = json!({"type": "object",

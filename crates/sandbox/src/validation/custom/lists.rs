@@ -6,7 +6,7 @@ use super::path::Path;
 use crate::custom::{ListType, Schema};
 use crate::json::Value;
 use crate::validation::cause::Reason;
-use crate::validation::field::{Causes, go_value};
+use crate::validation::field::{Causes, SMALL_PER_STEP, Steps, go_value};
 
 /// Checks sets and lists with keys, unless the replaced object has wrong ones.
 pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mut Causes) {
@@ -48,6 +48,9 @@ fn elements(schema: &Schema, items: &[Value], path: Path<'_>, causes: &mut Cause
     let is_entry = |item: &Value| item.is_object() || item.is_null();
     let at = |index| Path::Index(&path, index).text();
     let wrong = items.iter().position(|item| !is_entry(item));
+    if !causes.steps.spend(key_steps(schema, items.len())) {
+        return;
+    }
     let keys: Vec<Value> = match (schema.list_type, wrong) {
         (ListType::Atomic, _) => return,
         (ListType::Set, _) => items.to_vec(),
@@ -71,10 +74,19 @@ fn elements(schema: &Schema, items: &[Value], path: Path<'_>, causes: &mut Cause
 pub(super) struct OldItems<'o>(HashMap<String, &'o Value>);
 
 impl<'o> OldItems<'o> {
-    pub(super) fn new(schema: &Schema, old: Option<&'o Value>) -> Self {
+    /// For the elements of a list, if there are steps left to find those that they replace.
+    pub(super) fn new(
+        schema: &Schema,
+        items: &[Value],
+        old: Option<&'o Value>,
+        steps: &mut Steps,
+    ) -> Self {
         let mut by_key = HashMap::new();
-        if schema.list_type == ListType::Map {
-            for item in old.and_then(Value::as_array).into_iter().flatten() {
+        let old = old.and_then(Value::as_array).filter(|_| schema.list_type == ListType::Map);
+        if let Some(old) = old
+            && steps.spend(key_steps(schema, items.len() + old.len()))
+        {
+            for item in old {
                 by_key.entry(key_of(schema, item).to_string()).or_insert(item);
             }
         }
@@ -88,6 +100,11 @@ impl<'o> OldItems<'o> {
         }
         self.0.get(&key_of(schema, item).to_string()).copied()
     }
+}
+
+/// The steps that it takes to read the keys of some elements.
+fn key_steps(schema: &Schema, items: usize) -> usize {
+    items.saturating_mul(schema.map_keys.len()) / SMALL_PER_STEP
 }
 
 fn key_of(schema: &Schema, item: &Value) -> Value {

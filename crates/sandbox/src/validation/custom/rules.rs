@@ -124,7 +124,7 @@ impl Walk<'_> {
         is_unchanged: bool,
     ) {
         let Some(of_items) = &schema.items else { return };
-        let old = OldItems::new(schema, old);
+        let old = OldItems::new(schema, items, old, &mut self.causes.steps);
         for (index, item) in items.iter().enumerate() {
             let before = Before { old: old.replaced_by(schema, item), is_unchanged };
             self.value(of_items, false, Path::Index(&path, index), item, &before);

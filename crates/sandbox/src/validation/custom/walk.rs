@@ -6,7 +6,7 @@
 use super::lists::OldItems;
 use super::path::Path;
 use super::types;
-use crate::custom::{Checks, Schema};
+use crate::custom::{Checks, CompiledPattern, Schema};
 use crate::excerpt::{BYTES_MAX, ITEMS_MAX, beginning, shortened};
 use crate::json::Value;
 use crate::validation::cause::Reason;
@@ -160,7 +160,7 @@ impl Walk<'_> {
     fn items(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>, path: Path<'_>) {
         let (checks, count) = (&schema.checks, items.len());
         if let Some(of_items) = &schema.items {
-            let old = OldItems::new(schema, old);
+            let old = OldItems::new(schema, items, old, self.steps);
             for (index, item) in items.iter().enumerate() {
                 let old = old.replaced_by(schema, item);
                 self.value(of_items, item, old, Path::Index(&path, index));
@@ -177,8 +177,7 @@ impl Walk<'_> {
 
     /// As upstream, only the first of length and pattern is reported.
     fn text(&mut self, checks: &Checks, text: &str, path: Path<'_>) {
-        let pattern = checks.pattern.as_ref();
-        if !self.steps.spend(pattern.map_or(0, |pattern| pattern.steps(text))) {
+        if !self.steps.spend(text.len() / BYTES_PER_STEP) {
             return;
         }
         let length = text.chars().count();
@@ -189,8 +188,8 @@ impl Walk<'_> {
         } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
             let detail = format!("should be at least {min} chars long");
             self.invalid(path, quoted, &detail);
-        } else if let Some(pattern) = pattern.filter(|pattern| !pattern.matches(text)) {
-            self.invalid(path, quoted, &format!("should match '{}'", pattern.text));
+        } else if let Some(pattern) = checks.pattern.as_ref().filter(|it| !self.matches(it, text)) {
+            self.invalid(path, quoted, &format!("should match '{pattern}'"));
         }
         if let Some(of_format) = checks.format.as_deref().filter(|it| !format::is_of(it, text)) {
             let message = || {
@@ -199,6 +198,12 @@ impl Walk<'_> {
             };
             self.add(Reason::TypeInvalid, || path.text(), message);
         }
+    }
+
+    /// Whether a pattern matches a text. One that is none, or takes too many steps, does.
+    fn matches(&mut self, pattern: &str, text: &str) -> bool {
+        let compiled = CompiledPattern::of(pattern, |steps| _ = self.steps.spend(steps));
+        compiled.map_or(true, |it| !self.steps.spend(it.steps_to_match(text)) || it.matches(text))
     }
 
     fn number(&mut self, schema: &Schema, value: &Value, path: Path<'_>) {
@@ -288,6 +293,8 @@ impl Walk<'_> {
             let mut found = Findings::default();
             let mut walk = Walk { found: &mut found, steps: &mut *self.steps, root: self.root };
             walk.value(schema, value, None, path);
+            // Each is compared with those of the other schemas, at each level.
+            self.steps.spend(FINDING_STEPS * found.kept.len());
             if found.count == 0 {
                 violated.valid += 1;
                 continue;

@@ -1,6 +1,7 @@
 //! Validates the rules of schemas (`x-kubernetes-validations`), as upstream does before it serves
 //! a kind (S15).
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use crate::json::{Value, json};
@@ -90,10 +91,12 @@ impl Walk<'_> {
     }
 
     fn rule(&mut self, field: &Field, rule: &Rule, schema: &Schema, place: &Place<'_>) {
-        if rule.text.is_empty() || !self.causes.steps.spend(compile_steps(&rule.text)) {
+        if rule.text.is_empty() || !self.causes.steps.spend(compile_steps(rule)) {
             return;
         }
-        let (compiled, wrong_message) = rule.compile(schema, place.is_root);
+        let pattern_steps = Cell::default();
+        let (compiled, wrong_message) = rule.compile(schema, place.is_root, &pattern_steps);
+        self.causes.steps.spend(pattern_steps.get());
         if let Ok(compiled) = &compiled {
             let text = field.child("rule");
             let count = place.count.unwrap_or(REQUEST_BYTES_MAX / (min_bytes(schema) + 1));
@@ -132,8 +135,8 @@ impl Walk<'_> {
 }
 
 /// The steps that it takes to compile a rule.
-fn compile_steps(text: &str) -> usize {
-    800 + 4 * text.len()
+fn compile_steps(rule: &Rule) -> usize {
+    800 + 4 * (rule.text.len() + rule.message_expression.len())
 }
 
 fn too_expensive(name: &str, cost: u64, limit: u64) -> String {
@@ -215,7 +218,10 @@ fn rendered(rule: &Value) -> String {
 /// The rules of a schema that a real server checks and the sandbox can't.
 pub(super) fn unsupported(schema: &Schema, is_root: bool, found: &mut Vec<String>) {
     for rule in &schema.rules {
-        if matches!(rule.compile(schema, is_root).0, Err(CompileError::NotSupported)) {
+        if matches!(
+            rule.compile(schema, is_root, &Cell::default()).0,
+            Err(CompileError::NotSupported)
+        ) {
             found.push(rule.text.to_string());
         }
     }

@@ -4,7 +4,7 @@
 use crate::json::{Value, json};
 
 use super::{default, rule};
-use crate::custom::{CompiledPattern, Schema, compile_pattern};
+use crate::custom::{CompiledPattern, Schema};
 use crate::validation::field::{Causes, Field, SMALL_PER_STEP};
 
 /// Where a schema is.
@@ -191,15 +191,10 @@ fn value_validation(schema: &Field, level: Level, causes: &mut Causes) {
     if pattern.text().is_empty() || causes.steps.is_used_up() {
         return;
     }
-    match compile_pattern(pattern.text()) {
-        Ok(compiled) => {
-            causes.steps.spend(compiled.steps_to_compile());
-        }
-        Err(error) => {
-            causes.steps.spend(CompiledPattern::LARGE_STEPS);
-            let detail = format!("must be a valid regular expression, but isn't: {error}");
-            causes.invalid(&pattern, &detail);
-        }
+    let compiled = CompiledPattern::of(pattern.text(), |steps| _ = causes.steps.spend(steps));
+    if let Err(error) = compiled {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        causes.invalid(&pattern, &detail);
     }
 }
 

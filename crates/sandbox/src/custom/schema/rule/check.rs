@@ -1,6 +1,7 @@
 //! Checks an expression before it is used: its names, its functions, and its types (cel-go's
 //! `checker`).
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::functions::{Moment, Span};
 use super::overload::{FUNCTIONS, Overload, joined};
 use super::types::Type;
 use super::{CompileError, located};
-use crate::custom::compile_pattern;
+use crate::custom::CompiledPattern;
 use crate::custom::schema::Schema;
 
 /// What an expression is about.
@@ -22,6 +23,8 @@ pub(super) struct Scope<'a> {
     pub schema: &'a Schema,
     pub is_root: bool,
     pub old_is_optional: bool,
+    /// The steps that its constant patterns took to compile.
+    pub pattern_steps: &'a Cell<usize>,
 }
 
 /// What is known of an expression's parts, by their numbers.
@@ -91,6 +94,7 @@ impl<'s> Scope<'s> {
         let mut walk = Walk {
             own: own.unwrap_or(Type::Dyn),
             old_is_optional: self.old_is_optional,
+            pattern_steps: self.pattern_steps,
             program,
             text,
             locals: Vec::new(),
@@ -115,6 +119,7 @@ struct Walk<'s, 'p> {
     /// The type of `self`.
     own: Type<'s>,
     old_is_optional: bool,
+    pattern_steps: &'p Cell<usize>,
     program: &'p Program,
     text: &'p str,
     /// The variables of macros around the expression.
@@ -275,7 +280,7 @@ impl<'s> Walk<'s, '_> {
         for argument in target.map(|target| &**target).into_iter().chain(&call.args) {
             arguments.push(self.expression(argument));
         }
-        if let Err((argument, message)) = check_constants(call) {
+        if let Err((argument, message)) = check_constants(call, self.pattern_steps) {
             return self.error(argument, message);
         }
         let name = namespaced.as_deref().unwrap_or(name);
@@ -330,13 +335,22 @@ impl<'s> Walk<'s, '_> {
     }
 }
 
+/// Number of steps after which no further constant pattern of an expression is checked.
+const PATTERN_STEPS_MAX: usize = 100_000;
+
 /// Checks constant patterns, durations and times (cel-go's validators).
-fn check_constants(call: &CallExpr) -> Result<(), (&IdedExpr, &'static str)> {
+fn check_constants<'c>(
+    call: &'c CallExpr,
+    steps: &Cell<usize>,
+) -> Result<(), (&'c IdedExpr, &'static str)> {
     let [argument] = call.args.as_slice() else { return Ok(()) };
     let Expr::Literal(LiteralValue::String(text)) = &argument.expr else { return Ok(()) };
     let text = text.inner();
     let wrong = match (call.func_name.as_str(), call.target.is_some()) {
-        ("matches", true) => compile_pattern(text).is_err().then_some("invalid matches argument"),
+        ("matches", true) if steps.get() < PATTERN_STEPS_MAX => {
+            let compiled = CompiledPattern::of(text, |spent| steps.set(steps.get() + spent));
+            compiled.is_err().then_some("invalid matches argument")
+        }
         ("duration", false) => Span::parse(text).is_none().then_some("invalid duration argument"),
         ("timestamp", false) => {
             Moment::parse(text).is_none().then_some("invalid timestamp argument")

@@ -2,16 +2,18 @@
 //! cel-go's `ext.Sets`).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use cel::common::types::{
     CelBool, CelDouble, CelInt, CelList, CelString, CelUInt, DYN_TYPE, LIST_TYPE,
 };
 use cel::common::value::{CowVal, Val};
-use cel::{DeclarationError, Env, ExecutionError, add_member_overload};
+use cel::{DeclarationError, Env, ExecutionError, add_member_overload, add_overload};
 
+use super::super::metering::spend;
 use super::time::Span;
 use super::{failed, list_of_texts};
-use crate::custom::compile_pattern;
+use crate::custom::CompiledPattern;
 
 type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Evaluated<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -33,6 +35,8 @@ pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
     add_member_overload!(env, fn find_all: (CelString, CelString) -> Result<CelList>)?;
     add_member_overload!(env, fn find_some: (CelString, CelString, CelInt) -> Result<CelList>,
         name = "findAll")?;
+    add_member_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
+    add_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
     Ok(())
 }
 
@@ -167,8 +171,9 @@ fn find(
     text: &CelString<'_>,
     pattern: &CelString<'_>,
 ) -> Result<CelString<'static>, ExecutionError> {
-    let pattern = compiled(pattern)?;
-    Ok(pattern.find(text.inner()).map_or("", |found| found.as_str()).to_owned().into())
+    let pattern = compiled("find", pattern)?;
+    spend(pattern.steps_to_find(text.inner()) as u64);
+    Ok(pattern.find(text.inner(), 1).first().copied().unwrap_or_default().to_owned().into())
 }
 
 fn find_all(
@@ -184,11 +189,21 @@ fn find_some(
     count: &CelInt,
 ) -> Result<CelList<'static>, ExecutionError> {
     let count = usize::try_from(*count.inner()).unwrap_or(usize::MAX);
-    let pattern = compiled(pattern)?;
-    Ok(list_of_texts(pattern.find_iter(text.inner()).take(count).map(|found| found.as_str())))
+    let pattern = compiled("findAll", pattern)?;
+    spend(pattern.steps_to_find(text.inner()) as u64);
+    Ok(list_of_texts(pattern.find(text.inner(), count)))
 }
 
-fn compiled(pattern: &CelString<'_>) -> Result<regex::Regex, ExecutionError> {
-    let wrong = |error| failed("find", format!("Illegal regex: {error}"));
-    compile_pattern(pattern.inner()).map(|compiled| compiled.regex).map_err(wrong)
+fn matches(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelBool, ExecutionError> {
+    let pattern = compiled("matches", pattern)?;
+    spend(pattern.steps_to_match(text.inner()) as u64);
+    Ok(pattern.matches(text.inner()).into())
+}
+
+fn compiled(
+    function: &str,
+    pattern: &CelString<'_>,
+) -> Result<Arc<CompiledPattern>, ExecutionError> {
+    let compiled = CompiledPattern::of(pattern.inner(), |steps| spend(steps as u64));
+    compiled.map_err(|error| failed(function, format!("Illegal regex: {error}")))
 }
