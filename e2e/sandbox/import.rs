@@ -99,6 +99,8 @@ async fn a_cluster_is_copied_into_a_sandbox() -> Result<()> {
     let (copied, original) = (copy(&get).await?, of_world(&get).await?);
     ensure!(copied["spec"] == original["spec"], "{copied:#}\n{original:#}");
     ensure!(copied["metadata"]["finalizers"].is_null(), "{copied:#}");
+    let annotations = |object: &Value| object["metadata"]["annotations"].clone();
+    ensure!(annotations(&copied) == annotations(&original), "{copied:#}\n{original:#}");
     for (arguments, pointer) in [
         (&["get", "nodes", "-l", "disk=fast"][..], "/items/0/metadata/name"),
         (&["get", "priorityclass", "agents"], "/value"),

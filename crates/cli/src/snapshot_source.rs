@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::cluster::{Cluster, Error, Resource, Selection, parsed};
 
 pub(crate) use manifest::{Manifest, read as read_manifest, read_nodes};
-pub(crate) use proposed::{apply_locally, dry_run_on_server};
+pub(crate) use proposed::{apply_locally, dry_run_on_server, patch_locally, settable};
 
 /// Which pods are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

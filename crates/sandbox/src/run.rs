@@ -318,6 +318,12 @@ impl Sandbox {
         manifest::apply(&self.shared, text)
     }
 
+    /// Creates the objects of another cluster, which keep the annotation of their last apply.
+    /// Otherwise as [`apply_manifest`](Self::apply_manifest).
+    pub fn copy_objects(&self, text: &str) -> Vec<AppliedObject> {
+        manifest::copy(&self.shared, text)
+    }
+
     /// Creates the definition of a custom resource that is part of the program. Validating its
     /// rules takes most of the time in which a sandbox starts, so the tests do that.
     ///

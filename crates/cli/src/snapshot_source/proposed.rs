@@ -1,8 +1,8 @@
 //! A DaemonSet as `kubectl apply` would leave it: validated by the server, or computed here.
 
-use everynode_insight::forecast::{apply_patch, settable};
 use everynode_sandbox::kind::DAEMON_SET;
-use everynode_sandbox::patch::{self, PatchType};
+use everynode_sandbox::patch::{self, LAST_APPLIED, PatchType};
+use everynode_sandbox::status::Status;
 use everynode_sandbox::{defaults, json as sandbox, validation};
 use serde_json::{Value, json};
 
@@ -27,7 +27,9 @@ pub(crate) async fn dry_run_on_server(
             cluster.dry_run_create(Resource::DaemonSets, namespace, &settable(manifest)).await?
         }
         Some(live) => {
-            let patch = apply_patch(live, manifest);
+            let (_, patch) = apply_patch(live, manifest)
+                .map_err(|status| Error::Rejected { message: status.message.clone() })?;
+            let patch = Value::from(patch);
             cluster
                 .patch(Resource::DaemonSets, Some(namespace), name, &patch, DryRun::Server)
                 .await?
@@ -52,11 +54,9 @@ pub(crate) fn apply_locally(live: Option<&Value>, manifest: &Value) -> anyhow::R
     let stored = live.cloned().map(of_sandbox);
     let mut object = match live.zip(stored.as_ref()) {
         None => of_sandbox(settable(manifest)),
-        Some((live, stored)) => {
-            let patch = of_sandbox(apply_patch(live, manifest));
-            patch::apply(&DAEMON_SET, PatchType::StrategicMerge, stored, &patch)
-                .map_err(|status| invalid(status.message.clone()))?
-        }
+        Some((live, stored)) => apply_patch(live, manifest)
+            .and_then(|(form, patch)| patch::apply(&DAEMON_SET, form, stored, &patch))
+            .map_err(|status| invalid(status.message.clone()))?,
     };
     defaults::apply(&DAEMON_SET, &mut object);
     let causes = match &stored {
@@ -71,6 +71,42 @@ pub(crate) fn apply_locally(live: Option<&Value>, manifest: &Value) -> anyhow::R
     let mut object = object.into();
     set_generations(live, &mut object);
     Ok(object)
+}
+
+/// The DaemonSet after a strategic merge patch.
+///
+/// # Errors
+/// If the patch can't be applied.
+pub(crate) fn patch_locally(live: &Value, patch: &Value) -> anyhow::Result<Value> {
+    let [stored, patch] = [live, patch].map(|value| sandbox::Value::from(value.clone()));
+    let patched = patch::apply(&DAEMON_SET, PatchType::StrategicMerge, &stored, &patch);
+    let mut object = patched.map_err(|status| anyhow::anyhow!("{}", status.message))?.into();
+    set_generations(Some(live), &mut object);
+    Ok(object)
+}
+
+/// The patch that `kubectl apply` would send, without its annotation.
+fn apply_patch(live: &Value, manifest: &Value) -> Result<(PatchType, sandbox::Value), Status> {
+    let of_sandbox = sandbox::Value::from;
+    patch::of_apply(&DAEMON_SET, &of_sandbox(live.clone()), &of_sandbox(settable(manifest)))
+}
+
+/// The object without the fields that the API server or `kubectl apply` sets.
+pub(crate) fn settable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"]
+        {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(LAST_APPLIED);
+        }
+    }
+    object
 }
 
 /// Sets the generations as the server would, and a placeholder UID for a new object.

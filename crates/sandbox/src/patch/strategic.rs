@@ -4,6 +4,7 @@
 //! are those of upstream's `strategicpatch` package. Every list operation takes at most n log n
 //! steps, so that a hostile patch can't block the store.
 
+mod diff;
 mod list;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use super::{failed, go_text};
 use crate::schema::{Field, MergeStrategy, Struct};
 use crate::status::{Reason, Status};
 use crate::value::json_type;
+
+pub(super) use diff::diff;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

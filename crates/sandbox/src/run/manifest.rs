@@ -5,11 +5,11 @@ mod exported;
 
 use std::fmt;
 
-use crate::json::{Value, json};
+use crate::json::Value;
 
 use crate::api::shared::SharedCluster;
 use crate::kind::{DEFINITION, Kind};
-use crate::patch::PatchType;
+use crate::patch;
 use crate::registry::{Endpoint, Patch, Registry};
 use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
@@ -96,6 +96,19 @@ impl fmt::Display for AppliedObject {
 
 /// Applies all documents of `text`, as `kubectl apply` does, in the order of [`RANKS`].
 pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
+    write_all(shared, text, patch::with_last_applied)
+}
+
+/// Creates all objects of `text`, and gives those that exist the same values.
+pub(super) fn copy(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
+    write_all(shared, text, |object| object)
+}
+
+fn write_all(
+    shared: &SharedCluster,
+    text: &str,
+    complete: fn(Value) -> Value,
+) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     let mut objects = Vec::new();
     for (index, document) in documents(text).iter().enumerate() {
@@ -123,7 +136,7 @@ pub(super) fn apply(shared: &SharedCluster, text: &str) -> Vec<AppliedObject> {
             Some(owner) => (Err(ApplyError::Owned(owner)), Vec::new()),
             None => {
                 let left_out = exported::leave_out(&mut value);
-                (apply_object(shared, value), left_out)
+                (write_object(shared, value, complete), left_out)
             }
         };
         let (result, warning) = match result {
@@ -145,7 +158,7 @@ fn unread(document: usize, error: ApplyError) -> AppliedObject {
 pub(super) fn install_definition(shared: &SharedCluster, text: &str) -> Result<(), ApplyError> {
     let object = crate::yaml::document::<Value>(text)
         .map_err(|error| ApplyError::Syntax(error.to_string()))?;
-    let object = with_last_applied(object);
+    let object = patch::with_last_applied(object);
     shared
         .write(|registry, now| registry.install(&DEFINITION, object, &WriteOptions::at(now)))
         .map_err(|status| ApplyError::Refused(status.message.clone()))
@@ -238,9 +251,10 @@ fn describe(value: &Value) -> String {
     }
 }
 
-fn apply_object(
+fn write_object(
     shared: &SharedCluster,
-    value: Value,
+    mut value: Value,
+    complete: fn(Value) -> Value,
 ) -> Result<(ApplyOutcome, Option<String>), ApplyError> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let api_version = text(&value["apiVersion"]).ok_or(ApplyError::Missing("apiVersion"))?;
@@ -259,15 +273,12 @@ fn apply_object(
         (true, named) => named.unwrap_or_else(|| "default".to_owned()),
         (false, _) => String::new(),
     };
+    if row.namespaced {
+        value["metadata"]["namespace"] = namespace.as_str().into();
+    }
     let written = shared.write(|registry, now| {
-        create_or_patch(
-            registry,
-            row,
-            &namespace,
-            &name,
-            with_last_applied(value),
-            &WriteOptions::at(now),
-        )
+        let (object, options) = (complete(value), WriteOptions::at(now));
+        create_or_patch(registry, row, &namespace, &name, object, &options)
     });
     let outcome = written.map_err(|status| ApplyError::Refused(status.message.clone()))?;
     let warning = row.kept_warning().filter(|_| outcome != ApplyOutcome::Unchanged);
@@ -287,26 +298,13 @@ fn create_or_patch(
         Err(status) if status.reason == Reason::AlreadyExists => {}
         Err(status) => return Err(status),
     }
-    let is_plain = kind.stored_as.is_none() && kind.custom.is_none();
-    let patch_type = if is_plain { PatchType::StrategicMerge } else { PatchType::Merge };
-    let before = registry.store().get(kind, namespace, name)?.resource_version();
-    let patch = Patch { patch_type, body: object, endpoint: Endpoint::Main, strict: None };
+    let before = registry.store().get(kind, namespace, name)?;
+    let (patch_type, body) = patch::of_apply(kind, before.value(), &object)?;
+    let patch = Patch { patch_type, body, endpoint: Endpoint::Main, strict: None };
     let after = registry.patch(kind, namespace, name, &patch, options)?.resource_version();
-    Ok(if before == after { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
-}
-
-/// Adds the annotation from which a later `kubectl apply` learns the fields that this one set.
-fn with_last_applied(mut object: Value) -> Value {
-    const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-    let Some(metadata) = object["metadata"].as_object_mut() else { return object };
-    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-    if !annotations.is_object() {
-        *annotations = json!({});
-    }
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.remove(LAST_APPLIED);
-    }
-    let text = format!("{object}\n");
-    object["metadata"]["annotations"][LAST_APPLIED] = text.into();
-    object
+    Ok(if before.resource_version() == after {
+        ApplyOutcome::Unchanged
+    } else {
+        ApplyOutcome::Configured
+    })
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use everynode_insight::forecast::settable;
 use everynode_k8s::convert;
 use everynode_k8s::policies::{Governing, Policies};
 use serde_json::Value;
@@ -56,7 +55,7 @@ pub(super) async fn restarted(
 
 /// The object as `everynode restart` would change it.
 fn with_restart(live: &Value) -> Value {
-    let mut object = settable(live);
+    let mut object = snapshot_source::settable(live);
     object["apiVersion"] = "apps/v1".into();
     object["kind"] = "DaemonSet".into();
     let annotations = &mut object["spec"]["template"]["metadata"]["annotations"];

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use everynode_core::api::RECORD_ANNOTATION;
 use everynode_sandbox::Sandbox;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -78,7 +79,7 @@ impl ClusterCopy {
             writeln!(text, "---\n{object}")?;
         }
         let mut refused = 0;
-        for applied in sandbox.apply_manifest(&text) {
+        for applied in sandbox.copy_objects(&text) {
             if let Err(error) = &applied.result {
                 refused += 1;
                 output::note(format_args!("not copied: {}: {error}", applied.object));
@@ -153,6 +154,10 @@ fn stripped(resource: Resource, objects: &[Box<RawValue>]) -> Result<Vec<Value>,
         }
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.retain(|field, _| METADATA_KEPT.contains(&field.as_str()));
+            // A record is about the revision with the UID that it names (G44).
+            if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+                annotations.remove(RECORD_ANNOTATION);
+            }
         }
         if let Some(fields) = object.as_object_mut() {
             fields.remove("status");
@@ -241,6 +246,7 @@ mod tests {
         let revision = |owner: &str| {
             json!({
                 "metadata": {"name": owner, "namespace": "a", "uid": "1", "labels": {"app": "x"},
+                             "annotations": {"everynode.dev/rollout": "{}", "b": "c"},
                              "ownerReferences": [{"kind": owner, "name": "x", "uid": "2"}]},
                 "data": {"spec": {}}, "revision": 3,
             })
@@ -250,7 +256,8 @@ mod tests {
             stripped(Resource::ControllerRevisions, &revisions).unwrap(),
             [json!({
                 "apiVersion": "apps/v1", "kind": "ControllerRevision",
-                "metadata": {"name": "DaemonSet", "namespace": "a", "labels": {"app": "x"}},
+                "metadata": {"name": "DaemonSet", "namespace": "a", "labels": {"app": "x"},
+                             "annotations": {"b": "c"}},
                 "data": {"spec": {}}, "revision": 3,
             })]
         );
