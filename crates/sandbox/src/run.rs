@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::api_server::ApiServers;
 use crate::api::faults::Faults;
 use crate::api::handler::handle;
+use crate::api::kubeconfig::Kubeconfig;
 use crate::api::limits::Limits;
 use crate::api::serve::serve;
 use crate::api::server::Server;
@@ -62,7 +63,7 @@ pub struct Options {
     pub nodes: NodeSource,
     /// The address of the server; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The path of the kubeconfig. By default it is a temporary file that is removed at shutdown.
+    /// The path of the kubeconfig, which is removed at shutdown. By default it is a temporary file.
     pub kubeconfig_out: Option<PathBuf>,
     /// The seed of all randomness except secrets (S24).
     pub seed: u64,
@@ -165,8 +166,7 @@ pub enum Error {
 /// A running sandbox. Dropping it stops it; [`shutdown`](Self::shutdown) also waits until it has
 /// stopped.
 pub struct Sandbox {
-    kubeconfig_path: PathBuf,
-    is_default_kubeconfig: bool,
+    kubeconfig: Kubeconfig,
     server_url: String,
     shared: Arc<SharedCluster>,
     stop: CancellationToken,
@@ -189,13 +189,10 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let identity = tls::identity(&[address.ip()])?;
     let token = tls::random_token()?;
     let server_url = format!("https://{}", connect_address(address));
-    let (kubeconfig_path, is_default_kubeconfig) = match options.kubeconfig_out {
-        Some(path) => (path, false),
-        None => (default_kubeconfig_path(address), true),
-    };
+    let path = options.kubeconfig_out.unwrap_or_else(|| default_kubeconfig_path(address));
     let text = kubeconfig::render(&server_url, &identity.ca_pem, &token);
-    kubeconfig::write(&kubeconfig_path, &text)
-        .map_err(|source| Error::Kubeconfig { path: kubeconfig_path.clone(), source })?;
+    let kubeconfig = kubeconfig::write(path.clone(), &text)
+        .map_err(|source| Error::Kubeconfig { path, source })?;
     let faults = Faults::new(options.faults, options.seed)?;
     let outages = faults.outages();
     let address = address.to_string();
@@ -214,7 +211,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
             stop.clone(),
         )),
     ]);
-    Ok(Sandbox { kubeconfig_path, is_default_kubeconfig, server_url, shared, stop, tasks })
+    Ok(Sandbox { kubeconfig, server_url, shared, stop, tasks })
 }
 
 /// The initial cluster.
@@ -304,7 +301,7 @@ async fn run_components(shared: Arc<SharedCluster>) {
 impl Sandbox {
     /// The path of the kubeconfig.
     pub fn kubeconfig_path(&self) -> &Path {
-        &self.kubeconfig_path
+        &self.kubeconfig.path
     }
 
     /// The URL of the server.
@@ -361,9 +358,6 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         self.stop.cancel();
-        if self.is_default_kubeconfig {
-            let _ = std::fs::remove_file(&self.kubeconfig_path);
-        }
     }
 }
 

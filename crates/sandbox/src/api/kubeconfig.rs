@@ -1,6 +1,7 @@
 //! The kubeconfig of the sandbox (S1).
 
 use base64::prelude::{BASE64_STANDARD, Engine};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -50,25 +51,46 @@ pub enum WriteError {
         /// The names of the clusters.
         clusters: Vec<String>,
     },
+    /// The kubeconfig of a sandbox that runs.
+    #[error("it is the kubeconfig of a sandbox that runs; name another file, or end that one")]
+    OfRunningSandbox,
     /// A file with something else.
     #[error("it is not the kubeconfig of a sandbox; name another file, or remove this one")]
     OtherContent,
 }
 
+/// A kubeconfig that was written. It is locked, so that no other sandbox takes it over, and removed
+/// when this is dropped.
+pub(crate) struct Kubeconfig {
+    pub path: PathBuf,
+    _locked: File,
+}
+
 /// Writes `text` to `path` atomically, readable by the owner only. If the path is a link to a file,
 /// the file is replaced and the link stays.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), WriteError> {
-    let path = destination(path)?;
-    let directory = match path.parent() {
+pub(crate) fn write(path: PathBuf, text: &str) -> Result<Kubeconfig, WriteError> {
+    let destination = destination(&path)?;
+    let directory = match destination.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     // NamedTempFile creates files with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.as_file().lock()?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
-    file.persist(&path).map_err(|error| error.error)?;
-    Ok(())
+    let locked = file.persist(&destination).map_err(|error| error.error)?;
+    Ok(Kubeconfig { path, _locked: locked })
+}
+
+/// Removes the file, unless it is a link, or somebody has added other clusters to it.
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        let is_ours = || std::fs::read(&self.path).is_ok_and(|text| check_content(&text).is_ok());
+        if !self.path.is_symlink() && is_ours() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The file to create or replace for a path: an absent file, an empty one, or the kubeconfig of an
@@ -95,6 +117,11 @@ fn destination(path: &Path) -> Result<PathBuf, WriteError> {
         Err(error) => return Err(error.into()),
     }
     check_content(&std::fs::read(path)?)?;
+    match File::open(path)?.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(WriteError::OfRunningSandbox),
+        Err(TryLockError::Error(error)) => return Err(error.into()),
+    }
     Ok(std::fs::canonicalize(path)?)
 }
 
@@ -130,7 +157,7 @@ mod tests {
     use super::*;
 
     /// S1: the kubeconfig replaces that of an earlier sandbox and an empty file, also through a
-    /// link, which stays; nothing else is lost.
+    /// link, which stays; nothing else is lost. It is that of one sandbox, which removes it.
     #[test]
     fn only_a_kubeconfig_of_a_sandbox_is_replaced() {
         let directory = tempfile::tempdir().expect("a directory");
@@ -155,13 +182,19 @@ mod tests {
                 let _ = std::fs::remove_file(&path);
                 let _ = std::fs::remove_file(&link);
                 let Some(content) = content else {
-                    write(to, &ours).expect("an absent file is made");
+                    let written = write(to.clone(), &ours).expect("an absent file is made");
+                    let again = write(to.clone(), &ours).err().map(|error| error.to_string());
+                    let refusal = "it is the kubeconfig of a sandbox that runs; name another \
+                                   file, or end that one";
+                    assert_eq!(again.as_deref(), Some(refusal));
+                    drop(written);
+                    assert!(!to.exists(), "it is removed");
                     continue;
                 };
                 std::fs::write(&path, content).expect("a file");
                 symlink(&path, &link).expect("a link");
-                let result = write(to, &ours).map_err(|error| error.to_string());
-                assert_eq!(result.err(), refusal, "{content:?}");
+                let result = write(to.clone(), &ours).map_err(|error| error.to_string());
+                assert_eq!(result.as_ref().err(), refusal.as_ref(), "{content:?}");
                 let expected = if refusal.is_none() { &ours } else { content };
                 assert_eq!(std::fs::read_to_string(&path).expect("a file"), expected);
                 assert!(link.is_symlink(), "the link stays");
@@ -186,7 +219,7 @@ mod tests {
             directory.path().to_owned(),
         ] {
             let before = std::fs::symlink_metadata(&path).expect("it exists").file_type();
-            let error = write(&path, "text").expect_err("it is refused");
+            let error = write(path.clone(), "text").err().expect("it is refused");
             assert!(matches!(error, WriteError::NotAFile), "{}: {error}", path.display());
             let after = std::fs::symlink_metadata(&path).expect("it exists").file_type();
             assert_eq!(before, after, "{}", path.display());
