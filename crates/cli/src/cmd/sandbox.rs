@@ -10,7 +10,7 @@ mod row;
 mod settle;
 mod summary;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use client::SandboxClient;
 use controller::Controller;
 use import::ClusterCopy;
 use inputs::Inputs;
+use settle::{Phases, Scope};
 
 /// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -107,7 +108,8 @@ fn define_policies(sandbox: &Sandbox) -> anyhow::Result<()> {
 }
 
 /// Applies the manifests, waits until the cluster has settled, and prints the summary. A copy of a
-/// cluster settles first, so that the manifests change what runs there.
+/// cluster settles first, so that the manifests change what runs there. What does not settle then
+/// counts afterwards only if the manifests have changed it.
 async fn apply_and_report(
     sandbox: &Sandbox,
     arguments: &SandboxArguments,
@@ -115,23 +117,34 @@ async fn apply_and_report(
     manifests: &[InputFile],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let client = SandboxClient::connect(sandbox.kubeconfig_path(), arguments.timeout)?;
+    let timeout = arguments.timeout;
+    let client = SandboxClient::connect(sandbox.kubeconfig_path(), timeout)?;
     let count = client.node_count().await?;
     let seconds = started.elapsed().as_secs_f64();
     let url = sandbox.server_url();
     output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
+    let mut before = BTreeMap::new();
     if let Some(copy) = copy {
         let refused = copy.apply(sandbox)?;
         if refused > 0 && arguments.exit_when_settled {
             bail!("the sandbox refused {refused} objects of the cluster");
         }
         if !manifests.is_empty() {
-            settle(&client, arguments).await?;
+            before = settle_copy(&client, timeout).await?;
             start_churn(sandbox, arguments)?;
         }
     }
     inputs::apply(manifests, sandbox)?;
-    settle(&client, arguments).await?;
+    let scope = match copy {
+        Some(_) if manifests.is_empty() => Scope::Copy,
+        Some(_) | None => Scope::But(&before),
+    };
+    if let Some(missing) = settle(&client, timeout, scope).await? {
+        if arguments.exit_when_settled {
+            bail!("the sandbox did not settle in {timeout:?}: {missing}");
+        }
+        output::note(format_args!("not settled after {timeout:?}: {missing}"));
+    }
     if copy.is_none() || manifests.is_empty() {
         start_churn(sandbox, arguments)?;
     }
@@ -167,27 +180,27 @@ fn start_churn(sandbox: &Sandbox, arguments: &SandboxArguments) -> anyhow::Resul
     output::print(&format!("churn: {percent}% of the nodes are in motion from now on\n"))
 }
 
-/// Waits until the cluster has settled.
-///
-/// # Errors
-/// With `--exit-when-settled`, if it has not after `--timeout`.
-async fn settle(client: &SandboxClient, arguments: &SandboxArguments) -> anyhow::Result<()> {
-    let timeout = arguments.timeout;
-    let Some(missing) = wait_until_settled(client, timeout).await? else { return Ok(()) };
-    let pods = client.pods().await?;
-    let missing = settle::summary(&missing, settle::unready_pods(&pods).first());
-    if arguments.exit_when_settled {
-        bail!("the sandbox did not settle in {timeout:?}: {missing}");
-    }
-    output::note(format_args!("not settled after {timeout:?}: {missing}"));
-    Ok(())
-}
-
-/// Shows progress until the cluster has settled. Returns what is missing after the timeout.
-async fn wait_until_settled(
+/// Waits until a copied cluster has settled. Returns the DaemonSets that have not, as nothing has
+/// changed yet, with the generations of their specs.
+async fn settle_copy(
     client: &SandboxClient,
     timeout: Duration,
-) -> anyhow::Result<Option<Vec<String>>> {
+) -> anyhow::Result<BTreeMap<DaemonSetKey, i64>> {
+    if let Some(missing) = settle(client, timeout, Scope::Copy).await? {
+        output::note(format_args!("the copy has not settled after {timeout:?}: {missing}"));
+    }
+    let (daemon_sets, phases) = tokio::try_join!(client.daemon_sets(), client.phases())?;
+    let none = BTreeMap::new();
+    let open = settle::unsettled_daemon_sets(&daemon_sets, &phases, Scope::But(&none));
+    Ok(open.into_iter().map(|open| (open.key, open.generation)).collect())
+}
+
+/// Shows progress until what has to settle has settled. Returns what is missing after the timeout.
+async fn settle(
+    client: &SandboxClient,
+    timeout: Duration,
+    scope: Scope<'_>,
+) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
     let mut display = progress::ProgressDisplay::new();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
@@ -198,12 +211,14 @@ async fn wait_until_settled(
         let daemon_sets = client.daemon_sets().await?;
         let counts = settle::pod_counts(&daemon_sets);
         display.update(counts);
-        let mut missing = settle::unsettled_daemon_sets(&daemon_sets, &BTreeSet::new());
-        if !missing.is_empty() && looked_closely_at.elapsed() >= CLOSE_LOOK_INTERVAL {
+        let is_last = started.elapsed() >= timeout;
+        let mut open = settle::unsettled_daemon_sets(&daemon_sets, &Phases::new(), scope);
+        let is_due = is_last || looked_closely_at.elapsed() >= CLOSE_LOOK_INTERVAL;
+        if !open.is_empty() && is_due {
             looked_closely_at = Instant::now();
-            let rolled_out = client.rolled_out().await?;
-            missing = settle::unsettled_daemon_sets(&daemon_sets, &rolled_out);
+            open = settle::unsettled_daemon_sets(&daemon_sets, &client.phases().await?, scope);
         }
+        let mut missing: Vec<String> = open.into_iter().map(|open| open.phrase).collect();
         if missing.is_empty() {
             missing = settle::unready_nodes(&client.nodes().await?);
         }
@@ -214,9 +229,10 @@ async fn wait_until_settled(
             output::print(&format!("settled: {pods} pods available after {seconds:.2} s\n"))?;
             return Ok(None);
         }
-        if started.elapsed() >= timeout {
+        if is_last {
             display.finish();
-            return Ok(Some(missing));
+            let pods = client.pods().await?;
+            return Ok(Some(settle::summary(&missing, settle::unready_pods(&pods).first())));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A client of the sandbox, which uses HTTPS and the sandbox's kubeconfig as its users do.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use anyhow::Context;
 use everynode_controller::client::{self, Location, Pings};
 use everynode_core::api::DaemonSetKey;
 use everynode_insight::explain::why_no_node;
-use everynode_insight::rollout::{Phase, Rollout};
+use everynode_insight::rollout::Rollout;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_sandbox::OWN_USER_AGENT;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
@@ -19,6 +18,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::row::{NodeRow, PodRow};
+use super::settle::Phases;
 use crate::clock;
 use crate::cluster::PAGE_LIMIT;
 
@@ -104,9 +104,9 @@ impl SandboxClient {
         Ok(sentences.collect())
     }
 
-    /// The DaemonSets that are rolled out by all that `status` reads: their counts may miss nodes
-    /// that are set aside.
-    pub(crate) async fn rolled_out(&self) -> anyhow::Result<BTreeSet<DaemonSetKey>> {
+    /// The states of all rollouts by all that `status` reads: counts may miss nodes that are set
+    /// aside.
+    pub(crate) async fn phases(&self) -> anyhow::Result<Phases> {
         let mut snapshot = Snapshot::default();
         for (kind, path) in [
             (ObjectKind::DaemonSet, "/apis/apps/v1/daemonsets"),
@@ -119,11 +119,10 @@ impl SandboxClient {
                 snapshot.add(kind, object.get().as_bytes());
             }
         }
-        let is_done = |key: &&DaemonSetKey| {
-            let rollout = Rollout::of(&snapshot, key, clock::now());
-            rollout.is_some_and(|rollout| rollout.phase == Phase::Done)
-        };
-        Ok(snapshot.daemon_sets.keys().filter(is_done).cloned().collect())
+        let now = clock::now();
+        let phase =
+            |key: &DaemonSetKey| Some((key.clone(), Rollout::of(&snapshot, key, now)?.phase));
+        Ok(snapshot.daemon_sets.keys().filter_map(phase).collect())
     }
 
     /// Repeats the request while the server can't be reached.

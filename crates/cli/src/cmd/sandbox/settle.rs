@@ -1,10 +1,10 @@
 //! Tells a settled cluster from others: every node is ready, and every DaemonSet is rolled out.
 //! Pure functions.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, Status};
-use everynode_insight::rollout::Completion;
+use everynode_insight::rollout::{Completion, Phase};
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 
 use super::row::{NodeRow, PodRow};
@@ -25,18 +25,58 @@ pub(crate) fn pod_counts(daemon_sets: &[DaemonSet]) -> PodCounts {
     }
 }
 
-/// A phrase for each DaemonSet that is not rolled out by its counts: what is missing. Those of
-/// `rolled_out` are, nevertheless.
+/// The states of rollouts.
+pub(crate) type Phases = BTreeMap<DaemonSetKey, Phase>;
+
+/// The DaemonSets that have to settle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'a> {
+    /// Those of a copied cluster that nobody holds up there.
+    Copy,
+    /// All but these, as long as their specs have these generations.
+    But(&'a BTreeMap<DaemonSetKey, i64>),
+}
+
+/// A DaemonSet that has not settled.
+pub(crate) struct Unsettled {
+    pub key: DaemonSetKey,
+    pub generation: i64,
+    /// What is missing.
+    pub phrase: String,
+}
+
+/// The DaemonSets that are not rolled out, by their counts or as far as `phases` tell.
 pub(crate) fn unsettled_daemon_sets(
     daemon_sets: &[DaemonSet],
-    rolled_out: &BTreeSet<DaemonSetKey>,
-) -> Vec<String> {
-    let is_open = |ds: &&DaemonSet| {
-        let metadata = &ds.metadata;
-        let key = DaemonSetKey::new(name(&metadata.namespace), name(&metadata.name));
-        !rolled_out.contains(&key)
+    phases: &Phases,
+    scope: Scope<'_>,
+) -> Vec<Unsettled> {
+    let open = daemon_sets.iter().filter_map(|ds| {
+        let key = DaemonSetKey::new(name(&ds.metadata.namespace), name(&ds.metadata.name));
+        let generation = ds.metadata.generation.unwrap_or(0);
+        let phrase = unsettled(ds)?;
+        let phrase = match phases.get(&key) {
+            Some(Phase::Done) => return None,
+            Some(phase) if is_held(*phase) => format!("{phrase} ({phase})"),
+            Some(_) | None => phrase,
+        };
+        Some(Unsettled { key, generation, phrase })
+    });
+    let has_to = |open: &Unsettled| match scope {
+        Scope::Copy => !phases.get(&open.key).is_some_and(|phase| is_held(*phase)),
+        Scope::But(others) => others.get(&open.key) != Some(&open.generation),
     };
-    daemon_sets.iter().filter(is_open).filter_map(unsettled).collect()
+    open.filter(has_to).collect()
+}
+
+/// Whether a person has to act before the rollout goes on.
+const fn is_held(phase: Phase) -> bool {
+    match phase {
+        Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => true,
+        Phase::Failing | Phase::Deleting | Phase::Unobserved | Phase::Progressing | Phase::Done => {
+            false
+        }
+    }
 }
 
 /// A phrase for each node that is not ready.
@@ -149,6 +189,33 @@ mod tests {
         ] {
             assert_eq!(unsettled(&daemon_set(status, strategy)).as_deref(), expected);
         }
+    }
+
+    /// S20: what is held up in a copied cluster need not settle before manifests are applied, nor
+    /// afterwards, unless these change it
+    #[test]
+    fn what_is_held_up_in_a_copy_does_not_count() {
+        let open = [daemon_set(status(2, 3, 1, 3), "RollingUpdate")];
+        let key = DaemonSetKey::new("n", "a");
+        let count = |phases: &Phases, scope| unsettled_daemon_sets(&open, phases, scope).len();
+        let none = BTreeMap::new();
+        for (phase, in_copy, afterwards) in [
+            (Phase::Done, 0, 0),
+            (Phase::Paused, 0, 1),
+            (Phase::AwaitsPerson, 0, 1),
+            (Phase::Progressing, 1, 1),
+            (Phase::Failing, 1, 1),
+        ] {
+            let phases = BTreeMap::from([(key.clone(), phase)]);
+            assert_eq!(count(&phases, Scope::Copy), in_copy, "{phase}");
+            assert_eq!(count(&phases, Scope::But(&none)), afterwards, "{phase}");
+        }
+        let before = |generation| BTreeMap::from([(key.clone(), generation)]);
+        assert_eq!(count(&Phases::new(), Scope::But(&before(2))), 0);
+        assert_eq!(count(&Phases::new(), Scope::But(&before(1))), 1);
+        let phases = BTreeMap::from([(key, Phase::Paused)]);
+        let found = unsettled_daemon_sets(&open, &phases, Scope::But(&none));
+        assert_eq!(found[0].phrase, "daemonset n/a: 1 of 3 pods up to date (paused)");
     }
 
     #[test]
