@@ -1,8 +1,10 @@
 //! Reads the files that arguments name.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 
@@ -31,6 +33,55 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<InputFile> {
     let text = open(path).and_then(|file| limited(file, BYTES_MAX));
     let text = text.with_context(|| format!("read {name}"))?;
     Ok(InputFile { name, text })
+}
+
+/// Reads files, and those of directories that kubectl reads, too, by name.
+///
+/// # Errors
+/// If one can't be read, or a directory has none.
+pub(crate) fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<InputFile>> {
+    if paths.iter().filter(|path| *path == Path::new("-")).count() > 1 {
+        bail!("standard input (-) can be read only once");
+    }
+    Ok(paths.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat())
+}
+
+/// Reads the output of `kubectl kustomize` for a directory.
+///
+/// # Errors
+/// If kubectl can't be run, or fails.
+pub(crate) fn kustomized(directory: &Path) -> anyhow::Result<InputFile> {
+    let name = format!("kubectl kustomize {}", directory.display());
+    let output = Command::new("kubectl").arg("kustomize").arg(directory).output();
+    let output = output.with_context(|| format!("run {name}, which --kustomize needs"))?;
+    if !output.status.success() {
+        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+    }
+    let text = String::from_utf8(output.stdout).context("it is not UTF-8");
+    Ok(InputFile { text: text.with_context(|| name.clone())?, name })
+}
+
+/// The extensions of the files of a directory that kubectl applies.
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
+
+fn files(path: &Path) -> anyhow::Result<Vec<InputFile>> {
+    if !path.is_dir() {
+        return Ok(vec![read(path)?]);
+    }
+    let name = path.display();
+    let entries = std::fs::read_dir(path).with_context(|| format!("read {name}"))?;
+    let paths: Result<Vec<PathBuf>, _> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.with_context(|| format!("read {name}"))?;
+    paths.retain(|path| {
+        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        EXTENSIONS.contains(&extension) && !path.is_dir()
+    });
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{name} contains no file that ends with .{}", EXTENSIONS.join(", ."));
+    }
+    paths.iter().map(|path| read(path)).collect()
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {

@@ -51,10 +51,13 @@ state of the pods, with `get` on the namespace its node selector.";
 #[derive(Debug, Args)]
 #[command(after_help = PLAN_EXAMPLES)]
 pub(crate) struct PlanArguments {
-    /// The manifest; only its DaemonSets are planned, or if it has only policies, a restart of
-    /// those that they select (`-` reads standard input)
-    #[arg(short, long, value_name = "FILE")]
-    pub filename: PathBuf,
+    /// Manifests and directories of them; only DaemonSets are planned, or if there are only
+    /// policies, a restart of those that they select (`-` reads standard input)
+    #[arg(short, long, value_name = "FILE", required_unless_present = "kustomize")]
+    pub filename: Vec<PathBuf>,
+    /// A directory of which `kubectl kustomize` makes the manifest
+    #[arg(short, long, value_name = "DIR")]
+    pub kustomize: Option<PathBuf>,
     /// Plan for these nodes, as `kubectl get nodes -o yaml` prints them, without a cluster
     #[arg(long, value_name = "FILE")]
     pub nodes_from: Option<PathBuf>,
@@ -77,6 +80,7 @@ const PLAN_EXAMPLES: &str = "\
 Examples:
   everynode plan -f fluentd.yaml                            what applying the file would do
   helm template my-agent | everynode plan -f -
+  everynode plan -k overlays/prod                           what `kubectl apply -k` would do
   everynode rollout suggest ds/fluentd | everynode plan -f -
   everynode plan -f fluentd.yaml --start-up 30s             if pods take 30 s to become ready
   everynode plan -f fluentd.yaml --nodes-from nodes.yaml    for nodes of a file, without a cluster

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::args::{DaemonSetName, DocumentFormat, ExplainArguments, OutputFormat, ReportFormat};
 use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
+use crate::input;
 use crate::output::{self, TextLayout};
 use crate::snapshot_source::{self, Manifest, PodScope, RequiredData};
 
@@ -26,7 +27,7 @@ pub(crate) async fn execute(arguments: ExplainArguments) -> anyhow::Result<()> {
     let (questions, read) = match (&arguments.filename, &arguments.nodes_from) {
         (Some(manifest), Some(nodes)) => {
             let namespace = arguments.connection.namespace.as_deref().unwrap_or("default");
-            let manifest = snapshot_source::read_manifest(manifest, namespace)?;
+            let manifest = snapshot_source::read_manifest(&[input::read(manifest)?], namespace)?;
             let nodes = snapshot_source::read_nodes(nodes)?;
             let name = arguments.daemon_set.as_ref();
             let wanted = |object: &&Value| {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::args::{OutputFormat, PlanArguments, ReportFormat};
 use crate::clock;
 use crate::cluster::{Cluster, Error, Resource, parsed};
+use crate::input;
 use crate::output::{self, TextLayout};
 use crate::snapshot_source::{self, Manifest, PodScope, RequiredData};
 
@@ -79,7 +80,9 @@ fn named(object: &Value, error: anyhow::Error) -> anyhow::Error {
 }
 
 fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Manifest> {
-    let manifest = snapshot_source::read_manifest(&arguments.filename, namespace)?;
+    let mut files = input::read_all(&arguments.filename)?;
+    files.extend(arguments.kustomize.as_deref().map(input::kustomized).transpose()?);
+    let manifest = snapshot_source::read_manifest(&files, namespace)?;
     if !manifest.ignored.is_empty() {
         let ignored = manifest.ignored.join(", ");
         output::note(format_args!("not planned because they are not DaemonSets: {ignored}"));

@@ -35,23 +35,29 @@ impl Manifest {
     }
 }
 
-/// Reads a manifest; `-` is standard input. DaemonSets without a namespace get `namespace`.
+/// Reads the objects of manifests. DaemonSets without a namespace get `namespace`.
 ///
 /// # Errors
-/// If the file can't be read, or is not YAML.
-pub(crate) fn read(path: &Path, namespace: &str) -> anyhow::Result<Manifest> {
-    let InputFile { name, text } = input::read(path)?;
-    // The other lines show the position as a drawing.
-    let invalid = |error: String| {
-        let error = error.lines().next().unwrap_or_default();
-        anyhow::anyhow!("{name} is not YAML or JSON: {}", error.trim_start_matches("error: "))
+/// If a file is not YAML.
+pub(crate) fn read(files: &[InputFile], namespace: &str) -> anyhow::Result<Manifest> {
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let mut manifest = Manifest {
+        name: names.join(", "),
+        daemon_sets: Vec::new(),
+        policies: Vec::new(),
+        ignored: Vec::new(),
     };
-    let documents: Vec<Value> =
-        yaml::documents(&text).map_err(|error| invalid(error.to_string()))?;
-    let mut manifest =
-        Manifest { name, daemon_sets: Vec::new(), policies: Vec::new(), ignored: Vec::new() };
-    for document in documents {
-        collect(document, namespace, &mut manifest);
+    for InputFile { name, text } in files {
+        // The other lines show the position as a drawing.
+        let invalid = |error: String| {
+            let error = error.lines().next().unwrap_or_default();
+            anyhow::anyhow!("{name} is not YAML or JSON: {}", error.trim_start_matches("error: "))
+        };
+        let documents: Vec<Value> =
+            yaml::documents(text).map_err(|error| invalid(error.to_string()))?;
+        for document in documents {
+            collect(document, namespace, &mut manifest);
+        }
     }
     Ok(manifest)
 }
@@ -114,9 +120,9 @@ mod tests {
     use serde_json::json;
 
     fn manifest(text: &str) -> anyhow::Result<Manifest> {
-        let file = tempfile::NamedTempFile::new()?;
-        std::fs::write(file.path(), text)?;
-        read(file.path(), "here")
+        let file = |text: &str| InputFile { name: "a.yaml".to_owned(), text: text.to_owned() };
+        let (first, second) = text.split_once("\nnext file\n").unwrap_or((text, ""));
+        read(&[file(first), file(second)], "here")
     }
 
     #[test]
@@ -125,7 +131,7 @@ mod tests {
                     - {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: a}}\n\
                     - {kind: Service, metadata: {name: s}}\n---\n---\n\
                     {apiVersion: everynode.dev/v1alpha1, kind: RolloutPolicy, \
-                    metadata: {name: p}}\n---\n\
+                    metadata: {name: p}}\nnext file\n\
                     {apiVersion: apps/v1, kind: DaemonSet, \
                     metadata: {name: b, namespace: there}}\n";
         let manifest = manifest(text).unwrap();

@@ -2,7 +2,6 @@
 //! so that an invalid path is reported at once.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -36,7 +35,7 @@ pub(crate) fn read_all(
     }
     Ok(Inputs {
         nodes: nodes_from.map(input::read).transpose()?,
-        apply: apply.iter().map(|path| files(path)).collect::<anyhow::Result<Vec<_>>>()?.concat(),
+        apply: input::read_all(apply)?,
         faults: faults.map(read_faults).transpose()?.unwrap_or_default(),
     })
 }
@@ -106,30 +105,6 @@ fn note_left_out(file: &InputFile, all: &[AppliedObject]) {
         objects.count()
     ));
 }
-
-/// The files of an argument: a file, or those of a directory that kubectl reads, too, by name.
-fn files(path: &Path) -> anyhow::Result<Vec<InputFile>> {
-    if !path.is_dir() {
-        return Ok(vec![input::read(path)?]);
-    }
-    let name = path.display();
-    let entries = std::fs::read_dir(path).with_context(|| format!("read {name}"))?;
-    let paths: Result<Vec<PathBuf>, _> =
-        entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    let mut paths = paths.with_context(|| format!("read {name}"))?;
-    paths.retain(|path| {
-        let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-        EXTENSIONS.contains(&extension) && !path.is_dir()
-    });
-    paths.sort();
-    if paths.is_empty() {
-        bail!("{name} contains no file that ends with .{}", EXTENSIONS.join(", ."));
-    }
-    paths.iter().map(|path| input::read(path)).collect()
-}
-
-/// The extensions of the files of a directory that kubectl applies.
-const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
 fn verb(outcome: ApplyOutcome) -> &'static str {
     match outcome {
