@@ -26,6 +26,14 @@ pub fn duration(seconds: u64) -> String {
     age(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
+/// A number of seconds in full, such as `2h11m5s`: durations that are compared with each other.
+pub fn exact(seconds: u64) -> String {
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let parts =
+        parts.into_iter().filter(|(number, unit)| *number > 0 || seconds == 0 && *unit == 's');
+    parts.map(|(number, unit)| format!("{number}{unit}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,6 +53,15 @@ mod tests {
             (63_072_000 + 86_400, "2y1d"),
         ] {
             assert_eq!(age(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn exact_durations_lack_nothing() {
+        for (seconds, expected) in
+            [(0, "0s"), (90, "1m30s"), (1800, "30m"), (7865, "2h11m5s"), (90_000, "25h")]
+        {
+            assert_eq!(exact(seconds), expected);
         }
     }
 }

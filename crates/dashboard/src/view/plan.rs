@@ -110,7 +110,7 @@ fn waves(waves: &[Wave]) -> Markup {
                 @for (index, wave) in waves.iter().enumerate() {
                     tr {
                         th scope="row" { (index + 1) }
-                        td { (age::duration(wave.starts_after_seconds)) }
+                        td { (age::exact(wave.starts_after_seconds)) }
                         td.number { (wave.nodes.len()) }
                         td { (all(&wave.nodes)) }
                     }
@@ -135,7 +135,7 @@ fn guarded_waves(waves: &[GuardedWave]) -> Markup {
                     tr {
                         @let name = wave.name.as_deref().unwrap_or("all other nodes");
                         th scope="row" { (shown(name)) }
-                        td { (age::duration(wave.starts_after_seconds)) }
+                        td { (age::exact(wave.starts_after_seconds)) }
                         td { (age::duration(wave.bake_seconds)) }
                         td { @if wave.approval { "yes" } @else { "-" } }
                         td.number { (wave.nodes.len()) }

@@ -1,5 +1,6 @@
 //! The differences between two objects, field by field.
 
+use everynode_core::api::POLICY_ANNOTATION;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -59,6 +60,14 @@ fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<Change>) {
     if old == new || (is_nothing(old) && is_nothing(new)) {
         return;
     }
+    let before = changes.len();
+    if let Some((old, new)) = policy(path, old).zip(policy(path, new)) {
+        compare(path, &old, &new, changes);
+    }
+    // Else only comments or the form differ.
+    if changes.len() > before {
+        return;
+    }
     match (old, new) {
         (Value::Object(before), Value::Object(after)) => {
             let removed = before.keys().filter(|key| !after.contains_key(*key));
@@ -81,6 +90,13 @@ fn compare(path: &str, old: &Value, new: &Value, changes: &mut Vec<Change>) {
             to: Some(new.clone()).filter(|value| !value.is_null()),
         }),
     }
+}
+
+/// The fields of the policy in an annotation.
+fn policy(path: &str, text: &Value) -> Option<Value> {
+    let is_policy = path.strip_prefix("metadata.annotations.")? == quoted(POLICY_ANNOTATION);
+    let fields: Value = serde_saphyr::from_str(text.as_str().filter(|_| is_policy)?).ok()?;
+    fields.is_object().then_some(fields)
 }
 
 fn is_nothing(value: &Value) -> bool {
@@ -126,6 +142,18 @@ mod tests {
         );
         assert_eq!((&found[1].from, &found[1].to), (&Some(json!("v1")), &Some(json!("v2"))));
         assert_eq!(changes(&object("v1", json!({})), &object("v1", Value::Null)), []);
+    }
+
+    #[test]
+    fn the_fields_of_a_policy_in_an_annotation_are_compared() {
+        let object = |policy: &str| json!({ "metadata": { "annotations": { "everynode.dev/rollout-policy": policy } } });
+        let policy = "steps: [{name: canary, bake: 20s}]";
+        let found = changes(&object(policy), &object("steps: [{name: canary, bake: 6s}]"));
+        let field = "metadata.annotations.\"everynode.dev/rollout-policy\"";
+        assert_eq!(found[0].field, format!("{field}.steps[canary].bake"));
+        assert_eq!((&found[0].from, &found[0].to), (&Some(json!("20s")), &Some(json!("6s"))));
+        let commented = format!("{policy} # slow");
+        assert_eq!(changes(&object(policy), &object(&commented))[0].to, Some(commented.into()));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The risks of applying a DaemonSet, besides those that the simulation shows.
 
+mod configuration;
+mod without_effect;
+
 use everynode_core::api::{
     Budget, DaemonSet, PolicySource, RolloutPolicy, RolloutReason, TaintEffect, Timestamp,
     Toleration, UpdateStrategy, Wait, WindowState, default_tolerations,
@@ -46,6 +49,8 @@ pub enum RiskKind {
     NoNode,
     /// With `maxSurge`, two pods with the same host port have to run on one node.
     HostPortWithSurge,
+    /// With `maxSurge`, two pods share the network of one node.
+    HostNetworkWithSurge,
     /// All pods are replaced at the same time.
     AllAtOnce,
     /// Pods that are not ready are replaced at the same time, whatever the budget.
@@ -70,7 +75,7 @@ pub enum RiskKind {
     Approvals,
     /// The rollout policy has checks.
     Checks,
-    /// Beside the built-in controller, pods are removed at once where the new template may not run.
+    /// Nodes lose their pod, because the new template may not run there.
     LosesPods,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
     /// new template.
@@ -87,6 +92,16 @@ pub enum RiskKind {
     TolerationMatchesNothing,
     /// The template has the same meaning as before, so no pod is replaced.
     SameTemplate,
+    /// A step of the rollout policy has no node.
+    StepWithoutNodes,
+    /// The rollout policy groups nodes by a label that none of them has.
+    UnknownLabel,
+    /// An annotation of everynode's domain that nothing reads.
+    UnknownAnnotation,
+    /// A limit of the rollout policy is larger than what the DaemonSet allows.
+    LimitWithoutEffect,
+    /// The template names ConfigMaps or Secrets, which are no part of its revision.
+    ConfigurationOutside,
 }
 
 /// All risks of applying the proposal.
@@ -101,20 +116,26 @@ pub(super) fn risks(
     let daemon_set = &proposal.object.daemon_set;
     let template = proposal.object.raw.template();
     let spec = &template["spec"];
+    let waits = &simulation.waits();
     let mut risks = malformed(daemon_set);
     if simulation.desired() == 0 {
         let view = ControllerView::new(snapshot, daemon_set.clone(), now);
         risks.extend(no_node::sentence(&view).map(|why| everywhere(RiskKind::NoNode, why)));
     }
+    risks.extend(without_effect::unknown_annotations(&proposal.object));
+    risks.extend(without_effect::of_policy(snapshot, daemon_set, simulation));
     risks.extend(shared_selector(snapshot, proposal));
-    risks.extend(host_port_with_surge(daemon_set, simulation.usage()));
+    risks.extend(conflict_with_surge(daemon_set, simulation.usage(), spec));
     let at_once = all_at_once(waves, nodes);
     risks.extend(at_once.or_else(|| not_ready_at_once(daemon_set, waves, simulation)));
     risks.extend(keeps_old_pods(simulation));
     risks.extend(node_not_ready(snapshot, nodes));
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(rollout_stops(snapshot, daemon_set, simulation));
-    risks.extend(strategy_and_template(snapshot, proposal, nodes));
+    if !risks.iter().any(|risk| risk.kind == RiskKind::LosesPods) {
+        risks.extend(loses_pods(simulation, nodes));
+    }
+    risks.extend(strategy_and_template(snapshot, proposal, nodes, waits));
     risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
@@ -127,22 +148,29 @@ pub(super) fn risks(
     risks.extend(no_priority_class(spec));
     risks.extend(no_eviction(spec));
     risks.extend(unused_tolerations(snapshot, daemon_set));
+    risks.extend(configuration::outside_of_revision(&template));
     risks
 }
 
 /// The risks that do not depend on nodes.
 pub(super) fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Vec<Risk> {
     let daemon_set = &proposal.object.daemon_set;
-    let spec = &proposal.object.raw.template()["spec"];
+    let template = proposal.object.raw.template();
+    let spec = &template["spec"];
     let mut risks = malformed(daemon_set);
+    risks.extend(without_effect::unknown_annotations(&proposal.object));
     risks.extend(shared_selector(snapshot, proposal));
-    risks.extend(host_port_with_surge(daemon_set, &Usage::of_spec(spec)));
+    risks.extend(conflict_with_surge(daemon_set, &Usage::of_spec(spec), spec));
     risks.extend(already_failing(snapshot, daemon_set));
     risks.extend(invalid_policy(daemon_set));
-    risks.extend(strategy_and_template(snapshot, proposal, &NodeChanges::default()));
+    let policy = daemon_set.policy.valid();
+    let waits: Vec<Wait> = policy.iter().flat_map(|policy| waits(policy)).cloned().collect();
+    let unknown = NodeChanges::default();
+    risks.extend(strategy_and_template(snapshot, proposal, &unknown, &waits));
     risks.extend(new_template_early(snapshot, proposal));
     risks.extend(no_priority_class(spec));
     risks.extend(no_eviction(spec));
+    risks.extend(configuration::outside_of_revision(&template));
     risks
 }
 
@@ -175,13 +203,34 @@ fn everywhere(kind: RiskKind, message: impl Into<String>) -> Risk {
     Risk { kind, message: message.into(), nodes: Vec::new() }
 }
 
-fn host_port_with_surge(daemon_set: &DaemonSet, usage: &Usage) -> Option<Risk> {
+fn conflict_with_surge(daemon_set: &DaemonSet, usage: &Usage, spec: &Value) -> Option<Risk> {
     let ports = &usage.host_ports;
-    if !daemon_set.update_strategy.surges() || ports.is_empty() {
+    if !daemon_set.update_strategy.surges() {
         return None;
     }
-    let message = rollout::surge_with_host_ports(ports);
-    Some(everywhere(RiskKind::HostPortWithSurge, message))
+    if !ports.is_empty() {
+        let message = rollout::surge_with_host_ports(ports);
+        return Some(everywhere(RiskKind::HostPortWithSurge, message));
+    }
+    (spec["hostNetwork"] == true).then(|| {
+        everywhere(
+            RiskKind::HostNetworkWithSurge,
+            "hostNetwork with maxSurge: the old and the new pod share the network of the node, and \
+             a port on which both listen is free for one of them only; use maxUnavailable",
+        )
+    })
+}
+
+/// Nodes that have a pod before the change and none after it.
+fn loses_pods(simulation: &Simulation, nodes: &NodeChanges) -> Vec<Risk> {
+    let groups = super::grouped(simulation.why_lost(nodes)).into_iter();
+    groups
+        .map(|UnfinishedNodes { why, nodes }| Risk {
+            kind: RiskKind::LosesPods,
+            message: format!("{} nodes lose their pod: {why}", nodes.len()),
+            nodes,
+        })
+        .collect()
 }
 
 fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
@@ -317,8 +366,10 @@ fn strategy_and_template(
     snapshot: &Snapshot,
     proposal: &Proposal,
     nodes: &NodeChanges,
+    waits: &[Wait],
 ) -> Option<Risk> {
     let daemon_set = &proposal.object.daemon_set;
+    let has_checks = waits.iter().any(|wait| !wait.checks.is_empty());
     let live = &snapshot.daemon_sets.get(&daemon_set.key)?.daemon_set;
     let is_same = live.template.canonical == daemon_set.template.canonical;
     let is_changed = proposal.changes.as_ref().is_some_and(|changes| !changes.is_empty());
@@ -332,9 +383,9 @@ fn strategy_and_template(
             RiskKind::Paused,
             "the rollout is paused: pods keep the old template until someone resumes it",
         )),
-        (false, _) if awaits_approvals(daemon_set) => Some(everywhere(
+        (false, _) if waits.iter().any(|wait| wait.approval) => Some(everywhere(
             RiskKind::Approvals,
-            match has_checks(daemon_set) {
+            match has_checks {
                 false => {
                     "the rollout policy requires approvals: the forecast assumes that they are \
                      given at once"
@@ -345,7 +396,7 @@ fn strategy_and_template(
                 }
             },
         )),
-        (false, _) if has_checks(daemon_set) => Some(everywhere(
+        (false, _) if has_checks => Some(everywhere(
             RiskKind::Checks,
             "the rollout policy has checks: the forecast assumes that they pass at once",
         )),
@@ -379,15 +430,6 @@ fn windows(
         ),
     };
     Some(everywhere(RiskKind::Windows, message))
-}
-
-fn awaits_approvals(daemon_set: &DaemonSet) -> bool {
-    daemon_set.policy.valid().is_some_and(|policy| waits(policy).any(|wait| wait.approval))
-}
-
-fn has_checks(daemon_set: &DaemonSet) -> bool {
-    let policy = daemon_set.policy.valid();
-    policy.is_some_and(|policy| waits(policy).any(|wait| !wait.checks.is_empty()))
 }
 
 fn waits(policy: &RolloutPolicy) -> impl Iterator<Item = &Wait> {

@@ -186,6 +186,11 @@ impl Simulation {
         self.controller.state.counts().desired
     }
 
+    /// The nodes that should run a pod.
+    pub(super) fn desired_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        self.nodes.keys().filter(|node| self.inspect(node).eligibility.should_run())
+    }
+
     /// The state of a guarded rollout at the end, as the controller states it.
     pub(super) fn rollout_status(&self) -> Option<RolloutStatus> {
         self.controller.state.rollout_status()
@@ -234,6 +239,13 @@ impl Simulation {
             keeps.then(|| (node.clone(), self.why_none(node)))
         });
         nodes.collect()
+    }
+
+    /// The nodes that lose their pod, with the reason.
+    pub(super) fn why_lost(&self, changes: &NodeChanges) -> Vec<(NodeName, String)> {
+        let lost = changes.lose.iter().map(|node| NodeName::from(node.as_str()));
+        let lost = lost.map(|node| (node.clone(), self.why_none(&node)));
+        lost.filter(|(_, why)| !why.is_empty()).collect()
     }
 
     /// The reasons for which the node gets no pod.

@@ -253,6 +253,52 @@ fn an_invalid_policy_is_reported_as_a_risk() {
     );
 }
 
+/// G22: what has no effect in this cluster, as after a typing error, is a risk.
+#[test]
+fn settings_without_effect_are_reported() {
+    let mut fixture = Fixture::with_nodes(4);
+    let live = daemon_set("v1");
+    fixture.run(&live, 1..=4);
+    let policy = json!({
+        "steps": [
+            { "name": "canary", "nodes": { "matchLabels": { "pool": "canery" } }, "bake": "30m" },
+            { "name": "zones", "by": "topology.kubernetes.io/zon" },
+            { "name": "rest" },
+        ],
+        "maxUnavailable": "50%",
+        "maxUnavailablePer": { "label": "kubernetes.io/rack", "max": 2 },
+    });
+    let proposed = with(daemon_set("v2"), |ds| {
+        ds["metadata"]["annotations"] = json!({
+            "everynode.dev/rollout-policy": policy.to_string(),
+            "everynode.dev/rollout-polcy": "x",
+        });
+        let spec = &mut ds["spec"]["template"]["spec"];
+        spec["volumes"] = json!([{ "name": "c", "configMap": { "name": "agent" } }]);
+    });
+    let text = text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &proposed), NOW));
+    for said in [
+        "StepWithoutNodes: step canary of the rollout policy has no node with pool in (canery): ",
+        "StepWithoutNodes: step rest of the rollout policy has no node: ",
+        "UnknownLabel: step zones of the rollout policy groups nodes by label \
+         topology.kubernetes.io/zon, which none of them has []",
+        "UnknownLabel: maxUnavailablePer of the rollout policy groups nodes by label \
+         kubernetes.io/rack, ",
+        "LimitWithoutEffect: maxUnavailable 50% of the rollout policy has no effect: by its \
+         updateStrategy (maxUnavailable) the DaemonSet allows only 1 of 4 nodes at a time []",
+        "UnknownAnnotation: annotation everynode.dev/rollout-polcy has no effect; there are ",
+        "ConfigurationOutside: configuration outside of the revision: ConfigMap agent: ",
+    ] {
+        assert!(text.contains(said), "{said} is missing in\n{text}");
+    }
+    let surge = with(daemon_set("v2"), |ds| {
+        ds["spec"]["updateStrategy"]["rollingUpdate"] = json!({ "maxSurge": 1 });
+        ds["spec"]["template"]["spec"]["hostNetwork"] = true.into();
+    });
+    let text = text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &surge), NOW));
+    assert!(text.contains("HostNetworkWithSurge: hostNetwork with maxSurge"), "{text}");
+}
+
 /// G5, G22: a forecast waits for windows and keeps the pace, and says when the window closes or
 /// opens. It is 02:00 in Berlin.
 #[test]

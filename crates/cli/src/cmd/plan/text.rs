@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use everynode_insight::forecast::{Action, Change, DurationEstimate, Forecast, RiskKind};
-use everynode_insight::names;
+use everynode_insight::{age::exact, names};
 use serde_json::Value;
 
 use crate::output::{self, TextLayout, Tone, table};
@@ -108,7 +108,7 @@ impl Formatter {
     /// The waves of the policy, or without one the nodes whose pods are replaced at the same time.
     fn waves(&self, forecast: &Forecast) -> String {
         let starts = |seconds| match &forecast.duration {
-            Some(_) => (Tone::Faint, format!("+{}", age(seconds))),
+            Some(_) => (Tone::Faint, format!("+{}", exact(seconds))),
             None => (Tone::Faint, String::new()),
         };
         let nodes = |nodes: &[String]| {
@@ -187,6 +187,10 @@ impl Formatter {
                 | RiskKind::SharedSelector
                 | RiskKind::NoNode
                 | RiskKind::HostPortWithSurge
+                | RiskKind::HostNetworkWithSurge
+                | RiskKind::StepWithoutNodes
+                | RiskKind::UnknownLabel
+                | RiskKind::UnknownAnnotation
                 | RiskKind::AllAtOnce
                 | RiskKind::NotReadyAtOnce
                 | RiskKind::KeepsOldPods
@@ -206,6 +210,8 @@ impl Formatter {
                 | RiskKind::NoPriorityClass
                 | RiskKind::TolerationSeconds
                 | RiskKind::TolerationMatchesNothing
+                | RiskKind::LimitWithoutEffect
+                | RiskKind::ConfigurationOutside
                 | RiskKind::SameTemplate => (Tone::Waiting, "*"),
             };
             let which = if risk.nodes.is_empty() {
@@ -388,10 +394,10 @@ mod tests {
         let table: Vec<&str> =
             text.lines().skip_while(|line| !line.starts_with("WAVE")).take(4).collect();
         expect![[r#"
-            WAVE              STARTS   BAKE   APPROVAL   NODES   WHICH
-            canary            +0s      30m    yes        1       node-01
-            zones/a:10%       +30m     5m     -          3       node-02..04
-            all other nodes   +38m     -      -          16      node-05..20"#]]
+            WAVE              STARTS    BAKE   APPROVAL   NODES   WHICH
+            canary            +0s       30m    yes        1       node-01
+            zones/a:10%       +30m30s   5m     -          3       node-02..04
+            all other nodes   +38m20s   -      -          16      node-05..20"#]]
         .assert_eq(&table.join("\n"));
     }
 

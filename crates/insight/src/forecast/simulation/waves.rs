@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use everynode_core::api::{
     Attribution, CheckAnswer, CheckVerdict, DaemonSet, NodeName, Order, OrderVerb, PolicySource,
-    Position, Revision, RolloutReason, Timestamp,
+    Position, Revision, RolloutReason, Timestamp, Wait,
 };
 use everynode_core::plan::Plan;
 
@@ -141,6 +141,12 @@ impl Simulation {
         // Nothing is left for the last wave if the steps have all nodes.
         let has_end = policy.finally.is_some();
         waves.filter(|wave| wave.name.is_some() || has_end || !wave.nodes.is_empty()).collect()
+    }
+
+    /// What had to pass in the waves of the policy that the rollout has reached.
+    pub(in crate::forecast) fn waits(&self) -> Vec<Wait> {
+        let Some(policy) = self.daemon_set.policy.valid() else { return Vec::new() };
+        self.reached.iter().map(|reached| policy.wait(&reached.position)).collect()
     }
 
     fn seconds_until(&self, at: Timestamp) -> u64 {
