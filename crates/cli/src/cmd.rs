@@ -4,6 +4,7 @@ pub(crate) mod completion;
 pub(crate) mod dashboard;
 pub(crate) mod diff;
 pub(crate) mod explain;
+mod first_wave;
 pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod restart;

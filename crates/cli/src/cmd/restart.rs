@@ -1,8 +1,9 @@
 //! `everynode restart`: replaces all pods of a DaemonSet, as `kubectl rollout restart` does.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::first_wave;
 use crate::args::RestartArguments;
 use crate::cluster::{Cluster, DryRun, Error, Resource, Written};
 use crate::output;
@@ -15,26 +16,38 @@ pub(crate) async fn execute(arguments: RestartArguments) -> anyhow::Result<()> {
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = &arguments.daemon_set;
     let daemon_set = cluster.daemon_set(name).await?;
-    let restarted = restart(&cluster, &daemon_set).await?;
+    let patch = patch_of(&daemon_set);
+    // Before the controller begins.
+    let begins = first_wave::of(&cluster, name, &daemon_set, &patch).await;
+    let restarted = restart(&cluster, &daemon_set, &patch).await?;
     output::warnings(&restarted.warnings);
     output::print(&format!("daemonset.apps/{name} restarted\n"))?;
     super::undo::on_delete_warning(&daemon_set).iter().for_each(output::note);
+    begins.iter().for_each(output::note);
     Ok(())
 }
 
-/// Changes an annotation of the template, so that every pod is replaced.
+/// The patch of an annotation of the template, with which every pod is replaced.
+pub(crate) fn patch_of(daemon_set: &DaemonSet) -> Value {
+    let annotations = json!({ RESTARTED_AT_ANNOTATION: restarted_at() });
+    json!({
+        "metadata": { "uid": daemon_set.metadata.uid },
+        "spec": { "template": { "metadata": { "annotations": annotations } } },
+    })
+}
+
+/// Sends the patch.
 ///
 /// # Errors
 /// If the server rejects that, or the DaemonSet is another one by now.
-pub(crate) async fn restart(cluster: &Cluster, daemon_set: &DaemonSet) -> Result<Written, Error> {
+pub(crate) async fn restart(
+    cluster: &Cluster,
+    daemon_set: &DaemonSet,
+    patch: &Value,
+) -> Result<Written, Error> {
     let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
-    let annotations = json!({ RESTARTED_AT_ANNOTATION: restarted_at() });
-    let patch = json!({
-        "metadata": { "uid": daemon_set.metadata.uid },
-        "spec": { "template": { "metadata": { "annotations": annotations } } },
-    });
     let namespace = Some(cluster.namespace());
-    cluster.patch(Resource::DaemonSets, namespace, name, &patch, DryRun::No).await
+    cluster.patch(Resource::DaemonSets, namespace, name, patch, DryRun::No).await
 }
 
 /// The value of the annotation for a restart at this moment.

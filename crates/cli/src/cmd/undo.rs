@@ -1,13 +1,12 @@
 //! `everynode undo`: restores an earlier pod template, as `kubectl rollout undo` does.
 
-use everynode_core::api::RolloutReason;
 use everynode_insight::history::RevisionEntry;
 use everynode_k8s::canonical::canonical;
-use everynode_k8s::patch::{self, PROGRESSING};
+use everynode_k8s::patch;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::Value;
 
-use super::diff;
+use super::{diff, first_wave};
 use crate::args::UndoArguments;
 use crate::cluster::{Cluster, DaemonSetRevisions, DryRun, Error, Resource, Written, parsed};
 use crate::output::{self, TextLayout};
@@ -28,7 +27,11 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
         return output::print(&format!("daemonset.apps/{name} skipped rollback ({reason})\n"));
     }
     let dry_run = if arguments.dry_run { DryRun::Server } else { DryRun::No };
-    let after = roll_back(&cluster, &revisions.daemon_set, &target, dry_run).await?;
+    let daemon_set = &revisions.daemon_set;
+    // Before the controller begins.
+    let patch = patch_to(daemon_set, &target);
+    let begins = first_wave::of(&cluster, name, daemon_set, &patch).await;
+    let after = roll_back(&cluster, daemon_set, &target, dry_run).await?;
     output::warnings(&after.warnings);
     if dry_run == DryRun::Server {
         let mut after: Value = parsed(Resource::DaemonSets, after.object.get())?;
@@ -36,10 +39,12 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
         let templates = [&revisions.template, &after["spec"]["template"].take()];
         let layout = TextLayout::stdout(arguments.color.color);
         output::print(&diff::text(titles, templates, layout)?)?;
-        return output::print(&format!("daemonset.apps/{name} rolled back (server dry run)\n"));
+        output::print(&format!("daemonset.apps/{name} rolled back (server dry run)\n"))?;
+    } else {
+        output::print(&format!("daemonset.apps/{name} rolled back to revision {number}\n"))?;
+        on_delete_warning(daemon_set).iter().for_each(output::note);
     }
-    output::print(&format!("daemonset.apps/{name} rolled back to revision {number}\n"))?;
-    on_delete_warning(&revisions.daemon_set).iter().for_each(output::note);
+    begins.iter().for_each(output::note);
     Ok(())
 }
 
@@ -53,22 +58,21 @@ pub(crate) async fn roll_back(
     target: &RevisionEntry,
     dry_run: DryRun,
 ) -> Result<Written, Error> {
-    let patch = patch::undo(daemon_set.metadata.uid.as_deref().unwrap_or_default(), &target.data);
+    let patch = patch_to(daemon_set, target);
     let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
     cluster.patch(Resource::DaemonSets, Some(cluster.namespace()), name, &patch, dry_run).await
 }
 
+/// The patch that restores the template of the revision.
+pub(crate) fn patch_to(daemon_set: &DaemonSet, target: &RevisionEntry) -> Value {
+    patch::undo(daemon_set.metadata.uid.as_deref().unwrap_or_default(), &target.data)
+}
+
 /// That with `OnDelete` the controller does not replace the pods, unless a policy guards its
-/// rollouts, which a condition states.
+/// rollouts.
 pub(crate) fn on_delete_warning(daemon_set: &DaemonSet) -> Option<&'static str> {
     let strategy = daemon_set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
-    let conditions = daemon_set.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let mut stated = conditions.filter(|condition| condition.type_ == PROGRESSING);
-    let is_guarded = stated.any(|condition| {
-        let reason = condition.reason.as_deref();
-        RolloutReason::ALL.into_iter().any(|known| Some(known.as_str()) == reason)
-    });
     let is_on_delete = strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete");
-    (is_on_delete && !is_guarded)
+    (is_on_delete && !first_wave::is_guarded(daemon_set))
         .then_some("its update strategy is OnDelete: a pod is replaced when you delete it")
 }

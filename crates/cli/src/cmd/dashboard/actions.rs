@@ -15,7 +15,7 @@ use crate::args::DaemonSetName;
 use crate::cluster::{Cluster, DaemonSetRevisions, DryRun};
 use crate::cmd::rollout::order::{self, OrderKind, PreparedOrder};
 use crate::cmd::rollout::pause;
-use crate::cmd::{restart, undo};
+use crate::cmd::{first_wave, restart, undo};
 
 /// The effects that an action would have now. `nodes` are those of a guarded rollout.
 ///
@@ -65,7 +65,8 @@ pub(super) async fn perform(
         Action::Resume => set_paused(cluster, name, false).await,
         Action::Restart => {
             let daemon_set = cluster.daemon_set(name).await?;
-            let written = restart::restart(cluster, &daemon_set).await?;
+            let patch = restart::patch_of(&daemon_set);
+            let written = restart::restart(cluster, &daemon_set, &patch).await?;
             Ok(done("restarted", written.warnings, &daemon_set))
         }
         Action::Undo(number) => {
@@ -165,9 +166,15 @@ async fn prepare_simple(
             daemon_set.status.desired_number_scheduled
         ),
     };
+    let mut effects = vec![effect];
+    if action == Action::Restart {
+        let daemon_set = cluster.daemon_set(name).await?;
+        let patch = restart::patch_of(&daemon_set);
+        effects.extend(first_wave::of(cluster, name, &daemon_set, &patch).await);
+    }
     // A change of the status does not matter.
     let basis = format!("{} {} {pause:?}", daemon_set.uid, daemon_set.generation);
-    Ok(Prepared { effects: vec![effect], diff: None, basis })
+    Ok(Prepared { effects, diff: None, basis })
 }
 
 async fn prepare_undo(
@@ -191,6 +198,8 @@ async fn prepare_undo(
     let mut effects =
         vec![format!("The pod template of revision {number} is restored ({images}).")];
     effects.extend(undo::on_delete_warning(daemon_set).map(str::to_owned));
+    let patch = undo::patch_to(daemon_set, &target);
+    effects.extend(first_wave::of(cluster, name, daemon_set, &patch).await);
     effects.extend(written.warnings.iter().map(|warning| format!("The server warns: {warning}")));
     let entries = revisions.entries(None);
     let current = entries.iter().rev().find(|entry| entry.current);
