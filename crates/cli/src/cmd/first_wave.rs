@@ -39,7 +39,7 @@ pub(crate) async fn of(
     }
 }
 
-/// Whether a policy guards its rollouts, as a condition states.
+/// True if a policy guards its rollouts, as a condition states.
 pub(super) fn is_guarded(daemon_set: &DaemonSet) -> bool {
     let conditions = daemon_set.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let mut stated = conditions.filter(|condition| condition.type_ == PROGRESSING);

@@ -188,7 +188,7 @@ impl Simulation {
 
     /// The nodes that should run a pod.
     pub(super) fn desired_nodes(&self) -> impl Iterator<Item = &NodeName> {
-        self.nodes.keys().filter(|node| self.inspect(node).eligibility.should_run())
+        self.nodes.keys().filter(move |node| self.inspect(node).eligibility.should_run())
     }
 
     /// The state of a guarded rollout at the end, as the controller states it.

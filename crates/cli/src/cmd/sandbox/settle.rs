@@ -69,7 +69,7 @@ pub(crate) fn unsettled_daemon_sets(
     open.filter(has_to).collect()
 }
 
-/// Whether a person has to act before the rollout goes on.
+/// True if a person has to act before the rollout goes on.
 const fn is_held(phase: Phase) -> bool {
     match phase {
         Phase::Paused | Phase::AwaitsPerson | Phase::AwaitsDeletion => true,
@@ -197,7 +197,8 @@ mod tests {
     fn what_is_held_up_in_a_copy_does_not_count() {
         let open = [daemon_set(status(2, 3, 1, 3), "RollingUpdate")];
         let key = DaemonSetKey::new("n", "a");
-        let count = |phases: &Phases, scope| unsettled_daemon_sets(&open, phases, scope).len();
+        let count =
+            |phases: &Phases, scope: Scope<'_>| unsettled_daemon_sets(&open, phases, scope).len();
         let none = BTreeMap::new();
         for (phase, in_copy, afterwards) in [
             (Phase::Done, 0, 0),

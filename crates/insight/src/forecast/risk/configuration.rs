@@ -67,7 +67,7 @@ fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// Whether the name ends with a hash of the content, as kustomize's generators make it.
+/// True if the name ends with a hash of the content, as kustomize's generators make it.
 fn has_hash(name: &str) -> bool {
     const LENGTH: usize = 10;
     const LETTERS: &str = "2456789bcdfghkmt";
