@@ -100,22 +100,35 @@ pub struct DaemonSetFigures {
 const DAEMON_SET_GAUGES: &[gauges::Row<DaemonSetFigures>] = &[
     ("desired", "Nodes that should run a pod", |it| count(it.counts.desired)),
     ("ready", "Nodes whose pod is ready", |it| count(it.counts.ready)),
-    ("available", "Nodes whose pod is available", |it| count(it.counts.available)),
-    ("updated", "Nodes whose pod is of the current revision", |it| count(it.counts.updated)),
-    ("misscheduled", "Nodes that run a pod and should not", |it| count(it.counts.misscheduled)),
-    ("down", "Nodes that should run a pod, have no available one, and are not ready", |it| {
-        count(it.down)
+    ("available", "Nodes whose pod has been ready for `minReadySeconds`", |it| {
+        count(it.counts.available)
     }),
-    ("on_delete", "Nodes whose old pod somebody has to delete, with OnDelete", |it| {
-        let NodeCounts { desired, updated, .. } = it.counts;
-        count(if it.awaits_deletion { desired.saturating_sub(updated) } else { 0 })
-    }),
+    ("updated", "Nodes whose pod has the current revision", |it| count(it.counts.updated)),
+    (
+        "misscheduled",
+        "Nodes that run a pod and should not: a NoSchedule taint leaves the pods that run",
+        |it| count(it.counts.misscheduled),
+    ),
+    (
+        "down",
+        "Nodes that should run a pod, have no available one, and are not ready themselves",
+        |it| count(it.down),
+    ),
+    (
+        "on_delete",
+        "Nodes whose pod of an older revision somebody has to delete: the update strategy is \
+         `OnDelete`, and no policy guards the rollout",
+        |it| {
+            let NodeCounts { desired, updated, .. } = it.counts;
+            count(if it.awaits_deletion { desired.saturating_sub(updated) } else { 0 })
+        },
+    ),
 ];
 
 /// Labels of `everynode_syncs_total`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SyncLabels {
-    /// Whether all writes succeeded.
+    /// The result of all writes.
     pub result: Outcome,
 }
 
@@ -144,7 +157,7 @@ pub struct WriteLabels {
     pub verb: &'static str,
     /// The plural, with a subresource: `daemonsets/status`.
     pub resource: &'static str,
-    /// Whether the request succeeded.
+    /// The result of the request.
     pub result: Outcome,
 }
 
@@ -212,35 +225,39 @@ impl Metrics {
             daemon_sets,
             rollouts,
             working: Mutex::default(),
-            syncs: register(r, "syncs", "Syncs of a DaemonSet, by result", from_zero()),
+            syncs: register(
+                r,
+                "syncs",
+                "Syncs of a DaemonSet; `error` if any of its writes failed",
+                from_zero(),
+            ),
             sync_seconds: register(
                 r,
                 "sync_duration_seconds",
-                "CPU-bound part of a sync: from taking a DaemonSet off the queue to its plan",
+                "From taking a DaemonSet off the queue to its plan",
                 seconds(),
             ),
-            writes: register(
-                r,
-                "writes",
-                "Requests that change something, by verb, resource and result",
-                Family::default(),
-            ),
+            writes: register(r, "writes", "Requests that change something", Family::default()),
             expectations_lapsed: register(
                 r,
                 "expectations_lapsed",
-                "Creations or deletions that were never seen within five minutes",
+                "Creations or deletions that were not seen within five minutes",
                 Counter::default(),
             ),
             stale_syncs_skipped: register(
                 r,
                 "stale_syncs_skipped",
-                "Syncs delayed until the watches have seen the controller's own writes",
+                "Syncs deferred until a watch had shown the controller's own writes; some are \
+                 normal during many writes",
                 Counter::default(),
             ),
             problems: register(
                 r,
                 "problems",
-                "Malformed parts of objects, by reason",
+                "Malformed parts of objects, created pods that admission has changed, and pods \
+                 that others have deleted again and again; the DaemonSet has an event of the same \
+                 reason. `Undecodable`: an object that cannot be decoded, or has invalid UTF-8; \
+                 the log names it, at most 20 of a resource in a minute",
                 Family::default(),
             ),
             events_dropped: register(
@@ -252,7 +269,9 @@ impl Metrics {
             watch_restarts: register(
                 r,
                 "watch_restarts",
-                "Watches that had to be opened again, by resource",
+                "Lists and watches that were restarted because one ended or was refused; each \
+                 watch ends regularly after 5 to 10 minutes. Attempts to reach an unavailable \
+                 server do not count",
                 Family::default(),
             ),
             leader: register(r, "leader", "1 while this replica leads", Gauge::default()),
@@ -338,41 +357,46 @@ impl Default for Metrics {
 impl QueueMetrics {
     fn new(r: &mut Registry) -> Self {
         Self {
-            depth: register(r, "workqueue_depth", "Current depth of workqueue", Gauge::default()),
+            depth: register(
+                r,
+                "workqueue_depth",
+                "DaemonSets that wait for their sync",
+                Gauge::default(),
+            ),
             adds: register(
                 r,
                 "workqueue_adds",
-                "Total number of adds handled by workqueue",
+                "DaemonSets added to the queue",
                 Counter::default(),
             ),
             retries: register(
                 r,
                 "workqueue_retries",
-                "Total number of retries handled by workqueue",
+                "DaemonSets added to the queue because a sync failed",
                 Counter::default(),
             ),
             queue_seconds: register(
                 r,
                 "workqueue_queue_duration_seconds",
-                "How long in seconds an item stays in workqueue before being requested",
+                "From being added to the queue to being taken",
                 seconds(),
             ),
             work_seconds: register(
                 r,
                 "workqueue_work_duration_seconds",
-                "How long in seconds processing an item from workqueue takes",
+                "From being taken to the last answer of the API server",
                 seconds(),
             ),
             unfinished_seconds: register(
                 r,
                 "workqueue_unfinished_work_seconds",
-                "How many seconds of work has been done that is in progress",
+                "Sum of the ages of all syncs with writes in flight",
                 Gauge::default(),
             ),
             longest_running_seconds: register(
                 r,
                 "workqueue_longest_running_processor_seconds",
-                "How many seconds has the longest running processor for workqueue been running",
+                "Age of the oldest sync with writes in flight",
                 Gauge::default(),
             ),
         }
@@ -414,6 +438,8 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(1e-8, 10.0, 12))
 }
 
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod tests {
     use super::*;

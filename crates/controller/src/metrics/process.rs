@@ -28,7 +28,7 @@ impl Collector for ProcessCollector {
             gauge(&mut encoder, "process_threads", "Threads", stat.num_threads as f64)?;
             if let Ok(boot) = procfs::boot_time_secs() {
                 let start = boot as f64 + stat.starttime as f64 / ticks;
-                let help = "Start time since the Unix epoch";
+                let help = "Start, since the Unix epoch";
                 gauge(&mut encoder, "process_start_time_seconds", help, start)?;
             }
         }
@@ -38,7 +38,7 @@ impl Collector for ProcessCollector {
         if let Ok(limits) = process.limits()
             && let LimitValue::Value(files) = limits.max_open_files.soft_limit
         {
-            let help = "Maximum number of open file descriptors";
+            let help = "Maximum number of open file descriptors; absent if there is none";
             gauge(&mut encoder, "process_max_fds", help, files as f64)?;
         }
         Ok(())

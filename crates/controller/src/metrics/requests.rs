@@ -37,12 +37,13 @@ impl RequestMetrics {
             Self { requests: Family::default(), seconds: Family::new_with_constructor(buckets) };
         r.register(
             "rest_client_requests",
-            "Requests to the API server, by status code, host and method",
+            "Requests to the API server, those for the lease included, by status code; `<error>` \
+             without a response",
             metrics.requests.clone(),
         );
         r.register(
             "rest_client_request_duration_seconds",
-            "From sending a request to the head of its response, by host and method",
+            "From sending a request to the head of its response",
             metrics.seconds.clone(),
         );
         metrics

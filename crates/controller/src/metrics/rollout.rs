@@ -33,27 +33,34 @@ pub(super) struct RolloutMetrics {
 const GAUGES: &[Row<RolloutStatus>] = &[
     (
         "phase_start_timestamp_seconds",
-        "When the phase of a guarded rollout began, as its record states it",
+        "When its phase began, as the record states it: the wave, its bake time, the failure, or \
+         the completion",
         |state| Some(state.record.as_ref()?.since.as_millis().div_euclid(1000)),
     ),
-    ("failed_nodes", "Nodes on which a guarded rollout has failed", |state| {
-        count(state.nodes.failed)
-    }),
+    ("failed_nodes", "Nodes that have failed by the policy", |state| count(state.nodes.failed)),
     (
         "leaked_nodes",
         "Nodes of later waves that have the new template already, because the built-in \
-         controller created their pods",
+         controller created their pods; 0 unless everynode runs beside it",
         |state| count(state.leaked_nodes),
     ),
-    ("waves", "Waves of a guarded rollout; all other nodes are the last", |state| {
-        count(state.wave.as_ref()?.waves)
-    }),
-    ("waves_done", "Waves of a guarded rollout that are complete", |state| {
-        // After the last wave there is no other one that would end it.
-        let (wave, record) = (state.wave.as_ref()?, state.record.as_ref()?);
-        let is_complete = record.phase == RolloutPhase::Complete;
-        count(if is_complete { wave.waves } else { wave.waves_before })
-    }),
+    (
+        "waves",
+        "Waves; the last one is that of all other nodes, if there are any. Absent without a valid \
+         policy",
+        |state| count(state.wave.as_ref()?.waves),
+    ),
+    (
+        "waves_done",
+        "Waves before the current one; all of them when the rollout is complete. Absent without a \
+         valid policy",
+        |state| {
+            // After the last wave there is no other one that would end it.
+            let (wave, record) = (state.wave.as_ref()?, state.record.as_ref()?);
+            let is_complete = record.phase == RolloutPhase::Complete;
+            count(if is_complete { wave.waves } else { wave.waves_before })
+        },
+    ),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -99,27 +106,30 @@ impl RolloutMetrics {
             info: register(
                 r,
                 "info",
-                "1 for each guarded or paused rollout, by the reason of its condition Progressing",
+                "1 for each guarded or paused rollout, with the reason of its condition \
+                 `Progressing`",
                 Family::default(),
             ),
             gauges: Gauges::new(r, GAUGES),
             nodes: register(
                 r,
                 "nodes",
-                "Nodes of a guarded rollout by their state, and those that are set aside by the \
-                 reason",
+                "Nodes by their state (`waiting`, `updating`, `done`, `failed`), and those that \
+                 are set aside by the reason (`held`, `down`, `leaving`, …), if there are any",
                 Family::default(),
             ),
             transitions: register(
                 r,
                 "transitions",
-                "Transitions of guarded rollouts, by the reason of their event",
+                "Transitions of guarded rollouts, by the reason of their event: `RolloutBegun`, \
+                 `RolloutWaveBegun`, `RolloutFailed`, …",
                 Family::default(),
             ),
             check_answers: register(
                 r,
                 "check_answers",
-                "Answers to the checks of guarded rollouts, by what they ask and by what they say",
+                "Answers to the checks of guarded rollouts: by what is asked (`http`, \
+                 `prometheus`, `cronJob`), and by what is answered (`passed`, `failed`, `unknown`)",
                 Family::default(),
             ),
             exported: Mutex::default(),
@@ -185,44 +195,9 @@ impl RolloutMetrics {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use everynode_core::api::{Course, Position, RolloutRecord, Timestamp};
-    use everynode_core::daemon_set::WaveStatus;
-
     use super::*;
+    use crate::metrics::page::state;
     use crate::metrics::{Metrics, TextFormat};
-
-    fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus {
-        let since = Timestamp::from_seconds(1_700_000_000);
-        let mut nodes = StateCounts { failed: 2, ..StateCounts::default() };
-        *nodes.set_aside.last_mut().unwrap() = 1;
-        RolloutStatus {
-            reason,
-            message: "".into(),
-            record: Some(Arc::new(RolloutRecord {
-                phase,
-                position: Position::AllNodes,
-                began: since,
-                since,
-                approvals: Vec::new(),
-                steps_hash: "".into(),
-                order: None,
-                reason: None,
-                is_rolled_back: false,
-                course: Course::default(),
-            })),
-            nodes,
-            leaked_nodes: 1,
-            wave: Some(WaveStatus {
-                name: None,
-                waves_before: 3,
-                waves: 4,
-                states: StateCounts { done: 4, waiting: 6, ..StateCounts::default() },
-                bake_ends_at: None,
-            }),
-        }
-    }
 
     /// The samples of rollouts in the exposition.
     fn samples(metrics: &Metrics) -> Vec<String> {
