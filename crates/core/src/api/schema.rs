@@ -34,10 +34,6 @@ pub mod rule {
     /// Of `timeZone`.
     pub const TIME_ZONE: &str =
         "must be the name of a time zone of the IANA database, such as Europe/Berlin";
-    /// Of a check.
-    pub const ONE_QUESTION: &str = "exactly one of http, prometheus and cronJob is required";
-    /// Of `failures`.
-    pub const ONE_ANSWER: &str = "must not be set for a cronJob, which gives one answer";
     /// Of `prometheus`.
     pub const A_BOUND: &str = "at least one of min and max is required";
     /// Of `prometheus`.

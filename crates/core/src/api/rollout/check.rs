@@ -10,6 +10,8 @@ use serde::Deserialize;
 use crate::api::schema::{self, rule};
 use crate::api::{Timestamp, is_hidden};
 
+use super::variables::CheckSubject;
+
 /// Maximum number of characters of an answer, which conditions, events and records state.
 const ANSWER_LENGTH_MAX: usize = 256;
 /// Maximum number of characters of a question in a record.
@@ -22,11 +24,11 @@ const QUESTION_LENGTH_MAX: usize = 256;
     {
         "rule": "[has(self.http), has(self.prometheus), has(self.cronJob)].filter(is, is).size() \
                  == 1",
-        "message": rule::ONE_QUESTION,
+        "message": CheckKind::ONE_QUESTION,
     },
     {
         "rule": "!has(self.cronJob) || !has(self.failures)",
-        "message": rule::ONE_ANSWER,
+        "message": CheckKind::ONE_ANSWER,
         "fieldPath": ".failures",
     },
 ]))]
@@ -244,6 +246,32 @@ impl CheckVerdict {
 }
 
 impl CheckKind {
+    /// The fields of a check, of which it has one.
+    pub const FIELDS: [&str; 3] = ["http", "prometheus", "cronJob"];
+    /// The message of the rule that it has one.
+    pub const ONE_QUESTION: &str = "exactly one of http, prometheus and cronJob is required";
+    /// The message of the rule of `failures`.
+    pub const ONE_ANSWER: &str = "must not be set for a cronJob, which gives one answer";
+
+    /// True if it asks something that depends on its subject.
+    pub fn has_variables(&self) -> bool {
+        matches!(self, Self::Prometheus { query, .. } if query.contains('$'))
+    }
+
+    /// The same with the values of the variables in its query.
+    #[must_use]
+    pub fn about(&self, subject: &CheckSubject) -> Self {
+        match self {
+            Self::Prometheus { url, query, min, max } => Self::Prometheus {
+                url: url.clone(),
+                query: subject.expand(query),
+                min: min.clone(),
+                max: max.clone(),
+            },
+            Self::Http { .. } | Self::CronJob(_) => self.clone(),
+        }
+    }
+
     /// The field of the policy that holds it.
     pub const fn field(&self) -> &'static str {
         match self {

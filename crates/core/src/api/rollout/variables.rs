@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::api::{DaemonSetKey, NodeName, PodName, RevisionHash};
 
-use super::check::CheckKind;
 use super::wave_name::WaveName;
 
 /// Maximum length of the regular expressions `$nodes` and `$pods`, in bytes: names that come later
@@ -32,30 +31,9 @@ pub struct CheckSubject {
     pub pods: Vec<PodName>,
 }
 
-impl CheckKind {
-    /// Whether it asks something that depends on its subject.
-    pub fn has_variables(&self) -> bool {
-        matches!(self, Self::Prometheus { query, .. } if query.contains('$'))
-    }
-
-    /// The same with the values of the variables in its query. Other words that begin with `$`
-    /// stay as they are.
-    #[must_use]
-    pub fn about(&self, subject: &CheckSubject) -> Self {
-        match self {
-            Self::Prometheus { url, query, min, max } => Self::Prometheus {
-                url: url.clone(),
-                query: subject.expand(query),
-                min: min.clone(),
-                max: max.clone(),
-            },
-            Self::Http { .. } | Self::CronJob(_) => self.clone(),
-        }
-    }
-}
-
 impl CheckSubject {
-    fn expand(&self, query: &str) -> Arc<str> {
+    /// The query with the values of its variables. Other words that begin with `$` stay.
+    pub(super) fn expand(&self, query: &str) -> Arc<str> {
         let mut parts = query.split('$');
         let mut text = parts.next().unwrap_or_default().to_owned();
         for part in parts {
@@ -119,13 +97,6 @@ mod tests {
         }
     }
 
-    fn asked(query: &str, subject: &CheckSubject) -> String {
-        let url = "http://p".into();
-        let check = CheckKind::Prometheus { url, query: query.into(), min: None, max: None };
-        let CheckKind::Prometheus { query, .. } = check.about(subject) else { panic!() };
-        query.to_string()
-    }
-
     /// G46: a query names what is rolled out and where; what is no variable stays.
     #[test]
     fn variables_have_the_values_of_the_subject() {
@@ -137,7 +108,7 @@ mod tests {
             (r#"e{b="$baseRevision",p=~"$pods"}"#, r#"e{b="",p=~"-"}"#),
             (r#"e{n=~"a$",m="$NODES",o="$nodes_x"}$"#, r#"e{n=~"a$",m="$NODES",o="$nodes_x"}$"#),
         ] {
-            assert_eq!(asked(query, &of_two), expected);
+            assert_eq!(&*of_two.expand(query), expected);
         }
     }
 
@@ -146,7 +117,7 @@ mod tests {
     fn names_are_cut_by_their_length() {
         let names: Vec<String> = (0..10_000).map(|index| format!("node-{index:05}.eu")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let query = asked("$nodes", &subject(&names));
+        let query = subject(&names).expand("$nodes");
         assert!(query.len() <= NAMES_LENGTH_MAX && query.ends_with("[.]eu"), "{query}");
         assert!(query.starts_with("node-00000[.]eu|node-00001[.]eu|"), "{query}");
     }

@@ -1,7 +1,7 @@
 //! The rules of the schema of policies in Rust. The definitions of policies have them in CEL.
 
 use everynode_core::api::schema::rule;
-use everynode_core::api::{FINALLY, time_zone};
+use everynode_core::api::{CheckKind, FINALLY, time_zone};
 use serde_json::Value;
 
 /// The values that break a rule, with their paths below the value that has the rule.
@@ -21,10 +21,8 @@ pub(super) fn rule_of(message: &str) -> Option<fn(&Value) -> Broken<'_>> {
             whole(value, from.unwrap_or("00:00") == to.unwrap_or("24:00"))
         },
         rule::TIME_ZONE => |value| whole(value, value.as_str().and_then(time_zone).is_none()),
-        rule::ONE_QUESTION => {
-            |value| whole(value, count(value, &["http", "prometheus", "cronJob"]) != 1)
-        }
-        rule::ONE_ANSWER => |value| whole(value, count(value, &["cronJob", "failures"]) == 2),
+        CheckKind::ONE_QUESTION => |value| whole(value, count(value, &CheckKind::FIELDS) != 1),
+        CheckKind::ONE_ANSWER => |value| whole(value, count(value, &["cronJob", "failures"]) == 2),
         rule::A_BOUND => |value| whole(value, count(value, &["min", "max"]) == 0),
         rule::ORDERED_BOUNDS => |value| {
             let bound = |key| text(value, key)?.parse::<f64>().ok();
