@@ -56,7 +56,6 @@ pub struct DaemonSetState {
     slots: Vec<Slot>,
     assessing: Assessing,
     index: Index,
-    retry_order: RetryOrder,
     pending_names: PendingNames,
     labels: RevisionLabels,
     /// Pods that neither run on a node nor are pinned to one.
@@ -90,11 +89,12 @@ struct Assessing {
     count: u64,
 }
 
-/// The assessments of all slots, as counts and sets.
+/// The assessments of all slots, as counts and sets, and the order in which their nodes are tried.
 #[derive(Debug, Default)]
 struct Index {
     counts: NodeCounts,
     work_sets: WorkSets,
+    retry_order: RetryOrder,
     /// Counts and sets of each group of nodes that the policy limits.
     groups: Option<Box<Groups>>,
 }
@@ -159,7 +159,6 @@ impl DaemonSetState {
             slots: Vec::new(),
             assessing: Assessing::default(),
             index: Index::default(),
-            retry_order: RetryOrder::default(),
             pending_names: PendingNames::default(),
             labels: RevisionLabels::default(),
             unplaced: BTreeMap::new(),

@@ -16,7 +16,7 @@ use super::transition::{Hindrance, WaveBlocker};
 use super::wave::{StateCounts, Waves};
 
 /// The parts of the condition that the stage does not determine.
-pub(super) struct Situation<'a> {
+pub(super) struct ConditionInput<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// The reason for which a wave that bakes still waits.
@@ -85,22 +85,22 @@ pub(crate) struct Stated {
 pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
-    situation: &Situation<'_>,
+    input: &ConditionInput<'_>,
 ) -> Option<Stated> {
-    let (reason, mut message) = stated(daemon_set, stage, situation)?;
+    let (reason, mut message) = stated(daemon_set, stage, input)?;
     let has_counts = matches!(
         reason,
         RolloutReason::Updating
             | RolloutReason::ProgressDeadlineExceeded
             | RolloutReason::WaveNotTried
     );
-    let counts = situation.wave.filter(|_| has_counts);
+    let counts = input.wave.filter(|_| has_counts);
     let headline = message.len();
     if let Some(wave) = counts {
         wave.write(&mut message).expect("a String takes any text");
     }
-    message = with_statements(&message, situation.checks.iter());
-    match situation.leaked {
+    message = with_statements(&message, input.checks.iter());
+    match input.leaked {
         0 => {}
         1 => message += "; 1 node of a later wave got the new template already",
         leaked => {
@@ -114,9 +114,9 @@ pub(super) fn condition(
 fn stated(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
-    situation: &Situation<'_>,
+    input: &ConditionInput<'_>,
 ) -> Option<(RolloutReason, String)> {
-    let Situation { waves, blocker, hindrance, rollback, opening, .. } = *situation;
+    let ConditionInput { waves, blocker, hindrance, rollback, opening, .. } = *input;
     let name = |record: &RolloutRecord| waves.and_then(|waves| waves.name(&record.position));
     Some(match stage {
         Stage::Unguarded => return None,
@@ -137,12 +137,12 @@ fn stated(
             (RolloutReason::Updating, message.to_owned())
         }
         Stage::Moving(record)
-            if record.reason == Some(RecordReason::Adopted) && situation.has_nodes_left =>
+            if record.reason == Some(RecordReason::Adopted) && input.has_nodes_left =>
         {
             (RolloutReason::Updating, "nodes get the revision that is in use".to_owned())
         }
-        Stage::Moving(_) if situation.late.is_some() => {
-            let nodes = situation.late.map(named).unwrap_or_default();
+        Stage::Moving(_) if input.late.is_some() => {
+            let nodes = input.late.map(named).unwrap_or_default();
             let message = format!(
                 "the rollout is complete, but too many nodes that got the new template later have \
                  failed, so no further one gets it{nodes}"
@@ -161,7 +161,7 @@ fn stated(
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
                 hindered(hindrance, name(record).as_ref())
             }
-            (_, _) => moving(name(record).as_ref(), blocker, opening, situation.wave),
+            (_, _) => moving(name(record).as_ref(), blocker, opening, input.wave),
         },
     })
 }

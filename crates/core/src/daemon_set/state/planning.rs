@@ -120,7 +120,7 @@ impl DaemonSetState {
             slot.is_none_or(Slot::is_vacant)
         };
         for node in pending_names.update(find, is_deleted, now.steady) {
-            self.retry_order.clear(&node);
+            self.index.retry_order.clear(&node);
         }
         if surges {
             let mut pending_names = std::mem::take(&mut self.pending_names);
@@ -177,7 +177,7 @@ impl DaemonSetState {
         }
         sync::manage(&input, &hash, draft);
         sync::rolling_update(&input, &hash, draft);
-        self.retry_order.sort_creations(&mut draft.plan.writes);
+        self.index.retry_order.sort_creations(&mut draft.plan.writes);
         sync::truncate_history(&input, draft);
         self.plan_status(Some(self.daemon_set.generation), now, draft);
         for (id, pod) in draft.ended.drain(..) {
@@ -208,7 +208,7 @@ impl DaemonSetState {
         }
     }
 
-    /// Plans what is done beside the built-in controller (G18–G20).
+    /// Plans the writes of a guard beside the built-in controller (G18–G20).
     fn plan_beside(&mut self, now: Now, draft: &mut Draft) {
         let (rollout, input) = self.rollout_parts(now);
         if let Some((notice, write)) = rollout.roll_back(&input) {
@@ -269,7 +269,7 @@ impl DaemonSetState {
             counts: &self.index.counts,
             work_sets: &self.index.work_sets,
             groups: self.index.groups.as_deref(),
-            retry_order: &self.retry_order,
+            retry_order: &self.index.retry_order,
             pending_names: &self.pending_names,
             creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
         }
@@ -423,7 +423,7 @@ impl DaemonSetState {
                 .target()
                 .node()
                 .into_iter()
-                .for_each(|node| self.retry_order.record_failure(node));
+                .for_each(|node| self.index.retry_order.record_failure(node));
             self.not_written(write);
         }
     }
@@ -432,7 +432,7 @@ impl DaemonSetState {
     /// the nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
     fn unknown(&mut self, write: &Write, now: Timestamp) {
         if let Write::CreatePod(new) = write {
-            self.retry_order.record_failure(&new.node);
+            self.index.retry_order.record_failure(&new.node);
             if let Some(name) = &new.name {
                 self.pending_names.record(&new.node, name, now);
             }
@@ -467,7 +467,7 @@ impl DaemonSetState {
     /// Delays the next creation, because admission has changed a pod so that another one would be
     /// created at once. Other pods that were created at the same time do not lengthen the delay.
     fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
-        self.retry_order.record_failure(&new.node);
+        self.index.retry_order.record_failure(&new.node);
         if !self.creation_limits.delay.is_some_and(|delay| delay.is_running(now)) {
             self.creation_limits.delay =
                 Some(Delay::after(Cause::Failure, self.creation_limits.delay, now));
@@ -478,7 +478,7 @@ impl DaemonSetState {
     }
 
     fn clear_failure(&mut self, write: &Write) {
-        write.target().node().into_iter().for_each(|node| self.retry_order.clear(node));
+        write.target().node().into_iter().for_each(|node| self.index.retry_order.clear(node));
     }
 
     /// A write was not executed, so its deletion is not awaited.
@@ -492,7 +492,7 @@ impl DaemonSetState {
     /// Counts deletions as failed whose outcome has been unknown for too long (C52).
     pub(super) fn give_up_deletions(&mut self, now: Timestamp) {
         for pod in self.expectations.give_up_deletions(now) {
-            pod.node.iter().for_each(|node| self.retry_order.record_failure(node));
+            pod.node.iter().for_each(|node| self.index.retry_order.record_failure(node));
         }
     }
 

@@ -333,7 +333,7 @@ impl DaemonSetState {
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
-            self.retry_order.clear(nodes.name(id));
+            self.index.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
         }
     }

@@ -7,7 +7,7 @@ use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{Situation, WaveProgress, condition};
+use super::super::condition::{ConditionInput, WaveProgress, condition};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
@@ -62,7 +62,7 @@ impl RolloutState {
         let of = (self.gate.base(), self.waves.as_deref());
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
         let checks = self.checks.as_ref().map(|checks| checks.statements());
-        let situation = Situation {
+        let parts = ConditionInput {
             waves: self.waves.as_deref(),
             blocker: key.blocker,
             hindrance: key.hindrance,
@@ -74,7 +74,7 @@ impl RolloutState {
             has_nodes_left: key.has_nodes_left,
             late: key.late.as_ref(),
         };
-        let condition = condition(input.daemon_set, &stage, &situation);
+        let condition = condition(input.daemon_set, &stage, &parts);
         self.condition.set(key, condition);
     }
 
