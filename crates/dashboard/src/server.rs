@@ -75,7 +75,7 @@ impl Server {
         Ok(Self { listener, port, access: Access::new(port).map_err(Error::Random)? })
     }
 
-    /// The URL that opens the dashboard. It contains the token, so it is nothing for a log.
+    /// The URL that opens the dashboard. It contains the token: do not log it.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/?token={}", self.port, self.access.token.as_str())
     }

@@ -29,7 +29,7 @@ pub struct Overview {
     pub waits_for: String,
     /// The operator's next step for the DaemonSet as a whole; those for nodes are in `held_up`.
     pub next: Option<String>,
-    /// A node of which all pods are worth reading, because a pod does not fit it.
+    /// A node whose pods should all be fetched, because a pod does not fit it.
     pub full_node: Option<NodeName>,
     /// The wave that a guarded rollout is at.
     pub wave: Option<GuardedWave>,

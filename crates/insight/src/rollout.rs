@@ -200,7 +200,7 @@ impl Rollout {
         matches!(self.phase, Phase::Failing | Phase::Deleting) || self.long_unobserved
     }
 
-    /// A node of which all pods are worth reading, because a pod does not fit it.
+    /// A node whose pods should all be fetched, because a pod does not fit it.
     pub fn full_node(&self) -> Option<&NodeName> {
         let is_full = |kind| matches!(kind, CauseKind::Unschedulable | CauseKind::Preempting);
         let full = |it: &&HeldUpPod| is_full(it.cause.kind);

@@ -93,7 +93,7 @@ fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
 }
 
 /// The struct at `name`; `None` if there is none.
-fn struct_maybe<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
+fn optional_struct<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     fields.get_mut(name)?.as_object_mut()
 }
 

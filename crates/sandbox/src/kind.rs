@@ -4,9 +4,9 @@
 //! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely. Custom
 //! kinds are rows that are made at run time (S15).
 
-mod acted_on;
 mod custom;
 mod kept;
+mod simulated;
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,9 +14,9 @@ use crate::json::Value;
 
 use crate::custom::{CustomKind, CustomType};
 
-pub use acted_on::*;
 pub(crate) use custom::TooManyKinds;
 pub use kept::SERVICE;
+pub use simulated::*;
 
 /// A row of the table: one served resource.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ const GROUPS: &[&str] = &[
 
 /// All built-in rows, in the order of discovery.
 pub static BUILT_IN: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| {
-    let mut rows: Vec<&'static Kind> = acted_on::ROWS.to_vec();
+    let mut rows: Vec<&'static Kind> = simulated::ROWS.to_vec();
     rows.extend(kept::rows());
     let group = |row: &Kind| GROUPS.iter().position(|group| *group == row.group);
     // A version that is sorted later is newer, and comes first.

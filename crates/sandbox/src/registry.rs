@@ -91,7 +91,7 @@ impl Registry {
         &self.store
     }
 
-    /// The store, for what no rule guards: adding a kind and compacting the change log.
+    /// Direct access to the store, past all rules: to add a kind, and to compact the change log.
     pub fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }

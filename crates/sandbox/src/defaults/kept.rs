@@ -335,7 +335,7 @@ fn at(fields: &mut Fields, path: &str, change: &mut dyn FnMut(&mut Fields)) {
     if let Some(list) = step.strip_suffix("[]") {
         structs_in(fields, list).for_each(|item| at(item, rest, change));
     } else if let Some(name) = step.strip_suffix('?') {
-        if let Some(found) = super::struct_maybe(fields, name) {
+        if let Some(found) = super::optional_struct(fields, name) {
             at(found, rest, change);
         }
     } else {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::{
-    Fields, changed_struct, condition_times, default, first_of_many, struct_at, struct_maybe,
+    Fields, changed_struct, condition_times, default, first_of_many, optional_struct, struct_at,
     structs_in, text,
 };
 use crate::json::{Value, json};
@@ -78,18 +78,18 @@ fn container(container: &mut Fields) {
         default(port, "protocol", "TCP");
     }
     for variable in structs_in(container, "env") {
-        if let Some(source) = struct_maybe(variable, "valueFrom") {
+        if let Some(source) = optional_struct(variable, "valueFrom") {
             downward_reference(source);
         }
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(probe) = struct_maybe(container, name) {
+        if let Some(probe) = optional_struct(container, name) {
             self::probe(probe);
         }
     }
-    if let Some(lifecycle) = struct_maybe(container, "lifecycle") {
+    if let Some(lifecycle) = optional_struct(container, "lifecycle") {
         for name in ["postStart", "preStop"] {
-            if let Some(hook) = struct_maybe(lifecycle, name) {
+            if let Some(hook) = optional_struct(lifecycle, name) {
                 http_get(hook);
             }
         }
@@ -131,13 +131,13 @@ fn probe(probe: &mut Fields) {
     default(probe, "successThreshold", 1);
     default(probe, "failureThreshold", 3);
     http_get(probe);
-    if let Some(grpc) = struct_maybe(probe, "grpc") {
+    if let Some(grpc) = optional_struct(probe, "grpc") {
         default(grpc, "service", "");
     }
 }
 
 fn http_get(handler: &mut Fields) {
-    if let Some(action) = struct_maybe(handler, "httpGet") {
+    if let Some(action) = optional_struct(handler, "httpGet") {
         default(action, "path", "/");
         default(action, "scheme", "HTTP");
     }
@@ -145,10 +145,10 @@ fn http_get(handler: &mut Fields) {
 
 /// A fieldRef or resourceFieldRef.
 fn downward_reference(source: &mut Fields) {
-    if let Some(reference) = struct_maybe(source, "fieldRef") {
+    if let Some(reference) = optional_struct(source, "fieldRef") {
         default(reference, "apiVersion", "v1");
     }
-    if let Some(reference) = struct_maybe(source, "resourceFieldRef") {
+    if let Some(reference) = optional_struct(source, "resourceFieldRef") {
         default(reference, "divisor", "0");
     }
 }
@@ -158,27 +158,27 @@ fn volume(volume: &mut Fields) {
         struct_at(volume, "emptyDir");
     }
     for name in ["configMap", "downwardAPI", "projected", "secret"] {
-        if let Some(source) = struct_maybe(volume, name) {
+        if let Some(source) = optional_struct(volume, name) {
             default(source, "defaultMode", 0o644);
         }
     }
-    if let Some(source) = struct_maybe(volume, "hostPath") {
+    if let Some(source) = optional_struct(volume, "hostPath") {
         default(source, "type", "");
     }
-    if let Some(source) = struct_maybe(volume, "image") {
+    if let Some(source) = optional_struct(volume, "image") {
         default_pull_policy(source, "pullPolicy", "reference");
     }
-    if let Some(source) = struct_maybe(volume, "iscsi") {
+    if let Some(source) = optional_struct(volume, "iscsi") {
         default(source, "iscsiInterface", "default");
     }
-    if let Some(source) = struct_maybe(volume, "downwardAPI") {
+    if let Some(source) = optional_struct(volume, "downwardAPI") {
         structs_in(source, "items").for_each(downward_reference);
     }
-    if let Some(source) = struct_maybe(volume, "projected") {
+    if let Some(source) = optional_struct(volume, "projected") {
         structs_in(source, "sources").for_each(projection);
     }
-    if let Some(source) = struct_maybe(volume, "ephemeral")
-        && let Some(template) = struct_maybe(source, "volumeClaimTemplate")
+    if let Some(source) = optional_struct(volume, "ephemeral")
+        && let Some(template) = optional_struct(source, "volumeClaimTemplate")
     {
         struct_at(template, "metadata");
         default(struct_at(template, "spec"), "volumeMode", "Filesystem");
@@ -186,10 +186,10 @@ fn volume(volume: &mut Fields) {
 }
 
 fn projection(source: &mut Fields) {
-    if let Some(token) = struct_maybe(source, "serviceAccountToken") {
+    if let Some(token) = optional_struct(source, "serviceAccountToken") {
         default(token, "expirationSeconds", 3600);
     }
-    if let Some(downward) = struct_maybe(source, "downwardAPI") {
+    if let Some(downward) = optional_struct(source, "downwardAPI") {
         structs_in(downward, "items").for_each(downward_reference);
     }
 }
@@ -214,7 +214,7 @@ fn host_ports(container: &mut Fields) {
 
 /// Rounds quantities up to thousandths.
 fn round_to_thousandths(resources: &mut Fields, list: &str) {
-    let Some(amounts) = struct_maybe(resources, list) else { return };
+    let Some(amounts) = optional_struct(resources, list) else { return };
     for amount in amounts.values_mut() {
         let Some(Ok(quantity)) = amount.as_str().map(str::parse::<Quantity>) else { continue };
         if !quantity.is_zero() && quantity.is_finer_than_milli() {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::json::Value;
 
-use super::acted_on::PLAIN;
+use super::simulated::PLAIN;
 use super::{FieldLabels, Kind, Subresource, Verb};
 use crate::custom::{CustomKind, CustomType};
 
@@ -109,8 +109,9 @@ fn row(
         stored_as,
         ..PLAIN
     };
-    let same =
-        made.iter().find(|known| wanted.are_of(known) && is_same_but_for_texts(known, &rest));
+    let same = made
+        .iter()
+        .find(|known| wanted.belongs_to_group(known) && eq_ignoring_descriptions(known, &rest));
     if let Some(known) = same {
         if let Some(slot) = known.custom {
             slot.set(custom);
@@ -151,7 +152,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    fn are_of(&self, row: &Kind) -> bool {
+    fn belongs_to_group(&self, row: &Kind) -> bool {
         let fields: &[&str] = match row.field_labels {
             FieldLabels::Listed(fields) => fields,
             FieldLabels::Metadata => &[],
@@ -165,7 +166,7 @@ impl Texts<'_> {
     }
 }
 
-fn is_same_but_for_texts(row: &Kind, rest: &Kind) -> bool {
+fn eq_ignoring_descriptions(row: &Kind, rest: &Kind) -> bool {
     row.namespaced == rest.namespaced
         && row.verbs == rest.verbs
         && row.subresources == rest.subresources

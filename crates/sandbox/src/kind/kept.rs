@@ -1,7 +1,7 @@
 //! The kinds on which nothing in the sandbox acts: their objects are kept, so that manifests can be
 //! applied as a whole, and their writers are warned (S13).
 
-use super::acted_on::PLAIN;
+use super::simulated::PLAIN;
 use super::{FieldLabels, Kind, Strategy, Subresource};
 
 const STATUS: &[Subresource] = &[Subresource::Status];
