@@ -1,6 +1,7 @@
 //! The house rules as a test. The tables of imports and of sans-IO files come from ARCHITECTURE.md,
-//! the rule codes from docs/rules.md, the line width from rustfmt.toml. clippy checks what it can
-//! see: length of functions, unwrap, clocks in whole crates.
+//! the rule codes from docs/rules.md, the names that are gone from docs/glossary.md, the line width
+//! from rustfmt.toml. clippy checks what it can see: length of functions, unwrap, clocks in whole
+//! crates.
 
 mod cycles;
 mod declared;
@@ -23,6 +24,7 @@ use crate::source;
 pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let architecture = std::fs::read_to_string(root.join("ARCHITECTURE.md"))?;
     let rules = std::fs::read_to_string(root.join("docs/rules.md"))?;
+    let glossary = std::fs::read_to_string(root.join("docs/glossary.md"))?;
     let width_max = width::width_max(&std::fs::read_to_string(root.join("rustfmt.toml"))?)?;
     let mut sources = source::read(root, &["crates", "e2e", "benches"])?;
     sources.retain(source::Source::is_rust);
@@ -30,7 +32,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let trees = module_tree::read(root, &sources)?;
 
     let mut problems = imports::check(&architecture, &sources)?;
-    problems.extend(words::check(&architecture, &sources)?);
+    problems.extend(words::check(&architecture, &glossary, &sources)?);
     problems.extend(shape::check(&sources));
     problems.extend(width::check(&sources, width_max));
     problems.extend(openers::check(&sources));
@@ -53,7 +55,7 @@ fn data_files(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether the whole line is a comment.
+/// True if the whole line is a comment.
 fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }

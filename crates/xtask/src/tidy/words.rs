@@ -1,7 +1,8 @@
 //! Words that a file must not contain: I/O and clocks in sans-IO files (the table "sans-IO |
-//! except" of ARCHITECTURE.md), sleeps in tests, and constructs that are against the style
-//! everywhere.
+//! except" of ARCHITECTURE.md), sleeps in tests, constructs that are against the style everywhere,
+//! and names that have been replaced (the table "not | but" of docs/glossary.md).
 
+use anyhow::ensure;
 use regex::Regex;
 
 use super::imports::table;
@@ -20,14 +21,25 @@ impl SansIo {
     }
 }
 
-pub(super) fn check(architecture: &str, sources: &[Source]) -> anyhow::Result<Vec<String>> {
+pub(super) fn check(
+    architecture: &str,
+    glossary: &str,
+    sources: &[Source],
+) -> anyhow::Result<Vec<String>> {
     let sans_io: Vec<SansIo> = table(architecture, "| sans-IO | except |")?
         .into_iter()
         .map(|(prefix, except)| SansIo { prefix: prefix.join(""), except })
         .collect();
     let (io, banned, sleep) = (io_words(), banned_words(), sleep_words());
+    let replaced = replaced_words(glossary)?;
     let mut problems = Vec::new();
     for source in sources {
+        for (number, line) in source.lines() {
+            problems.extend(replaced.find(line).map(|found| {
+                let (path, word) = (&source.path, found.as_str());
+                format!("{path}:{number}: `{word}` has another name by now: docs/glossary.md")
+            }));
+        }
         if sans_io.iter().any(|area| area.covers(&source.path)) {
             let what = "does I/O in a sans-IO file";
             problems.extend(matches(source.product(), source, &io, what));
@@ -70,6 +82,15 @@ fn banned_words() -> Regex {
         .expect("a constant pattern")
 }
 
+/// The names of the first column of the table "not | but".
+fn replaced_words(glossary: &str) -> anyhow::Result<Regex> {
+    let rows = glossary.lines().skip_while(|line| *line != "| not | but |").skip(2);
+    let cells = rows.map_while(|row| Some(row.strip_prefix('|')?.split_once('|')?.0));
+    let words: Vec<&str> = cells.flat_map(|cell| cell.split(',')).map(str::trim).collect();
+    ensure!(!words.is_empty(), "docs/glossary.md lacks the table \"not | but\"");
+    Ok(Regex::new(&format!(r"\b(?:{})\b", words.join("|")))?)
+}
+
 fn sleep_words() -> Regex {
     Regex::new(r"\bsleep(_until)?\(").expect("a constant pattern")
 }
@@ -90,5 +111,16 @@ mod tests {
             assert_eq!(io_words().is_match(line), seen, "{line}");
         }
         assert!(is_comment("  // tokio is not used here"));
+    }
+
+    #[test]
+    fn replaced_names_are_reported_in_comments_too() {
+        let glossary = "a\n| not | but |\n|---|---|\n| OldName, old_name | `NewName` |\n\nb\n";
+        let replaced = replaced_words(glossary).unwrap();
+        for (line, seen) in [("// see old_name", true), ("OldName::new()", true), ("names", false)]
+        {
+            assert_eq!(replaced.is_match(line), seen, "{line}");
+        }
+        assert!(replaced_words("no table").is_err());
     }
 }
