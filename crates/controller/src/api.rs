@@ -55,12 +55,12 @@ impl Error {
         }
     }
 
-    /// Whether the server refused the request for this reason.
+    /// True if the server refused the request for this reason.
     pub fn is_reason(&self, wanted: &str) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == wanted)
     }
 
-    /// Whether the server refused the request because the namespace is being deleted (C28).
+    /// True if the server refused the request because the namespace is being deleted (C28).
     pub fn is_namespace_terminating(&self) -> bool {
         match self {
             Self::Refused { causes, .. } => causes.iter().any(|c| c == "NamespaceTerminating"),
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// Whether a write may have happened, or may still happen, in spite of this error (C35).
+    /// True if a write may have happened, or may still happen, in spite of this error (C35).
     pub fn may_have_happened(&self) -> bool {
         match self {
             Self::Refused { code: 429, .. } => false,
@@ -92,7 +92,7 @@ impl Error {
     }
 }
 
-/// Whether a webhook failed or refused. Admission precedes storage, so nothing was stored.
+/// True if a webhook failed or refused. Admission precedes storage, so nothing was stored.
 fn is_admission_error(message: &str) -> bool {
     message.contains("failed calling webhook") || message.contains("admission webhook")
 }

@@ -71,7 +71,7 @@ impl<S: Server> Runner<S> {
         }
     }
 
-    /// What the Job of a check says. It is created unless it exists, or existed before.
+    /// The answer of a check's Job. It is created unless it exists, or existed before.
     async fn job(&self, question: &CheckQuestion, cron_job: &str) -> CheckAnswer {
         let name = job::name(question, cron_job);
         let path = job::path(&question.daemon_set, &name);
@@ -111,7 +111,7 @@ impl<S: Server> Runner<S> {
         }
     }
 
-    /// Whether the CronJob of a check exists, without creating a Job.
+    /// The CronJob of a check, without creating a Job.
     ///
     /// # Errors
     /// Why that is not so, or not known.

@@ -61,7 +61,7 @@ pub enum Error {
     Kubeconfig {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
     /// There is neither a kubeconfig nor a pod's ServiceAccount.
@@ -80,7 +80,7 @@ pub enum Error {
     Client {
         /// The address of the API server.
         server: String,
-        /// What is wrong.
+        /// The cause.
         cause: String,
     },
 }
@@ -105,7 +105,7 @@ pub fn config(location: &Location) -> Result<Config, Error> {
 }
 
 impl Location {
-    /// Whether a pod's ServiceAccount may be used: the user named neither a file nor a context.
+    /// True if a pod's ServiceAccount may be used: the user named neither a file nor a context.
     fn allows_in_cluster(&self) -> bool {
         self.kubeconfig.is_none() && self.context.is_none()
     }

@@ -1,5 +1,5 @@
-//! What the controller takes from its machine: the time and random numbers. The rest of the crate
-//! gets them as arguments or reads them here, so that the simulation can set them.
+//! The time and the random numbers that the controller takes from its machine. The rest of the
+//! crate gets them as arguments or reads them here, so that the simulation can set them.
 
 use std::fmt::Debug;
 use std::ops::Add;

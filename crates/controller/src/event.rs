@@ -24,7 +24,7 @@ pub enum Event {
     Executed {
         /// The DaemonSet that the plan was made for.
         key: DaemonSetKey,
-        /// Whether the plan held only a status and repeated deletions, because the watches had not
+        /// True if the plan held only a status and repeated deletions, because the watches had not
         /// yet shown earlier writes.
         was_waiting: bool,
     },

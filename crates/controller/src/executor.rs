@@ -101,7 +101,7 @@ impl<S: Server> Executor<S> {
     }
 }
 
-/// What is read of a revision whose template is restored.
+/// A revision whose template is restored.
 #[derive(serde::Deserialize)]
 struct StoredRevision {
     metadata: StoredMetadata,
@@ -117,7 +117,7 @@ struct StoredMetadata {
 struct Execution<'a, S> {
     executor: &'a Executor<S>,
     raw: &'a RawDaemonSet,
-    /// Whether a live read confirmed that the DaemonSet may adopt. It is read once per plan (C21).
+    /// True if a live read confirmed that the DaemonSet may adopt. It is read once per plan (C21).
     adoption: OnceCell<Result<(), String>>,
 }
 

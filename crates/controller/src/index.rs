@@ -51,7 +51,7 @@ pub struct Planned {
     pub raw: Arc<RawDaemonSet>,
 }
 
-/// What is known of the cluster.
+/// The known state of the cluster.
 #[derive(Debug, Default)]
 pub struct Index {
     config: Config,
@@ -71,7 +71,7 @@ pub struct Index {
     woken_at: Watermarks,
     /// Live lists of orphans that are ahead of the watch of pods.
     early_lists: Vec<OrphanPods>,
-    /// Whether pods have been listed. No orphan was dropped before that.
+    /// True if pods have been listed. No orphan was dropped before that.
     has_pods: bool,
 }
 

@@ -48,7 +48,7 @@ impl Timing {
     }
 }
 
-/// What a replica knows about who leads.
+/// A replica's knowledge of who leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leadership {
     /// The Lease has not been read, or can no longer be read.
@@ -127,7 +127,7 @@ impl Fence {
         Self { state: Arc::new(Mutex::new(state)), environment }
     }
 
-    /// Whether a write may be sent now. Another replica can take over no sooner than the lease
+    /// True if a write may be sent now. Another replica can take over no sooner than the lease
     /// duration after our last renewal was sent. We stop at the renew deadline, which leaves the
     /// difference for writes in flight.
     pub fn permits_writes(&self) -> bool {
@@ -370,7 +370,7 @@ impl Candidate {
     }
 }
 
-/// Whether a write succeeded. A conflict means that another client was faster; it is no error.
+/// True if a write succeeded. A conflict means that another client was faster; it is no error.
 fn was_written(result: kube::Result<Lease>) -> kube::Result<bool> {
     match result {
         Ok(_) => Ok(true),

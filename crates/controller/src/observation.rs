@@ -12,14 +12,14 @@ use futures::future::BoxFuture;
 use crate::decode::{DaemonSets, Namespaces, Nodes, Pods, Policies, Revisions};
 use crate::watch::{Change, Decode, Resource, Watch, WatchContext};
 
-/// What a replica watches.
+/// The objects that a replica watches.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
     /// Watches only objects in this namespace. Nodes are watched in any case.
     pub namespace: Option<String>,
-    /// Whether namespaces are read for their node selectors (C15).
+    /// True if namespaces are read for their node selectors (C15).
     pub namespace_node_selectors: bool,
-    /// Whether RolloutPolicies and ClusterRolloutPolicies count (G4).
+    /// True if RolloutPolicies and ClusterRolloutPolicies count (G4).
     pub rollout_policies: bool,
 }
 
@@ -43,7 +43,7 @@ enum Scope {
     Namespaces,
 }
 
-/// What a resource is needed for.
+/// The purpose of a resource.
 enum Need {
     /// All decisions.
     Decisions,
@@ -203,7 +203,7 @@ impl WatchedResource {
         Resource { name: self.name(), path: self.path(options.namespace.as_deref()) }
     }
 
-    /// Whether the server may lack the resource, or refuse to list it.
+    /// True if the server may lack the resource, or refuse to list it.
     const fn is_optional(self, options: &WatchOptions) -> bool {
         match self.row().need {
             Need::Decisions => false,

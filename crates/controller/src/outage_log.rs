@@ -128,7 +128,7 @@ pub fn cause(error: &(dyn Error + 'static)) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether nothing listens at the server's address.
+/// True if nothing listens at the server's address.
 pub fn is_connection_refused(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

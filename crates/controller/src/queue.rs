@@ -120,7 +120,7 @@ impl<K: Ord + Clone> Queue<K> {
         self.failing.insert(key.clone());
     }
 
-    /// Whether the key has failed since the last call.
+    /// True if the key has failed since the last call.
     pub fn has_failed(&mut self, key: &K) -> bool {
         self.failing.remove(key)
     }
@@ -156,7 +156,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Whether the key is neither queued nor processed, and is not to be retried. For checkers.
+    /// True if the key is neither queued nor processed, and is not to be retried. For checkers.
     pub fn is_idle(&self, key: &K) -> bool {
         !self.dirty.contains_key(key)
             && !self.processing.contains(key)
@@ -176,7 +176,7 @@ impl<K: Ord + Clone> Queue<K> {
         self.ready.len()
     }
 
-    /// Whether no key waits to be processed.
+    /// True if no key waits to be processed.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }

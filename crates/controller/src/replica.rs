@@ -36,7 +36,7 @@ const EVENTS_WAITING_MAX: usize = 1024;
 
 /// A replica and its dependencies.
 pub struct Replica<S> {
-    /// What is watched.
+    /// The choice of watched objects.
     pub watch_options: WatchOptions,
     /// The configuration of decisions.
     pub config: Config,
@@ -54,10 +54,10 @@ pub struct Replica<S> {
     pub election: Option<Candidacy>,
     /// While this other installation is present, a leader does nothing; `None` if there may be any.
     pub other_installation: Option<OtherInstallation>,
-    /// What the replica knows about who leads. Without an election it must be
+    /// The replica's knowledge of who leads. Without an election it must be
     /// [`Leadership::Leading`].
     pub role: watch::Sender<Leadership>,
-    /// Whether all initial lists are complete.
+    /// True if all initial lists are complete.
     pub synced: watch::Sender<bool>,
     /// Takes Kubernetes Events.
     pub recorder: Recorder,
@@ -103,7 +103,7 @@ enum Shutdown {
 /// A running leader election.
 struct Election {
     task: JoinHandle<Result<(), lease::Lost>>,
-    /// Whether the lease was lost.
+    /// True if the lease was lost.
     lost: watch::Receiver<bool>,
     /// Cancelled when the lease may be released.
     release: CancellationToken,

@@ -47,7 +47,7 @@ pub struct Options {
     pub burst_replicas: usize,
     /// Who binds pods to their nodes.
     pub schedule_by: ScheduleBy,
-    /// Whether the cluster's admission plugin restricts pods by an annotation of their namespace
+    /// True if the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
     /// The hosts that the checks of guarded rollouts may ask (G24).
@@ -208,11 +208,11 @@ struct Shared {
     outages: OutageLog,
     metrics: Arc<Metrics>,
     supervisor: Supervisor,
-    /// What the replica knows about who leads.
+    /// The replica's knowledge of who leads.
     role: watch::Sender<Leadership>,
-    /// Whether all initial lists are complete.
+    /// True if all initial lists are complete.
     synced: watch::Sender<bool>,
-    /// What is known of an installation that is the DaemonSet controller itself.
+    /// The known state of an installation that is the DaemonSet controller itself.
     presence: watch::Sender<Presence>,
 }
 

@@ -38,12 +38,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// The state that `/readyz` reports.
 #[derive(Clone, Debug)]
 pub struct Health {
-    /// Whether all initial lists are complete (C1).
+    /// True if all initial lists are complete (C1).
     pub synced: watch::Receiver<bool>,
     /// The role of this replica; `None` without leader election.
     pub role: Option<watch::Receiver<Leadership>>,
-    /// What is known of an installation that is the DaemonSet controller itself, beside which this
-    /// one does nothing (G18).
+    /// The known state of an installation that is the DaemonSet controller itself, beside which
+    /// this one does nothing (G18).
     pub presence: watch::Receiver<Presence>,
 }
 

@@ -86,10 +86,10 @@ impl Resource {
 
 /// Decodes the objects of a resource.
 pub trait Decode: Send + Sync {
-    /// What decisions read of an object.
+    /// The part of an object that decisions read.
     type Item: Send;
 
-    /// Whether the objects are requested in protobuf (C82). A server may still answer in JSON.
+    /// True if the objects are requested in protobuf (C82). A server may still answer in JSON.
     const READS_PROTOBUF: bool = false;
 
     /// Decodes an object.
@@ -98,7 +98,7 @@ pub trait Decode: Send + Sync {
     /// If the object does not have its kind's shape. It is then logged and ignored.
     fn decode(&mut self, object: Encoded<'_>) -> Result<Self::Item, convert::Error>;
 
-    /// Whether another kind of controller owns the object, so that a list need not hold it (C3).
+    /// True if another kind of controller owns the object, so that a list need not hold it (C3).
     fn is_foreign(_item: &Self::Item) -> bool {
         false
     }
@@ -115,14 +115,14 @@ pub struct Watch<D: Decode, E> {
     pub decoder: D,
     /// Makes the receiver's event from a change.
     pub wrap: fn(Change<D::Item>) -> E,
-    /// Whether the server may lack the resource, or refuse to list it: there are no objects then,
+    /// True if the server may lack the resource, or refuse to list it: there are no objects then,
     /// and the server is asked again later.
     pub is_optional: bool,
-    /// What it has in common with other watches.
+    /// The context that it shares with other watches.
     pub context: Arc<WatchContext<E>>,
 }
 
-/// What all watches of one receiver have in common.
+/// The context that all watches of one receiver share.
 pub struct WatchContext<E> {
     /// The API server.
     pub client: kube::Client,

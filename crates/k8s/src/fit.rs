@@ -1,4 +1,4 @@
-//! Whether a pod fits on a node: its constraints and requests against the free capacity of the
+//! The fit of a pod on a node: its constraints and requests against the free capacity of the
 //! node.
 //!
 //! The sandbox's scheduler (S21), the admission of its kubelets (S22) and forecasts use this.
@@ -44,7 +44,7 @@ pub struct HostPort {
 const EVERY_ADDRESS: &str = "0.0.0.0";
 
 impl HostPort {
-    /// Whether two pods with these ports can't run on one node.
+    /// True if two pods with these ports can't run on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.port == other.port
             && self.protocol == other.protocol
@@ -134,7 +134,7 @@ impl Misfit {
         }
     }
 
-    /// Whether the pod could fit if other pods were deleted.
+    /// True if the pod could fit if other pods were deleted.
     pub fn could_be_resolved(&self) -> bool {
         match self {
             Self::Unschedulable | Self::NodeName | Self::Taint | Self::Affinity => false,
@@ -149,7 +149,7 @@ impl Misfit {
 pub struct Room {
     /// Name, labels and taints.
     pub node: Node,
-    /// Whether the node is cordoned.
+    /// True if the node is cordoned.
     pub unschedulable: bool,
     allocatable: Resources,
     pods_max: i64,
@@ -274,7 +274,7 @@ impl Room {
     }
 }
 
-/// Whether the node matches node selector and required node affinity, which a kubelet checks at
+/// True if the node matches node selector and required node affinity, which a kubelet checks at
 /// admission.
 pub fn matches_affinity(placement: &Placement, node: &Node) -> bool {
     !reasons_against(placement, &Labels::default(), node).any(|reason| match reason {

@@ -1,4 +1,4 @@
-//! What the conversions read of JSON values, whichever type they have.
+//! JSON values as the conversions read them, whichever type they have.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub trait Json: fmt::Display + Sized {
     /// An integer that is not negative.
     fn unsigned(&self) -> Option<u64>;
 
-    /// Whether the value is null.
+    /// True if the value is null.
     fn is_null(&self) -> bool;
 
     /// The value to which a list of fields leads.

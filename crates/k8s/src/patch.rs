@@ -207,7 +207,7 @@ pub fn roll_back(uid: &Uid, resource_version: &str, data: &Value, attempt: &str)
     patch
 }
 
-/// Whether a patch of the status is a strategic merge patch: its list of conditions leaves those of
+/// True if a patch of the status is a strategic merge patch: its list of conditions leaves those of
 /// other types alone.
 pub fn has_conditions(patch: &Value) -> bool {
     patch.pointer("/status/conditions").is_some()

@@ -15,7 +15,7 @@ pub struct Policies {
     namespaces: BTreeMap<Namespace, Labels>,
 }
 
-/// What governs a DaemonSet.
+/// The policy that governs a DaemonSet, or why none does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Governing<'a> {
     /// No policy object selects it: its annotation counts.
@@ -24,11 +24,11 @@ pub enum Governing<'a> {
     Object(&'a PolicyObject),
     /// Several objects of one rank select it, so none of them counts.
     Conflict(Vec<&'a PolicyObject>),
-    /// Whether this object selects it depends on the labels of its namespace, which are not known.
+    /// This object may select it, by the labels of its namespace, which are not known.
     Unknown(&'a PolicyObject),
 }
 
-/// Whether an object selects a DaemonSet.
+/// The answer if an object selects a DaemonSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selects {
     Yes,
@@ -38,7 +38,7 @@ enum Selects {
 }
 
 impl Policies {
-    /// Whether there is no policy object.
+    /// True if there is no policy object.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -97,12 +97,12 @@ impl Policies {
         self.namespaces.keys()
     }
 
-    /// Whether an object selects namespaces by their labels.
+    /// True if an object selects namespaces by their labels.
     pub fn needs_namespaces(&self) -> bool {
         self.objects.values().any(|object| object.namespaces.is_some())
     }
 
-    /// What governs a DaemonSet: a ClusterRolloutPolicy that is enforced before a RolloutPolicy
+    /// The policy of a DaemonSet: a ClusterRolloutPolicy that is enforced before a RolloutPolicy
     /// before another ClusterRolloutPolicy before its annotation. They are never merged.
     pub fn governing(&self, daemon_set: &RawDaemonSet) -> Governing<'_> {
         let namespace = &daemon_set.key.namespace;

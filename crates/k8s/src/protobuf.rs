@@ -125,7 +125,7 @@ pub fn resource_version(object: &Bytes) -> Result<String, Error> {
     Ok(text(&metadata.resource_version))
 }
 
-/// Whether the message of this bookmark ends the initial events of a streaming list.
+/// True if the message of this bookmark ends the initial events of a streaming list.
 pub fn ends_initial_events(bookmark: &Bytes) -> bool {
     let metadata = metadata(bookmark).unwrap_or_default();
     metadata.annotations.iter().any(|annotation| {

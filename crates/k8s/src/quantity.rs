@@ -58,12 +58,12 @@ impl Quantity {
         }
     }
 
-    /// Whether the amount is less than zero.
+    /// True if the amount is less than zero.
     pub fn is_negative(&self) -> bool {
         self.nanos < 0
     }
 
-    /// Whether the amount is zero.
+    /// True if the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
@@ -79,7 +79,7 @@ impl Quantity {
         i64::try_from(milli).unwrap_or(if milli < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Whether the amount is not a whole number of thousandths.
+    /// True if the amount is not a whole number of thousandths.
     pub fn is_finer_than_milli(&self) -> bool {
         self.nanos % (NANO / 1000) != 0
     }

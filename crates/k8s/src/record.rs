@@ -40,7 +40,7 @@ struct WireRecord {
     /// The number of the others.
     #[serde(default, skip_serializing_if = "is_default")]
     more_failed_nodes: usize,
-    /// Whether its template was replaced with that of the base.
+    /// True if its template was replaced with that of the base.
     #[serde(default, skip_serializing_if = "is_default")]
     rolled_back: bool,
     #[serde(flatten)]
@@ -52,7 +52,7 @@ struct WireNode {
     node: Arc<str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<Arc<str>>,
-    /// What the containers of the pod state.
+    /// The cause that the containers of the pod state.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     cause: Arc<str>,
 }

@@ -1,4 +1,4 @@
-//! What a DaemonSet controller has to do for one DaemonSet, by the text of docs/rules.md.
+//! The decisions of a DaemonSet controller for one DaemonSet, by the text of docs/rules.md.
 //!
 //! [`decide`] reads whole objects and returns all effects that the rules demand. It keeps nothing
 //! between two calls, and computes everything anew wherever it is needed: slow, and obvious. The
@@ -48,19 +48,19 @@ pub struct Objects {
     /// Maximum number of pods that are created, that are deleted, and of objects that are patched
     /// at once (C28).
     pub burst_replicas: usize,
-    /// Whether created pods are bound to their node, because there is no scheduler (C31).
+    /// True if created pods are bound to their node, because there is no scheduler (C31).
     pub binds_pods: bool,
-    /// What no object states.
+    /// The state of the controller that no object has.
     pub memory: Memory,
 }
 
-/// What a controller knows from before, and no object states. A controller that has just started
-/// has the default.
+/// The knowledge of a controller from before, which no object states. A controller that has just
+/// started has the default.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// Whether a write has not been seen yet (C56, C60).
+    /// True if a write has not been seen yet (C56, C60).
     pub awaits_writes: bool,
-    /// Whether a selector that selects everything was reported for this generation (C33).
+    /// True if a selector that selects everything was reported for this generation (C33).
     pub is_selecting_all_reported: bool,
     /// No pod is created before this time, because admission changed one, or because the namespace
     /// is terminating (C28).
@@ -121,7 +121,7 @@ pub struct NewPod {
     pub hash: RevisionHash,
     /// The template generation of the DaemonSet.
     pub template_generation: Option<i64>,
-    /// Whether it has a `spec.nodeName`.
+    /// True if it has a `spec.nodeName`.
     pub is_bound: bool,
 }
 

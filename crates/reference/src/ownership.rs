@@ -47,7 +47,7 @@ pub(crate) fn effects(objects: &Objects) -> Vec<Effect> {
     adopted.chain(released).chain(adopted_revisions).chain(released_revisions).collect()
 }
 
-/// Whether the selector matches these labels.
+/// True if the selector matches these labels.
 pub(crate) fn is_selected(objects: &Objects, labels: &Labels) -> bool {
     objects.daemon_set.selector.as_ref().is_some_and(|selector| selector.matches(labels))
 }

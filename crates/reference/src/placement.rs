@@ -8,14 +8,14 @@ use everynode_core::api::{
 /// The two answers for a node and a template (C10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether a pod should be created. Upstream: `shouldRun`.
+    /// True if a pod should be created. Upstream: `shouldRun`.
     pub create: bool,
-    /// Whether an existing pod may stay. Upstream: `shouldContinueRunning`.
+    /// True if an existing pod may stay. Upstream: `shouldContinueRunning`.
     pub keep: bool,
 }
 
-/// Whether the node should run a pod, and may keep one (C10–C15). The selector of the namespace
-/// prevents creations and removes nothing.
+/// The answers for a node: if a pod should be created, and if one may stay (C10–C15). The selector
+/// of the namespace prevents creations and removes nothing.
 pub fn answer(placement: &Placement, namespace_node_selector: &Labels, node: &Node) -> Answer {
     let is_allowed = placement.node_name.as_ref().is_none_or(|name| *name == node.name)
         && has_labels(node, &placement.node_selector)
@@ -32,12 +32,12 @@ pub fn answer(placement: &Placement, namespace_node_selector: &Labels, node: &No
     }
 }
 
-/// Whether the node has all of these labels (C12).
+/// True if the node has all of these labels (C12).
 fn has_labels(node: &Node, labels: &Labels) -> bool {
     labels.iter().all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
-/// Whether one of the terms of the required node affinity matches; none of an empty list does
+/// True if one of the terms of the required node affinity matches; none of an empty list does
 /// (C12).
 fn has_affinity(placement: &Placement, node: &Node) -> bool {
     let Some(terms) = &placement.required_node_affinity else { return true };
@@ -54,7 +54,7 @@ fn has_affinity(placement: &Placement, node: &Node) -> bool {
     })
 }
 
-/// Whether the value of a label or field, if there is one, meets the requirement (C12).
+/// True if the value of a label or field, if there is one, meets the requirement (C12).
 fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let is_one_of = |values: &[_]| value.is_some_and(|value| values.contains(&value.into()));
     let number = || value.and_then(|value| value.parse::<i64>().ok());
@@ -80,7 +80,7 @@ const TOLERATED: [(&str, TaintEffect); 6] = [
 const TOLERATED_IN_HOST_NETWORK: (&str, TaintEffect) =
     ("node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule);
 
-/// Whether pods tolerate the taint, by the template or by default (C13, C14).
+/// True if pods tolerate the taint, by the template or by default (C13, C14).
 fn is_tolerated(placement: &Placement, taint: &Taint) -> bool {
     let taint_kind = (&*taint.key, taint.effect);
     TOLERATED.contains(&taint_kind)
@@ -88,7 +88,7 @@ fn is_tolerated(placement: &Placement, taint: &Taint) -> bool {
         || placement.tolerations.iter().any(|toleration| tolerates(toleration, taint))
 }
 
-/// Whether one toleration tolerates the taint; no key or effect stands for any (C13).
+/// True if one toleration tolerates the taint; no key or effect stands for any (C13).
 fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     toleration.effect.is_none_or(|effect| effect == taint.effect)
         && (toleration.key.is_empty() || toleration.key == taint.key)

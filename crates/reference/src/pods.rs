@@ -17,7 +17,7 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&NodeName> {
     pod.node_name.as_ref().or(pod.affinity_node_name.as_ref())
 }
 
-/// Whether the pod has ended.
+/// True if the pod has ended.
 fn has_ended(pod: &Pod) -> bool {
     matches!(pod.phase, PodPhase::Failed | PodPhase::Succeeded)
 }
@@ -37,7 +37,7 @@ pub(crate) fn staying<'a>(objects: &'a Objects, node: &NodeName) -> Vec<&'a Pod>
     on_node(objects, node).into_iter().filter(|pod| !pod.terminating).collect()
 }
 
-/// Whether a node may have two pods during an update (C26, C51).
+/// True if a node may have two pods during an update (C26, C51).
 fn surges(objects: &Objects) -> bool {
     match objects.daemon_set.update_strategy {
         UpdateStrategy::OnDelete | UpdateStrategy::Malformed => false,
@@ -47,7 +47,7 @@ fn surges(objects: &Objects) -> bool {
     }
 }
 
-/// Whether the pod is available: ready for `minReadySeconds`, counted from when it was first seen
+/// True if the pod is available: ready for `minReadySeconds`, counted from when it was first seen
 /// ready if the kubelet states a later time (C54).
 pub(crate) fn is_available(objects: &Objects, pod: &Pod, now: Timestamp) -> bool {
     let seconds = objects.daemon_set.min_ready_seconds;
@@ -61,7 +61,7 @@ pub(crate) fn is_available(objects: &Objects, pod: &Pod, now: Timestamp) -> bool
     }
 }
 
-/// Whether the pod's condition `Ready` is true.
+/// True if the pod's condition `Ready` is true.
 pub(crate) fn is_ready(pod: &Pod) -> bool {
     pod.readiness != Readiness::NotReady
 }
@@ -91,7 +91,7 @@ pub(crate) fn ended(objects: &Objects, now: Timestamp) -> Vec<&Pod> {
     ended
 }
 
-/// Whether a node has recovered between these two versions, which ends the back-off of its pods: it
+/// True if a node has recovered between these two versions, which ends the back-off of its pods: it
 /// is ready again, was booted anew, or has neither the condition nor the taint of a pressure any
 /// more (C24).
 pub fn has_recovered(before: &Node, after: &Node) -> bool {
@@ -174,7 +174,7 @@ pub(crate) fn missing(objects: &Objects, now: Timestamp) -> Vec<&NodeName> {
     nodes(objects).into_iter().filter(is_missing).map(|node| &node.name).collect()
 }
 
-/// Whether a pod runs on the node that a former DaemonSet of this name has left (C36).
+/// True if a pod runs on the node that a former DaemonSet of this name has left (C36).
 fn has_former(objects: &Objects, node: &NodeName) -> bool {
     let name = Some(&objects.daemon_set.key.name);
     let is_former = |pod: &&Pod| pod.controller_name.as_ref() == name && !has_ended(pod);
@@ -183,7 +183,7 @@ fn has_former(objects: &Objects, node: &NodeName) -> bool {
     foreign.any(|pod| is_former(&pod) && pod.node_name.as_ref() == Some(node))
 }
 
-/// Whether a pod may be created on this node now. One that is to be adopted may become the node's
+/// True if a pod may be created on this node now. One that is to be adopted may become the node's
 /// pod (C21, C23, C28, C34).
 pub(crate) fn may_create(objects: &Objects, node: &NodeName, now: Timestamp) -> bool {
     let memory = &objects.memory;

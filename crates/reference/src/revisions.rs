@@ -19,7 +19,7 @@ fn history(objects: &Objects) -> Vec<&Revision> {
     history
 }
 
-/// Whether the revision stores the template: both mean the same (C41).
+/// True if the revision stores the template: both mean the same (C41).
 fn stores_template(objects: &Objects, revision: &Revision) -> bool {
     let template = &objects.daemon_set.template;
     revision.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
@@ -47,7 +47,7 @@ fn current(objects: &Objects) -> Option<&Revision> {
     by_template(objects).0.last().copied()
 }
 
-/// Whether more than one revision stores the template; `None` while pods cannot be created, because
+/// True if more than one revision stores the template; `None` while pods cannot be created, because
 /// none does or the newest one has no label (C42).
 pub fn has_duplicates(objects: &Objects) -> Option<bool> {
     hash_of_new_pods(objects).map(|_| by_template(objects).0.len() > 1)
@@ -69,7 +69,7 @@ pub(crate) fn hash(revision: &Revision) -> RevisionHash {
     RevisionHash::new(label.unwrap_or(revision.name.as_str()))
 }
 
-/// Whether the pod is of the current revision or of a duplicate, by hash; or by template
+/// True if the pod is of the current revision or of a duplicate, by hash; or by template
 /// generation, if its hash is not that of a revision with another template (C42, C45).
 pub(crate) fn is_current(objects: &Objects, pod: &Pod) -> bool {
     let label = |key| pod.labels.get(key).map(|value| &**value);
@@ -84,7 +84,7 @@ pub(crate) fn is_current(objects: &Objects, pod: &Pod) -> bool {
     current.iter().any(has_hash) || has_generation && !is_of_another
 }
 
-/// What is written so that each revision has its label, and one stores the template and has the
+/// The writes by which each revision gets its label, and one stores the template and has the
 /// highest number (C40, C42). An orphan may be that one, so it is adopted first (C21).
 pub(crate) fn repairs(objects: &Objects, now: Timestamp) -> Vec<Effect> {
     let unlabelled = history(objects).into_iter().filter(|it| !has_label(it));
@@ -126,14 +126,14 @@ fn merges(objects: &Objects, current: &Revision, now: Timestamp) -> Vec<Effect> 
     effects
 }
 
-/// Whether any pod has the hash of this revision, be it yet to be adopted, terminating or ended.
+/// True if any pod has the hash of this revision, be it yet to be adopted, terminating or ended.
 fn has_pods(objects: &Objects, revision: &Revision) -> bool {
     let mut pods =
         ownership::pods(objects, Claim::Own).chain(ownership::pods(objects, Claim::Adopt));
     pods.any(|pod| has_hash_of(pod, revision))
 }
 
-/// Whether the pod has the hash of this revision.
+/// True if the pod has the hash of this revision.
 fn has_hash_of(pod: &Pod, revision: &Revision) -> bool {
     pod.labels.get(HASH_LABEL).is_some_and(|label| **label == *hash(revision).as_str())
 }

@@ -97,7 +97,7 @@ pub(crate) fn steps<'a>(
     steps
 }
 
-/// Whether the budget must allow to replace this old pod: it is available, or is ready and will be
+/// True if the budget must allow to replace this old pod: it is available, or is ready and will be
 /// (C52, C53).
 fn needs_budget(objects: &Objects, old: &Pod, now: Timestamp) -> bool {
     pods::is_available(objects, old, now) || matches!(old.readiness, Readiness::ReadySince(_))

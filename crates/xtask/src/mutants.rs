@@ -55,7 +55,7 @@ pub(crate) fn check(root: &Path, arguments: &[&str]) -> anyhow::Result<Vec<Strin
     Ok(survivors::compare(&survivors, &results))
 }
 
-/// Whether cargo-mutants ran to its end: 0 if all mutants were noticed, 2 if some were missed, 3 if
+/// True if cargo-mutants ran to its end: 0 if all mutants were noticed, 2 if some were missed, 3 if
 /// some timed out.
 fn has_results(code: Option<i32>) -> bool {
     matches!(code, Some(0 | 2 | 3))

@@ -10,7 +10,7 @@ use anyhow::Context;
 
 /// One command of the night.
 struct Step {
-    /// What it proves, as the summary states it.
+    /// The property that it proves, as the summary states it.
     what: &'static str,
     /// The arguments of cargo.
     arguments: Vec<&'static str>,

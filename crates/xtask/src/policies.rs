@@ -1,5 +1,5 @@
-//! What is written of the schema of policies: their definitions, the copies of these in
-//! deploy/everynode.yaml, and the reference.
+//! The files that are written from the schema of policies: their definitions, the copies of these
+//! in deploy/everynode.yaml, and the reference.
 
 mod definition;
 mod reference;

@@ -115,7 +115,7 @@ impl Runner {
         }
     }
 
-    /// Whether all tests passed, and how many did.
+    /// Runs the tests. Returns true if all passed, and how many did.
     fn run(self, root: &Path, suite: Suite) -> anyhow::Result<(bool, Totals)> {
         let target = cargo_metadata::read(root, &["--no-deps"])?.target_directory;
         let mut command = cargo(root);
@@ -188,7 +188,7 @@ fn watch(runner: Runner, mut command: Command) -> anyhow::Result<(bool, Totals)>
     Ok((child.wait()?.success(), totals))
 }
 
-/// What ran, what did not, and why.
+/// The tests that ran, those that did not, and why.
 fn summary(suite: Suite, runner: Runner, totals: &Totals) -> [String; 3] {
     let Totals { passed, failed, skipped } = totals;
     let ran = passed + failed;
@@ -214,7 +214,7 @@ fn summary(suite: Suite, runner: Runner, totals: &Totals) -> [String; 3] {
     ]
 }
 
-/// What tests would use, and do without.
+/// The tools that tests would use, and do without.
 fn missing() -> String {
     let has_browser = std::env::var("EVERYNODE_BROWSER").map_or(true, |name| name != "none");
     let browser = (!has_browser).then_some("a browser (EVERYNODE_BROWSER=none)");

@@ -1,4 +1,4 @@
-//! What the answers of web servers and of Prometheus mean (G5). Sans-IO.
+//! The meaning of answers of web servers and of Prometheus (G5). Sans-IO.
 
 use bytes::Bytes;
 use everynode_core::api::{CheckAnswer, CheckVerdict, Decimal};
@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a server has answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The status.
@@ -72,8 +72,8 @@ struct QueryData {
     result: Value,
 }
 
-/// What the result of a query says: one value passes if it is within the bounds, and fails if it is
-/// not. All else is neither.
+/// The answer by the result of a query: one value passes if it is within the bounds, and fails if
+/// it is not. All else is neither.
 pub fn prometheus(reply: &Reply, min: Option<&Decimal>, max: Option<&Decimal>) -> CheckAnswer {
     let Ok(read) = serde_json::from_slice::<QueryReply>(&reply.body) else {
         let why = match reply.status.is_success() {

@@ -87,7 +87,7 @@ impl Credentials {
 }
 
 impl HostCredentials {
-    /// What is sent to the host, if anything is.
+    /// The header that is sent to the host, if any is.
     ///
     /// # Errors
     /// If it would not be encrypted, or the file cannot be read.
@@ -144,7 +144,7 @@ fn entry_of(entry: &Value, directory: &Path) -> Result<HostCredentials, String> 
     Ok(HostCredentials { host, secret, tls })
 }
 
-/// What the files of an entry say.
+/// The contents of the files of an entry.
 fn files(
     fields: &Map<String, Value>,
     directory: &Path,
@@ -237,7 +237,7 @@ fn basic_auth(content: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 impl Authorization {
-    /// Whether a server sends what was sent to it, which would then be stated.
+    /// True if a server sends what was sent to it, which would then be stated.
     pub(super) fn is_repeated_in(&self, reply: &Reply) -> bool {
         let location = reply.location.as_deref().unwrap_or_default().as_bytes();
         let has = |text: &[u8], secret| memmem::find(text, secret).is_some();

@@ -42,13 +42,13 @@ const HTTPS_PORT: u16 = 443;
 /// Where a URL leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     pub is_https: bool,
     /// The name or the address, in lower case and without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Whether the scheme has this port by default.
+    /// True if the scheme has this port by default.
     is_default_port: bool,
 }
 
@@ -138,7 +138,7 @@ impl AllowedHost {
         has_port && self.name.has(&target.host)
     }
 
-    /// Whether there is a URL that both allow.
+    /// True if there is a URL that both allow.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let has_port = match (self.port, other.port) {
             (Some(a), Some(b)) => a == b,
@@ -150,7 +150,7 @@ impl AllowedHost {
 }
 
 impl Hosts {
-    /// Whether a URL may be asked.
+    /// Refuses a URL that may not be asked.
     ///
     /// # Errors
     /// What to do about it.
@@ -191,7 +191,7 @@ impl Target {
         self.host.parse().ok()
     }
 
-    /// Whether an address that the host has may be connected to.
+    /// Refuses an address of the host that may not be connected to.
     ///
     /// # Errors
     /// Why it may not.

@@ -54,7 +54,7 @@ pub struct Http {
 struct Content {
     method: Method,
     body: Bytes,
-    /// Whether the body of the answer is read.
+    /// True if the body of the answer is read.
     reads_body: bool,
 }
 
@@ -81,7 +81,7 @@ impl Http {
         self.send(url, content).await
     }
 
-    /// What a Prometheus server answers to a query.
+    /// The answer of a Prometheus server to a query.
     ///
     /// # Errors
     /// Why there is no answer.

@@ -128,7 +128,7 @@ struct Condition {
     message: String,
 }
 
-/// What a Job says: it passes when it has succeeded, and fails when it has failed.
+/// The answer of a Job: it passes when it has succeeded, and fails when it has failed.
 pub fn answer(question: &CheckQuestion, name: &str, job: &[u8]) -> CheckAnswer {
     let job: Job = match serde_json::from_slice(job) {
         Ok(job) => job,

@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written in pieces of these sizes is read unchanged, to the end.
+    /// Bytes that are written in pieces of these sizes are read unchanged, to the end.
     #[tokio::test]
     async fn bytes_are_read_as_they_were_written() {
         for sizes in [&[1, 7, 4096][..], &[BUFFER_BYTES, 5], &[3 * BUFFER_BYTES]] {

@@ -36,7 +36,7 @@ pub struct Pings {
     pub interval: Duration,
     /// The time to wait for the answer to a ping.
     pub timeout: Duration,
-    /// Whether pings are sent while no request is active, so that the next one finds a live
+    /// True if pings are sent while no request is active, so that the next one finds a live
     /// connection.
     pub while_idle: bool,
 }

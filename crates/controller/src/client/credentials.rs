@@ -55,7 +55,7 @@ struct Inner {
 struct Session {
     http: Http,
     expires: Option<Timestamp>,
-    /// Whether the server has accepted the credentials.
+    /// True if the server has accepted the credentials.
     is_accepted: AtomicBool,
 }
 
@@ -195,7 +195,7 @@ impl Session {
         Self { http, expires, is_accepted: AtomicBool::new(false) }
     }
 
-    /// Whether the credentials expire before a request is answered for certain.
+    /// True if the credentials expire before a request is answered for certain.
     fn is_expiring(&self) -> bool {
         self.expires.is_some_and(|expires| Timestamp::now() + EXPIRY_MARGIN >= expires)
     }

@@ -62,7 +62,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
 /// A file that was read within the limit.
 struct NamedFile {
     content: Vec<u8>,
-    /// Whether it is a regular file. A pipe has its content once.
+    /// True if it is a regular file. A pipe has its content once.
     can_be_read_again: bool,
 }
 

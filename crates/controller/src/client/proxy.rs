@@ -133,7 +133,7 @@ pub(super) fn with_port(uri: Uri, default: u16) -> Uri {
     Uri::from_parts(parts).expect("only the port was added")
 }
 
-/// Whether NO_PROXY excludes this host and port. Loopback addresses are always excluded.
+/// True if NO_PROXY excludes this host and port. Loopback addresses are always excluded.
 fn is_excluded(exclusions: &str, host: &str, port: u16) -> bool {
     let host = host.trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
     let ip = host.parse::<IpAddr>().ok();
@@ -146,7 +146,7 @@ fn is_excluded(exclusions: &str, host: &str, port: u16) -> bool {
         })
 }
 
-/// Whether an entry of NO_PROXY matches. An entry is `*`, a network, or a host with or without a
+/// True if an entry of NO_PROXY matches. An entry is `*`, a network, or a host with or without a
 /// port. `.example.com` and `*.example.com` match subdomains; `example.com` also matches itself.
 fn matches(entry: &str, host: &str, ip: Option<IpAddr>, port: &str) -> bool {
     if entry == "*" {

@@ -73,9 +73,9 @@ pub struct EventLoop<S = Api> {
     pub supervisor: Supervisor,
     /// Asks checks.
     pub checks: Arc<dyn CheckClient>,
-    /// What is watched.
+    /// The choice of watched objects.
     pub watch_options: WatchOptions,
-    /// What the watches have in common.
+    /// The context that the watches share.
     pub watches: Arc<WatchContext<Event>>,
     /// Stops the watches.
     pub stop_watches: CancellationToken,

@@ -51,7 +51,7 @@ pub enum Task {
     Execute {
         /// The writes.
         plan: Plan,
-        /// What their bodies are made from.
+        /// The object from which their bodies are made.
         raw: Arc<RawDaemonSet>,
     },
     /// Lists orphan pods; the answer arrives as [`Event::OrphansListed`].
@@ -67,7 +67,7 @@ pub enum Task {
 
 /// The state of the event loop.
 pub struct LoopState {
-    /// What is known of the cluster.
+    /// The known state of the cluster.
     pub index: Index,
     /// Takes Kubernetes Events.
     pub recorder: Recorder,
@@ -147,7 +147,7 @@ impl LoopState {
         deadlines.into_iter().flatten().min().filter(|_| self.pending_lists.is_empty())
     }
 
-    /// Whether nothing is left to do for a DaemonSet until something changes or a timer ends: it is
+    /// True if nothing is left to do for a DaemonSet until something changes or a timer ends: it is
     /// not queued, none of its writes has failed, and all of them were seen. For checkers.
     pub fn is_idle(&self, key: &DaemonSetKey) -> bool {
         self.pending_lists.is_empty() && self.queue.is_idle(key) && !self.index.awaits_anything(key)

@@ -20,7 +20,7 @@ pub(super) struct Request {
     /// The path of the object, to read it.
     pub object: String,
     pub uid: Uid,
-    /// Whether a conflict is resolved by sending the request again with the live
+    /// True if a conflict is resolved by sending the request again with the live
     /// resourceVersion, because its content does not depend on other changes.
     repeats: bool,
 }

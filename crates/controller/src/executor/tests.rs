@@ -239,7 +239,7 @@ async fn a_batch_with_a_pod_that_admission_has_changed_is_the_last() {
     assert!(outcomes.iter().all(|outcome| is_written(outcome, "u", 9)), "{outcomes:?}");
 }
 
-/// What a webhook changes in a pod.
+/// A pod that a webhook has changed.
 fn pod_with(mut metadata: Value, spec: Value) -> Value {
     metadata["uid"] = "u".into();
     metadata["resourceVersion"] = "9".into();

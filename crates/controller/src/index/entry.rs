@@ -1,4 +1,4 @@
-//! What governs a DaemonSet of the index, and what its last plan said of the rollout.
+//! The policy of a DaemonSet of the index, and the rollout as its last plan stated it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub raw: Arc<RawDaemonSet>,
     /// The policy objects that select it.
     pub governing: GoverningObjects,
-    /// What the last plan said of a rollout that they govern; `None` before the first plan.
+    /// The rollout that they govern, as the last plan stated it; `None` before the first plan.
     pub rollout: Option<Option<StatedRollout>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum GoverningObjects {
     Unknown(PolicyReference),
 }
 
-/// What a plan said of a guarded rollout.
+/// A guarded rollout as a plan stated it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StatedRollout {
     pub reason: RolloutReason,
@@ -123,7 +123,7 @@ impl Entry {
 }
 
 impl StatedRollout {
-    /// Whether the status of a policy would differ in numbers of nodes only. It has the message of
+    /// True if the status of a policy would differ in numbers of nodes only. It has the message of
     /// a rollout that is stalled.
     fn differs_in_counts_only(&self, other: &Self) -> bool {
         let message = |of: &Self| of.reason.is_stalled().then(|| of.message.clone());

@@ -25,14 +25,14 @@ pub(super) struct NamespaceIndex {
     listing: Option<Listing>,
 }
 
-/// What the watch of pods has shown while a live list was in flight.
+/// The pods that their watch has shown while a live list was in flight.
 #[derive(Debug, Default)]
 struct Listing {
     /// The number of pending lists of each DaemonSet.
     lists: BTreeMap<DaemonSetName, usize>,
     /// Pods that vanished or changed owner.
     gone: BTreeSet<Uid>,
-    /// Whether the watch has listed all pods. Then no orphan is missing.
+    /// True if the watch has listed all pods. Then no orphan is missing.
     has_all: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct PolicyStatusWrite {
     pub reference: PolicyReference,
     /// Its UID.
     pub uid: Uid,
-    /// What to write.
+    /// The status to write.
     pub status: PolicyStatus,
 }
 
@@ -97,7 +97,7 @@ impl Index {
         }
     }
 
-    /// Whether a policy object selects namespaces by their labels.
+    /// True if a policy object selects namespaces by their labels.
     pub fn needs_namespaces(&self) -> bool {
         self.policies.needs_namespaces()
     }
@@ -139,7 +139,7 @@ fn whole_seconds(now: Now) -> Timestamp {
     Timestamp(millis - millis.rem_euclid(1000))
 }
 
-/// What the conditions of a policy state.
+/// The statement of a policy's conditions.
 struct Verdict {
     is_true: bool,
     reason: &'static str,
@@ -175,7 +175,7 @@ fn status(
     }
 }
 
-/// Whether the policy counts for all that it selects.
+/// The condition `Ready`: true if the policy counts for all that it selects.
 fn ready(
     object: &PolicyObject,
     governed: &[&Entry],
@@ -215,7 +215,8 @@ fn ready(
     Verdict { is_true: true, reason: "Valid", message }
 }
 
-/// Whether somebody has to act: the policy does not count, or a rollout has failed or is held.
+/// The condition `Stalled`: true if somebody has to act, because the policy does not count, or a
+/// rollout has failed or is held.
 fn stalled(ready: &Verdict, rollouts: &BTreeMap<&DaemonSetKey, &Option<StatedRollout>>) -> Verdict {
     if !ready.is_true {
         return Verdict { is_true: true, reason: ready.reason, message: ready.message.clone() };

@@ -56,7 +56,7 @@ impl Timing {
     }
 }
 
-/// What a candidate reads of a Lease.
+/// A Lease as a candidate reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaseRecord {
     /// `spec.holderIdentity`, empty once released.
@@ -67,7 +67,7 @@ pub(super) struct LeaseRecord {
     pub lease_duration: Option<Duration>,
 }
 
-/// What to do about a Lease.
+/// The next action of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// This candidate holds it: renew it.
@@ -78,7 +78,7 @@ pub(super) enum Decision {
     Wait,
 }
 
-/// What one candidate remembers.
+/// The memory of one candidate.
 #[derive(Debug)]
 pub(super) struct Election {
     identity: String,

@@ -1,4 +1,4 @@
-//! Whether another installation is the cluster's DaemonSet controller and guards the rollouts
+//! Finds another installation that is the cluster's DaemonSet controller and guards the rollouts
 //! itself, as `everynode run` does. Then one that runs beside the built-in controller does nothing:
 //! two would each spend the budget (G18).
 //!
@@ -37,7 +37,7 @@ pub struct OtherInstallation {
     pub presence: watch::Sender<Presence>,
 }
 
-/// What is known of the other installation.
+/// The known state of the other installation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
     /// Its Leases have not been listed.

@@ -15,7 +15,7 @@ const REPEAT_AFTER: Duration = Duration::from_secs(60);
 /// some requests until its caches are warm (403).
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 
-/// What a failure shows about the server.
+/// The kind of a failure, by what it shows about the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// It is unreachable: there was no answer, or a proxy answered in its place.
@@ -166,7 +166,7 @@ fn is_within(at: Option<Duration>, limit: Duration, now: Duration) -> bool {
 }
 
 impl LogLine {
-    /// Whether the line reports a failure rather than its end.
+    /// True if the line reports a failure rather than its end.
     pub(super) const fn is_warning(&self) -> bool {
         match self {
             Self::Unreachable { .. }

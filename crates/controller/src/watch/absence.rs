@@ -11,10 +11,10 @@ const BACKOFF: ExponentialBackoff =
 /// started may refuse for a moment what it allows later.
 const REFUSALS_MIN: u32 = 5;
 
-/// What is known of an optional resource that cannot be listed.
+/// The known state of an optional resource that cannot be listed.
 #[derive(Debug, Default)]
 pub(super) struct Absence {
-    /// Whether a list was complete. The objects that it had count until there is another one.
+    /// True if a list was complete. The objects that it had count until there is another one.
     was_listed: bool,
     /// How often in a row the server has refused a list.
     refusals: u32,
@@ -43,7 +43,7 @@ impl Absence {
         }
     }
 
-    /// Whether a refusal has been seen that may yet count.
+    /// True if a refusal has been seen that may yet count.
     pub(super) fn is_pending(&self) -> bool {
         self.refusals > 0
     }

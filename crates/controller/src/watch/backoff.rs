@@ -27,7 +27,7 @@ pub(super) struct Backoff {
     failures: u32,
     /// The number of lists that no successful watch has followed.
     lists: u32,
-    /// Whether the server has sent part of a list since the last pause.
+    /// True if the server has sent part of a list since the last pause.
     was_partly_sent: bool,
 }
 

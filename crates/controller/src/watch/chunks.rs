@@ -16,7 +16,7 @@ const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// The body of a watch.
 pub(super) struct Chunks<S> {
     body: S,
-    /// What has arrived and was not read.
+    /// Bytes that have arrived and were not read.
     rest: Bytes,
     /// When the server counts as dead.
     until: Instant,

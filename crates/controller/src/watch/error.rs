@@ -60,7 +60,7 @@ impl Error {
         }
     }
 
-    /// Whether the answer is called protobuf and can't be decoded as such.
+    /// True if the answer is called protobuf and can't be decoded as such.
     pub(super) fn is_malformed_protobuf(&self) -> bool {
         matches!(
             self,
@@ -69,7 +69,7 @@ impl Error {
         )
     }
 
-    /// What the error shows about the server.
+    /// The kind of failure that the error shows.
     pub(super) fn failure_kind(&self) -> FailureKind {
         match self {
             Self::Refused(_)

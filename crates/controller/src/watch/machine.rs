@@ -144,7 +144,7 @@ pub enum Line<T> {
     Bookmark {
         /// The version that the watch has reached.
         version: String,
-        /// Whether it ends the initial events of a streaming list.
+        /// True if it ends the initial events of a streaming list.
         ends_initial_events: bool,
     },
 }
@@ -228,7 +228,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Whether the next request is part of a list.
+    /// True if the next request is part of a list.
     pub fn is_listing(&self) -> bool {
         match self.state {
             State::Paging { .. } | State::Streaming { .. } => true,
@@ -236,7 +236,7 @@ impl<T> Machine<T> {
         }
     }
 
-    /// Whether the list of this page has no end: the page leads to itself, or there are too many.
+    /// True if the list of this page has no end: the page leads to itself, or there are too many.
     pub fn is_endless(&self, page: &Page<T>) -> bool {
         match &self.state {
             State::Paging { continue_token, pages, .. } => {

@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of lines in an interval.
 const LINES_MAX: u32 = 20;
 
-/// What to log about a problem.
+/// The line to log about a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogAction {
     /// The problem.
@@ -29,7 +29,7 @@ pub(super) struct ProblemLog {
 }
 
 impl ProblemLog {
-    /// What to log about a problem at `now`.
+    /// The line to log about a problem at `now`.
     pub(super) fn action(&mut self, now: Instant) -> LogAction {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= INTERVAL) {
             *self = Self { since: Some(now), problems: 0 };

@@ -34,7 +34,7 @@ struct Answer {
     content_type: &'static str,
     retry_after: Option<&'static str>,
     body: Vec<u8>,
-    /// Whether the body stays open.
+    /// True if the body stays open.
     stays_open: bool,
 }
 
@@ -77,7 +77,7 @@ impl Answer {
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
-    /// Whether each request asks for protobuf.
+    /// True if each request asks for protobuf.
     asks_for_protobuf: Arc<Mutex<Vec<bool>>>,
 }
 

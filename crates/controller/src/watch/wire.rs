@@ -119,7 +119,7 @@ pub(super) fn version(object: &str) -> Result<Option<String>, serde_json::Error>
     read_first(object, &["metadata", "resourceVersion"])
 }
 
-/// Whether this bookmark ends the initial events of a streaming list.
+/// True if this bookmark ends the initial events of a streaming list.
 pub(super) fn ends_initial_events(bookmark: &str) -> bool {
     let end =
         read_first::<String>(bookmark, &["metadata", "annotations", "k8s.io/initial-events-end"]);

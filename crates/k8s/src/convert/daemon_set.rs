@@ -241,7 +241,7 @@ fn is_of_template(problem: &Problem) -> bool {
     }
 }
 
-/// Whether the annotation pauses the rollout. A malformed value does: who wrote it wanted something
+/// True if the annotation pauses the rollout. A malformed value does: who wrote it wanted something
 /// other than the rollout that runs without it (G7).
 fn paused(value: Option<&String>, problems: &mut Vec<Problem>) -> bool {
     match value.map(String::as_str) {

@@ -38,7 +38,7 @@ pub(super) fn is_subdomain(text: &str) -> bool {
     text.len() <= PREFIX_LENGTH_MAX && text.split('.').all(is_part)
 }
 
-/// Whether the first and the last byte are allowed there.
+/// True if the first and the last byte are allowed there.
 fn has_valid_ends(text: &str, is_valid: impl Fn(u8) -> bool) -> bool {
     let ends = text.bytes().next().zip(text.bytes().next_back());
     ends.is_some_and(|(first, last)| is_valid(first) && is_valid(last))

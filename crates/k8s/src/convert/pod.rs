@@ -154,7 +154,7 @@ pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodOb
     }
 }
 
-/// What identifies a pod that is kept whole.
+/// The identity of a pod that is kept whole.
 struct Identity {
     namespace: Namespace,
     name: PodName,
@@ -326,7 +326,7 @@ impl WireStatus<'_> {
         conditions.find(|condition| text(condition.kind.as_ref()) == kind)
     }
 
-    /// Whether the scheduler has found no node for the pod, or must not look for one.
+    /// True if the scheduler has found no node for the pod, or must not look for one.
     fn is_unschedulable(&self) -> bool {
         let scheduled = self.condition("PodScheduled");
         scheduled.is_some_and(|condition| text(condition.status.as_ref()) == "False")

@@ -1,4 +1,4 @@
-//! What the containers of a pod state of a failure, for people (G35).
+//! The cause of a failure as the containers of a pod state it, for people (G35).
 
 use serde::Deserialize;
 
@@ -42,10 +42,10 @@ struct Reason {
     exit_code: Option<i32>,
 }
 
-/// What one container states, such as `container agent: CrashLoopBackOff, exit code 1, 3 restarts:
-/// no such device`: the first that is not ready; if all are, the one that has restarted most. If
-/// none has, it is what the pod states; `None` if that is nothing. The text is of any length, and
-/// may have several lines.
+/// The cause that one container states, such as `container agent: CrashLoopBackOff, exit code 1, 3
+/// restarts: no such device`: the first that is not ready; if all are, the one that has restarted
+/// most. If none has, it is what the pod states; `None` if that is nothing. The text is of any
+/// length, and may have several lines.
 pub fn pod_cause(json: &[u8]) -> Option<String> {
     let Pod { status } = serde_json::from_slice(json).ok()?;
     // An init container is ready once it has succeeded.

@@ -289,7 +289,7 @@ pub struct Meta {
     pub resource_version: String,
     /// `metadata.generation`; zero if it is missing.
     pub generation: i64,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
 }
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{is_default, time, time_text};
 
-/// What cannot be read of a course is left out: it decides nothing, and a later version may know
-/// more events.
+/// A course. Parts that cannot be read are left out: they decide nothing, and a later version may
+/// know more events.
 #[derive(Serialize, Deserialize)]
 pub(super) struct WireCourse {
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "events")]

@@ -172,7 +172,7 @@ fn selector() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Whether the selector matches, according to the documentation of the API.
+/// True if the selector matches, according to the documentation of the API.
 fn naively_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector["matchLabels"].as_object().into_iter().flatten();
     let equal = equal.map(|(key, value)| labels.get(key).map(String::as_str) == value.as_str());

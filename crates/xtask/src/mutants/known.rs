@@ -19,7 +19,7 @@ struct List {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutant {
-    /// What the program does then.
+    /// The behaviour of the program then.
     bug: String,
     file: String,
     /// A text that the file has once.
@@ -102,7 +102,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Whether one of the tests fails.
+/// True if one of the tests fails.
 fn is_noticed(folder: &Path, tree: &Path, tests: &[String]) -> anyhow::Result<bool> {
     let test = |arguments: &[&str]| {
         let mut cargo = super::cargo(folder);

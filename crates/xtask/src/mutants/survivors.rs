@@ -32,7 +32,7 @@ struct Group {
     mutants: Vec<String>,
 }
 
-/// What a run of cargo-mutants shows.
+/// The results of a run of cargo-mutants.
 pub(super) struct Results {
     /// All mutants of the files that are examined, run or not.
     pub existing: Identities,

@@ -10,7 +10,7 @@ use super::uses::{self, Uses};
 use crate::cargo_metadata;
 use crate::source::Source;
 
-/// What a target is for.
+/// The purpose of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A library or a program.
@@ -32,7 +32,7 @@ pub(super) struct Module {
     pub file: String,
     /// The module exists only under `cfg(test)`.
     pub is_test: bool,
-    /// What the module refers to, outside of tests.
+    /// The paths to which the module refers, outside of tests.
     pub uses: Uses,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Use {
     pub line: usize,
 }
 
-/// What a module refers to, resolved from the root of the crate.
+/// The paths to which a module refers, resolved from the root of the crate.
 #[derive(Default)]
 pub(super) struct Uses {
     /// Paths that begin with `crate`, `self` or `super`.
@@ -32,7 +32,7 @@ pub(super) fn of(items: &[syn::Item], module: &[String]) -> Uses {
     visitor.uses
 }
 
-/// Whether the attributes limit an item to tests.
+/// True if the attributes limit an item to tests.
 pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => is_test_condition(&list.tokens),

@@ -38,7 +38,7 @@ fn of_file(source: &Source, width_max: usize) -> Vec<String> {
         .collect()
 }
 
-/// Whether the line has nothing at which it could be wrapped.
+/// True if the line has nothing at which it could be wrapped.
 fn is_one_word(line: &str) -> bool {
     let text = line.trim().trim_start_matches(['/', '!']).trim();
     !text.contains(char::is_whitespace)

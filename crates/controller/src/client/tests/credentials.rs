@@ -14,7 +14,7 @@ use super::*;
 /// Runs the plugins, because a file that was just written may be too busy to be executed itself.
 const SHELL: &str = "/bin/sh";
 
-/// What the server accepts: a token, or the bytes of a certificate.
+/// The credential that the server accepts: a token, or the bytes of a certificate.
 type Valid = Arc<Mutex<Vec<u8>>>;
 
 fn set(valid: &Valid, what: impl Into<Vec<u8>>) {

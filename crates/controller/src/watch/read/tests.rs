@@ -52,7 +52,7 @@ fn an_unusable_line_is_an_error() {
     }
 }
 
-/// What a real API server (1.36) answered to the same requests in both encodings.
+/// The answers of a real API server (1.36) to the same requests in both encodings.
 macro_rules! recorded {
     ($name:literal) => {
         include_bytes!(concat!("../../../../k8s/recorded/", $name))

@@ -48,7 +48,7 @@ impl WireStatus {
 }
 
 impl WireCondition {
-    /// What the condition states of a guarded or paused rollout. One of another controller, or
+    /// The condition of a guarded or paused rollout. One of another controller, or
     /// without a valid time, is replaced.
     fn rollout(&self) -> Option<RolloutCondition> {
         let is_reason = |reason: &RolloutReason| Some(reason.as_str()) == self.reason.as_deref();

@@ -1,4 +1,4 @@
-//! What is read of a DaemonSet.
+//! The conversion of a DaemonSet.
 
 use everynode_core::api::{IntOrPercent, RolloutReason, UpdateStrategy};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What is wrong with a policy, as Kubernetes words it.
+//! The errors of a policy, as Kubernetes words them.
 
 use std::fmt;
 
