@@ -1,4 +1,4 @@
-//! Whether admission has changed a created pod so that it does not count for its node (C28).
+//! Changes of a created pod by admission, so that it does not count for its node (C28).
 //!
 //! A mutating webhook may remove a label or set a node. The controller releases, deletes or ignores
 //! such a pod, and the node still needs one.
@@ -7,7 +7,7 @@ use crate::api::{AdmissionChange, LabelSelector, Pod, Uid};
 use crate::ownership::Ownership;
 use crate::plan::NewPod;
 
-/// What admission has changed in a created pod, or `None` if the pod counts for its node.
+/// The change of a created pod by admission, or `None` if the pod counts for its node.
 ///
 /// `stored` is the pod that the API server answered with; `None` if it belongs to another kind of
 /// controller. `uid` and `selector` are those of the DaemonSet.

@@ -17,7 +17,7 @@ pub enum Mode {
     /// Only guarded rollouts of DaemonSets with the strategy `OnDelete`: the built-in controller
     /// does all else (G18).
     Beside {
-        /// Whether a failed rollout goes back to the base by a change of the DaemonSet's template
+        /// True if a failed rollout goes back to the base by a change of the DaemonSet's template
         /// (G20).
         rolls_back: bool,
     },
@@ -40,7 +40,7 @@ pub(crate) enum PodDuty {
     DeleteOutdated,
 }
 
-/// What is written of the status.
+/// The part of the status that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusDuty {
     Whole,
@@ -76,7 +76,7 @@ impl Mode {
         }
     }
 
-    /// Whether another controller creates the pods and the revisions.
+    /// True if another controller creates the pods and the revisions.
     pub const fn is_beside(self) -> bool {
         match self {
             Self::Beside { .. } => true,

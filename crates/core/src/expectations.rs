@@ -47,7 +47,7 @@ pub(crate) struct Expectations {
     restore: Restore,
 }
 
-/// Whether the API server was restored from a backup during the wait.
+/// A restoration of the API server from a backup during the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Restore {
     #[default]
@@ -144,7 +144,7 @@ impl Expectations {
         self.unknown_deletions.remove(uid);
     }
 
-    /// Whether the outcome of this object's deletion is unknown.
+    /// True if the outcome of this object's deletion is unknown.
     pub(crate) fn is_outcome_unknown(&self, uid: &Uid) -> bool {
         self.unknown_deletions.contains_key(uid)
     }
@@ -186,8 +186,8 @@ impl Expectations {
         Some(since + DELETION_GIVEN_UP_AFTER)
     }
 
-    /// What is still awaited, given how far the watches are; `None` if nothing is. Forgets what
-    /// they have reached.
+    /// The writes that are still awaited, given how far the watches are; `None` if there are none.
+    /// Forgets those that they have reached.
     pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
         self.written.retain(|kind, version| watermarks.version(*kind) < *version);
         self.creations.remove_until(watermarks.pods);
@@ -216,12 +216,12 @@ impl Expectations {
         }
     }
 
-    /// Whether the watch of this kind has yet to reach a write.
+    /// True if the watch of this kind has yet to reach a write.
     pub(crate) fn is_stale(&self, kind: ObjectKind) -> bool {
         self.written.contains_key(&kind)
     }
 
-    /// Whether the deletion of this object has yet to be seen.
+    /// True if the deletion of this object has yet to be seen.
     pub(crate) fn awaits_deletion(&self, uid: &Uid) -> bool {
         self.deletions.contains(uid)
     }

@@ -25,7 +25,7 @@ impl<K: PartialEq, V> Memo<K, V> {
         (self.key.as_ref() == Some(key)).then_some(&self.value)
     }
 
-    /// Whether a value was computed, and is not invalidated.
+    /// True if a value was computed, and is not invalidated.
     pub(crate) const fn is_known(&self) -> bool {
         self.key.is_some()
     }

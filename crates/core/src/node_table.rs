@@ -35,7 +35,7 @@ pub struct NodeTable {
 struct Entry {
     name: NodeName,
     node: Option<Node>,
-    /// Whether its last change may have ended what made pods fail there (C24).
+    /// True if its last change may have ended what made pods fail there (C24).
     has_recovered: bool,
     /// Number of DaemonSets with pods there.
     users: u32,
@@ -98,7 +98,7 @@ impl NodeTable {
         &self.entries[id.index()].name
     }
 
-    /// Whether the last change of the node may have ended what made pods fail there (C24).
+    /// True if the last change of the node may have ended what made pods fail there (C24).
     pub(crate) fn has_recovered(&self, id: NodeId) -> bool {
         self.entries[id.index()].has_recovered
     }
@@ -118,7 +118,7 @@ impl NodeTable {
         self.iter().count()
     }
 
-    /// Whether no node exists.
+    /// True if no node exists.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }

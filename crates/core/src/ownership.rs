@@ -50,7 +50,7 @@ impl Ownership {
     }
 }
 
-/// Whether changes of an object with this controller and these labels may change what is planned
+/// True if changes of an object with this controller and these labels may change what is planned
 /// for the DaemonSet: it is the controller, or there is none and the selector matches.
 ///
 /// Unlike [`Ownership::determine`], this includes terminating objects without a controller: the
@@ -62,7 +62,7 @@ pub fn concerns(daemon_set: &DaemonSet, controller: Option<&Uid>, labels: &Label
     }
 }
 
-/// Whether the pod belongs to a former DaemonSet: one with the name and selector of this one that
+/// True if the pod belongs to a former DaemonSet: one with the name and selector of this one that
 /// was deleted. The garbage collector deletes its pods (C36).
 pub fn is_former(daemon_set: &DaemonSet, pod: &Pod) -> bool {
     let of_former = pod.controller.as_ref().is_some_and(|uid| *uid != daemon_set.uid)
@@ -71,7 +71,7 @@ pub fn is_former(daemon_set: &DaemonSet, pod: &Pod) -> bool {
     of_former && adopts(daemon_set.selector.as_ref(), &pod.labels)
 }
 
-/// Whether a DaemonSet with this selector adopts objects with these labels. An empty selector
+/// True if a DaemonSet with this selector adopts objects with these labels. An empty selector
 /// adopts nothing (C33).
 pub(crate) fn adopts(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::api::{Labels, Node, NodeName, NodeSelectorTerm, Placement, Taint};
 
-/// Whether a pod is created on a node, and whether one may stay there (C10).
+/// The answer if a pod is created on a node, and if one may stay there (C10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eligibility {
     /// The node does not exist.
@@ -27,7 +27,7 @@ pub enum Eligibility {
 }
 
 impl Eligibility {
-    /// Whether a pod is created if there is none.
+    /// True if a pod is created if there is none.
     pub const fn should_run(self) -> bool {
         match self {
             Self::NoNode | Self::MustNotRun | Self::ContinueRunning => false,
@@ -35,7 +35,7 @@ impl Eligibility {
         }
     }
 
-    /// Whether an existing pod stays.
+    /// True if an existing pod stays.
     pub const fn should_continue_running(self) -> bool {
         match self {
             Self::NoNode | Self::MustNotRun => false,
@@ -81,7 +81,7 @@ pub enum Reason<'a> {
 }
 
 impl Reason<'_> {
-    /// Whether the reason removes an existing pod, too (C13, C15).
+    /// True if the reason removes an existing pod, too (C13, C15).
     pub fn evicts(&self) -> bool {
         match self {
             Self::NodeName { .. } | Self::NodeSelector { .. } | Self::NodeAffinity { .. } => true,
@@ -115,7 +115,7 @@ pub fn reasons_against<'a>(
         .chain(taints::untolerated(&node.taints, &placement.tolerations).map(Reason::Taint))
 }
 
-/// Whether a pod is created on the node, and whether one may stay there. Upstream:
+/// The answer if a pod is created on the node, and if one may stay there. Upstream:
 /// `NodeShouldRunDaemonPod` (C10).
 pub fn eligibility(
     placement: &Placement,
@@ -132,12 +132,12 @@ pub fn eligibility(
     }
 }
 
-/// Whether a pod is created on the node if there is none, regardless of the namespace.
+/// True if a pod is created on the node if there is none, regardless of the namespace.
 pub fn should_run(placement: &Placement, node: &Node) -> bool {
     eligibility(placement, &Labels::default(), node).should_run()
 }
 
-/// Whether an existing pod stays on the node, regardless of the namespace.
+/// True if an existing pod stays on the node, regardless of the namespace.
 pub fn should_continue_running(placement: &Placement, node: &Node) -> bool {
     eligibility(placement, &Labels::default(), node).should_continue_running()
 }

@@ -106,13 +106,13 @@ pub enum Write {
         resource_version: ResourceVersion,
         /// The new status.
         status: Status,
-        /// Whether the conditions of a guarded or paused rollout are removed (G21).
+        /// True if the conditions of a guarded or paused rollout are removed (G21).
         ends_rollout: bool,
     },
     /// Set the conditions of a guarded or paused rollout, and nothing else of the status, which the
     /// built-in controller writes (G20, G21).
     UpdateConditions {
-        /// What they state; `None` removes them.
+        /// Their statement; `None` removes them.
         rollout: Option<RolloutCondition>,
     },
     /// Replace the DaemonSet's template with that of the base (G20).
@@ -141,7 +141,7 @@ pub struct CheckQuestion {
     pub since: Timestamp,
     /// The check.
     pub check: RolloutCheck,
-    /// What it asks, with the values of its variables.
+    /// The question, with the values of its variables.
     pub kind: CheckKind,
     /// When it is asked, by the steady clock.
     pub asked: Timestamp,
@@ -149,7 +149,7 @@ pub struct CheckQuestion {
     pub asked_wall: Timestamp,
     /// Which Job of a `cronJob` is meant: 1, or 2 after the first one was deleted.
     pub job_number: u8,
-    /// Whether an answer has shown that this Job exists. Then it is not created again.
+    /// True if an answer has shown that this Job exists. Then it is not created again.
     pub has_job: bool,
 }
 
@@ -244,7 +244,7 @@ pub enum Outcome {
         uid: Uid,
         /// `metadata.resourceVersion` in the response.
         resource_version: ResourceVersion,
-        /// What was changed.
+        /// The change.
         change: AdmissionChange,
     },
     /// The object does not exist any more, or another object has its name. For a deletion this is a
@@ -314,7 +314,7 @@ pub enum Notice {
     RolloutResumed,
     /// The status states for the first time that the rollout waits for a window (G5, G21).
     OutsideWindow {
-        /// What the condition states.
+        /// The statement of the condition.
         message: Arc<str>,
     },
     /// A window has opened, and the rollout goes on (G5, G21).
@@ -336,16 +336,16 @@ pub enum Notice {
         check: Arc<str>,
         /// The wave.
         wave: WaveName,
-        /// What the answer says.
+        /// The verdict of the answer.
         verdict: CheckVerdict,
-        /// What was answered.
+        /// The text of the answer.
         answer: Arc<str>,
     },
     /// A malformed part of an object (C4).
     Problem(Problem),
 }
 
-/// What a change of a rollout's record means.
+/// The meaning of a change of a rollout's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// The revision was in use when a policy or a pause began to govern the DaemonSet: it is the
@@ -436,7 +436,7 @@ impl Transition {
         }
     }
 
-    /// Whether the `type` of the event is `Warning` rather than `Normal`.
+    /// True if the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
             Self::OrderIgnored { .. }
@@ -479,7 +479,7 @@ impl Notice {
         }
     }
 
-    /// Whether the `type` of the event is `Warning` rather than `Normal`.
+    /// True if the `type` of the event is `Warning` rather than `Normal`.
     pub const fn is_warning(&self) -> bool {
         match self {
             Self::SucceededDaemonPod { .. }
@@ -499,7 +499,7 @@ impl Notice {
     }
 }
 
-/// What must be seen before pods and revisions are written again (C56, C60).
+/// The writes that must be seen before pods and revisions are written again (C56, C60).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Number of writes whose results are missing.

@@ -133,7 +133,7 @@ impl RevisionHistory {
         true
     }
 
-    /// Whether this is an older version of a known revision, which a restarted watch may repeat.
+    /// True if this is an older version of a known revision, which a restarted watch may repeat.
     pub(crate) fn is_repeated(&self, revision: &Revision) -> bool {
         self.revisions.get(&revision.name).is_some_and(|known| {
             known.uid == revision.uid && known.resource_version > revision.resource_version
@@ -181,12 +181,12 @@ impl RevisionHistory {
         others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
     }
 
-    /// Whether any revision has the record of a guarded rollout (G8).
+    /// True if any revision has the record of a guarded rollout (G8).
     pub(crate) fn has_records(&self) -> bool {
         self.revisions.values().any(|revision| revision.record.is_known())
     }
 
-    /// Whether this version of the revision is the newest known one.
+    /// True if this version of the revision is the newest known one.
     pub(crate) fn has_version(&self, revision: &RevisionReference) -> bool {
         self.revisions.get(&revision.name).is_some_and(|known| {
             known.uid == revision.uid && known.resource_version == revision.resource_version
@@ -203,7 +203,7 @@ impl RevisionHistory {
         self.revisions.len()
     }
 
-    /// Whether any revision is to be adopted (C21).
+    /// True if any revision is to be adopted (C21).
     pub(crate) fn has_orphans(&self, daemon_set: &DaemonSet) -> bool {
         // Most have a controller. The selector is matched only against the labels of the others.
         let mut ownerless =
@@ -304,7 +304,7 @@ impl RevisionHistory {
         self.collision.take_if(|collision| !collision.concerns(new, now));
     }
 
-    /// What to do instead of creating this revision, if its name was taken recently.
+    /// The action instead of creating this revision, if its name was taken recently.
     pub(crate) fn collision_action(
         &self,
         new: &NewRevision,
@@ -326,7 +326,7 @@ impl RevisionHistory {
         [retry_at, self.duplicates_since.map(|since| since + DUPLICATE_GRACE)]
     }
 
-    /// Whether duplicates have existed for long enough to be deleted (C42).
+    /// True if duplicates have existed for long enough to be deleted (C42).
     pub(crate) fn may_delete_duplicates(&self, now: Timestamp) -> bool {
         self.duplicates_since.is_some_and(|since| since + DUPLICATE_GRACE <= now)
     }
@@ -340,7 +340,7 @@ impl RevisionHistory {
     }
 }
 
-/// What to do instead of creating a revision whose name is taken.
+/// The action instead of creating a revision whose name is taken.
 pub(crate) enum CollisionAction {
     /// Use the hash of the revision that has the name.
     UseHash(RevisionHash),

@@ -33,7 +33,7 @@ pub struct DaemonSet {
     pub resource_version: ResourceVersion,
     /// `metadata.generation`: grows with every change of `spec`.
     pub generation: i64,
-    /// Whether `metadata.deletionTimestamp` is set: nothing is planned (C32).
+    /// True if `metadata.deletionTimestamp` is set: nothing is planned (C32).
     pub terminating: bool,
     /// `spec.selector`. `None` if it is malformed: a [`Problem`] reports why, and nothing is
     /// planned (C4).
@@ -42,7 +42,7 @@ pub struct DaemonSet {
     pub template: Template,
     /// The annotation `deprecated.daemonset.template.generation` (C30, C45).
     pub template_generation: Option<i64>,
-    /// Whether [`PAUSED_ANNOTATION`] pauses the rollout (G6).
+    /// True if [`PAUSED_ANNOTATION`] pauses the rollout (G6).
     pub paused: bool,
     /// The policy that guards its rollouts (G4).
     pub policy: PolicySource,
@@ -88,18 +88,18 @@ impl DaemonSet {
         })
     }
 
-    /// Whether a policy guards its rollouts, or the annotation pauses them (G2).
+    /// True if a policy guards its rollouts, or the annotation pauses them (G2).
     pub const fn is_guarded(&self) -> bool {
         self.paused || !matches!(self.policy, PolicySource::None)
     }
 
-    /// Whether something is to guard its rollouts beside the built-in controller, which rolls them
+    /// True if something is to guard its rollouts beside the built-in controller, which rolls them
     /// out by itself because of the update strategy (G18).
     pub fn is_rolled_out_by_others(&self) -> bool {
         self.update_strategy != UpdateStrategy::OnDelete
     }
 
-    /// Whether the rollout is paused, by annotation or by policy (G6).
+    /// True if the rollout is paused, by annotation or by policy (G6).
     pub fn is_paused(&self) -> bool {
         self.paused || self.policy.valid().is_some_and(|policy| policy.paused)
     }
@@ -178,7 +178,7 @@ impl Budget {
 }
 
 impl UpdateStrategy {
-    /// Whether a node may have two pods during an update (C26). The answer does not depend on the
+    /// True if a node may have two pods during an update (C26). The answer does not depend on the
     /// number of nodes: otherwise a new node could change how the pods of all others are assessed.
     /// Upstream: `AllowsSurge`.
     pub fn surges(self) -> bool {
@@ -225,7 +225,7 @@ pub struct Status {
     pub number_unavailable: u32,
     /// Number of nodes that should run a pod and have one of the current revision.
     pub updated_number_scheduled: u32,
-    /// What the conditions `Progressing` and `Stalled` state of a guarded or paused rollout; `None`
-    /// if there are none (G21).
+    /// The conditions `Progressing` and `Stalled` of a guarded or paused rollout; `None` if there
+    /// are none (G21).
     pub rollout: Option<RolloutCondition>,
 }

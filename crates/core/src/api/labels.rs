@@ -35,7 +35,7 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// Whether there are no labels.
+    /// True if there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -146,19 +146,19 @@ impl From<Written> for LabelSelector {
 }
 
 impl LabelSelector {
-    /// Whether the labels meet all requirements.
+    /// True if the labels meet all requirements.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Whether the selector matches everything (C33).
+    /// True if the selector matches everything (C33).
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 }
 
 impl LabelRequirement {
-    /// Whether the labels meet this requirement.
+    /// True if the labels meet this requirement.
     pub fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(&self.key);
         match &self.operator {

@@ -12,7 +12,7 @@ pub struct NamespaceNodeSelector {
 }
 
 impl NamespaceNodeSelector {
-    /// Whether the selector equals that of a namespace without the annotation.
+    /// True if the selector equals that of a namespace without the annotation.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.malformed.is_none()
     }

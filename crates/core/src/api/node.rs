@@ -39,17 +39,17 @@ const PRESSURES: [(&str, &str); 3] = [
 ];
 
 impl Node {
-    /// Whether the node has a taint with this key.
+    /// True if the node has a taint with this key.
     pub fn has_taint(&self, key: &str) -> bool {
         self.taints.iter().any(|taint| *taint.key == *key)
     }
 
-    /// Whether the node is cordoned.
+    /// True if the node is cordoned.
     pub fn is_cordoned(&self) -> bool {
         self.has_taint(CORDONED_TAINT)
     }
 
-    /// Whether something has ended since the version `before` for which pods may have failed on the
+    /// True if something has ended since the version `before` for which pods may have failed on the
     /// node: it is ready again, was booted anew, or has got rid of a pressure (C24).
     pub fn has_recovered_since(&self, before: &Self) -> bool {
         let is_ready_again = before.not_ready_since.is_some() && self.not_ready_since.is_none();

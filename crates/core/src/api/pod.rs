@@ -23,7 +23,7 @@ pub struct Pod {
     pub controller_name: Option<DaemonSetName>,
     /// `metadata.creationTimestamp`.
     pub creation_timestamp: Timestamp,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// `spec.nodeName`.
     pub node_name: Option<NodeName>,
@@ -38,7 +38,7 @@ pub struct Pod {
     pub restarts: u8,
     /// Why a container does not run, if the kubelet states one of these reasons.
     pub trouble: Option<PodTrouble>,
-    /// Whether the condition `PodScheduled` is false (G33).
+    /// True if the condition `PodScheduled` is false (G33).
     pub unschedulable: bool,
 }
 
@@ -103,7 +103,7 @@ impl PodTrouble {
         }
     }
 
-    /// Whether the container cannot start at all (G34).
+    /// True if the container cannot start at all (G34).
     pub const fn prevents_start(self) -> bool {
         match self {
             Self::CrashLoopBackOff => false,
@@ -133,7 +133,7 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
-    /// Whether a pod in this phase never runs again.
+    /// True if a pod in this phase never runs again.
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed => true,
@@ -156,7 +156,7 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// Whether the condition is true.
+    /// True if the condition is true.
     pub const fn is_ready(self) -> bool {
         match self {
             Self::NotReady => false,
@@ -172,7 +172,7 @@ impl Readiness {
         }
     }
 
-    /// Whether the pod has been ready for at least `min_ready_seconds` at `now` (C54). See
+    /// True if the pod has been ready for at least `min_ready_seconds` at `now` (C54). See
     /// [`available_at`](Self::available_at) for `first_seen`.
     pub fn is_available(
         self,

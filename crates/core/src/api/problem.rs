@@ -93,7 +93,7 @@ pub enum Problem {
         pod: PodName,
         /// The node for which the pod was created.
         node: NodeName,
-        /// What was changed.
+        /// The change.
         change: AdmissionChange,
     },
     /// Other clients delete the pods of a node again and again, or change their labels or owner,
@@ -106,7 +106,7 @@ pub enum Problem {
     },
 }
 
-/// What admission has changed in a created pod so that it does not count for its node (C28).
+/// A change of a created pod by admission, so that it does not count for its node (C28).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdmissionChange {
     /// The labels: the selector does not match them, so the pod is released (C21).

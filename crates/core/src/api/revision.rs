@@ -20,7 +20,7 @@ pub struct Revision {
     pub labels: Labels,
     /// UID of the owner that is marked as controller.
     pub controller: Option<Uid>,
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// `revision`: the current revision has the highest number.
     pub number: i64,
@@ -47,7 +47,7 @@ impl Revision {
         self.hash().unwrap_or_else(|| self.name.as_str().into())
     }
 
-    /// Whether the revision stores this template (C41).
+    /// True if the revision stores this template (C41).
     pub fn stores(&self, template: &Template) -> bool {
         self.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
     }

@@ -1,4 +1,4 @@
-//! What people want of a rollout, and what is stored and stated of it.
+//! The policy of a rollout, its record, and its condition.
 
 mod check;
 mod condition;

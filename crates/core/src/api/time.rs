@@ -54,7 +54,7 @@ impl Now {
         Timestamp(wall.0.saturating_sub(self.wall_ahead_ms))
     }
 
-    /// What the wall clock, as it is set now, shows at this time of the steady clock.
+    /// The time that the wall clock, as it is set now, shows at this time of the steady clock.
     pub const fn to_wall(self, steady: Timestamp) -> Timestamp {
         Timestamp(steady.0.saturating_add(self.wall_ahead_ms))
     }

@@ -65,7 +65,7 @@ pub struct DaemonSetState {
     /// Pods of a former DaemonSet that have yet to end, and their nodes (C36).
     former_pods: BTreeMap<Uid, (NodeId, PodName)>,
     history: RevisionHistory,
-    /// Whether a revision stores the current template, even one that another DaemonSet owns.
+    /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
     rollout: RolloutState,
     backoffs: Backoffs,
@@ -114,7 +114,7 @@ struct Reports {
     /// Reported by the next plan.
     problems: Vec<Problem>,
     was_selecting_all_reported: bool,
-    /// Whether it was reported that the built-in controller rolls out by itself: a strategy that
+    /// True if it was reported that the built-in controller rolls out by itself: a strategy that
     /// changes again and again is reported once (G18).
     was_not_guarded_reported: bool,
     /// The text of an order without effect, of which no record can tell (G43).
@@ -195,25 +195,25 @@ impl DaemonSetState {
         &self.daemon_set
     }
 
-    /// Whether this installation creates the pods, and all that belongs to it.
+    /// True if this installation creates the pods, and all that belongs to it.
     fn creates_pods(&self) -> bool {
         self.config.mode.duties().pods == PodDuty::All
     }
 
-    /// Whether this state can continue with `daemon_set`. If not (it was deleted and created again,
+    /// True if this state can continue with `daemon_set`. If not (it was deleted and created again,
     /// or its selector, which is immutable in apps/v1, differs), a new state is needed, and all
     /// pods and revisions of the namespace must be applied to it.
     pub fn accepts(&self, daemon_set: &DaemonSet) -> bool {
         self.daemon_set.uid == daemon_set.uid && self.daemon_set.selector == daemon_set.selector
     }
 
-    /// Whether an orphan with these labels would be adopted (C21). An empty selector adopts nothing
+    /// True if an orphan with these labels would be adopted (C21). An empty selector adopts nothing
     /// (C33).
     pub fn selects(&self, labels: &Labels) -> bool {
         ownership::adopts(self.daemon_set.selector.as_ref(), labels)
     }
 
-    /// Whether an object of the namespace with this controller and these labels must be applied to
+    /// True if an object of the namespace with this controller and these labels must be applied to
     /// this state: it is owned, or an orphan that matches (C21).
     pub fn concerns(&self, controller: Option<&Uid>, labels: &Labels) -> bool {
         ownership::concerns(&self.daemon_set, controller, labels)
@@ -327,7 +327,7 @@ impl DaemonSetState {
         true
     }
 
-    /// Whether this pod of the namespace must be applied to this state: as
+    /// True if this pod of the namespace must be applied to this state: as
     /// [`concerns`](Self::concerns) says, or because it is one of a former DaemonSet (C36).
     pub fn concerns_pod(&self, pod: &Pod) -> bool {
         self.concerns(pod.controller.as_ref(), &pod.labels)
@@ -511,7 +511,7 @@ impl DaemonSetState {
         slots.map(|(index, _)| nodes.name(NodeId::from_index(index)))
     }
 
-    /// Whether results of writes, or the watches' sight of them, are awaited (C60). For checkers.
+    /// True if results of writes, or the watches' sight of them, are awaited (C60). For checkers.
     pub fn awaits_writes(&self, watermarks: &Watermarks) -> bool {
         self.expectations.clone().waiting(watermarks).is_some()
     }

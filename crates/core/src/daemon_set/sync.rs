@@ -47,7 +47,7 @@ pub(super) struct SyncInput<'a> {
     pub groups: Option<&'a Groups>,
     pub retry_order: &'a RetryOrder,
     pub pending_names: &'a PendingNames,
-    /// Whether the namespace is terminating, so that creations would be refused (C28).
+    /// True if the namespace is terminating, so that creations would be refused (C28).
     pub creations_suspended: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct RolloutParameters {
 /// The rules of a rollout that assessments read. They are the same for all nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RolloutRules<'a> {
-    /// Whether any pod is replaced for its revision.
+    /// True if any pod is replaced for its revision.
     pub replaces: bool,
     /// The base, unless that is the target.
     pub base: Option<&'a RevisionHash>,
@@ -112,17 +112,17 @@ impl<'a> Assessor<'a> {
         TimedAssessment { assessment, expires_at }
     }
 
-    /// Whether the pod is available now (C54).
+    /// True if the pod is available now (C54).
     pub(crate) fn is_available(&self, pod: &PodView) -> bool {
         pod.is_available(self.parameters.min_ready_seconds, self.now)
     }
 
-    /// Whether the pod is of the current revision (C45).
+    /// True if the pod is of the current revision (C45).
     pub(crate) fn is_updated(&self, pod: &PodView) -> bool {
         self.labels.is_updated(pod.labels)
     }
 
-    /// Whether the rollout wants the pod on its node (G1).
+    /// True if the rollout wants the pod on its node (G1).
     fn is_wanted(&self, wanted: Wanted, pod: &PodView) -> bool {
         match wanted {
             Wanted::Target => self.is_updated(pod),
@@ -205,7 +205,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Whether the node keeps its old pod because it would get no new one (C57). In a guarded
+    /// True if the node keeps its old pod because it would get no new one (C57). In a guarded
     /// rollout its state says so (G33).
     fn takes_no_part(&self, slot: &Slot) -> bool {
         self.rules.guarded.is_none()
@@ -213,7 +213,7 @@ impl<'a> Assessor<'a> {
             && matches!(self.active_pods(slot), ActivePods::Old(_))
     }
 
-    /// Whether the budget must allow to replace the old pod: it is available or, without a policy,
+    /// True if the budget must allow to replace the old pod: it is available or, without a policy,
     /// ready, so that it soon is (C52). A guarded rollout begins on nodes without an available pod
     /// as G14 and G41 say.
     fn needs_budget(&self, old: &PodView) -> bool {
@@ -222,7 +222,7 @@ impl<'a> Assessor<'a> {
         self.is_available(old) || is_soon_available()
     }
 
-    /// Whether the node counts as unavailable (C52).
+    /// True if the node counts as unavailable (C52).
     fn is_unavailable(&self, pods: &ActivePods<'_>) -> bool {
         match pods {
             ActivePods::Nothing | ActivePods::Both { .. } | ActivePods::TooMany => true,
@@ -245,7 +245,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Whether the new pod starts (G34). A node whose old pod has yet to stop does not start.
+    /// True if the new pod starts (G34). A node whose old pod has yet to stop does not start.
     fn is_starting(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         slot.wanted == Wanted::Target
             && slot.eligibility.should_continue_running()
@@ -260,7 +260,7 @@ impl<'a> Assessor<'a> {
             }
     }
 
-    /// Whether the node is without its old pod, or has a new one that is not available (G14). One
+    /// True if the node is without its old pod, or has a new one that is not available (G14). One
     /// that is to have none is so while its old pod ends.
     fn is_in_flight(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         match pods {
@@ -274,7 +274,7 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Whether the node has nothing but an available pod that is wanted, or, if it should run none,
+    /// True if the node has nothing but an available pod that is wanted, or, if it should run none,
     /// no other pod (G11).
     fn is_done(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         match slot.eligibility {
@@ -359,7 +359,7 @@ impl<'a> Assessor<'a> {
     }
 }
 
-/// Whether a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
+/// True if a pod must be created (C23). An ended pod is deleted first, an orphan is adopted first,
 /// and unless the strategy surges, a terminating pod must have ended (C22), and so must one of a
 /// former DaemonSet (C36).
 fn needs_pod(slot: &Slot, strategy: UpdateStrategy) -> bool {

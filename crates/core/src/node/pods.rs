@@ -74,17 +74,17 @@ impl PodView {
         self.flags.contains(PodFlags::TERMINATING)
     }
 
-    /// Whether the pod has no controller and is to be adopted (C21).
+    /// True if the pod has no controller and is to be adopted (C21).
     pub(crate) const fn is_orphan(&self) -> bool {
         self.flags.contains(PodFlags::ORPHAN)
     }
 
-    /// Whether placement counts the pod. A terminating pod that has ended does not count (C22).
+    /// True if placement counts the pod. A terminating pod that has ended does not count (C22).
     pub(crate) const fn counts(&self) -> bool {
         !(self.is_orphan() || self.is_terminating() && self.phase.is_terminal())
     }
 
-    /// Whether the pod has been ready for `min_ready_seconds` (C54).
+    /// True if the pod has been ready for `min_ready_seconds` (C54).
     pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Now) -> bool {
         let readiness = self.readiness.by_steady_clock(now);
         readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)

@@ -14,7 +14,7 @@ pub(crate) struct Slot {
     pub eligibility: Eligibility,
     /// Which pods the rollout wants here.
     pub wanted: Wanted,
-    /// Whether the node's wave is open.
+    /// The state of the node's wave.
     pub wave: Wave,
     /// The last assessment, which counts and sets contain.
     pub assessment: NodeAssessment,
@@ -49,7 +49,7 @@ pub(crate) enum Wanted {
     Base,
 }
 
-/// Whether a policy lets a node have the target.
+/// The permission of a policy that a node has the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wave {
     /// It does not yet.
@@ -62,7 +62,7 @@ pub(crate) enum Wave {
 }
 
 impl Slot {
-    /// Whether there is neither a node nor a pod, so that the slot's number may be reused.
+    /// True if there is neither a node nor a pod, so that the slot's number may be reused.
     pub(crate) fn is_vacant(&self) -> bool {
         self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
     }
@@ -155,19 +155,19 @@ bitflags! {
 }
 
 impl NodeAssessment {
-    /// Whether the node should run a pod.
+    /// True if the node should run a pod.
     pub(crate) const fn is_desired(&self) -> bool {
         matches!(self.scheduling, Scheduling::Missing | Scheduling::Scheduled { .. })
     }
 
-    /// Whether the node should run a pod, and the oldest is available.
+    /// True if the node should run a pod, and the oldest is available.
     pub(crate) const fn is_available(&self) -> bool {
         matches!(self.scheduling, Scheduling::Scheduled { health: Health::Available, .. })
     }
 }
 
 impl NodeProgress {
-    /// Whether the rollout has begun on the node and is not done there (G14).
+    /// True if the rollout has begun on the node and is not done there (G14).
     pub(crate) const fn is_in_flight(self) -> bool {
         matches!(self, Self::InFlight | Self::Starting)
     }
@@ -195,7 +195,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether the step creates a pod.
+    /// True if the step creates a pod.
     pub(crate) const fn creates(self) -> bool {
         match self {
             Self::SurgeNow | Self::Surge => true,

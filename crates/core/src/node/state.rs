@@ -13,9 +13,9 @@ pub enum NodeState {
     },
     /// The rollout has begun on it, and is not done.
     Updating {
-        /// Whether the node went down, or began to leave, since.
+        /// True if the node went down, or began to leave, since.
         is_absent: bool,
-        /// Whether the rollout was done with it before.
+        /// True if the rollout was done with it before.
         was_passed: bool,
     },
     /// Nothing is left to do there.
@@ -115,7 +115,7 @@ impl SetAside {
         }
     }
 
-    /// Whether the old pod of such a node is left alone.
+    /// True if the old pod of such a node is left alone.
     const fn keeps_old_pod(self) -> bool {
         match self {
             Self::Held | Self::Down | Self::Leaving | Self::Tainted | Self::Excluded => true,

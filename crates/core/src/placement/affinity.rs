@@ -21,7 +21,7 @@ impl Term {
 }
 
 impl NodeSelectorOperator {
-    /// Whether a label or a field with this value meets the condition; `None` if it does not exist.
+    /// True if a label or a field with this value meets the condition; `None` if it does not exist.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::{Taint, TaintEffect, Toleration, TolerationOperator};
 
 impl Toleration {
-    /// Whether the toleration tolerates the taint. Upstream: `ToleratesTaint`.
+    /// True if the toleration tolerates the taint. Upstream: `ToleratesTaint`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.effect.is_none_or(|effect| effect == taint.effect)
             && (self.key.is_empty() || self.key == taint.key)

@@ -25,7 +25,7 @@ struct Pair {
     updated: bool,
 }
 
-/// What makes a pod up to date (C45).
+/// The marks of pods that are up to date (C45).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CurrentRevision {
     /// The hashes of the current revision and of its duplicates (C42).
@@ -82,7 +82,7 @@ impl RevisionLabels {
         self.changes += u64::from(*pods == 0);
     }
 
-    /// Whether pods with these labels are of the current revision (C45).
+    /// True if pods with these labels are of the current revision (C45).
     pub(crate) fn is_updated(&self, id: RevisionLabelsId) -> bool {
         self.pairs[id.0 as usize].updated
     }
@@ -97,7 +97,7 @@ impl RevisionLabels {
         self.pairs[id.0 as usize].hash.as_ref()
     }
 
-    /// Whether any pod has this hash, even a terminating or ended one (C44).
+    /// True if any pod has this hash, even a terminating or ended one (C44).
     pub(crate) fn is_live(&self, hash: &RevisionHash) -> bool {
         self.pairs.iter().any(|pair| pair.pods > 0 && pair.hash.as_ref() == Some(hash))
     }
@@ -113,7 +113,7 @@ impl RevisionLabels {
         self.pairs.iter().filter(|pair| pair.updated).map(|pair| pair.pods).sum()
     }
 
-    /// Whether any pod is not of the current revision, even a terminating or ended one.
+    /// True if any pod is not of the current revision, even a terminating or ended one.
     pub(crate) fn has_outdated_pods(&self) -> bool {
         self.pairs.iter().any(|pair| pair.pods > 0 && !pair.updated)
     }

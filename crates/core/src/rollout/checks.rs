@@ -328,7 +328,7 @@ impl CheckState {
         is_first.then_some(answer)
     }
 
-    /// Whether it is the first answer with this verdict, which is recorded.
+    /// True if it is the first answer with this verdict, which is recorded.
     fn is_first(&mut self, verdict: CheckVerdict) -> bool {
         let is_first = !self.reported.contains(&verdict);
         if is_first {

@@ -31,7 +31,7 @@ pub(super) struct ConditionInput<'a> {
     pub leaked: usize,
     /// How far the wave is, while the rollout is under way.
     pub wave: Option<&'a WaveProgress>,
-    /// Whether nodes lack a revision that is complete.
+    /// True if nodes lack a revision that is complete.
     pub has_nodes_left: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many (G40).
     pub late: Option<&'a FailedNodes>,
@@ -47,7 +47,7 @@ pub(super) struct WaveProgress {
     pub starting: Vec<(NodeName, Option<PodTrouble>)>,
     /// How many others there are.
     pub more_starting: usize,
-    /// Whether the rollout was done with no node for too long.
+    /// True if the rollout was done with no node for too long.
     pub is_stuck: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Stated {
     pub headline: usize,
 }
 
-/// What the condition states; `None` if there is none.
+/// The statement of the condition; `None` if there is none.
 pub(super) fn condition(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,

@@ -31,7 +31,7 @@ pub(crate) struct GuardedGate {
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
-    /// Whether the target is stored, or was until another client changed that. If not, labels still
+    /// True if the target is stored, or was until another client changed that. If not, labels still
     /// tell which pods had the previous target.
     is_target_known: bool,
     movement: Movement,
@@ -41,7 +41,7 @@ pub(crate) struct GuardedGate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Movement {
     pub direction: Direction,
-    /// Whether any pod is replaced: the rollout is neither paused nor without a valid policy.
+    /// True if any pod is replaced: the rollout is neither paused nor without a valid policy.
     pub replaces: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Verdict {
     /// A pod stays, and leaves within the budget, which only the placement of another revision
     /// than its own removes.
     pub eligibility: Eligibility,
-    /// Whether the node has such a pod, or would have one if the target governed it (G42).
+    /// True if the node has such a pod, or would have one if the target governed it (G42).
     pub loses_pod: bool,
 }
 
@@ -114,7 +114,7 @@ impl Gate {
         }
     }
 
-    /// Whether the target governs all nodes.
+    /// True if the target governs all nodes.
     pub(crate) const fn is_open(&self) -> bool {
         match self {
             Self::Open => true,
@@ -130,7 +130,7 @@ impl Gate {
         }
     }
 
-    /// Whether any pod is replaced for its revision.
+    /// True if any pod is replaced for its revision.
     pub(crate) const fn replaces(&self) -> bool {
         match self {
             Self::Open => true,
@@ -171,7 +171,7 @@ impl Gate {
         Verdict { eligibility, loses_pod }
     }
 
-    /// Whether a node with these pods is eligible by the revision that governs it.
+    /// The verdict on a node with these pods, by the revision that governs it.
     pub(crate) fn verdict(
         &self,
         governing: GoverningRevision<'_>,

@@ -18,15 +18,15 @@ pub(crate) struct RolloutInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub slots: &'a [Slot],
-    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
-    /// Whether the policy makes too many waves of the nodes that there are (G50).
+    /// True if the policy makes too many waves of the nodes that there are (G50).
     pub has_too_many_waves: bool,
     pub clocks: Clocks,
 }
 
 impl<'a> RolloutInput<'a> {
-    /// Whether anything guards or pauses the rollout, or did before.
+    /// True if anything guards or pauses the rollout, or did before.
     pub(crate) fn is_guarded(&self) -> bool {
         self.daemon_set.is_guarded() || self.history.has_records()
     }
@@ -40,12 +40,12 @@ impl<'a> RolloutInput<'a> {
         self.history.classify(self.daemon_set)
     }
 
-    /// Whether the built-in controller creates the pods.
+    /// True if the built-in controller creates the pods.
     pub(super) fn is_beside(&self) -> bool {
         self.duties.pods == PodDuty::DeleteOutdated
     }
 
-    /// Whether a rollout is known that was at work, and may be.
+    /// True if a rollout is known that was at work, and may be.
     pub(super) fn has_rolled_out(&self) -> bool {
         let revisions = self.revisions();
         let all = revisions.old.iter().chain(&revisions.current);
@@ -66,7 +66,7 @@ impl<'a> RolloutInput<'a> {
         bad.map(|old| old.pod_hash()).collect()
     }
 
-    /// Whether a pod has one of them.
+    /// True if a pod has one of them.
     pub(super) fn has_bad_pods(&self) -> bool {
         self.bad_revisions().iter().any(|hash| self.labels.is_live(hash))
     }

@@ -32,7 +32,7 @@ pub(crate) struct Pace {
 struct Beginning {
     /// When it took effect at the latest, as far as that is known.
     at: Timestamp,
-    /// Whether the result of a write is awaited.
+    /// True if the result of a write is awaited.
     is_in_flight: bool,
     evidence: Evidence,
 }
@@ -99,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// Whether what the pods of a node tell counts.
+    /// True if what the pods of a node tell counts.
     fn is_recovering(&self, now: Timestamp) -> bool {
         now < self.recovers_until
     }
@@ -157,14 +157,14 @@ impl Pace {
         self.begun.retain(|_, begun| begun.is_in_flight || begun.at + MINUTE > now);
     }
 
-    /// Whether the rollout may begin on the node, beside `planned` others of which nothing is
+    /// True if the rollout may begin on the node, beside `planned` others of which nothing is
     /// recorded yet. A node that counts already counts once.
     pub(crate) fn admits(&self, node: &NodeName, planned: usize) -> bool {
         let others = self.begun.len() - usize::from(self.counts(node));
         others + planned < self.limit()
     }
 
-    /// Whether the node counts already.
+    /// True if the node counts already.
     pub(crate) fn counts(&self, node: &NodeName) -> bool {
         self.begun.contains_key(node)
     }

@@ -1,4 +1,4 @@
-//! Whether a guarded rollout makes progress: it is done with a node (G15, G47). A node whose old
+//! The progress of a guarded rollout: it is done with a node (G15, G47). A node whose old
 //! pod never ends neither has the target nor fails: without a limit, a rollout that is stuck would
 //! look like a slow one.
 
@@ -37,12 +37,12 @@ impl Progress {
         Some((*self.since.last())? + after)
     }
 
-    /// Whether the rollout fails, because it has been without progress for too long.
+    /// True if the rollout fails, because it has been without progress for too long.
     pub(super) fn has_failed(&self, now: Timestamp) -> bool {
         matches!(self.deadline, Some(Deadline::Fails(_))) && self.is_stuck(now)
     }
 
-    /// Whether the rollout has been without progress for too long.
+    /// True if the rollout has been without progress for too long.
     pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
         self.ends_at().is_some_and(|at| at <= now)
     }

@@ -55,12 +55,12 @@ impl RecordWrites {
         is_written
     }
 
-    /// Whether the next write has to wait.
+    /// True if the next write has to wait.
     pub(super) fn is_delayed(&self, now: Timestamp) -> bool {
         self.retry_at.is_some_and(|at| now < at)
     }
 
-    /// Whether the watch has yet to show whether a record was written: until then nothing is done
+    /// True if the watch has yet to show whether a record was written: until then nothing is done
     /// by the one that it has shown.
     pub(crate) fn await_watch(&mut self, history: &RevisionHistory, now: Timestamp) -> bool {
         let is_over = |unknown: &mut Unknown| {

@@ -68,7 +68,7 @@ impl RollbackProgress {
     }
 }
 
-/// Whether nodes lack a revision that is complete: they get one that was in use or complete before.
+/// True if nodes lack a revision that is complete: they get one that was in use or complete before.
 /// `record` is that of a rollout that moves forward.
 pub(super) fn has_nodes_left(record: Option<&RolloutRecord>, waves: Option<&Waves>) -> bool {
     let record = record.filter(|record| record.phase == RolloutPhase::Complete);
@@ -103,7 +103,7 @@ pub(super) fn roll_back(
     Some((notice, write))
 }
 
-/// Whether the template of this failed attempt was replaced by the base before. Then a user has
+/// True if the template of this failed attempt was replaced by the base before. Then a user has
 /// applied it again, and the user wins (G20).
 fn was_rolled_back(
     input: &RolloutInput<'_>,

@@ -52,7 +52,7 @@ pub(crate) enum Stage<'a> {
         record: &'a RolloutRecord,
         /// When nodes go back to the base, by the wall clock; `None` if they do not.
         back_at: Option<Timestamp>,
-        /// Whether they go back now.
+        /// True if they go back now.
         goes_back: bool,
     },
 }
@@ -148,7 +148,7 @@ impl<'a> Stage<'a> {
         if daemon_set.paused { Self::Paused } else { Self::Unguarded }
     }
 
-    /// Whether the rollout waits while no window of its policy is open. The first template replaces
+    /// True if the rollout waits while no window of its policy is open. The first template replaces
     /// nothing, and going back does not wait: neither to the base after a failure, nor to a
     /// revision that was complete before.
     pub(super) fn needs_window(
@@ -250,7 +250,7 @@ impl PhaseKey {
     }
 }
 
-/// Whether the rollout of this revision was completed after the one of this record.
+/// True if the rollout of this revision was completed after the one of this record.
 fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
     let other = other.record.stored();
     other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)

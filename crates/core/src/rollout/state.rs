@@ -43,15 +43,15 @@ pub(crate) struct RolloutState {
     /// The checks of a wave; `None` if it has none, or no node of it has the target.
     pub checks: Option<Box<Checks>>,
     pub progress: Progress,
-    /// What the condition states. New facts invalidate it.
+    /// The statement of the condition. New facts invalidate it.
     condition: Memo<ConditionKey, Option<Stated>>,
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pub pace: Option<Box<Pace>>,
     pub record_writes: RecordWrites,
-    /// Whether the policy forbids what the target's placement removes, and nobody has promoted the
+    /// True if the policy forbids what the target's placement removes, and nobody has promoted the
     /// rollout (G42).
     are_removals_forbidden: bool,
-    /// Whether so many nodes have failed since the rollout was complete that it begins on no
+    /// True if so many nodes have failed since the rollout was complete that it begins on no
     /// further one (G40).
     has_late_failures: bool,
 }
@@ -79,7 +79,7 @@ struct StageFacts {
     /// The record of the current revision.
     record: Option<Arc<RolloutRecord>>,
     course: Course,
-    /// Whether nothing but nodes and time can change the record.
+    /// True if nothing but nodes and time can change the record.
     awaits_nodes: bool,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
@@ -118,12 +118,12 @@ impl Course {
 }
 
 impl RolloutState {
-    /// Whether the node's wave is open.
+    /// The state of the node's wave.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
         self.waves.as_deref().map_or(Wave::Closed, |waves| waves.wave(id))
     }
 
-    /// What the condition states.
+    /// The statement of the condition.
     pub(crate) const fn condition(&self) -> Option<&Stated> {
         self.condition.last().as_ref()
     }
@@ -139,12 +139,12 @@ impl RolloutState {
         self.record().filter(|_| is_moving).map(|record| &**record)
     }
 
-    /// Whether the policy makes too many waves of the nodes that there are (G50).
+    /// True if the policy makes too many waves of the nodes that there are (G50).
     pub(crate) fn has_too_many_waves(&self) -> bool {
         self.waves.as_ref().is_some_and(|waves| waves.excess().is_some())
     }
 
-    /// Whether the rollout waits for a window.
+    /// True if the rollout waits for a window.
     pub(crate) const fn awaits_window(&self) -> bool {
         self.facts.last().opening.is_some()
     }
@@ -505,7 +505,7 @@ impl RolloutState {
         self.transition_input(input, &revisions).unrecorded(&stage, order)
     }
 
-    /// Whether the record stays as it is until the nodes of the wave have changed.
+    /// True if the record stays as it is until the nodes of the wave have changed.
     fn awaits_nodes(&self, now: Timestamp) -> bool {
         let (Some(waves), Some(record)) = (self.waves.as_deref(), self.moving()) else {
             return false;

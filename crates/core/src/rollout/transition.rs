@@ -46,9 +46,9 @@ pub(crate) struct TransitionInput<'a> {
     pub opening: Option<&'a Opening>,
     /// The order that was there before the record could not be read.
     pub order_before: Option<&'a Arc<str>>,
-    /// Whether the rollout has been without progress for too long.
+    /// True if the rollout has been without progress for too long.
     pub is_stuck: bool,
-    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
 }
 
@@ -193,7 +193,7 @@ impl<'a> TransitionInput<'a> {
         (record, Some(Transition::Completed { revision }))
     }
 
-    /// Whether nothing but nodes and time can change the record of a rollout that moves.
+    /// True if nothing but nodes and time can change the record of a rollout that moves.
     pub(crate) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
         match stage {
             Stage::Moving(record) => {
@@ -342,7 +342,7 @@ impl<'a> TransitionInput<'a> {
         Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, Some(why)))
     }
 
-    /// Whether the record of an earlier template states the order.
+    /// True if the record of an earlier template states the order.
     fn was_given_before(&self, order: &Order) -> bool {
         let records = self.revisions.old.iter().filter_map(|old| old.record.stored());
         records.filter_map(|record| record.order.as_ref()).any(|text| *text == order.text)
@@ -532,7 +532,7 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
     }
 }
 
-/// What hinders the rollout at this position, or to begin, if something does.
+/// The hindrance of the rollout at this position, or to its beginning, if there is one.
 pub(crate) fn hindrance(
     waves: &Waves,
     position: Option<&Position>,

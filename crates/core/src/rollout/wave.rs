@@ -56,9 +56,9 @@ pub(crate) struct Waves {
     held: usize,
     /// The nodes that have a pod of the target which is not available, by the time since when.
     starting: BTreeSet<(Timestamp, NodeId)>,
-    /// Whether the rollout was done with a node since that was last asked.
+    /// True if the rollout was done with a node since that was last asked.
     has_progressed: bool,
-    /// Whether a group may have fewer open nodes than its size.
+    /// True if a group may have fewer open nodes than its size.
     must_fill: bool,
     /// The waves, counted for a position. A node that comes, goes or changes invalidates it.
     count: Memo<Position, WaveCount>,
@@ -115,7 +115,7 @@ impl Waves {
         }
     }
 
-    /// Whether they are those of these steps and this template.
+    /// True if they are those of these steps and this template.
     pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
         self.policy.steps == policy.steps && *self.template == *template
     }
@@ -203,12 +203,12 @@ impl Waves {
         }
     }
 
-    /// Whether the node's wave is open.
+    /// The state of the node's wave.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
         self.nodes.get(id.index()).map_or(Wave::Closed, |node| node.wave)
     }
 
-    /// Whether [`fill`](Self::fill) may open nodes.
+    /// True if [`fill`](Self::fill) may open nodes.
     pub(crate) const fn must_fill(&self) -> bool {
         self.must_fill && self.position.is_some()
     }
@@ -251,7 +251,7 @@ impl Waves {
         changes_at
     }
 
-    /// Whether the rollout was done with a node since that was last asked.
+    /// True if the rollout was done with a node since that was last asked.
     pub(crate) const fn take_progress(&mut self) -> bool {
         std::mem::replace(&mut self.has_progressed, false)
     }
@@ -276,7 +276,7 @@ impl Waves {
         nodes.filter(move |(_, node)| node.state == state).map(|(id, _)| id)
     }
 
-    /// Whether an earlier controller may have begun the rollout on the node, so that it has no pod.
+    /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());
         known.is_some_and(|known| known.history.may_have_begun(node, self.attempt))
@@ -353,7 +353,7 @@ impl Waves {
         opened
     }
 
-    /// Whether the wave at this position has passed: each of its nodes is done, has failed or is
+    /// True if the wave at this position has passed: each of its nodes is done, has failed or is
     /// set aside, and the target was tried (G39, G40).
     pub(crate) fn is_complete(&self, position: &Position) -> bool {
         self.is_passed(position) && !self.lacks_trial(position)
@@ -396,20 +396,20 @@ impl Waves {
         has_nodes && tried == 0
     }
 
-    /// Whether more nodes have failed than the policy tolerates (G15).
+    /// True if more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();
         rule.is_some_and(|rule| self.all.failed > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
-    /// Whether more nodes have failed since the rollout was complete than the policy tolerates
+    /// True if more nodes have failed since the rollout was complete than the policy tolerates
     /// (G40).
     pub(crate) fn has_late_failures(&self) -> bool {
         let rule = self.policy.failure.as_ref();
         rule.is_some_and(|rule| self.all.late > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
-    /// Whether more nodes are lost than the policy tolerates: by default one, or a tenth of those
+    /// True if more nodes are lost than the policy tolerates: by default one, or a tenth of those
     /// that have the target (G15).
     pub(crate) fn has_lost_nodes(&self) -> bool {
         let Some(rule) = &self.policy.failure else { return false };
@@ -441,12 +441,12 @@ impl Waves {
         next
     }
 
-    /// Whether the target is everywhere already.
+    /// True if the target is everywhere already.
     pub(crate) const fn is_rolled_out(&self) -> bool {
         self.all.members > 0 && self.all.updated == self.all.members
     }
 
-    /// Whether a node that is not held has a pod of the target.
+    /// True if a node that is not held has a pod of the target.
     pub(crate) const fn has_target(&self) -> bool {
         self.all.on_target > 0
     }
@@ -478,14 +478,14 @@ impl Waves {
         open.filter(|(_, node)| node.holding == Holding::Target).map(|(id, _)| id)
     }
 
-    /// Whether a node of the group at a position is done with a pod of the target.
+    /// True if a node of the group at a position is done with a pod of the target.
     pub(crate) fn has_tried(&self, position: &Position) -> bool {
         let is_done = |id: NodeId| self.state(id) == NodeState::Done;
         self.group(position).open.done > 0 && self.nodes_with_target(position).any(is_done)
     }
 
-    /// What must pass before the rollout goes on from a position; `None` if nothing must. By
-    /// default the last step waits for its own nodes only: if there are no others, that is enough.
+    /// The conditions for going on from a position; `None` if there are none. By default the last
+    /// step waits for its own nodes only: if there are no others, that is enough.
     pub(crate) fn wait(&self, position: &Position) -> Option<Wait> {
         let wait = Some(self.policy.wait(position)).filter(|wait| !wait.is_nothing())?;
         let is_of_other_nodes = *position == Position::AllNodes && self.policy.finally.is_none();
@@ -623,7 +623,7 @@ impl Waves {
 }
 
 impl NodeWaves {
-    /// Whether the node is open. One that is held is so since the rollout began on it.
+    /// True if the node is open. One that is held is so since the rollout began on it.
     fn is_open(&self) -> bool {
         match self.wave {
             Wave::Held => self.history.has_begun(),

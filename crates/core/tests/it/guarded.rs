@@ -77,7 +77,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::DaemonSets), Just(Kind::Pods), Just(Kind::Revisions)]
 }
 
-/// What happens to the rollout, the controller and the API server, without any harm to pods.
+/// Events of the rollout, the controller and the API server, without any harm to pods.
 fn harmless() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (0u8..4).prop_map(Step::Template),

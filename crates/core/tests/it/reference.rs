@@ -26,7 +26,7 @@ struct Compared {
     history: History,
     /// The pods that the controller sees while its watch of pods is stopped.
     stale_pods: Option<Vec<Pod>>,
-    /// Whether it has written a pod since then.
+    /// True if it has written a pod since then.
     awaits_pods: bool,
 }
 

@@ -280,7 +280,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
     }
 }
 
-/// What a check is answered from now on: `CHECK VERDICT TEXT`, and for a Job `exists` or `gone`
+/// The answer to a check from now on: `CHECK VERDICT TEXT`, and for a Job `exists` or `gone`
 /// before the text; `CHECK nothing` lets it have no answer.
 fn answer(world: &mut World, words: &[&str]) {
     let (name, words) = words.split_first().expect("the name of a check");

@@ -1,4 +1,4 @@
-//! What waits: a rollout for the watches (C56), a creation for the end of its delay (C40).
+//! Waits: of a rollout for the watches (C56), of a creation for the end of its delay (C40).
 
 use everynode_core::api::{Labels, Pod, Template};
 use everynode_core::plan::Write;

@@ -6,8 +6,8 @@ use syn::visit::{self, Visit};
 use crate::source::Source;
 
 /// The crates that have been converted.
-const CRATES: [&str; 7] =
-    ["cli", "controller", "dashboard", "insight", "k8s", "reference", "xtask"];
+const CRATES: [&str; 8] =
+    ["cli", "controller", "core", "dashboard", "insight", "k8s", "reference", "xtask"];
 const RIDDLES: [&str; 2] = ["What ", "Whether "];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

@@ -103,7 +103,7 @@ pub enum CheckKind {
 #[serde(try_from = "String")]
 pub struct Decimal(Arc<str>);
 
-/// What an answer says of a check.
+/// The verdict of an answer to a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckVerdict {
     /// The new template is good, as far as the check tells.
@@ -117,15 +117,15 @@ pub enum CheckVerdict {
 /// The answer to a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckAnswer {
-    /// What it says.
+    /// The verdict.
     pub verdict: CheckVerdict,
-    /// What was answered, or why nothing was, on one line and without a semicolon.
+    /// The answer, or why there is none, on one line and without a semicolon.
     pub text: Arc<str>,
-    /// What is known of the Job of a `cronJob`.
+    /// The known state of the Job of a `cronJob`.
     pub job: JobPresence,
 }
 
-/// Whether the Job of a check exists.
+/// The existence of a check's Job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobPresence {
     /// Nothing is known, or the check has no Job.
@@ -149,11 +149,11 @@ pub struct CheckStatement {
 /// An answer that the condition states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatedAnswer {
-    /// What it says.
+    /// The verdict.
     pub verdict: CheckVerdict,
     /// When it was asked for, by the wall clock: of answers that are the same, the first one.
     pub asked: Timestamp,
-    /// What was answered.
+    /// The text of the answer.
     pub text: Arc<str>,
 }
 
@@ -222,7 +222,7 @@ impl RolloutCheck {
         format!("check {}: {answer} ({question})", self.name).into()
     }
 
-    /// Whether it starts a Job, which gives one answer, rather than asking again and again.
+    /// True if it starts a Job, which gives one answer, rather than asking again and again.
     pub const fn is_job(&self) -> bool {
         match self.kind {
             CheckKind::CronJob(_) => true,
@@ -328,12 +328,12 @@ pub fn with_statements<'a>(
     text
 }
 
-/// What the message of a condition states of a check.
+/// A check as the message of a condition states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedCheck<'a> {
     /// The name of the check.
     pub name: &'a str,
-    /// What the last answer says, its time, such as `14:03:05 UTC`, and what was answered; `None`
+    /// The verdict of the last answer, its time, such as `14:03:05 UTC`, and its text; `None`
     /// before the first.
     pub last: Option<(CheckVerdict, &'a str, &'a str)>,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::api::Timestamp;
 
-/// What the condition `Progressing` states of a guarded or paused rollout (G21).
+/// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutCondition {
     /// `reason`.

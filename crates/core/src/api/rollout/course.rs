@@ -36,7 +36,7 @@ pub struct Course {
 pub struct CourseEvent {
     /// When it happened, by the wall clock of the controller.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind of the event.
     pub kind: CourseEventKind,
     /// The wave that it is about; `None` if it is about all nodes or none.
     pub wave: Option<WaveName>,
@@ -44,7 +44,7 @@ pub struct CourseEvent {
     pub attribution: Attribution,
 }
 
-/// What happened to a rollout.
+/// The kinds of events of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CourseEventKind {
     /// The revision was recorded as the one in use (G37).
@@ -139,7 +139,7 @@ impl CourseEventKind {
         }
     }
 
-    /// Whether somebody ordered it.
+    /// True if somebody ordered it.
     pub const fn is_order(self) -> bool {
         match self {
             Self::Approved

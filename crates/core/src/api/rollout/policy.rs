@@ -32,7 +32,7 @@ pub enum PolicySource {
     /// No policy selects the DaemonSet: its rollouts are not guarded (G2).
     #[default]
     None,
-    /// What says how it is rolled out cannot be followed, for this reason: no pod is replaced
+    /// The policy that there is cannot be followed, for this reason: no pod is replaced
     /// (G7). A [`Problem`](super::Problem) reports it.
     Invalid(Arc<str>),
     /// This policy.
@@ -189,7 +189,7 @@ impl Absent {
         }
     }
 
-    /// Whether the node shows one of the signs.
+    /// True if the node shows one of the signs.
     pub fn matches(&self, node: &Node) -> bool {
         self.cordoned && node.is_cordoned()
             || self.taints.iter().any(|key| node.has_taint(key))
@@ -354,7 +354,7 @@ impl RolloutPolicy {
         }
     }
 
-    /// What must pass before the rollout goes on from a position.
+    /// The conditions that must pass before the rollout goes on from a position.
     pub fn wait(&self, position: &Position) -> Wait {
         match self.step(position) {
             Some(step) => step.wait.clone(),
@@ -393,7 +393,7 @@ impl RolloutPolicy {
 }
 
 impl Wait {
-    /// Whether nothing has to pass.
+    /// True if nothing has to pass.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

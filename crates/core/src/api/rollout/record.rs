@@ -22,7 +22,7 @@ pub const PAUSE_REASON_ANNOTATION: &str = "everynode.dev/pause-reason";
 /// The state of the rollout of one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutRecord {
-    /// What the rollout does, as far as that is stored.
+    /// The phase of the rollout, as far as that is stored.
     pub phase: RolloutPhase,
     /// How far it is.
     pub position: Position,
@@ -38,25 +38,25 @@ pub struct RolloutRecord {
     pub order: Option<Arc<str>>,
     /// Why the record is what it is, unless the policy alone led to it.
     pub reason: Option<RecordReason>,
-    /// Whether the template of this failed attempt was replaced with that of the base (G20).
+    /// True if the template of this failed attempt was replaced with that of the base (G20).
     pub is_rolled_back: bool,
-    /// What has happened so far, also in earlier attempts (G49).
+    /// The events so far, also of earlier attempts (G49).
     pub course: Course,
 }
 
 impl RolloutRecord {
-    /// Whether the rollout has begun and has yet to end.
+    /// True if the rollout has begun and has yet to end.
     pub fn has_begun(&self) -> bool {
         self.phase.is_under_way() && self.phase != RolloutPhase::Pending
     }
 
-    /// Whether the rollout goes to all nodes because somebody has promoted it so, and has yet to
+    /// True if the rollout goes to all nodes because somebody has promoted it so, and has yet to
     /// end: it needs no policy (G43).
     pub fn is_promoted_in_full(&self) -> bool {
         self.has_begun() && self.reason == Some(RecordReason::PromotedInFull)
     }
 
-    /// Whether somebody has promoted this attempt, in full or past a wave.
+    /// True if somebody has promoted this attempt, in full or past a wave.
     pub const fn is_promoted(&self) -> bool {
         matches!(self.reason, Some(RecordReason::Promoted | RecordReason::PromotedInFull))
     }
@@ -123,21 +123,21 @@ pub struct FailedNode {
     pub node: NodeName,
     /// Its pod of the target, if it has one.
     pub pod: Option<PodName>,
-    /// What is wrong with the pod, as far as that is known.
+    /// The cause, as far as that is known.
     pub cause: FailureCause,
 }
 
-/// What is wrong with a pod by which a rollout has failed.
+/// The cause by which a pod has failed a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FailureCause {
-    /// What decisions know of it: the pod itself says more.
+    /// The part that decisions know: the pod itself says more.
     Observed {
         /// Why a container waits.
         trouble: Option<PodTrouble>,
         /// The highest number of restarts of a container.
         restarts: u8,
     },
-    /// What its containers state, on one line; empty if they state nothing.
+    /// The statement of its containers, on one line; empty if they state nothing.
     Stated(Arc<str>),
 }
 
@@ -181,7 +181,7 @@ pub enum GroupValue {
 /// An order: the annotation `VERB HASH [WAVE] TIME` (G10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What is to be done.
+    /// The verb.
     pub verb: OrderVerb,
     /// The revision that the order is about.
     pub revision: RevisionHash,
@@ -191,7 +191,7 @@ pub struct Order {
     pub attribution: Attribution,
 }
 
-/// What an order says.
+/// The verbs of orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderVerb {
     /// Approve a wave.
@@ -206,7 +206,7 @@ pub enum OrderVerb {
     Retry,
 }
 
-/// Whether a revision has a record.
+/// The record of a revision, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RecordState {
     /// It has none.
@@ -236,12 +236,12 @@ impl RolloutPhase {
         }
     }
 
-    /// Whether all nodes have the template.
+    /// True if all nodes have the template.
     pub const fn is_complete(self) -> bool {
         matches!(self, Self::Complete)
     }
 
-    /// Whether the rollout has yet to end.
+    /// True if the rollout has yet to end.
     pub const fn is_under_way(self) -> bool {
         match self {
             Self::Pending | Self::Updating | Self::Baking => true,
@@ -311,7 +311,7 @@ impl FailedNodes {
 }
 
 impl FailureCause {
-    /// What the containers of a pod state, in any form.
+    /// The statement of a pod's containers, in any form.
     pub fn stated(text: &str) -> Self {
         Self::Stated(plain(text, CAUSE_LENGTH_MAX))
     }
@@ -359,7 +359,7 @@ impl RecordState {
         }
     }
 
-    /// Whether anything is known of a rollout of the revision, if only that its record cannot be
+    /// True if anything is known of a rollout of the revision, if only that its record cannot be
     /// read.
     pub const fn is_known(&self) -> bool {
         match self {

@@ -68,7 +68,7 @@ pub struct TimeOfDay {
     minutes: u16,
 }
 
-/// Whether a window is open.
+/// The state of windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowState {
     /// One is, and one remains open until this time.
@@ -208,12 +208,12 @@ impl Windows {
         Self(windows)
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a window is open at a time of the wall clock; `None` without windows.
+    /// The state of the windows at a time of the wall clock; `None` without windows.
     pub fn at(&self, wall: Timestamp) -> Option<WindowState> {
         let last = self.0.last()?;
         let now = to_jiff(wall);
@@ -327,7 +327,7 @@ mod tests {
         from_jiff(text.parse().expect("a time"))
     }
 
-    /// What opens and closes from a time on, such as `open 09:00Z closed 16:00Z`.
+    /// The changes from a time on, such as `open 09:00Z closed 16:00Z`.
     fn changes(windows: &[&str], from: &str, count: usize) -> String {
         let windows = Windows::new(windows.iter().map(|text| window(text)).collect());
         let mut at = wall(from);

@@ -42,7 +42,7 @@ impl NodeCounts {
         }
     }
 
-    /// Whether all desired nodes have an available pod of the target, and no other node has a pod.
+    /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub(in crate::daemon_set) const fn is_rolled_out(&self) -> bool {
         self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
     }
@@ -115,7 +115,7 @@ impl Room {
         }
     }
 
-    /// What is left after the rollout begins on nodes whose old pod is not available.
+    /// The rest after the rollout begins on nodes whose old pod is not available.
     pub(in crate::daemon_set) fn after(self, begun: usize) -> Self {
         let nodes = self.nodes.saturating_sub(begun);
         Self {

@@ -97,7 +97,7 @@ impl Groups {
         }
     }
 
-    /// Whether the other groups have the same nodes.
+    /// True if the other groups have the same nodes.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.groups == other.groups
     }

@@ -32,17 +32,17 @@ struct Pending {
     /// When the last of them ended.
     last: Timestamp,
     wait: Wait,
-    /// Whether the pod would be the second one of a node that has no second one yet.
+    /// True if the pod would be the second one of a node that has no second one yet.
     is_surge: bool,
 }
 
-/// Whether a creation of unknown outcome may still turn out to have succeeded.
+/// The wait for the outcome of a creation, which may still turn out to have succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     UnderWay,
     /// A later creation succeeded, the pod was seen, or the node was deleted.
     Over {
-        /// Whether a pod with this name exists and stays, so that another pod needs another name.
+        /// True if a pod with this name exists and stays, so that another pod needs another name.
         is_name_taken: bool,
     },
 }

@@ -8,14 +8,14 @@ use crate::placement::Eligibility;
 /// One node, as of the last plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// Whether the node should run a pod.
+    /// The answer if the node should run a pod.
     pub eligibility: Eligibility,
-    /// Whether the node keeps the revision that it has: its wave is not open, or nothing is
+    /// True if the node keeps the revision that it has: its wave is not open, or nothing is
     /// replaced (G1).
     pub is_kept: bool,
     /// The next step of a rolling update.
     pub step: Step,
-    /// Whether the node uses one of the budget that applies: `maxUnavailable` or `maxSurge` (C52,
+    /// True if the node uses one of the budget that applies: `maxUnavailable` or `maxSurge` (C52,
     /// C53).
     pub uses_budget: bool,
     /// The pods on the node, oldest first.
@@ -31,17 +31,17 @@ pub struct InspectedPod {
     pub name: PodName,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// Whether it is of the current revision (C45).
+    /// True if it is of the current revision (C45).
     pub updated: bool,
-    /// Whether it is available, or when it will be (C54).
+    /// Its availability, or when it will be available (C54).
     pub availability: Availability,
     /// Owned, or an orphan that will be adopted (C21).
     pub ownership: Ownership,
-    /// Whether it has a deletion timestamp.
+    /// True if it has a deletion timestamp.
     pub terminating: bool,
 }
 
-/// Whether a pod is available, or when it will be.
+/// The availability of a pod, or when it will be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
     /// It is available.

@@ -74,7 +74,7 @@ impl DaemonSetState {
         draft.plan
     }
 
-    /// Whether selector and template allow a sync (C4, C33). While the current template is
+    /// True if selector and template allow a sync (C4, C33). While the current template is
     /// malformed, the previous one is not used either: a user has replaced it, and an event reports
     /// why nothing happens.
     fn may_act(&mut self, plan: &mut Plan) -> bool {
@@ -90,7 +90,7 @@ impl DaemonSetState {
         !selector.is_empty()
     }
 
-    /// Whether the watches have yet to show something written (C56, C60).
+    /// True if the watches have yet to show something written (C56, C60).
     fn still_waiting(&mut self, now: Timestamp, watermarks: &Watermarks, plan: &mut Plan) -> bool {
         plan.waiting = self.expectations.waiting(watermarks);
         self.expectations.start_restore_timer(now);
@@ -188,7 +188,7 @@ impl DaemonSetState {
         }
     }
 
-    /// Whether a guarded or paused rollout waits for the adoption of a revision (C21). That of the
+    /// True if a guarded or paused rollout waits for the adoption of a revision (C21). That of the
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
@@ -451,7 +451,7 @@ impl DaemonSetState {
         }
     }
 
-    /// Whether the node still needs a pod, now or after the pod is deleted, because admission has
+    /// True if the node still needs a pod, now or after the pod is deleted, because admission has
     /// changed this (C28).
     fn is_replaced(&self, change: &AdmissionChange) -> bool {
         match change {
@@ -588,7 +588,7 @@ fn notice_of_end(pod: &PodView, node: &NodeName, delay: Duration) -> Notice {
     }
 }
 
-/// Whether the write is of the status, of which one is in flight at a time.
+/// True if the write is of the status, of which one is in flight at a time.
 const fn is_of_status(write: &Write) -> bool {
     matches!(write, Write::UpdateStatus { .. } | Write::UpdateConditions { .. })
 }

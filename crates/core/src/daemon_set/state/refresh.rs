@@ -38,7 +38,7 @@ impl DaemonSetState {
         counts
     }
 
-    /// Whether counts and sets equal those recomputed from all slots, right after a plan made at
+    /// True if counts and sets equal those recomputed from all slots, right after a plan made at
     /// `now` that was allowed to act. For checkers.
     pub fn is_consistent(&self, now: impl Into<Now>, nodes: &NodeTable) -> bool {
         let now = now.into();
@@ -209,8 +209,8 @@ impl DaemonSetState {
         !opened.is_empty()
     }
 
-    /// What makes a pod up to date by the stored revisions; `None` while none stores the current
-    /// template.
+    /// The revision of up-to-date pods by the stored revisions; `None` while none stores the
+    /// current template.
     fn current_revision(&mut self, now: Timestamp) -> Option<CurrentRevision> {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
@@ -226,7 +226,7 @@ impl DaemonSetState {
         (!hashes.is_empty()).then_some(CurrentRevision { hashes, others, template_generation })
     }
 
-    /// What makes a pod up to date if no revision of the current template has ever been seen, which
+    /// The revision of up-to-date pods if none of the current template has ever been seen, which
     /// happens after a restart if a user has deleted it: the template generation, unless the pod's
     /// hash is that of another revision (C45).
     fn current_generation(&self) -> Option<CurrentRevision> {

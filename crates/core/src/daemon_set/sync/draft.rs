@@ -23,7 +23,7 @@ pub(in crate::daemon_set) struct Draft {
     pub delayed_until: Option<Timestamp>,
     /// Number of nodes on which it begins and that do not count yet.
     new_starts: usize,
-    /// Whether a node must wait because of the pace.
+    /// True if a node must wait because of the pace.
     is_slowed_down: bool,
     creations_left: usize,
     deletions_left: usize,
@@ -56,7 +56,7 @@ impl Draft {
         self.creations_left
     }
 
-    /// Whether the plan may delete one more pod.
+    /// True if the plan may delete one more pod.
     pub(crate) const fn may_delete(&self) -> bool {
         self.deletions_left > 0
     }
@@ -86,7 +86,7 @@ impl Draft {
         }
     }
 
-    /// Whether the rollout may begin on the node by its pace. If the node must wait, asks for
+    /// True if the rollout may begin on the node by its pace. If the node must wait, asks for
     /// another plan when it may be its turn.
     pub(crate) fn may_begin(&mut self, node: &NodeName, pace: Option<&Pace>) -> bool {
         let Some(pace) = pace else { return true };

@@ -11,7 +11,7 @@ use super::draft::Draft;
 /// Earlier writes of the status, as far as they are known.
 #[derive(Clone, Copy)]
 pub(in crate::daemon_set) struct StatusState {
-    /// Whether the known status is older than one that this controller wrote, or the DaemonSet
+    /// True if the known status is older than one that this controller wrote, or the DaemonSet
     /// turned out to be deleted.
     pub is_stale: bool,
     pub written_at: Option<Timestamp>,
@@ -63,7 +63,7 @@ fn due_at(input: &SyncInput<'_>, state: StatusState, status: &Status) -> Option<
     Some(last + input.config.status_interval)
 }
 
-/// Whether the known condition states the same, but for the numbers of nodes.
+/// True if the known condition states the same, but for the numbers of nodes.
 fn is_stated_alike(input: &SyncInput<'_>, known: Option<&RolloutCondition>) -> bool {
     match (input.rollout.condition(), known) {
         (None, None) => true,
@@ -74,7 +74,7 @@ fn is_stated_alike(input: &SyncInput<'_>, known: Option<&RolloutCondition>) -> b
     }
 }
 
-/// Whether every node that should run a pod has an available one of the current revision, and no
+/// True if every node that should run a pod has an available one of the current revision, and no
 /// other node has one.
 fn is_rolled_out(status: &Status) -> bool {
     let desired = status.desired_number_scheduled;

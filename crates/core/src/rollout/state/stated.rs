@@ -1,4 +1,4 @@
-//! What the condition states of a rollout, and its inputs that its stage does not determine.
+//! The statement of a rollout's condition, and its inputs that its stage does not determine.
 
 use crate::api::{FailedNode, FailedNodes, FailureCause, NAMED_NODES, RolloutPhase};
 use crate::memo::Memo;
@@ -26,9 +26,9 @@ pub(super) struct ConditionKey {
     leaked: usize,
     /// How far the wave is, while the rollout is under way.
     wave: Option<WaveProgress>,
-    /// Whether nodes lack a revision that is complete.
+    /// True if nodes lack a revision that is complete.
     has_nodes_left: bool,
-    /// Whether a node has a pod of the target.
+    /// True if a node has a pod of the target.
     has_target: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many.
     late: Option<FailedNodes>,
@@ -147,7 +147,7 @@ impl RolloutState {
     }
 }
 
-/// Whether nothing is done because the built-in controller has yet to act on the target.
+/// True if nothing is done because the built-in controller has yet to act on the target.
 fn awaits_built_in(input: &RolloutInput<'_>) -> bool {
     input.is_beside()
         && input.policy().is_some()

@@ -12,7 +12,7 @@ pub(crate) struct WaveCount {
     /// The waves before the position.
     pub done: usize,
     pub total: usize,
-    /// Whether nodes are left after the last step.
+    /// True if nodes are left after the last step.
     pub has_others: bool,
 }
 
@@ -91,7 +91,7 @@ impl Waves {
         WaveCount { done: done.min(total - 1), total, has_others }
     }
 
-    /// Whether nodes are left after the last step.
+    /// True if nodes are left after the last step.
     pub(super) fn has_other_nodes(&self) -> bool {
         let mut is_whole = vec![false; self.groups.len()];
         for (step, _, number) in self.sized() {

@@ -130,7 +130,7 @@ pub(super) struct Counted {
     pub member: Member,
     pub holding: Holding,
     pub state: NodeState,
-    /// Whether the rollout began on it once it was complete.
+    /// True if the rollout began on it once it was complete.
     pub is_late: bool,
 }
 

@@ -46,13 +46,13 @@ pub(super) enum Holding {
     Target,
 }
 
-/// What was seen of a node and its pods, as far as the present ones do not tell it.
+/// The past of a node and its pods, as far as the present ones do not tell it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeHistory {
     before: Before,
     /// Since when it has no available pod of any revision; `None` while it has one.
     without_pod_since: Option<Timestamp>,
-    /// Whether its available pod may have been taken away before the attempt, and none was
+    /// True if its available pod may have been taken away before the attempt, and none was
     /// available since.
     is_taken: bool,
     /// How the node was when the rollout began on it; `None` until it has.
@@ -64,11 +64,11 @@ pub(super) struct NodeHistory {
     absence: Option<Absence>,
     /// When its pod of the target became available. It remains so while the node is absent.
     available_since: Option<Timestamp>,
-    /// Whether the rollout was done with it before: only the first time is progress (G15).
+    /// True if the rollout was done with it before: only the first time is progress (G15).
     was_passed: bool,
 }
 
-/// Whether a node had a pod of another revision than the target.
+/// The pods of other revisions than the target that a node had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Before {
     /// It has had none since it came.
@@ -97,7 +97,7 @@ enum WhenBegun {
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     since: Timestamp,
-    /// Whether the rollout had begun on the node before.
+    /// True if the rollout had begun on the node before.
     has_begun: bool,
 }
 
@@ -113,13 +113,13 @@ pub(crate) struct Judgement {
     /// How long a node may be without an available pod, or absent, before it is set aside.
     limit: Duration,
     blame: Blame,
-    /// Whether the rollout is complete: nothing is blamed then.
+    /// True if the rollout is complete: nothing is blamed then.
     is_complete: bool,
-    /// Whether the rollout may remove pods by the target's placement (G42).
+    /// True if the rollout may remove pods by the target's placement (G42).
     may_remove: bool,
 }
 
-/// What nodes are blamed for (G34). By default for nothing.
+/// The faults for which nodes are blamed (G34). By default none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Blame {
     /// A pod of the target that does not become available within this time.
@@ -185,7 +185,7 @@ impl Holding {
         }
     }
 
-    /// Whether the node is a member of its groups.
+    /// True if the node is a member of its groups.
     pub(super) const fn is_member(self) -> bool {
         match self {
             Self::Nothing => false,
@@ -223,7 +223,7 @@ impl Judgement {
         }
     }
 
-    /// Whether a node may take any time to get an available pod of the target.
+    /// True if a node may take any time to get an available pod of the target.
     const fn is_endless(&self) -> bool {
         self.blame.after.is_none() && !self.is_complete
     }
@@ -232,7 +232,7 @@ impl Judgement {
         since + limit <= self.now
     }
 
-    /// Whether something that began then was so before the attempt.
+    /// True if something that began then was so before the attempt.
     fn is_before_attempt(&self, since: Timestamp) -> bool {
         self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
     }
@@ -276,7 +276,7 @@ impl<'a> Observed<'a> {
         self.holds.contains(pods)
     }
 
-    /// Whether the rollout has begun on the node: a pod of the target is there, or in an open wave
+    /// True if the rollout has begun on the node: a pod of the target is there, or in an open wave
     /// the old one is gone.
     fn has_begun(&self) -> bool {
         self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
@@ -294,7 +294,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    /// Whether a pod was there at this time of the API server, and stays.
+    /// True if a pod was there at this time of the API server, and stays.
     fn keeps_pod_of(&self, at: Timestamp) -> bool {
         self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
     }
@@ -321,7 +321,7 @@ impl NodeHistory {
         Self { before, without_pod_since, is_taken, absence, ..Self::default() }
     }
 
-    /// Whether an earlier controller may have begun the rollout on the node, so that it has no pod.
+    /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(super) fn may_have_begun(&self, node: &Node, attempt: Option<Timestamp>) -> bool {
         let is_older = attempt.is_some_and(|attempt| node.created < attempt);
         self.before == Before::Unknown && self.without_pod_since.is_some() && is_older
@@ -355,17 +355,17 @@ impl NodeHistory {
         is_new && matches!(self.begun, Some(WhenBegun::Well | WhenBegun::Broken))
     }
 
-    /// Whether it began once the rollout was complete (G40).
+    /// True if it began once the rollout was complete (G40).
     pub(super) fn is_late(&self) -> bool {
         self.begun == Some(WhenBegun::Late)
     }
 
-    /// Whether it had a pod of another revision, as far as that is known.
+    /// True if it had a pod of another revision, as far as that is known.
     pub(super) fn had_pod(&self) -> bool {
         self.before != Before::Nothing
     }
 
-    /// Whether the rollout has begun on the node.
+    /// True if the rollout has begun on the node.
     pub(super) const fn has_begun(&self) -> bool {
         self.begun.is_some()
     }
@@ -555,7 +555,7 @@ impl NodeHistory {
         }
     }
 
-    /// Whether the node's pod was taken away before the attempt, and not for long.
+    /// The outage of a pod that was taken away before the attempt, and not for long.
     fn taken(&self, judgement: &Judgement) -> Outage {
         let is_recent = |since| !judgement.is_over(since, judgement.limit);
         match self.without_pod_since {
@@ -604,12 +604,12 @@ impl NodeHistory {
 }
 
 impl Observed<'_> {
-    /// Whether the target's placement would remove the node's pod, which it may not.
+    /// True if the target's placement would remove the node's pod, which it may not.
     fn is_excluded(&self, judgement: &Judgement) -> bool {
         self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
     }
 
-    /// Whether a taint keeps a new pod away, while the old one may stay.
+    /// True if a taint keeps a new pod away, while the old one may stay.
     fn is_tainted(&self) -> bool {
         let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
         self.wave == Wave::Open && is_kept && self.has(Holds::OLD) && !self.has(Holds::REMOVED)

@@ -1,4 +1,4 @@
-//! What the reference is told of earlier plans: when things were first seen, and for how long a
+//! The memory of earlier plans for the reference: when things were first seen, and for how long a
 //! plan has to wait.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What happens to a cluster between two plans.
+//! Events of a cluster between two plans.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ pub(super) enum NodeChange {
 /// One or two plans and what happens after the first.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
-    /// Whether the watch of pods shows nothing until the second plan is made.
+    /// True if the watch of pods shows nothing until the second plan is made.
     pub is_watch_stopped: bool,
     pub steps: Vec<Step>,
 }

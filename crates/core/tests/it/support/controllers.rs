@@ -9,7 +9,7 @@ use everynode_core::plan::{Notice, Outcome, Plan, RevisionReference};
 
 use super::{DS_UID, World};
 
-/// Whether a plan asks checks, or reports one.
+/// True if a plan asks checks, or reports one.
 pub(super) fn concerns_checks(plan: &Plan) -> bool {
     let is_check = |notice: &Notice| matches!(notice, Notice::Check { .. });
     !plan.questions.is_empty() || plan.notices.iter().any(is_check)

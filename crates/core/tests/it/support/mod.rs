@@ -42,13 +42,13 @@ pub(crate) struct World {
     /// Pods that a kubelet must look at.
     unsettled: BTreeSet<PodName>,
     pub faults: VecDeque<Fault>,
-    /// What each check is answered, by its name. Others are not answered yet.
+    /// The answer to each check, by its name. Others are not answered yet.
     pub answers: BTreeMap<String, CheckAnswer>,
     /// Checks that were asked and not answered.
     questions: Vec<CheckQuestion>,
     /// Changes created pods.
     pub webhook: Option<Webhook>,
-    /// Whether counts are recomputed after each plan, which costs a pass over the nodes.
+    /// True if counts are recomputed after each plan, which costs a pass over the nodes.
     pub recounts: bool,
 }
 

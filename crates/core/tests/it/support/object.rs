@@ -18,7 +18,7 @@ pub(crate) const ANOTHER_KIND: &str = "another-kind";
 pub(crate) struct Fault {
     pub write: String,
     pub outcome: Outcome,
-    /// Whether the write takes effect nevertheless.
+    /// True if the write takes effect nevertheless.
     pub takes_effect: bool,
 }
 
