@@ -67,7 +67,7 @@ impl<S: Server> Executor<S> {
         let labels = WriteLabels {
             verb: request::verb(&Method::PATCH),
             resource: request::resource(&path),
-            result: metrics::Outcome::of(&result),
+            result: metrics::Outcome::from_result(&result),
         };
         self.metrics.writes.get_or_create(&labels).inc();
         let result = match result {
@@ -368,7 +368,7 @@ impl<S: Server> Execution<'_, S> {
         let labels = WriteLabels {
             verb,
             resource: request::resource(path),
-            result: metrics::Outcome::of(&result),
+            result: metrics::Outcome::from_result(&result),
         };
         self.executor.metrics.writes.get_or_create(&labels).inc();
         result

@@ -145,7 +145,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The label value of a result.
-    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+    pub fn from_result<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() { Self::success } else { Self::error }
     }
 }

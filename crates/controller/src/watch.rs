@@ -288,7 +288,7 @@ impl<D: Decode, E> Watch<D, E> {
         let uri = self.resource.page(limit, continue_token.as_deref());
         let until = Instant::now() + ANSWER_TIMEOUT;
         let answer = timeout_at(until, self.get(&uri, progress.encoding)).await??;
-        let encoding = Encoding::of(answer.headers());
+        let encoding = Encoding::from_headers(answer.headers());
         if progress.machine.is_listing() {
             progress.backoff.list_began();
         }
@@ -323,7 +323,7 @@ impl<D: Decode, E> Watch<D, E> {
         );
         let opened = Instant::now();
         let answer = timeout(ANSWER_TIMEOUT, self.get(&uri, progress.encoding)).await??;
-        let encoding = Encoding::of(answer.headers());
+        let encoding = Encoding::from_headers(answer.headers());
         let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
         let mut has_events = false;
         if !progress.machine.is_listing() {
@@ -394,7 +394,7 @@ impl<D: Decode, E> Watch<D, E> {
         }
         // If the body breaks off, the status code is still known.
         let body = read_body(body).await.unwrap_or_default();
-        let mut status: Status = match Encoding::of(&parts.headers) {
+        let mut status: Status = match Encoding::from_headers(&parts.headers) {
             Encoding::Json => serde_json::from_slice(&body).unwrap_or_default(),
             Encoding::Protobuf => {
                 protobuf::status_answer(&body).map(Into::into).unwrap_or_default()

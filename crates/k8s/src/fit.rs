@@ -54,7 +54,7 @@ impl HostPort {
 
 impl Usage {
     /// The capacity that a pod uses.
-    pub fn of(pod: &impl Json) -> Self {
+    pub fn of_pod(pod: &impl Json) -> Self {
         pod.field("spec").map(Self::of_spec).unwrap_or_default()
     }
 

@@ -179,7 +179,7 @@ pub fn status(uid: &Uid, resource_version: &str, status: &Status, ends_rollout: 
         None if ends_rollout => body["conditions"] = no_conditions(),
         None => {}
     }
-    json!({ "metadata": of(uid, resource_version), "status": body })
+    json!({ "metadata": version(uid, resource_version), "status": body })
 }
 
 /// The strategic merge patch of the status subresource that sets the conditions of a guarded or
@@ -238,7 +238,7 @@ fn gone(r#type: &str) -> Value {
 
 /// The merge patch of the status subresource that sets `collisionCount` (C43).
 pub fn collision_count(uid: &Uid, resource_version: &str, count: i32) -> Value {
-    json!({ "metadata": of(uid, resource_version), "status": { "collisionCount": count } })
+    json!({ "metadata": version(uid, resource_version), "status": { "collisionCount": count } })
 }
 
 /// The merge patch of a policy object's status (G21). Only this controller writes it.
@@ -246,7 +246,7 @@ pub fn policy_status(uid: &Uid, status: &PolicyStatus) -> Value {
     json!({ "metadata": { "uid": uid.to_string() }, "status": status })
 }
 
-fn of(uid: &Uid, resource_version: &str) -> Value {
+fn version(uid: &Uid, resource_version: &str) -> Value {
     json!({ "uid": uid.to_string(), "resourceVersion": resource_version })
 }
 

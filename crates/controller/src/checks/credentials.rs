@@ -81,7 +81,7 @@ impl Credentials {
     }
 
     /// Those of a host, if it has some.
-    pub(super) fn of(&self, target: &Target) -> Option<&HostCredentials> {
+    pub(super) fn for_host(&self, target: &Target) -> Option<&HostCredentials> {
         self.0.iter().find(|credentials| credentials.host.allows(target))
     }
 }

@@ -170,7 +170,7 @@ impl Target {
     ///
     /// # Errors
     /// If it is none, or none of http or https, or has credentials.
-    pub fn of(url: &Uri) -> Result<Self, String> {
+    pub fn from_url(url: &Uri) -> Result<Self, String> {
         let is_https = match url.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             Some(scheme) if *scheme == Scheme::HTTP => false,
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     fn target(url: &str) -> Target {
-        Target::of(&url.parse().expect("a URI")).expect("a target")
+        Target::from_url(&url.parse().expect("a URI")).expect("a target")
     }
 
     fn allows(hosts: &[&str], url: &str) -> bool {
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn other_urls_have_no_target() {
         for url in ["ftp://a", "a", "/a", "http://u:p@a/", "http://u@a"] {
-            assert!(Target::of(&url.parse().expect("a URI")).is_err(), "{url}");
+            assert!(Target::from_url(&url.parse().expect("a URI")).is_err(), "{url}");
         }
     }
 }

@@ -98,13 +98,13 @@ impl Http {
 
     async fn exchange(&self, url: &str, content: Content) -> Result<Reply, String> {
         let url: Uri = url.parse().map_err(|error| format!("the URL is malformed: {error}"))?;
-        let target = Target::of(&url)?;
+        let target = Target::from_url(&url)?;
         if let Some(address) = target.address() {
             // Allowing it would not help.
             target.check_address(address)?;
         }
         self.hosts.check(&target)?;
-        let credentials = self.credentials.of(&target);
+        let credentials = self.credentials.for_host(&target);
         let authorization = match credentials {
             Some(credentials) => credentials.authorization(&target).await?,
             None => None,

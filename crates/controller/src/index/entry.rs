@@ -54,7 +54,7 @@ pub enum Urgency {
 pub type ChangedPolicies = BTreeMap<PolicyReference, Urgency>;
 
 impl GoverningObjects {
-    fn of(governing: &Governing<'_>) -> Self {
+    fn new(governing: &Governing<'_>) -> Self {
         let reference = |object: &PolicyObject| object.reference.clone();
         match governing {
             Governing::Annotation => Self::None,
@@ -90,7 +90,7 @@ impl Entry {
     pub(super) fn record_governing(&mut self, policies: &Policies, changed: &mut ChangedPolicies) {
         let governing = match policies.is_empty() {
             true => GoverningObjects::None,
-            false => GoverningObjects::of(&policies.governing(&self.raw)),
+            false => GoverningObjects::new(&policies.governing(&self.raw)),
         };
         if governing != self.governing {
             let before = std::mem::replace(&mut self.governing, governing);

@@ -30,7 +30,7 @@ impl<S> Gauges<S> {
 
     /// Sets those of a DaemonSet; `None` removes them.
     pub(super) fn set(&self, key: &DaemonSetKey, state: Option<&S>) {
-        let labels = DaemonSetLabels::of(key);
+        let labels = DaemonSetLabels::new(key);
         for ((_, _, value), family) in self.table.iter().zip(&self.families) {
             match state.and_then(value) {
                 Some(value) => {

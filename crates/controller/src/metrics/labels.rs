@@ -20,7 +20,7 @@ pub(super) struct DaemonSetLabels {
 }
 
 impl DaemonSetLabels {
-    pub(super) fn of(key: &DaemonSetKey) -> Self {
+    pub(super) fn new(key: &DaemonSetKey) -> Self {
         Self { namespace: key.namespace.to_string(), daemonset: key.name.to_string() }
     }
 }

@@ -80,7 +80,7 @@ struct NodesLabels {
 
 impl NodesLabels {
     fn new(key: &DaemonSetKey, state: &'static str) -> Self {
-        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::of(key);
+        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::new(key);
         Self { namespace, daemonset, state }
     }
 }
@@ -94,7 +94,7 @@ struct AnswerLabels {
 
 impl InfoLabels {
     fn new(key: &DaemonSetKey, reason: RolloutReason) -> Self {
-        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::of(key);
+        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::new(key);
         Self { namespace, daemonset, reason: reason.as_str() }
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Encoding {
 
 impl Encoding {
     /// The encoding that the headers of an answer name.
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let media_type = content_type.and_then(|value| value.split(';').next()).unwrap_or("");
         if media_type.trim().eq_ignore_ascii_case(protobuf::MEDIA_TYPE) {

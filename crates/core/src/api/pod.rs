@@ -87,7 +87,7 @@ impl PodTrouble {
     ];
 
     /// The trouble with this `reason`, if it is one.
-    pub fn of(reason: &str) -> Option<Self> {
+    pub fn from_reason(reason: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|trouble| trouble.as_str() == reason)
     }
 

@@ -186,7 +186,7 @@ impl Gate {
         };
         let template = governing.template(target);
         let found = by(template);
-        let Self::Guarded(guarded) = self else { return Verdict::of(found) };
+        let Self::Guarded(guarded) = self else { return Verdict::new(found) };
         let removes = |from: &Template, to: &Template| {
             from.placement != to.placement && !by(to).should_continue_running()
         };
@@ -203,9 +203,9 @@ impl Gate {
             (Wanted::Kept, false) => {
                 let is_known = |pod: &PodView| guarded.is_target(pod, labels) || own(pod).is_some();
                 let stays = !pods.iter().all(is_known);
-                Verdict::of(if stays { Eligibility::ContinueRunning } else { found })
+                Verdict::new(if stays { Eligibility::ContinueRunning } else { found })
             }
-            (Wanted::Target | Wanted::Base, true) => Verdict::of(found),
+            (Wanted::Target | Wanted::Base, true) => Verdict::new(found),
             (Wanted::Target | Wanted::Base, false) => {
                 let allows = |own: &Template| removes(own, template) && by(own) != found;
                 let loses_pod = counted.any(|pod| {
@@ -220,7 +220,7 @@ impl Gate {
 }
 
 impl Verdict {
-    pub(crate) const fn of(eligibility: Eligibility) -> Self {
+    pub(crate) const fn new(eligibility: Eligibility) -> Self {
         Self { eligibility, loses_pod: false }
     }
 }

@@ -367,7 +367,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "created" => pod.creation_timestamp = seconds(value),
         "unschedulable" => pod.unschedulable = true,
         "restarts" => pod.restarts = value.parse().expect("a number"),
-        "trouble" => pod.trouble = PodTrouble::of(value),
+        "trouble" => pod.trouble = PodTrouble::from_reason(value),
         "uid" => pod.uid = value.into(),
         other => panic!("pod has no {other}"),
     }

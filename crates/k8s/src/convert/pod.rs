@@ -125,7 +125,7 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
     let wire: WirePod =
         serde_json::from_str(&text_of_json).map_err(|e| Error::new("Pod", json, e))?;
     let failed = |e| Error::new("Pod", json, e);
-    match Identity::of(&wire.metadata, interner).map_err(failed)? {
+    match Identity::read(&wire.metadata, interner).map_err(failed)? {
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
             let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
@@ -143,7 +143,7 @@ pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodOb
     let parts = protobuf::Pod::decode(message.clone()).map_err(failed)?;
     let metadata = protobuf::ObjectMeta::decode(parts.metadata).map_err(failed)?;
     let metadata = Metadata::from(&metadata);
-    let identity = Identity::of(&metadata, interner);
+    let identity = Identity::read(&metadata, interner);
     match identity.map_err(|e| Error::of_protobuf("Pod", message, e))? {
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
@@ -164,7 +164,7 @@ struct Identity {
 
 impl Identity {
     /// Breaks with the pod of another kind of controller, of which no more is read.
-    fn of(
+    fn read(
         metadata: &Metadata<'_>,
         interner: &mut Interner,
     ) -> Result<ControlFlow<PodObject, Self>, &'static str> {
@@ -312,7 +312,7 @@ impl WireStatus<'_> {
     /// Why a container waits, if that is a trouble.
     fn trouble(&self) -> Option<PodTrouble> {
         let waiting = self.all_containers().filter_map(|it| it.state.as_ref()?.waiting.as_ref());
-        waiting.filter_map(|waiting| PodTrouble::of(text(waiting.reason.as_ref()))).max()
+        waiting.filter_map(|waiting| PodTrouble::from_reason(text(waiting.reason.as_ref()))).max()
     }
 
     /// The highest number of restarts of a container (G34).

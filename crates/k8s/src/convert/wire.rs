@@ -309,7 +309,7 @@ impl fmt::Display for Meta {
 pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
     let json = go_json::text(json);
     let metadata: Option<Option<Metadata>> = read_first(&json, &["metadata"])?;
-    Ok(Meta::of(&metadata.flatten().unwrap_or_default()))
+    Ok(Meta::new(&metadata.flatten().unwrap_or_default()))
 }
 
 /// The same of an object's protobuf message; its generation is not read.
@@ -317,11 +317,11 @@ pub fn meta(json: &[u8]) -> Result<Meta, serde_json::Error> {
 /// # Errors
 /// If the message is malformed.
 pub fn meta_of_protobuf(object: &Bytes) -> Result<Meta, protobuf::Error> {
-    Ok(Meta::of(&Metadata::from(&protobuf::metadata(object)?)))
+    Ok(Meta::new(&Metadata::from(&protobuf::metadata(object)?)))
 }
 
 impl Meta {
-    fn of(metadata: &Metadata<'_>) -> Self {
+    fn new(metadata: &Metadata<'_>) -> Self {
         Self {
             namespace: metadata.namespace.as_deref().map(str::to_owned),
             name: text(metadata.name.as_ref()).to_owned(),

@@ -176,7 +176,7 @@ impl Kubelets {
         let known = PodRecord {
             key: PodKey::of(pod),
             node: pod.node_name().into(),
-            usage: Usage::of(pod.value()),
+            usage: Usage::of_pod(pod.value()),
             annotation: annotation.map(Into::into),
             stage: PodStage::Bound,
             written: None,

@@ -107,7 +107,7 @@ impl Scheduler {
             }
             (Some(PodState::Pending { .. }) | None, node) if !node.is_empty() => {
                 self.delete_pod(object.uid());
-                self.bind(queue_key(object), node.into(), Usage::of(object.value()));
+                self.bind(queue_key(object), node.into(), Usage::of_pod(object.value()));
             }
             (_, _) if is_schedulable(object) => self.enqueue(object),
             (_, _) => {}
@@ -117,7 +117,7 @@ impl Scheduler {
     fn enqueue(&mut self, object: &Object) {
         let spec = &object.value()["spec"];
         let queue_key = queue_key(object);
-        let needs = PodNeeds { placement: placement(spec), usage: Usage::of(object.value()) };
+        let needs = PodNeeds { placement: placement(spec), usage: Usage::of_pod(object.value()) };
         let pinned = pinned_node(&needs.placement).map(Arc::from);
         self.queue.insert(queue_key.clone());
         self.pods.insert(queue_key.uid.clone(), PodState::Pending { needs, pinned, queue_key });

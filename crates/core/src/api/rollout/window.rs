@@ -105,7 +105,7 @@ impl Days {
     pub const NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
     /// The days with these numbers; Monday is 0.
-    pub fn of(numbers: &BTreeSet<u8>) -> Self {
+    pub fn from_numbers(numbers: &BTreeSet<u8>) -> Self {
         Self(numbers.iter().fold(0, |days, number| days | 1 << number) & Self::ALL.0)
     }
 
@@ -121,7 +121,7 @@ impl TryFrom<Vec<String>> for Days {
         let number =
             |name| (0..).zip(Self::NAMES).find_map(|(n, known)| (known == name).then_some(n));
         let numbers: Option<BTreeSet<u8>> = names.into_iter().map(number).collect();
-        numbers.map(|numbers| Self::of(&numbers)).ok_or("it is no day")
+        numbers.map(|numbers| Self::from_numbers(&numbers)).ok_or("it is no day")
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
 
     fn days(names: &str) -> Days {
         let numbers = (0..).zip(Days::NAMES).filter(|(_, name)| names.contains(name));
-        Days::of(&numbers.map(|(number, _)| number).collect())
+        Days::from_numbers(&numbers.map(|(number, _)| number).collect())
     }
 
     fn time_of_day(text: &str) -> TimeOfDay {
