@@ -65,24 +65,17 @@ const GAUGES: &[Row<RolloutStatus>] = &[
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct InfoLabels {
-    namespace: String,
-    daemonset: String,
+    #[prometheus(flatten)]
+    daemon_set: DaemonSetLabels,
     reason: &'static str,
 }
 
 /// Labels of `everynode_rollout_nodes`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct NodesLabels {
-    namespace: String,
-    daemonset: String,
+    #[prometheus(flatten)]
+    daemon_set: DaemonSetLabels,
     state: &'static str,
-}
-
-impl NodesLabels {
-    fn new(key: &DaemonSetKey, state: &'static str) -> Self {
-        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::new(key);
-        Self { namespace, daemonset, state }
-    }
 }
 
 /// Labels of `everynode_rollout_check_answers_total`.
@@ -90,13 +83,6 @@ impl NodesLabels {
 struct AnswerLabels {
     check: &'static str,
     answer: &'static str,
-}
-
-impl InfoLabels {
-    fn new(key: &DaemonSetKey, reason: RolloutReason) -> Self {
-        let DaemonSetLabels { namespace, daemonset } = DaemonSetLabels::new(key);
-        Self { namespace, daemonset, reason: reason.as_str() }
-    }
 }
 
 impl RolloutMetrics {
@@ -157,11 +143,15 @@ impl RolloutMetrics {
             None => exported.remove(key),
         };
         let reason = state.map(|state| state.reason);
+        let labels = |reason: RolloutReason| InfoLabels {
+            daemon_set: DaemonSetLabels::new(key),
+            reason: reason.as_str(),
+        };
         if let Some(old) = old.filter(|old| reason != Some(*old)) {
-            self.info.remove(&InfoLabels::new(key, old));
+            self.info.remove(&labels(old));
         }
         if let Some(reason) = reason {
-            self.info.get_or_create(&InfoLabels::new(key, reason)).set(1);
+            self.info.get_or_create(&labels(reason)).set(1);
         }
         if reason.is_none() && old.is_none() {
             return;
@@ -175,7 +165,7 @@ impl RolloutMetrics {
     fn set_nodes(&self, key: &DaemonSetKey, nodes: Option<&StateCounts>) {
         for (index, (state, _)) in StateCounts::default().named().enumerate() {
             let number = nodes.and_then(|nodes| nodes.named().nth(index)).map(|(_, it)| it);
-            let labels = NodesLabels::new(key, state);
+            let labels = NodesLabels { daemon_set: DaemonSetLabels::new(key), state };
             match number.filter(|number| *number > 0 || index < StateCounts::COMMON) {
                 Some(number) => {
                     let number = i64::try_from(number).unwrap_or(i64::MAX);
