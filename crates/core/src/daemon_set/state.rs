@@ -62,8 +62,8 @@ pub struct DaemonSetState {
     unplaced: BTreeMap<Uid, PodView>,
     /// Owned pods that the selector does not match any more (C21).
     releases: BTreeMap<PodName, Uid>,
-    /// Pods of a former DaemonSet that have yet to end, and their nodes (C36).
-    former_pods: BTreeMap<Uid, (NodeId, PodName)>,
+    /// Pods of a former DaemonSet that have yet to end, by node (C36).
+    former_pods: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -352,7 +352,7 @@ impl DaemonSetState {
 
     /// Removes a deleted pod. `pod` is its last known version.
     pub fn delete_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        let was_former = self.forget_former(&pod.uid, nodes);
+        let was_former = self.forget_former_pod(pod, nodes);
         self.remove_pod(pod, nodes) || was_former
     }
 
@@ -449,8 +449,8 @@ impl DaemonSetState {
             "the node was applied"
         );
         let budget = self.daemon_set.budget(self.index.counts.desired);
-        let former = self.former_pods.values().filter(|(node, _)| *node == id);
-        let former_pods = former.map(|(_, name)| name.clone()).collect();
+        let former_pods = self.former_pods.get(&id);
+        let former_pods = former_pods.into_iter().flat_map(BTreeMap::values).cloned().collect();
         let assessor = self.sync_input(now.into()).assessor();
         Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }
     }

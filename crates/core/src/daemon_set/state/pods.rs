@@ -23,7 +23,7 @@ impl DaemonSetState {
         let is_former = ownership::is_former(&self.daemon_set, pod) && !pod.phase.is_terminal();
         let changed = match pod.node_name.as_ref().filter(|_| is_former) {
             Some(node) => self.await_former(pod, node, nodes),
-            None => self.forget_former(&pod.uid, nodes),
+            None => self.forget_former_pod(pod, nodes),
         };
         changed | self.claim_by_owner(pod, nodes)
     }
@@ -32,8 +32,8 @@ impl DaemonSetState {
     fn await_former(&mut self, pod: &Pod, node: &NodeName, nodes: &mut NodeTable) -> bool {
         let id = nodes.intern(node);
         self.make_room(nodes);
-        let known = self.former_pods.insert(pod.uid.clone(), (id, pod.name.clone()));
-        if known.is_some() {
+        let of_node = self.former_pods.entry(id).or_default();
+        if of_node.insert(pod.uid.clone(), pod.name.clone()).is_some() {
             return false;
         }
         nodes.acquire(id);
@@ -43,9 +43,21 @@ impl DaemonSetState {
     }
 
     /// Records that this pod does not exist any more, or has ended. Returns whether that is new.
-    pub(super) fn forget_former(&mut self, uid: &Uid, nodes: &mut NodeTable) -> bool {
-        let Some((id, _)) = self.former_pods.remove(uid) else { return false };
-        if !self.former_pods.values().any(|(node, _)| *node == id) {
+    pub(super) fn forget_former_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        if self.former_pods.is_empty() {
+            return false;
+        }
+        let id = pod.node_name.as_ref().and_then(|node| nodes.id(node));
+        id.is_some_and(|id| self.forget_former(id, &pod.uid, nodes))
+    }
+
+    fn forget_former(&mut self, id: NodeId, uid: &Uid, nodes: &mut NodeTable) -> bool {
+        let Some(of_node) = self.former_pods.get_mut(&id) else { return false };
+        if of_node.remove(uid).is_none() {
+            return false;
+        }
+        if of_node.is_empty() {
+            self.former_pods.remove(&id);
             self.slots[id.index()].flags.remove(SlotFlags::FORMER_POD);
             self.mark(id);
             self.clear_if_vacant(id, nodes);
@@ -122,10 +134,11 @@ impl DaemonSetState {
         for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
             self.expectations.saw_deletion(uid);
         }
-        let former = self.former_pods.keys().filter(|uid| !uids.contains(uid));
-        let former: Vec<Uid> = former.cloned().collect();
-        for uid in &former {
-            self.forget_former(uid, nodes);
+        let all = self.former_pods.iter();
+        let former = all.flat_map(|(id, pods)| pods.keys().map(|uid| (*id, uid.clone())));
+        let former: Vec<_> = former.filter(|(_, uid)| !uids.contains(uid)).collect();
+        for (id, uid) in &former {
+            self.forget_former(*id, uid, nodes);
         }
         !gone.is_empty() || !releases.is_empty() || !former.is_empty()
     }
