@@ -1,5 +1,6 @@
 //! The instructions of the core's hot paths: callgrind counts the phases of the core's bench, and
 //! the counts are compared with those recorded. Time varies with the machine, instructions hardly.
+//! A phase that is recorded with two numbers of nodes shows how its cost grows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,9 +10,11 @@ use anyhow::{Context, bail};
 use regex::Regex;
 
 const KEPT: &str = "crates/core/benches/instructions.txt";
-const NODES: &str = "1000";
 /// Maximum difference of a count, in percent: compilers and the C library differ a little.
 const MARGIN_PERCENT: u64 = 10;
+
+/// A phase of the bench, and the number of nodes with which it is counted.
+type Measurement = (String, u32);
 
 /// Returns one line for each phase that costs more than the margin allows, or less: then the new
 /// count is worth recording.
@@ -23,13 +26,13 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let kept = read(root)?;
     let program = build(root)?;
     let mut problems = Vec::new();
-    for (phase, kept) in &kept {
-        let counted = count(root, &program, phase)?;
-        println!("{counted:>12} {phase} (kept: {kept})");
+    for ((phase, nodes), kept) in &kept {
+        let counted = count(root, &program, phase, *nodes)?;
+        println!("{counted:>12} {nodes:>6} {phase} (kept: {kept})");
         if counted.abs_diff(*kept) * 100 > kept * MARGIN_PERCENT {
             let percent = counted as f64 * 100.0 / *kept as f64 - 100.0;
             problems.push(format!(
-                "{phase}: {counted} instructions, {percent:+.1} % against {KEPT}; \
+                "{phase}, {nodes} nodes: {counted} instructions, {percent:+.1} % against {KEPT}; \
                  if that is meant: cargo xtask instructions --keep"
             ));
         }
@@ -43,12 +46,12 @@ pub(crate) fn keep(root: &Path) -> anyhow::Result<Vec<String>> {
         bail!("counting needs valgrind: apt-get install valgrind");
     }
     let program = build(root)?;
-    let mut text = format!(
-        "# Instructions of the phases of the core's bench at {NODES} nodes: \
-         cargo xtask instructions --keep\n"
-    );
-    for phase in read(root)?.keys() {
-        text.push_str(&format!("{:>12} {phase}\n", count(root, &program, phase)?));
+    let mut text = "# Instructions, nodes and phase of the core's bench: cargo xtask instructions \
+                    --keep\n"
+        .to_owned();
+    for (phase, nodes) in read(root)?.keys() {
+        let count = count(root, &program, phase, *nodes)?;
+        text.push_str(&format!("{count:>12} {nodes:>6} {phase}\n"));
     }
     std::fs::write(root.join(KEPT), text)?;
     Ok(Vec::new())
@@ -58,13 +61,14 @@ fn has_valgrind() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-fn read(root: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+fn read(root: &Path) -> anyhow::Result<BTreeMap<Measurement, u64>> {
     let text = std::fs::read_to_string(root.join(KEPT)).context(KEPT)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
-            let (count, phase) = line.trim().split_once(' ').context("a count and a phase")?;
-            Ok((phase.to_owned(), count.parse()?))
+            let (count, rest) = line.trim().split_once(' ').context("a count")?;
+            let (nodes, phase) = rest.trim().split_once(' ').context("nodes and a phase")?;
+            Ok(((phase.to_owned(), nodes.parse()?), count.parse()?))
         })
         .collect()
 }
@@ -84,10 +88,11 @@ fn build(root: &Path) -> anyhow::Result<String> {
     }
 }
 
-fn count(root: &Path, program: &str, phase: &str) -> anyhow::Result<u64> {
+fn count(root: &Path, program: &str, phase: &str, nodes: u32) -> anyhow::Result<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
-        .args(["--toggle-collect=*counted_replay*", program, "count", phase, NODES])
+        .args(["--toggle-collect=*counted_replay*", program, "count", phase])
+        .arg(nodes.to_string())
         .current_dir(root)
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);

@@ -28,9 +28,11 @@ pub(crate) const PHASES: &[&str] = &[
     "guarded at 1",
     "relabel",
     "guarded in 1,000 waves",
+    "racks change",
+    "more nodes join",
 ];
 
-/// Number of values of the label by which the last phase has its waves, of which each has two.
+/// Number of values of the label by which the last phases have their waves, of which each has two.
 const RACKS: usize = 500;
 
 const DS_UID: &str = "0c6ff5b8-21ad-4d3c-9f0e-8b1a2c3d4e5f";
@@ -120,20 +122,19 @@ impl World {
                 self.roll_out(IntOrPercent::Percent(10));
             }
             "guarded at 1" => self.roll_out(IntOrPercent::Int(1)),
-            "relabel" => {
-                let mut racks = (0..RACKS).cycle();
-                self.push_nodes(|name| {
-                    let mut node = node(name, false);
-                    let rack = racks.next().expect("it has no end").to_string();
-                    let labels = [("kubernetes.io/os", "linux"), ("rack", rack.as_str())];
-                    node.labels = Labels::from_iter(labels);
-                    node
-                });
-            }
+            // The policy of that time divides no nodes by it.
+            "relabel" => self.push_racks(0),
             "guarded in 1,000 waves" => {
                 let policy = policy(Some("rack"), &[50, 100]);
                 self.daemon_set.policy = PolicySource::Valid(Arc::new(policy));
                 self.roll_out(IntOrPercent::Percent(10));
+            }
+            "racks change" => self.push_racks(1),
+            "more nodes join" => {
+                let known = self.node_names.len();
+                let names = (known..known + known / 10).map(|n| format!("node-{n:06}").into());
+                self.node_names = names.collect();
+                self.push_racks(0);
             }
             _ => panic!("there is no phase {phase:?}"),
         }
@@ -175,6 +176,16 @@ impl World {
     fn push_nodes(&mut self, node: impl FnMut(&NodeName) -> Node) {
         let nodes: Vec<Node> = self.node_names.iter().map(node).collect();
         nodes.into_iter().for_each(|node| self.push(Input::Node(node)));
+    }
+
+    /// Each node in a rack, from this one on.
+    fn push_racks(&mut self, first: usize) {
+        let mut racks = (0..RACKS).cycle().skip(first);
+        self.push_nodes(|name| {
+            let rack = racks.next().expect("it has no end").to_string();
+            let labels = [("kubernetes.io/os", "linux"), ("rack", rack.as_str())];
+            Node { labels: Labels::from_iter(labels), ..node(name, false) }
+        });
     }
 
     fn push(&mut self, input: Input) {

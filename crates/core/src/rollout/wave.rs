@@ -28,7 +28,7 @@ use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
 pub use group::StateCounts;
-use group::{Counted, Group, Member, add};
+use group::{Class, Counted, Group, Member, add};
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START};
@@ -50,6 +50,10 @@ pub(crate) struct Waves {
     /// The nodes with each value of a step's `each`: they have a size of their own in each wave.
     parts: BTreeMap<(usize, GroupValue), usize>,
     groups: Vec<Group>,
+    /// The nodes by their groups. The first class has those of no group.
+    classes: Vec<Class>,
+    /// The numbers of the classes.
+    class_numbers: BTreeMap<Vec<usize>, usize>,
     /// All nodes that are not held.
     all: Group,
     /// The number of nodes that are.
@@ -60,17 +64,18 @@ pub(crate) struct Waves {
     has_progressed: bool,
     /// True if a group may have fewer open nodes than its size.
     must_fill: bool,
-    /// The waves, counted for a position. A node that comes, goes or changes invalidates it.
+    /// The waves, counted for a position. A node that comes, goes or changes its class invalidates
+    /// it.
     count: Memo<Position, WaveCount>,
     /// Why there are too many waves, if there are.
     excess: Memo<(), Option<Arc<str>>>,
 }
 
-/// A node, and the groups that it is part of.
-#[derive(Clone, Debug, Default)]
+/// A node, and its part in the waves.
+#[derive(Clone, Copy, Debug, Default)]
 struct NodeWaves {
-    /// The numbers of its groups, one for each step that has the node.
-    groups: Vec<usize>,
+    /// The number of its class.
+    class: usize,
     wave: Wave,
     holding: Holding,
     state: NodeState,
@@ -105,6 +110,8 @@ impl Waves {
             numbers: BTreeMap::new(),
             parts: BTreeMap::new(),
             groups: Vec::new(),
+            classes: vec![Class::new(Vec::new())],
+            class_numbers: BTreeMap::from([(Vec::new(), 0)]),
             all: Group::default(),
             held: 0,
             starting: BTreeSet::new(),
@@ -177,19 +184,15 @@ impl Waves {
 
     /// Applies the labels of a node; `None` if it was deleted.
     pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
-        let mut node = std::mem::take(self.node_mut(id));
-        self.count(&node.groups, node.counted(), false);
-        self.must_fill = true;
-        self.count.invalidate();
-        self.excess.invalidate();
-        if labels.is_none() {
-            node.history.starting_since().map(|since| self.starting.remove(&(since, id)));
-        }
-        if let Some(labels) = labels {
-            node.groups = self.group_numbers(labels);
-            // An empty selector would hold all nodes.
-            let hold = &self.policy.hold;
-            let is_held = !hold.is_empty() && hold.matches(labels);
+        let Some(labels) = labels else {
+            return self.change(id, |node| *node = NodeWaves::default());
+        };
+        let class = self.class(labels);
+        // An empty selector would hold all nodes.
+        let hold = &self.policy.hold;
+        let is_held = !hold.is_empty() && hold.matches(labels);
+        self.change(id, |node| {
+            node.class = class;
             node.wave = match node.wave {
                 // Another node takes its place in the wave, unless the rollout has begun on it:
                 // with both, the wave would be too large once the node is no longer held.
@@ -198,9 +201,7 @@ impl Waves {
                 Wave::Held => Wave::Closed,
                 Wave::Closed | Wave::Open => node.wave,
             };
-            self.count(&node.groups, node.counted(), true);
-            *self.node_mut(id) = node;
-        }
+        });
     }
 
     /// The state of the node's wave.
@@ -292,24 +293,27 @@ impl Waves {
 
     /// Changes a node, and the counts of its groups.
     fn change(&mut self, id: NodeId, change: impl FnOnce(&mut NodeWaves)) {
-        let mut node = std::mem::take(self.node_mut(id));
-        let (before, was_starting) = (node.counted(), node.history.starting_since());
-        change(&mut node);
-        let (after, is_starting) = (node.counted(), node.history.starting_since());
+        let node = self.node_mut(id);
+        let before = *node;
+        change(node);
+        let after = *node;
+        let (was_starting, is_starting) =
+            (before.history.starting_since(), after.history.starting_since());
         if was_starting != is_starting {
             was_starting.map(|since| self.starting.remove(&(since, id)));
             is_starting.map(|since| self.starting.insert((since, id)));
         }
-        if before != after {
-            self.count(&node.groups, before, false);
-            self.count(&node.groups, after, true);
+        let (was_counted, is_counted) = (before.counted(), after.counted());
+        if (before.class, was_counted) != (after.class, is_counted) {
+            self.count(id, before.class, was_counted, false);
+            self.count(id, after.class, is_counted, true);
         }
-        if before.is_some() != after.is_some() {
+        let is_member = |counted: Option<Counted>| counted.is_some_and(|it| it.is_member());
+        if (before.class, is_member(was_counted)) != (after.class, is_member(is_counted)) {
             self.must_fill = true;
             self.count.invalidate();
             self.excess.invalidate();
         }
-        *self.node_mut(id) = node;
     }
 
     /// Opens nodes until each group up to the position has its size, and returns them. `rank`
@@ -325,7 +329,7 @@ impl Waves {
         let Some(position) = self.position.clone() else { return Vec::new() };
         let mut opened = Vec::new();
         if position == Position::AllNodes {
-            opened.extend(self.candidates(|_| true));
+            opened.extend(self.candidates(None));
             opened.iter().for_each(|id| self.open(*id));
             return opened;
         }
@@ -340,8 +344,7 @@ impl Waves {
             if missing == 0 {
                 continue;
             }
-            let of_group = |node: &NodeWaves| node.groups.contains(&number);
-            let mut candidates: Vec<NodeId> = self.candidates(of_group).collect();
+            let mut candidates: Vec<NodeId> = self.candidates(Some(number)).collect();
             if missing < candidates.len() {
                 let has_target = |id: NodeId| self.nodes[id.index()].holding == Holding::Target;
                 candidates.sort_by_cached_key(|id| (!has_target(*id), rank(self, *id), names(*id)));
@@ -503,7 +506,7 @@ impl Waves {
         };
         let is_in = move |node: &NodeWaves| match number {
             None => true,
-            Some(number) => number.is_some_and(|number| node.groups.contains(&number)),
+            Some(number) => number.is_some_and(|number| self.classes[node.class].is_of(number)),
         };
         let nodes = (0..).map(NodeId::from_index).zip(&self.nodes);
         nodes.filter(move |(_, node)| node.is_open() && is_in(node))
@@ -566,6 +569,20 @@ impl Waves {
         with_nodes.map(|((_, value), _)| value)
     }
 
+    /// The number of the class of nodes with these labels.
+    fn class(&mut self, labels: &Labels) -> usize {
+        let groups = self.group_numbers(labels);
+        if let Some(number) = self.class_numbers.get(&groups) {
+            return *number;
+        }
+        self.classes.push(Class::new(groups.clone()));
+        let number = self.classes.len() - 1;
+        self.class_numbers.insert(groups, number);
+        number
+    }
+
+    /// The numbers of the groups of nodes with these labels: one for each step that has them, and
+    /// one for each `each`.
     fn group_numbers(&mut self, labels: &Labels) -> Vec<usize> {
         let policy = self.policy.clone();
         let steps = policy.steps.iter().enumerate();
@@ -588,30 +605,28 @@ impl Waves {
             .collect()
     }
 
-    fn candidates(&self, is_in: impl Fn(&NodeWaves) -> bool) -> impl Iterator<Item = NodeId> {
-        let nodes = self.nodes.iter().enumerate();
-        let candidates = nodes.filter(move |(_, node)| {
-            node.wave == Wave::Closed && node.counted().is_some() && is_in(node)
-        });
-        candidates.map(|(index, _)| NodeId::from_index(index))
+    /// The nodes of a group, or all, that are neither open nor held.
+    fn candidates(&self, group: Option<usize>) -> impl Iterator<Item = NodeId> {
+        let is_in = move |class: &&Class| group.is_none_or(|group| class.is_of(group));
+        self.classes.iter().filter(is_in).flat_map(|class| class.closed.iter().copied())
     }
 
     fn open(&mut self, id: NodeId) {
         self.change(id, |node| node.wave = Wave::Open);
     }
 
-    /// Adds a node to the counts of its groups, or removes it.
-    fn count(&mut self, groups: &[usize], counted: Option<Counted>, is_added: bool) {
-        match counted {
-            None => {}
-            Some(Counted { member: Member::Held, .. }) => add(&mut self.held, is_added),
-            Some(counted) => {
-                for number in groups {
-                    self.groups[*number].count(counted, is_added);
-                }
-                self.all.count(counted, is_added);
-            }
+    /// Adds a node to the counts of its class and its groups, or removes it.
+    fn count(&mut self, id: NodeId, class: usize, counted: Option<Counted>, is_added: bool) {
+        let Some(counted) = counted else { return };
+        if !counted.is_member() {
+            return add(&mut self.held, is_added);
         }
+        let class = &mut self.classes[class];
+        class.count(id, counted, is_added);
+        for number in &class.groups {
+            self.groups[*number].count(counted, is_added);
+        }
+        self.all.count(counted, is_added);
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut NodeWaves {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::group::Member;
-use super::{GroupValue, NodeWaves, Position, RolloutStep, StateCounts, WavePosition, Waves};
+use super::group::Class;
+use super::{GroupValue, Position, RolloutStep, StateCounts, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Waves {
         self.count.get(position).copied()
     }
 
-    /// Counts the waves at a position, unless that is known. It visits all groups and nodes.
+    /// Counts the waves at a position, unless that is known. It visits all groups.
     pub(crate) fn recount(&mut self, position: &Position) {
         if self.counted(position).is_none() {
             self.count.set(position.clone(), self.count_at(position));
@@ -99,11 +99,8 @@ impl Waves {
             let last = self.policy.steps[step].up_to.last();
             is_whole[number] = last.is_some_and(|size| size.resolve(members) >= members);
         }
-        let is_other = |node: &NodeWaves| node.groups.iter().all(|number| !is_whole[*number]);
-        self.nodes.iter().any(|node| {
-            matches!(node.counted(), Some(counted) if counted.member != Member::Held)
-                && is_other(node)
-        })
+        let are_other = |class: &Class| class.groups.iter().all(|number| !is_whole[*number]);
+        self.classes.iter().any(|class| !class.is_empty() && are_other(class))
     }
 
     /// The nodes of the wave at a position by their state: those that are not open yet wait.

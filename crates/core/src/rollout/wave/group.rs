@@ -1,8 +1,10 @@
-//! The numbers of nodes of a group of waves, by their state (G31).
+//! The nodes of a group of waves: their numbers by their state (G31), and those that may be opened.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::node::{NodeState, SetAside};
+use crate::node_table::NodeId;
 
 use super::state::Holding;
 
@@ -124,6 +126,17 @@ impl fmt::Display for StateCounts {
     }
 }
 
+/// The nodes that are in the same groups, without those that are held.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// The numbers of the groups.
+    pub groups: Vec<usize>,
+    /// The number of the nodes that are open.
+    open: usize,
+    /// The others.
+    pub closed: BTreeSet<NodeId>,
+}
+
 /// The parts of a node that counts depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
@@ -140,6 +153,43 @@ pub(super) enum Member {
     Closed,
     /// The policy excludes it, and the rollout has not begun on it.
     Held,
+}
+
+impl Counted {
+    /// Whether the node is not held.
+    pub(super) fn is_member(self) -> bool {
+        self.member != Member::Held
+    }
+}
+
+impl Class {
+    /// Without nodes.
+    pub(super) const fn new(groups: Vec<usize>) -> Self {
+        Self { groups, open: 0, closed: BTreeSet::new() }
+    }
+
+    /// Whether its nodes are in the group with this number.
+    pub(super) fn is_of(&self, group: usize) -> bool {
+        self.groups.contains(&group)
+    }
+
+    /// Whether it has no node.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open == 0 && self.closed.is_empty()
+    }
+
+    pub(super) fn count(&mut self, id: NodeId, counted: Counted, is_added: bool) {
+        match counted.member {
+            Member::Held => {}
+            Member::Open => add(&mut self.open, is_added),
+            Member::Closed if is_added => {
+                self.closed.insert(id);
+            }
+            Member::Closed => {
+                self.closed.remove(&id);
+            }
+        }
+    }
 }
 
 impl Group {
@@ -172,8 +222,11 @@ impl Group {
             ),
             (&mut self.late, is_late && state == NodeState::Failed),
         ];
-        for (count, _) in counts.into_iter().filter(|(_, counts)| *counts) {
-            add(count, is_added);
+        for (count, counts) in counts {
+            match is_added {
+                true => *count += usize::from(counts),
+                false => *count -= usize::from(counts),
+            }
         }
     }
 }

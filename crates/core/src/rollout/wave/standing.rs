@@ -68,7 +68,8 @@ impl Waves {
                 Member::Held => NodeState::SetAside(SetAside::Held),
                 Member::Closed => NodeState::default(),
             };
-            let wave = node.groups.iter().filter_map(|number| whole_at[*number].as_ref()).min();
+            let groups = &self.classes[node.class].groups;
+            let wave = groups.iter().filter_map(|number| whole_at[*number].as_ref()).min();
             let wave = wave.and_then(|position| self.name(position));
             Some(NodeStanding { node: nodes.name(id).clone(), state, wave })
         };
