@@ -195,9 +195,9 @@ fn describe_course(world: &World) -> String {
     for (revision, record) in records {
         let template = revision.template.as_ref().map_or("malformed", |t| &*t.canonical);
         for event in &record.course.events {
-            let (kind, wave) = (event.kind.as_str(), event.wave.as_ref());
+            let (kind, wave) = (event.kind, event.wave.as_ref());
             let wave = wave.map(|wave| format!(" {wave}")).unwrap_or_default();
-            writeln!(text, "template {template}: {kind}{wave}{}", event.attribution)
+            writeln!(text, "template {template}: {kind:?}{wave}{}", event.attribution)
                 .expect("a string grows");
         }
     }

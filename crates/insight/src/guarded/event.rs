@@ -22,7 +22,6 @@ pub struct RolloutEvent {
     /// What happened: `Adopted`, `Begun`, `WaveUpdated`, `WaveBegun`, `Failed`, `GoingBack`,
     /// `Completed` or `Superseded`; by an order `Approved`, `Promoted`, `PromotedInFull`, `Aborted`
     /// or `Retried`; `Paused` or `Resumed`.
-    #[serde(serialize_with = "serialize_kind")]
     #[schemars(with = "String")]
     pub event: EventKind,
     /// The hash of the revision that was rolled out; absent for a pause.
@@ -41,14 +40,15 @@ pub struct RolloutEvent {
 }
 
 /// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum EventKind {
-    /// An event that a record states.
-    Recorded(CourseEventKind),
     /// Somebody paused the rollout.
     Paused,
     /// Somebody resumed it.
     Resumed,
+    /// An event that a record states.
+    #[serde(untagged)]
+    Recorded(CourseEventKind),
 }
 
 impl RolloutEvent {
@@ -121,14 +121,6 @@ fn words(kind: CourseEventKind, wave: Option<&str>) -> Option<String> {
 
 fn serialize_time<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&time_text(*time))
-}
-
-fn serialize_kind<S: Serializer>(kind: &EventKind, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(match kind {
-        EventKind::Recorded(kind) => kind.as_str(),
-        EventKind::Paused => "Paused",
-        EventKind::Resumed => "Resumed",
-    })
 }
 
 #[cfg(test)]

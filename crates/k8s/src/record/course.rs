@@ -27,7 +27,6 @@ pub(super) struct WireCourse {
 #[derive(Serialize, Deserialize)]
 struct WireEvent {
     at: String,
-    #[serde(with = "KindDef")]
     event: CourseEventKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     wave: Option<Arc<str>>,
@@ -35,24 +34,6 @@ struct WireEvent {
     user: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Arc<str>>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "CourseEventKind")]
-enum KindDef {
-    Adopted,
-    Begun,
-    WaveUpdated,
-    WaveBegun,
-    Approved,
-    Promoted,
-    PromotedInFull,
-    Aborted,
-    Retried,
-    Failed,
-    GoingBack,
-    Completed,
-    Superseded,
 }
 
 fn events<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<WireEvent>, D::Error> {

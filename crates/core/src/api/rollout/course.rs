@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::api::Timestamp;
 
 use super::check::one_line;
@@ -44,8 +46,8 @@ pub struct CourseEvent {
     pub attribution: Attribution,
 }
 
-/// The kinds of events of a rollout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kinds of events of a rollout. Records and documents have the names of the variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CourseEventKind {
     /// The revision was recorded as the one in use (G37).
     Adopted,
@@ -120,25 +122,6 @@ impl Course {
 }
 
 impl CourseEventKind {
-    /// The name in records and documents.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Adopted => "Adopted",
-            Self::Begun => "Begun",
-            Self::WaveUpdated => "WaveUpdated",
-            Self::WaveBegun => "WaveBegun",
-            Self::Approved => "Approved",
-            Self::Promoted => "Promoted",
-            Self::PromotedInFull => "PromotedInFull",
-            Self::Aborted => "Aborted",
-            Self::Retried => "Retried",
-            Self::Failed => "Failed",
-            Self::GoingBack => "GoingBack",
-            Self::Completed => "Completed",
-            Self::Superseded => "Superseded",
-        }
-    }
-
     /// True if somebody ordered it.
     pub const fn is_order(self) -> bool {
         match self {
