@@ -2,7 +2,9 @@
 //! fields of a later Kubernetes.
 
 use anyhow::{Context, Result, ensure};
+use everynode_core::plan::BACKOFF_ANNOTATION;
 use jiff::SignedDuration;
+use k8s_openapi::api::events::v1::Event;
 use serde_json::{Value, json};
 
 use crate::observe::{Limits, Observer};
@@ -40,6 +42,13 @@ async fn failed_pods_are_deleted_with_a_back_off() -> Result<()> {
         let mut events = world.events().list(&Default::default()).await?.items;
         events.retain(|event| event.reason.as_deref() == Some("FailedDaemonPod"));
         ensure!(events.iter().all(|event| event.type_.as_deref() == Some("Warning")), "{events:?}");
+        let has_backoff = |event: &Event| {
+            let annotations = event.metadata.annotations.iter().flatten();
+            let is_of_node =
+                event.related.as_ref().is_some_and(|it| it.kind.as_deref() == Some("Node"));
+            is_of_node && annotations.into_iter().any(|(key, _)| key == BACKOFF_ANNOTATION)
+        };
+        ensure!(events.iter().all(has_backoff), "{events:?}");
         let count: i32 = events.iter().filter_map(|event| event.deprecated_count).sum();
         ensure!(count >= 3, "{count} failures in {} events", events.len());
         // kubectl sorts by it.

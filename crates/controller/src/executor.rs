@@ -376,7 +376,9 @@ impl<S: Server> Execution<'_, S> {
 
     fn record(&self, severity: Severity, reason: &'static str, action: &'static str, note: String) {
         let regarding = regarding(&self.raw.key, &self.raw.uid);
-        let occurrence = Occurrence { regarding, severity, reason, action, note, is_unique: false };
+        let (is_unique, backoff) = (false, None);
+        let occurrence =
+            Occurrence { regarding, severity, reason, action, note, is_unique, backoff };
         if !self.executor.recorder.record(occurrence) {
             self.executor.metrics.events_dropped.inc();
         }

@@ -6,10 +6,11 @@
 
 mod aggregate;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
-use everynode_core::plan::REPORTING_CONTROLLER;
+use everynode_core::plan::{BACKOFF_ANNOTATION, REPORTING_CONTROLLER};
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
@@ -154,11 +155,17 @@ impl Writer {
 }
 
 fn event(name: String, at: jiff::Timestamp, occurrence: Occurrence, instance: String) -> Event {
-    let Occurrence { regarding, severity, reason, action, note, .. } = occurrence;
+    let Occurrence { regarding, severity, reason, action, note, is_unique: _, backoff } =
+        occurrence;
+    let (node, delay) = backoff.unzip();
+    let annotation = |delay: Duration| {
+        BTreeMap::from([(BACKOFF_ANNOTATION.to_owned(), delay.as_secs().to_string())])
+    };
     Event {
         metadata: ObjectMeta {
             name: Some(name),
             namespace: Some(regarding.namespace.to_string()),
+            annotations: delay.map(annotation),
             ..ObjectMeta::default()
         },
         event_time: Some(MicroTime(at)),
@@ -180,6 +187,12 @@ fn event(name: String, at: jiff::Timestamp, occurrence: Occurrence, instance: St
             uid: Some(regarding.uid.to_string()),
             ..ObjectReference::default()
         },
+        related: node.map(|node| ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_string()),
+            ..ObjectReference::default()
+        }),
         source: Some(EventSource { component: Some(REPORTING_CONTROLLER.to_owned()), host: None }),
         reporting_component: Some(REPORTING_CONTROLLER.to_owned()),
         reporting_instance: Some(instance),
@@ -219,6 +232,7 @@ mod tests {
             action: "Create",
             note: "Error creating".to_owned(),
             is_unique: false,
+            backoff: Some(("node-1".into(), Duration::from_secs(8))),
         };
         let time = jiff::Timestamp::from_millisecond(1_767_225_600_250).unwrap();
         let event = event("b.1".to_owned(), time, occurrence, "everynode-1".to_owned());
@@ -230,7 +244,12 @@ mod tests {
             "count": 1,
             "reportingComponent": "everynode",
             "source": { "component": "everynode" },
+            "related": { "apiVersion": "v1", "kind": "Node", "name": "node-1" },
         });
+        assert_eq!(
+            event["metadata"]["annotations"],
+            json!({ "everynode.dev/backoff-seconds": "8" })
+        );
         for (field, value) in expected.as_object().unwrap() {
             assert_eq!(event.get(field), Some(value), "{field}");
         }

@@ -4,7 +4,6 @@
 //! of each write returns to the core as a [`WriteResult`].
 
 mod display;
-mod ended_pod;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +15,14 @@ use crate::api::{
     RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
-pub use ended_pod::{ENDED_POD_DELAY_MAX, backoff_in_note};
+pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;
 
 /// The longest time after the API server has refused a pod until one is created again (C72).
 pub const CREATION_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// The annotation of an event about a pod that has ended: how many seconds after it the next pod of
+/// its node, which `related` names, is kept if it ends, too (C24). No other object states it.
+pub const BACKOFF_ANNOTATION: &str = "everynode.dev/backoff-seconds";
 
 /// The `reportingController` of the events.
 pub const REPORTING_CONTROLLER: &str = "everynode";
@@ -456,6 +459,16 @@ impl Transition {
 }
 
 impl Notice {
+    /// The node whose pod has ended, and how long its next one is kept if it ends, too.
+    pub const fn backoff(&self) -> Option<(&NodeName, Duration)> {
+        let (Self::FailedDaemonPod { node, delay, .. }
+        | Self::SucceededDaemonPod { node, delay, .. }) = self
+        else {
+            return None;
+        };
+        Some((node, *delay))
+    }
+
     /// The `reason` of the event (C71).
     pub const fn reason(&self) -> &'static str {
         match self {

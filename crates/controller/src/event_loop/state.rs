@@ -438,8 +438,10 @@ impl LoopState {
         };
         let regarding = regarding(key, uid);
         let is_unique = matches!(notice, Notice::Rollout(_));
+        let backoff = notice.backoff().map(|(node, delay)| (node.clone(), delay));
+        let action = "Sync";
         let occurrence =
-            Occurrence { regarding, severity, reason, action: "Sync", note, is_unique };
+            Occurrence { regarding, severity, reason, action, note, is_unique, backoff };
         if !self.recorder.record(occurrence) {
             self.metrics.events_dropped.inc();
         }

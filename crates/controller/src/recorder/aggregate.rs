@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{NodeName, Timestamp};
 
 /// Number of different notes in a group that get their own Events.
 const NOTES_PER_GROUP: usize = 10;
@@ -57,6 +57,8 @@ pub struct Occurrence {
     pub note: String,
     /// Another occurrence with the same note is news of its own, as the failure of another rollout.
     pub is_unique: bool,
+    /// The node whose pod has ended, and how long its next one is kept if it ends, too.
+    pub backoff: Option<(NodeName, Duration)>,
 }
 
 /// A request to the API server.
@@ -212,6 +214,7 @@ mod tests {
             action: "Create",
             note: format!("Created pod: agent-{pod}"),
             is_unique: false,
+            backoff: None,
         }
     }
 

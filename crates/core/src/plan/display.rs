@@ -1,11 +1,12 @@
 //! Plans, notices and problems as text for logs, events and transcripts.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::ended_pod::write_note;
 use crate::api::{
-    AdmissionChange, CheckVerdict, HASH_LABEL, ORDER_ANNOTATION, OrderVerb, PAUSED_ANNOTATION,
-    Position, Problem, RECORD_ANNOTATION, RolloutCondition, RolloutRecord,
+    AdmissionChange, CheckVerdict, HASH_LABEL, NodeName, ORDER_ANNOTATION, OrderVerb,
+    PAUSED_ANNOTATION, PodName, Position, Problem, RECORD_ANNOTATION, RolloutCondition,
+    RolloutRecord,
 };
 use crate::plan::{CheckQuestion, Notice, Plan, PodReference, Transition, Waiting, Write};
 
@@ -87,14 +88,25 @@ impl fmt::Display for PodReference {
     }
 }
 
+fn write_ended(
+    f: &mut fmt::Formatter<'_>,
+    (pod, node): (&PodName, &NodeName),
+    has: &str,
+    delay: Duration,
+) -> fmt::Result {
+    let seconds = delay.as_secs();
+    write!(f, "pod {pod} on node {node} {has}; it is deleted and then replaced; if the next one ")?;
+    write!(f, "ends, too, it is replaced {seconds} s after this one at the earliest")
+}
+
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FailedDaemonPod { pod, node, delay } => {
-                write_note(f, (pod, node), "failed", *delay)
+                write_ended(f, (pod, node), "failed", *delay)
             }
             Self::SucceededDaemonPod { pod, node, delay } => {
-                write_note(f, (pod, node), "succeeded", *delay)
+                write_ended(f, (pod, node), "succeeded", *delay)
             }
             Self::SelectingAll => {
                 f.write_str("the selector matches all pods, so the DaemonSet is not synced")

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use everynode_core::api::{DaemonSet, NodeName, Timestamp};
-use everynode_core::plan::{
-    CREATION_RETRY_MAX, ENDED_POD_DELAY_MAX, REPORTING_CONTROLLER, backoff_in_note,
-};
+use everynode_core::plan::{CREATION_RETRY_MAX, ENDED_POD_DELAY_MAX, REPORTING_CONTROLLER};
 
 use crate::snapshot::{EventDetail, PodDetail, Snapshot};
 
@@ -35,13 +33,12 @@ pub(super) type Backoffs = BTreeMap<NodeName, Timestamp>;
 
 pub(super) fn backoffs(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Backoffs {
     let mut backoffs = Backoffs::new();
-    // An event that stands for several has the text of the first and the time of the last.
+    // An event that stands for several has the node of the first and the time of the last.
     let events = snapshot.events.values();
     for event in events.filter(|event| event.about == daemon_set.uid && event.count == 1) {
-        let end = backoff_in_note(&event.message).zip(event.at);
-        let Some(((node, delay), at)) = end else { continue };
-        let last = backoffs.entry(node).or_insert(at + delay);
-        *last = (*last).max(at + delay);
+        let Some(((node, delay), at)) = event.backoff.as_ref().zip(event.at) else { continue };
+        let last = backoffs.entry(node.clone()).or_insert(at + *delay);
+        *last = (*last).max(at + *delay);
     }
     backoffs
 }

@@ -1,6 +1,10 @@
 //! Events about DaemonSets and pods.
 
-use everynode_core::api::{Timestamp, Uid};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use everynode_core::api::{NodeName, Timestamp, Uid};
+use everynode_core::plan::BACKOFF_ANNOTATION;
 use everynode_k8s::convert::timestamp;
 use serde::Deserialize;
 
@@ -23,6 +27,8 @@ pub struct EventDetail {
     pub since: Option<Timestamp>,
     /// The time of the last occurrence; `None` if the event has no valid time.
     pub at: Option<Timestamp>,
+    /// The node of which a pod has ended, and how long its next one is kept if it ends, too.
+    pub backoff: Option<(NodeName, Duration)>,
 }
 
 #[derive(Default, Deserialize)]
@@ -30,6 +36,7 @@ pub struct EventDetail {
 struct WireEvent {
     metadata: WireMetadata,
     involved_object: WireReference,
+    related: Option<WireReference>,
     #[serde(rename = "type")]
     kind: Option<String>,
     reason: Option<String>,
@@ -53,11 +60,13 @@ struct WireSource {
 #[serde(rename_all = "camelCase", default)]
 struct WireMetadata {
     creation_timestamp: Option<String>,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireReference {
+    name: Option<String>,
     uid: Option<String>,
 }
 
@@ -76,7 +85,11 @@ impl EventDetail {
     pub(super) fn new(json: &[u8]) -> Result<Self, serde_json::Error> {
         let wire: WireEvent = serde_json::from_slice(json)?;
         let series = wire.series.unwrap_or_default();
-        let (event_time, created) = (wire.event_time, wire.metadata.creation_timestamp);
+        let WireMetadata { creation_timestamp: created, annotations } = wire.metadata;
+        let event_time = wire.event_time;
+        let delay = annotations.as_ref().and_then(|it| it.get(BACKOFF_ANNOTATION));
+        let delay = delay.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let node = wire.related.and_then(|node| node.name).map(NodeName::from);
         let first = [&wire.first_timestamp, &event_time, &created];
         let last = [&series.last_observed_time, &wire.last_timestamp, &event_time, &created];
         let time =
@@ -94,6 +107,7 @@ impl EventDetail {
             count: series.count.or(wire.count).unwrap_or(1).max(1),
             since: time(&first),
             at: time(&last),
+            backoff: node.zip(delay),
         })
     }
 }

@@ -2,12 +2,11 @@
 //! with the transcripts in `causes/`. All of them say the same.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use crate::support::{
     Fixture, NOW, daemon_set, key, name_of_node, node, pod, ready_pod, revision, waiting_pod, with,
 };
-use everynode_core::plan::Notice;
+use everynode_core::plan::BACKOFF_ANNOTATION;
 use everynode_insight::explain::explain;
 use everynode_insight::overview::{Estimate, EstimateBasis, Overview};
 use everynode_insight::rollout::{Phase, Rollout};
@@ -165,11 +164,12 @@ fn the_next_attempt_after_a_failure_is_stated() {
         next_step(&fixture)
     };
     let event_at = |time: &str, count: u32| {
-        let (pod, node) = ("agent-x".into(), "node-01".into());
-        let delay = Duration::from_secs(128);
-        let note = Notice::FailedDaemonPod { pod, node, delay }.to_string();
-        let event = event("ds", "FailedDaemonPod", &note, time, time);
-        Some(with(event, |it| it["count"] = count.into()))
+        let event = event("ds", "FailedDaemonPod", "for people", time, time);
+        Some(with(event, |it| {
+            it["count"] = count.into();
+            it["metadata"]["annotations"] = json!({ BACKOFF_ANNOTATION: "128" });
+            it["related"] = json!({ "kind": "Node", "name": "node-01" });
+        }))
     };
     for phase in ["Failed", "Succeeded"] {
         let next = |when: &str| {
