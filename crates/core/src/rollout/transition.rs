@@ -102,17 +102,10 @@ impl<'a> TransitionInput<'a> {
         if *stage == Stage::NotGuarded {
             return None;
         }
-        if let Some(change) = self.supersede() {
+        if let Some(change) = self.first_change() {
             return Some(change);
         }
-        if let Some(change) = self.mark_rolled_back() {
-            return Some(change);
-        }
-        // Until the revision has its label back, labels tell which pods had the previous target.
-        let target = self.revisions.current.filter(|target| target.hash().is_some())?;
-        if let Some(change) = self.adopt(target) {
-            return Some(change);
-        }
+        let target = self.target()?;
         let stored = || target.record.stored().map(|record| &**record);
         let (record, transition) = match stage {
             Stage::NotGuarded => return None,
@@ -133,6 +126,18 @@ impl<'a> TransitionInput<'a> {
                 .or_else(|| self.proceed(target, record, self.waves?, blamed))?,
         };
         Some(RecordChange { revision: target, record, transition })
+    }
+
+    /// The change of a record that comes before the rollout itself, whatever that waits for.
+    fn first_change(&self) -> Option<RecordChange<'a>> {
+        let adopted = || self.adopt(self.target()?);
+        self.supersede().or_else(|| self.mark_rolled_back()).or_else(adopted)
+    }
+
+    /// The target, if pods can be told by it: until it has its label back, labels tell which pods
+    /// had the previous one.
+    fn target(&self) -> Option<&'a Revision> {
+        self.revisions.current.filter(|target| target.hash().is_some())
     }
 
     /// The record of the revision that is in use when a policy or a pause begins to govern the
@@ -197,9 +202,7 @@ impl<'a> TransitionInput<'a> {
     pub(crate) fn awaits_nodes(&self, stage: &Stage<'a>) -> bool {
         match stage {
             Stage::Moving(record) => {
-                self.supersede().is_none()
-                    && self.mark_rolled_back().is_none()
-                    && self.apply_operator_order(record).is_none()
+                self.first_change().is_none() && self.apply_operator_order(record).is_none()
             }
             Stage::Unguarded
             | Stage::NotGuarded
