@@ -296,16 +296,14 @@ impl Checks {
             return None;
         }
         self.coverage.idle += 1;
-        let Violation { property, message } =
-            self.judge_plan(view)?.err().or_else(|| match view.role {
-                // Nothing is done until a watch shows whether a record was written (G9).
-                Role::Controller | Role::BuiltIn if record::comes_first(view) => None,
-                Role::Controller | Role::BuiltIn => {
-                    let has_status = *waited_ms > self.status_interval_ms;
-                    quiescence::left_undone(&Situation::of(view, &self.history)?, has_status)
-                }
-                Role::Beside => None,
-            })?;
+        let has_status = *waited_ms > self.status_interval_ms;
+        let left_undone = |situation: &Situation| match view.role {
+            // Nothing is done until a watch shows whether a record was written (G9).
+            Role::Controller | Role::BuiltIn if record::comes_first(view) => None,
+            Role::Controller | Role::BuiltIn => quiescence::left_undone(situation, has_status),
+            Role::Beside => None,
+        };
+        let Violation { property, message } = self.judge_plan(view, left_undone)?.err()?;
         violation(property, format!("{message}; the replica plans nothing"))
     }
 
@@ -362,7 +360,7 @@ impl Checks {
             next = view.previous.as_ref();
         }
         for view in plans.into_iter().rev() {
-            match self.judge_plan(view).unwrap_or_else(|| Ok(JudgedPlan::default())) {
+            match self.judge_plan(view, |_| None).unwrap_or_else(|| Ok(JudgedPlan::default())) {
                 Ok(plan) => self.plans.insert((view.replica, view.plan), plan),
                 Err(violation) => return Some(violation),
             };
@@ -370,19 +368,25 @@ impl Checks {
         None
     }
 
-    /// Judges a plan. `None` if its replica had not seen the DaemonSet.
-    fn judge_plan(&mut self, view: &View) -> Option<Result<JudgedPlan, Violation>> {
+    /// Judges a plan, and then what it leaves undone. `None` if its replica had not seen the
+    /// DaemonSet.
+    fn judge_plan(
+        &mut self,
+        view: &View,
+        left_undone: impl FnOnce(&Situation) -> Option<Violation>,
+    ) -> Option<Result<JudgedPlan, Violation>> {
         let Self { history, backoffs, coverage, questions, .. } = self;
         let situation = Situation::of(view, history)?;
         if let Some(violation) = questions.check(view, &situation, history) {
             return Some(Err(violation));
         }
-        Some(match view.role {
+        let judged = match view.role {
             Role::Beside => beside::judge(view, &situation, history, coverage),
             Role::Controller | Role::BuiltIn => {
                 plan::judge(view, &situation, history, backoffs, coverage)
             }
-        })
+        };
+        Some(judged.and_then(|judged| left_undone(&situation).map_or(Ok(judged), Err)))
     }
 
     /// Judges a request of a plan that was judged. Returns the reason for it.
