@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::history::History;
 use super::model::{Eligibility, Node, Pod, Policy};
 use super::situation::{OnNode, OurPod, Situation};
-use super::stage::Wanted;
+use super::stage::{Stage, Wanted};
 use super::standing::{Answer, Memory, NodeState, NodeStates, Standing};
 use crate::role::Role;
 use past::Past;
@@ -158,6 +158,9 @@ impl Reading<'_, '_> {
 
     /// The states of a node that is open, or has a pod of the target.
     fn begun(&self) -> NodeStates {
+        if self.has_surely_failed() {
+            return [NodeState::Failed].into();
+        }
         let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
         let is_empty = self.on_node.occupants().next().is_none();
         if self.is_surely_done() || must_run_none && is_empty && !self.is_absent() {
@@ -177,9 +180,6 @@ impl Reading<'_, '_> {
         if self.is_surely_aside() {
             states.insert(NodeState::SetAside);
             return NodeStates(states);
-        }
-        if self.has_surely_failed() && states.is_empty() {
-            return [NodeState::Failed].into();
         }
         states.insert(NodeState::Updating);
         if self.may_have_failed() {
@@ -212,11 +212,12 @@ impl Reading<'_, '_> {
         may_be_absent || self.is_held() || may_have_joined || may_be_broken
     }
 
-    /// Whether the replica has begun on the node itself, and the node has not been absent for so
-    /// long that it is set aside.
+    /// Whether the replica has begun on the node itself before the node was absent, and that has not
+    /// been so for so long that the node is set aside.
     fn is_surely_updating_although_absent(&self) -> bool {
         let absent_ms = self.past.absent_ms.unwrap_or_default();
-        self.past.was_begun_by_replica && absent_ms + TOLERANCE_MS < self.policy.ready_within_ms()
+        let is_short = absent_ms + TOLERANCE_MS < self.policy.ready_within_ms();
+        is_short && self.past.begun_by_replica_ms.is_some_and(|begun_ms| begun_ms > absent_ms)
     }
 
     fn is_surely_aside(&self) -> bool {
@@ -264,9 +265,13 @@ impl Reading<'_, '_> {
         !self.is_absent() && may_have_been_well && (is_late || may_restart_too_often)
     }
 
-    /// Whether the node surely is, because of its restarts.
+    /// Whether the node surely has, because a pod restarts too often, even if it is available.
     fn has_surely_failed(&self) -> bool {
-        !self.is_absent()
+        // Once the rollout is complete, no node is judged.
+        let stage = self.situation.stage;
+        let is_judged = matches!(stage, Stage::Moving(record) if record.is_under_way());
+        is_judged
+            && !self.is_absent()
             && self.past.was_surely_well
             && self.past.has_seen_old
             && self.on_node.by_target.keeps()
@@ -313,6 +318,8 @@ impl Reading<'_, '_> {
         let [pod] = old[..] else { return Answer::Maybe };
         match self.past.outage_ms {
             _ if self.situation.may_be_available(pod) => Answer::Maybe,
+            // A replica that took over later takes the pod to have been well before.
+            Some(_) if self.past.known_ms <= self.past.attempt_ms => Answer::Maybe,
             Some(ago_ms) if ago_ms > self.past.attempt_ms + UNORDERED_MS => Answer::No,
             Some(ago_ms)
                 if ago_ms + UNORDERED_MS < self.past.attempt_ms

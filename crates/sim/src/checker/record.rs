@@ -410,8 +410,8 @@ impl Judge<'_> {
             let mut pods = on_node.deletable();
             may_count && !self.is_open(name) && pods.any(|pod| self.situation.is_updated(pod))
         };
-        let with_target = self.all_members(position).filter(has_target).count();
-        if open.len() + aside + with_target < size && !is_beginning {
+        let with_target = || self.all_members(position).filter(has_target);
+        if open.len() + aside + with_target().count() < size && !is_beginning {
             return Some(format!("{} of {size} nodes are open", open.len()));
         }
         let waited = || members.iter().filter(|(name, _)| is_beginning || self.is_open(name));
@@ -421,12 +421,14 @@ impl Judge<'_> {
         let tolerated = self.tenth_of_open_nodes(position);
         let blocker = left.first().or(done_before.get(tolerated));
         let blocker = blocker.map(|(name, _)| format!("node {name} is not done"));
-        let is_tried = waited().any(|(_, on_node)| on_node.standing.states.may_have_tried());
+        // A held node that has the target is one that is done (G33).
+        let tried = waited().copied().chain(with_target());
+        let is_tried = tried.into_iter().any(|(_, on)| on.standing.states.may_have_tried());
         // None is open if all of them are set aside.
         let is_aside =
             |(_, on_node): &(&str, &OnNode)| on_node.standing.states.surely(NodeState::SetAside);
         let is_empty = waited().next().is_none()
-            && (size == 0 || with_target > 0 || !members.iter().all(is_aside));
+            && (size == 0 || with_target().next().is_some() || !members.iter().all(is_aside));
         blocker.or_else(|| {
             (!is_tried && !is_empty).then(|| "none of its nodes is done or has failed".to_owned())
         })

@@ -12,6 +12,8 @@ use crate::checker::stage::Stage;
 use crate::checker::standing::Memory;
 use crate::role::Role;
 
+use super::UNORDERED_MS;
+
 /// What has happened on a node. Times are those that have passed since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
@@ -40,8 +42,8 @@ pub(super) struct Past {
     /// Whether the target must not run on the node as it was when the attempt began, or when it was
     /// added.
     pub was_excluded: bool,
-    /// Whether the replica itself has deleted a pod of another revision there.
-    pub was_begun_by_replica: bool,
+    /// Since when a pod of another revision ends there that the replica itself has deleted.
+    pub begun_by_replica_ms: Option<i64>,
     /// Whether it may have deleted one that is still there.
     pub is_deletion_unknown: bool,
     /// Whether the rollout may have been done with the node: a pod of the target was ready there,
@@ -118,7 +120,12 @@ impl Situation<'_> {
             } else {
                 self.add_old(&seen, attempt, memory, history, (past, pods));
                 // One that has ended is deleted whatever its revision.
-                past.was_begun_by_replica |= memory.deleted.contains(uid) && !last.has_ended();
+                if memory.deleted.contains(uid) && !last.has_ended() {
+                    let ends = |pod: &Pod| pod.metadata.is_terminating;
+                    let mut all = states.iter();
+                    let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
+                    past.begun_by_replica_ms = end.map(|(at, _)| ago(*at));
+                }
                 past.is_deletion_unknown |= memory.maybe_deleted.contains(uid);
             }
         }
@@ -139,6 +146,18 @@ impl Situation<'_> {
             revision.record.as_ref().is_some_and(|other| other.began == record.began)
         };
         states.find(is_it).map_or(history.version(), |(at, _)| at)
+    }
+
+    /// The version with which the policy came, as far as the replica has seen.
+    fn guarded_since(&self, memory: &Memory, history: &History) -> u64 {
+        let states = history.daemon_sets(self.role).of(&self.ds.metadata.uid);
+        let seen = states.take_while(|(at, _)| *at <= memory.feeds.daemon_sets);
+        let comes = seen.scan(false, |was_guarded, (at, ds)| {
+            let is_guarded = ds.policy.valid().is_some();
+            let is_new = is_guarded && !std::mem::replace(was_guarded, is_guarded);
+            Some(is_new.then_some(at))
+        });
+        comes.flatten().last().unwrap_or_default()
     }
 
     /// The version with which the rollout became complete.
@@ -212,10 +231,12 @@ impl Situation<'_> {
             (Some(target), Some(old)) => target.min(old),
             (target, old) => target.or(old).unwrap_or(attempt),
         };
-        // A replica that takes over takes the nodes that it finds to have been well.
+        // A replica that takes over takes the nodes that it finds to have been well. It looks at
+        // nodes from when a policy comes, too.
         let listed = memory.feeds.pods_listed;
-        let took_over =
-            pods.node_since <= listed || pods.target_since.is_none_or(|at| listed >= at);
+        let looked = history.time_of(listed.max(self.guarded_since(memory, history)));
+        let took_over = history.time_of(pods.node_since).0 <= looked.0 + UNORDERED_MS
+            || pods.target_since.is_none_or(|at| listed >= at);
         Past {
             was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
