@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 
 use super::creation_delay::{BACKOFF_MAX_MS, BACKOFF_MIN_MS};
+use super::history::History;
 use super::model::Node;
 use super::reason::{Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
@@ -20,6 +21,8 @@ pub(super) struct Backoffs {
 struct Backoff {
     observed_generation: i64,
     node: Node,
+    /// The version that the watch of nodes had reached.
+    nodes: u64,
     /// If the back-offs do not count before the node was added again, or may have recovered.
     shortest_ms: i64,
     /// If they do.
@@ -29,19 +32,25 @@ struct Backoff {
 
 impl Backoffs {
     /// When the back-off of a node's pod that has ended is over; `None` if there is none. A node
-    /// that was added again, or may have recovered, leaves it open whether the back-off still
-    /// counts.
+    /// that was added again, or has recovered for a while, leaves it open whether the back-off still
+    /// counts: a list does not show that.
     pub(super) fn end(
         &self,
         view: &View,
         situation: &Situation,
         on_node: &OnNode,
         doubt: Doubt,
+        history: &History,
     ) -> Option<Timestamp> {
         let node = on_node.node?;
         let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
+        let is_same = node.metadata.uid == backoff.node.metadata.uid;
+        let has_recovered = match doubt {
+            Doubt::Demands => is_same && node.has_recovered_since(&backoff.node),
+            Doubt::Allows => !is_same || backoff.may_have_recovered(node, view, history),
+        };
         let is_current = backoff.observed_generation == observed_generation(situation)
-            && (doubt == Doubt::Demands || !node.may_have_recovered_since(&backoff.node))
+            && !has_recovered
             && view.planned_at.0 - backoff.since.0 <= 2 * BACKOFF_MAX_MS;
         let delay_ms = match doubt {
             Doubt::Allows => backoff.shortest_ms,
@@ -50,7 +59,13 @@ impl Backoffs {
         is_current.then_some(Timestamp(backoff.since.0 + delay_ms))
     }
 
-    pub(super) fn record(&mut self, view: &View, situation: &Situation, judged: &JudgedPlan) {
+    pub(super) fn record(
+        &mut self,
+        view: &View,
+        situation: &Situation,
+        judged: &JudgedPlan,
+        history: &History,
+    ) {
         if view.is_waiting {
             // A repeated deletion does not lengthen the delay.
             return;
@@ -59,7 +74,7 @@ impl Backoffs {
             let Some(name) = situation.pods[uid.as_str()].node() else { continue };
             let Some(on_node) = situation.nodes.get(name) else { continue };
             let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
-                let end = self.end(view, situation, on_node, doubt);
+                let end = self.end(view, situation, on_node, doubt, history);
                 let last = end.and_then(|_| self.by_node.get(&key(view, name)));
                 last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
             };
@@ -68,10 +83,21 @@ impl Backoffs {
                 longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
                 node: on_node.node.cloned().unwrap_or_default(),
+                nodes: view.feeds.nodes,
                 since: view.planned_at,
             };
             self.by_node.insert(key(view, name), backoff);
         }
+    }
+}
+
+impl Backoff {
+    /// Whether the node has recovered at some time since.
+    fn may_have_recovered(&self, node: &Node, view: &View, history: &History) -> bool {
+        let states = history.nodes.of(&node.metadata.uid);
+        let mut later = states.filter(|(at, _)| (self.nodes + 1..=view.feeds.nodes).contains(at));
+        let mut before = &self.node;
+        later.any(|(_, state)| state.has_recovered_since(std::mem::replace(&mut before, state)))
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) fn judge(
     if !view.is_waiting {
         judge.demands(&judged, backoffs)?;
     }
-    backoffs.record(view, situation, &judged);
+    backoffs.record(view, situation, &judged, history);
     Ok(judged)
 }
 
@@ -153,7 +153,7 @@ impl<'a> Judge<'a> {
         reference: &PodReference,
         backoffs: &Backoffs,
     ) -> Result<Deletion, Violation> {
-        let Self { view, situation, .. } = self;
+        let Self { view, situation, history, .. } = self;
         let (pod, on_node) = self.pod(reference)?;
         let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
@@ -164,7 +164,7 @@ impl<'a> Judge<'a> {
             }
             return self.without_reason(reference, pod, on_node);
         };
-        let end = backoffs.end(view, situation, on_node, Doubt::Allows);
+        let end = backoffs.end(view, situation, on_node, Doubt::Allows, history);
         if !reason.is_of_ended_pod()
             || view.is_waiting
             || end.is_none_or(|end| end <= view.planned_at)
@@ -348,7 +348,7 @@ impl<'a> Judge<'a> {
             && !view.outcomes.iter().any(is_refused)
             && self.creations_delayed_until.is_none();
         let has_no_backoff = |on_node: &OnNode| {
-            let end = backoffs.end(view, situation, on_node, Doubt::Demands);
+            let end = backoffs.end(view, situation, on_node, Doubt::Demands, self.history);
             end.is_none_or(|end| end <= view.planned_at)
         };
         let demanded = Demands::of(situation, has_no_backoff, self.losses.delayed_nodes());

@@ -1,11 +1,18 @@
 //! Nodes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
 use super::metadata::{Metadata, text, time};
+
+/// The condition and the taint of each pressure.
+const PRESSURES: [[&str; 2]; 3] = [
+    ["MemoryPressure", "node.kubernetes.io/memory-pressure"],
+    ["DiskPressure", "node.kubernetes.io/disk-pressure"],
+    ["PIDPressure", "node.kubernetes.io/pid-pressure"],
+];
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +21,6 @@ pub(in crate::checker) struct Node {
     pub taints: Vec<Taint>,
     /// The types of the conditions whose status is True.
     pub conditions: BTreeSet<String>,
-    /// When each condition last changed.
-    pub transitions: BTreeMap<String, String>,
     /// Which boot of the machine it is.
     pub boot_id: String,
 }
@@ -37,26 +42,27 @@ impl Node {
             effect: text(&taint["effect"]),
         });
         let status = &object["status"];
-        let conditions = || status["conditions"].as_array().into_iter().flatten();
-        let is_true = conditions().filter(|condition| condition["status"] == "True");
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let is_true = conditions.filter(|condition| condition["status"] == "True");
         Self {
             metadata: Metadata::parse(object),
             taints: taints.collect(),
             conditions: is_true.map(|condition| text(&condition["type"])).collect(),
-            transitions: conditions()
-                .map(|it| (text(&it["type"]), text(&it["lastTransitionTime"])))
-                .collect(),
             boot_id: text(&status["nodeInfo"]["bootID"]),
         }
     }
 
-    /// Whether the node may have recovered since it was `before`, which ends the back-off of its
-    /// pods, or is another one (C24).
-    pub(in crate::checker) fn may_have_recovered_since(&self, before: &Self) -> bool {
-        let signs = |it: &Self| {
-            (it.metadata.uid.clone(), it.boot_id.clone(), it.transitions.clone(), it.taints.clone())
+    /// Whether the node has recovered since it was `before`, which ends the back-off of its pods: it
+    /// is ready again, has another boot ID, or has got rid of both condition and taint of a pressure
+    /// (C24).
+    pub(in crate::checker) fn has_recovered_since(&self, before: &Self) -> bool {
+        let has = |it: &Self, [condition, taint]: [&str; 2]| {
+            it.conditions.contains(condition) || it.taints.iter().any(|it| it.key == taint)
         };
-        signs(self) != signs(before)
+        let is_relieved = |of: [&str; 2]| has(before, of) && !has(self, of);
+        self.is_ready() && !before.is_ready()
+            || self.boot_id != before.boot_id
+            || PRESSURES.into_iter().any(is_relieved)
     }
 
     /// Whether the condition `Ready` is true.
