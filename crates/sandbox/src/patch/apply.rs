@@ -118,7 +118,7 @@ mod tests {
             let built_in = kind::BUILT_IN.iter().find(|row| row.kind == kind);
             let custom: &'static Kind =
                 Box::leak(Box::new(Kind { group: "example.com", kind: "Thing", ..DAEMON_SET }));
-            let kind = built_in.unwrap_or(custom);
+            let kind = built_in.copied().unwrap_or(custom);
             let live = applied(&current, last.as_ref());
             let (form, sent) = of_apply(kind, &live, &manifest).expect(&name);
             assert_eq!(sent, patch, "{name}");
