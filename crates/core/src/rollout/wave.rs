@@ -45,10 +45,8 @@ pub(crate) struct Waves {
     position: Option<Position>,
     /// Indexed by node number.
     nodes: Vec<NodeWaves>,
-    /// The groups of the steps' waves.
-    numbers: BTreeMap<(usize, GroupValue), usize>,
-    /// The nodes with each value of a step's `each`: they have a size of their own in each wave.
-    parts: BTreeMap<(usize, GroupValue), usize>,
+    /// The groups of each step.
+    steps: Vec<StepGroups>,
     groups: Vec<Group>,
     /// The nodes by their groups. The first class has those of no group.
     classes: Vec<Class>,
@@ -69,6 +67,15 @@ pub(crate) struct Waves {
     count: Memo<Position, WaveCount>,
     /// Why there are too many waves, if there are.
     excess: Memo<(), Option<Arc<str>>>,
+}
+
+/// The numbers of a step's groups.
+#[derive(Clone, Debug, Default)]
+struct StepGroups {
+    /// Those of its waves.
+    groups: BTreeMap<GroupValue, usize>,
+    /// The nodes with each value of its `each`: they have a size of their own in each wave.
+    parts: BTreeMap<GroupValue, usize>,
 }
 
 /// A node, and its part in the waves.
@@ -101,14 +108,14 @@ pub(crate) enum Rank {
 impl Waves {
     /// Waves without nodes, none of which is open.
     pub(crate) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
+        let steps = vec![StepGroups::default(); policy.steps.len()];
         Self {
             policy,
             template,
             attempt: None,
             position: None,
             nodes: Vec::new(),
-            numbers: BTreeMap::new(),
-            parts: BTreeMap::new(),
+            steps,
             groups: Vec::new(),
             classes: vec![Class::new(Vec::new())],
             class_numbers: BTreeMap::from([(Vec::new(), 0)]),
@@ -305,11 +312,16 @@ impl Waves {
         }
         let (was_counted, is_counted) = (before.counted(), after.counted());
         if (before.class, was_counted) != (after.class, is_counted) {
-            self.count(id, before.class, was_counted, false);
-            self.count(id, after.class, is_counted, true);
+            self.count(before.class, was_counted, false);
+            self.count(after.class, is_counted, true);
         }
-        let is_member = |counted: Option<Counted>| counted.is_some_and(|it| it.is_member());
-        if (before.class, is_member(was_counted)) != (after.class, is_member(is_counted)) {
+        let [was_member, is_member] = [was_counted, is_counted].map(|it| it.map(|it| it.member));
+        if (before.class, was_member) != (after.class, is_member) {
+            self.classes[before.class].remove(id, was_member);
+            self.classes[after.class].add(id, is_member);
+        }
+        let counts = |member| matches!(member, Some(Member::Open | Member::Closed));
+        if (before.class, counts(was_member)) != (after.class, counts(is_member)) {
             self.must_fill = true;
             self.count.invalidate();
             self.excess.invalidate();
@@ -459,10 +471,7 @@ impl Waves {
         static EMPTY: LazyLock<Group> = LazyLock::new(Group::default);
         match position {
             Position::AllNodes => &self.all,
-            Position::Wave(wave) => {
-                let number = self.numbers.get(&(wave.step, wave.group.clone()));
-                number.map_or(&EMPTY, |number| &self.groups[*number])
-            }
+            Position::Wave(wave) => self.number(wave).map_or(&EMPTY, |number| &self.groups[number]),
         }
     }
 
@@ -500,9 +509,7 @@ impl Waves {
     fn open_nodes(&self, position: &Position) -> impl Iterator<Item = (NodeId, &NodeWaves)> {
         let number = match position {
             Position::AllNodes => None,
-            Position::Wave(wave) => {
-                Some(self.numbers.get(&(wave.step, wave.group.clone())).copied())
-            }
+            Position::Wave(wave) => Some(self.number(wave)),
         };
         let is_in = move |node: &NodeWaves| match number {
             None => true,
@@ -524,8 +531,9 @@ impl Waves {
         if wave.size + 1 < step.up_to.len() {
             return Position::Wave(WavePosition { size: wave.size + 1, ..wave.clone() });
         }
-        let behind = Bound::Excluded((wave.step, wave.group.clone()));
-        match self.groups_from(behind, wave.step).next() {
+        let behind = (Bound::Excluded(&wave.group), Bound::Unbounded);
+        let behind = self.steps[wave.step].groups.range::<GroupValue, _>(behind);
+        match self.with_nodes(behind).next() {
             Some(group) => {
                 Position::Wave(WavePosition { step: wave.step, group: group.clone(), size: 0 })
             }
@@ -553,20 +561,21 @@ impl Waves {
 
     /// The values of the step's groups that have nodes, in their order.
     fn groups_of_step(&self, step: usize) -> impl Iterator<Item = &GroupValue> {
-        self.groups_from(Bound::Included((step, GroupValue::first())), step)
+        self.with_nodes(self.steps.get(step).into_iter().flat_map(|step| &step.groups))
     }
 
-    /// The values of the step's groups that have nodes, in their order, from one on. It visits no
-    /// group before.
-    fn groups_from(
-        &self,
-        first: Bound<(usize, GroupValue)>,
-        step: usize,
-    ) -> impl Iterator<Item = &GroupValue> {
-        let from = self.numbers.range((first, Bound::Unbounded));
-        let of_step = from.take_while(move |((of, _), _)| *of == step);
-        let with_nodes = of_step.filter(|(_, number)| self.groups[**number].members > 0);
-        with_nodes.map(|((_, value), _)| value)
+    /// The values of those groups that have nodes.
+    fn with_nodes<'a>(
+        &'a self,
+        groups: impl Iterator<Item = (&'a GroupValue, &'a usize)>,
+    ) -> impl Iterator<Item = &'a GroupValue> {
+        let with_nodes = groups.filter(|(_, number)| self.groups[**number].members > 0);
+        with_nodes.map(|(value, _)| value)
+    }
+
+    /// The number of the group of a wave.
+    fn number(&self, wave: &WavePosition) -> Option<usize> {
+        self.steps.get(wave.step)?.groups.get(&wave.group).copied()
     }
 
     /// The number of the class of nodes with these labels.
@@ -584,25 +593,22 @@ impl Waves {
     /// The numbers of the groups of nodes with these labels: one for each step that has them, and
     /// one for each `each`.
     fn group_numbers(&mut self, labels: &Labels) -> Vec<usize> {
-        let policy = self.policy.clone();
-        let steps = policy.steps.iter().enumerate();
-        let of_node = steps.filter(|(_, step)| step.nodes.matches(labels));
-        let groups = &mut self.groups;
-        let mut number = |map: &mut BTreeMap<_, usize>, step: usize, value| {
-            *map.entry((step, value)).or_insert_with(|| {
+        let Self { policy, steps, groups, .. } = self;
+        let mut number = |of: &mut BTreeMap<GroupValue, usize>, value| {
+            *of.entry(value).or_insert_with(|| {
                 groups.push(Group::default());
                 groups.len() - 1
             })
         };
-        of_node
-            .flat_map(|(index, step)| {
-                let by = value(step.by.as_ref(), labels);
-                let part = step.each.as_ref().map(|each| value(Some(each), labels));
-                let part = part.map(|part| number(&mut self.parts, index, part));
-                [Some(number(&mut self.numbers, index, by)), part]
-            })
-            .flatten()
-            .collect()
+        let mut numbers = Vec::new();
+        let steps = policy.steps.iter().zip(steps);
+        for (step, of_step) in steps.filter(|(step, _)| step.nodes.matches(labels)) {
+            numbers.push(number(&mut of_step.groups, value(step.by.as_ref(), labels)));
+            if let Some(each) = &step.each {
+                numbers.push(number(&mut of_step.parts, value(Some(each), labels)));
+            }
+        }
+        numbers
     }
 
     /// The nodes of a group, or all, that are neither open nor held.
@@ -615,18 +621,18 @@ impl Waves {
         self.change(id, |node| node.wave = Wave::Open);
     }
 
-    /// Adds a node to the counts of its class and its groups, or removes it.
-    fn count(&mut self, id: NodeId, class: usize, counted: Option<Counted>, is_added: bool) {
-        let Some(counted) = counted else { return };
-        if !counted.is_member() {
-            return add(&mut self.held, is_added);
+    /// Adds a node of a class to the counts of its groups, or removes it.
+    fn count(&mut self, class: usize, counted: Option<Counted>, is_added: bool) {
+        match counted {
+            None => {}
+            Some(Counted { member: Member::Held, .. }) => add(&mut self.held, is_added),
+            Some(counted) => {
+                for number in &self.classes[class].groups {
+                    self.groups[*number].count(counted, is_added);
+                }
+                self.all.count(counted, is_added);
+            }
         }
-        let class = &mut self.classes[class];
-        class.count(id, counted, is_added);
-        for number in &class.groups {
-            self.groups[*number].count(counted, is_added);
-        }
-        self.all.count(counted, is_added);
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut NodeWaves {

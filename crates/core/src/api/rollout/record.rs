@@ -369,13 +369,6 @@ impl RecordState {
     }
 }
 
-impl GroupValue {
-    /// The first one: no value is before the empty one.
-    pub(crate) fn first() -> Self {
-        Self::Value("".into())
-    }
-}
-
 impl fmt::Display for GroupValue {
     /// The parentheses cannot be part of a label's value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::group::Class;
-use super::{GroupValue, Position, RolloutStep, StateCounts, WavePosition, Waves};
+use super::{Position, RolloutStep, StateCounts, WavePosition, Waves};
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +34,8 @@ impl Waves {
 
     fn find_excess(&self) -> Option<Arc<str>> {
         // The values of a step's `each` cost as much as waves.
-        let parts = |step: usize| {
-            let parts =
-                self.parts.range((step, GroupValue::first())..=(step, GroupValue::Unlabelled));
-            parts.count() * self.policy.steps[step].up_to.len()
-        };
+        let parts =
+            |step: usize| self.steps[step].parts.len() * self.policy.steps[step].up_to.len();
         let waves = |step: usize| self.waves_of_step(step).max(parts(step));
         let total: usize = (0..self.policy.steps.len()).map(waves).sum();
         let step = (0..self.policy.steps.len()).max_by_key(|step| waves(*step))?;

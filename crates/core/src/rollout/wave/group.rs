@@ -155,13 +155,6 @@ pub(super) enum Member {
     Held,
 }
 
-impl Counted {
-    /// Whether the node is not held.
-    pub(super) fn is_member(self) -> bool {
-        self.member != Member::Held
-    }
-}
-
 impl Class {
     /// Without nodes.
     pub(super) const fn new(groups: Vec<usize>) -> Self {
@@ -178,16 +171,23 @@ impl Class {
         self.open == 0 && self.closed.is_empty()
     }
 
-    pub(super) fn count(&mut self, id: NodeId, counted: Counted, is_added: bool) {
-        match counted.member {
-            Member::Held => {}
-            Member::Open => add(&mut self.open, is_added),
-            Member::Closed if is_added => {
+    pub(super) fn add(&mut self, id: NodeId, member: Option<Member>) {
+        match member {
+            Some(Member::Open) => self.open += 1,
+            Some(Member::Closed) => {
                 self.closed.insert(id);
             }
-            Member::Closed => {
+            Some(Member::Held) | None => {}
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: NodeId, member: Option<Member>) {
+        match member {
+            Some(Member::Open) => self.open -= 1,
+            Some(Member::Closed) => {
                 self.closed.remove(&id);
             }
+            Some(Member::Held) | None => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How many nodes of each group are open at a position.
 
-use crate::api::{GroupValue, Position, WavePosition};
+use crate::api::{GroupValue, Position, RolloutStep, WavePosition};
 
 use super::{Group, Waves};
 
@@ -8,8 +8,13 @@ impl Waves {
     /// How many nodes of its group are open at this position.
     pub(super) fn size(&self, position: &Position) -> usize {
         match position {
+            Position::Wave(wave) if self.is_each(wave.step) => {
+                self.sizes(position).map(|(_, size)| size).sum()
+            }
+            Position::Wave(WavePosition { step, group, .. }) => {
+                self.size_at(position, *step, group, self.group(position).members)
+            }
             Position::AllNodes => self.all.members,
-            Position::Wave(_) => self.sizes(position).map(|(_, size)| size).sum(),
         }
     }
 
@@ -24,13 +29,11 @@ impl Waves {
             Position::Wave(wave) => Some(wave),
         };
         let of_wave = wave.into_iter().flat_map(move |WavePosition { step, group, .. }| {
-            let is_each = self.policy.steps.get(*step).is_some_and(|step| step.each.is_some());
-            let (groups, first) = match is_each {
-                true => (&self.parts, GroupValue::first()),
-                false => (&self.numbers, group.clone()),
-            };
-            let groups = groups.range((*step, first)..=(*step, group.clone()));
-            groups.map(move |(_, number)| {
+            let of_step = self.steps.get(*step);
+            let whole = of_step.filter(|_| !self.is_each(*step));
+            let whole = whole.and_then(|of_step| of_step.groups.get(group));
+            let parts = of_step.into_iter().flat_map(|of_step| of_step.parts.values());
+            whole.into_iter().chain(parts).map(move |number| {
                 let group_at = &self.groups[*number];
                 (group_at, self.size_at(position, *step, group, group_at.members))
             })
@@ -38,13 +41,21 @@ impl Waves {
         all.into_iter().chain(of_wave)
     }
 
+    /// Whether the waves of a step have a size for each value of a label.
+    fn is_each(&self, step: usize) -> bool {
+        self.policy.steps.get(step).is_some_and(|step| step.each.is_some())
+    }
+
     /// The groups that have a size of their own: their step, the value of the waves, the number.
     pub(super) fn sized(&self) -> impl Iterator<Item = (usize, &GroupValue, usize)> {
-        let is_whole = |step: usize| self.policy.steps[step].each.is_none();
-        let whole = self.numbers.iter().filter(move |((step, _), _)| is_whole(*step));
-        let whole = whole.map(|((step, value), number)| (*step, value, *number));
-        let parts = self.parts.iter();
-        whole.chain(parts.map(|((step, _), number)| (*step, &GroupValue::Unlabelled, *number)))
+        let whole = self.steps.iter().enumerate().filter(|(step, _)| !self.is_each(*step));
+        let whole = whole.flat_map(|(step, of_step)| {
+            of_step.groups.iter().map(move |(value, number)| (step, value, *number))
+        });
+        let parts = self.steps.iter().enumerate().flat_map(|(step, of_step)| {
+            of_step.parts.values().map(move |number| (step, &GroupValue::Unlabelled, *number))
+        });
+        whole.chain(parts)
     }
 
     /// How many nodes of a group are open at a position.
@@ -56,7 +67,7 @@ impl Waves {
         members: usize,
     ) -> usize {
         let Position::Wave(at) = position else { return members };
-        let sizes = &self.policy.steps[step].up_to;
+        let Some(RolloutStep { up_to: sizes, .. }) = self.policy.steps.get(step) else { return 0 };
         let size = match (step, value).cmp(&(at.step, &at.group)) {
             std::cmp::Ordering::Less => sizes.last(),
             std::cmp::Ordering::Equal => sizes.get(at.size).or(sizes.last()),
