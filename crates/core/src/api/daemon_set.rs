@@ -65,6 +65,12 @@ pub struct DaemonSet {
 }
 
 impl DaemonSet {
+    /// Whether the two differ in nothing but status and version.
+    pub(crate) fn equals_but_for_status(&self, other: &Self) -> bool {
+        let Self { resource_version, status, .. } = other.clone();
+        Self { resource_version, status, ..self.clone() } == *other
+    }
+
     /// The update strategy that is followed. A policy guards `OnDelete` as well (G18).
     pub fn strategy(&self) -> UpdateStrategy {
         match (self.update_strategy, self.policy.valid()) {

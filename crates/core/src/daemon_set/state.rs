@@ -52,6 +52,8 @@ pub use inspect::{Availability, InspectedPod, Inspection};
 pub struct DaemonSetState {
     config: Config,
     daemon_set: DaemonSet,
+    /// Number of changes of `daemon_set`, but for its status.
+    daemon_set_changes: u64,
     namespace_node_selector: NamespaceNodeSelector,
     slots: Vec<Slot>,
     assessing: Assessing,
@@ -155,6 +157,7 @@ impl DaemonSetState {
         let mut state = Self {
             config,
             daemon_set,
+            daemon_set_changes: 0,
             namespace_node_selector: NamespaceNodeSelector::default(),
             slots: Vec::new(),
             assessing: Assessing::default(),
@@ -232,8 +235,14 @@ impl DaemonSetState {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
         let daemon_set = self.config.mode.visible_daemon_set(daemon_set);
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
+        let is_placed_alike = self.daemon_set.template.placement == old.template.placement;
+        if is_placed_alike {
+            // Revisions share it: what is stored once is compared at once.
+            self.daemon_set.template.placement = old.template.placement.clone();
+        }
         let new = &self.daemon_set;
         let changed = *new != old;
+        self.daemon_set_changes += u64::from(!new.equals_but_for_status(&old));
         if new.problems != old.problems {
             self.reports.problems.extend(new.problems.iter().cloned());
         }
@@ -259,7 +268,7 @@ impl DaemonSetState {
         if new.template.canonical != old.template.canonical {
             self.history.forget_current();
         }
-        if new.template.placement != old.template.placement {
+        if !is_placed_alike {
             self.evaluate_all(nodes);
         } else if !is_assessed_alike {
             self.mark_all();
@@ -527,6 +536,7 @@ impl DaemonSetState {
             now,
             duties: self.config.mode.duties(),
             daemon_set: &self.daemon_set,
+            daemon_set_changes: self.daemon_set_changes,
             namespace_node_selector: &self.namespace_node_selector.labels,
             history: &self.history,
             labels: &self.labels,

@@ -15,22 +15,18 @@ use super::stage::{Halt, Stage};
 use super::transition::{Hindrance, WaveBlocker};
 use super::wave::{StateCounts, Waves};
 
-/// The parts of the condition that the stage does not determine.
+/// The parts of the headline that the stage does not determine.
 pub(super) struct ConditionInput<'a> {
     /// `None` without a valid policy.
     pub waves: Option<&'a Waves>,
     /// The reason for which a wave that bakes still waits.
     pub blocker: Option<WaveBlocker>,
     pub hindrance: Option<Hindrance>,
-    /// The last answers to the checks of a wave that is under way.
-    pub checks: &'a [CheckStatement],
     pub rollback: RollbackProgress,
     /// When the next window opens, if the rollout waits for it.
     pub opening: Option<&'a Opening>,
-    /// The number of nodes that have the target although their wave is closed.
-    pub leaked: usize,
-    /// How far the wave is, while the rollout is under way.
-    pub wave: Option<&'a WaveProgress>,
+    /// True if the rollout was done with no node for too long.
+    pub is_stuck: bool,
     /// True if nodes lack a revision that is complete.
     pub has_nodes_left: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many (G40).
@@ -47,8 +43,6 @@ pub(super) struct WaveProgress {
     pub starting: Vec<(NodeName, Option<PodTrouble>)>,
     /// How many others there are.
     pub more_starting: usize,
-    /// True if the rollout was done with no node for too long.
-    pub is_stuck: bool,
 }
 
 impl WaveProgress {
@@ -72,7 +66,10 @@ impl WaveProgress {
     }
 }
 
-/// The parts of the condition that the stage determines.
+/// The reason of the condition, and the beginning of its message, which counts no nodes.
+pub(super) type Headline = (RolloutReason, String);
+
+/// What the condition states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
     pub reason: RolloutReason,
@@ -81,41 +78,45 @@ pub(crate) struct Stated {
     pub headline: usize,
 }
 
-/// The statement of the condition; `None` if there is none.
-pub(super) fn condition(
-    daemon_set: &DaemonSet,
-    stage: &Stage<'_>,
-    input: &ConditionInput<'_>,
-) -> Option<Stated> {
-    let (reason, mut message) = stated(daemon_set, stage, input)?;
-    let has_counts = matches!(
-        reason,
-        RolloutReason::Updating
-            | RolloutReason::ProgressDeadlineExceeded
-            | RolloutReason::WaveNotTried
-    );
-    let counts = input.wave.filter(|_| has_counts);
-    let headline = message.len();
-    if let Some(wave) = counts {
-        wave.write(&mut message).expect("a String takes any text");
-    }
-    message = with_statements(&message, input.checks.iter());
-    match input.leaked {
-        0 => {}
-        1 => message += "; 1 node of a later wave got the new template already",
-        leaked => {
-            message += &format!("; {leaked} nodes of later waves got the new template already");
+impl Stated {
+    /// The headline with the numbers of the wave's nodes, the last answers to its checks, and the
+    /// number of nodes that have the target although their wave is closed.
+    pub(super) fn new(
+        (reason, headline): &Headline,
+        wave: Option<&WaveProgress>,
+        checks: &[CheckStatement],
+        leaked: usize,
+    ) -> Self {
+        let has_counts = matches!(
+            reason,
+            RolloutReason::Updating
+                | RolloutReason::ProgressDeadlineExceeded
+                | RolloutReason::WaveNotTried
+        );
+        let counts = wave.filter(|_| has_counts);
+        let mut message = headline.clone();
+        if let Some(wave) = counts {
+            wave.write(&mut message).expect("a String takes any text");
         }
+        message = with_statements(&message, checks.iter());
+        match leaked {
+            0 => {}
+            1 => message += "; 1 node of a later wave got the new template already",
+            leaked => {
+                message += &format!("; {leaked} nodes of later waves got the new template already");
+            }
+        }
+        let headline = if counts.is_some() { headline.len() } else { message.len() };
+        Self { reason: *reason, message: message.into(), headline }
     }
-    let headline = if counts.is_some() { headline } else { message.len() };
-    Some(Stated { reason, message: message.into(), headline })
 }
 
-fn stated(
+/// The headline of the condition; `None` if there is none.
+pub(super) fn headline(
     daemon_set: &DaemonSet,
     stage: &Stage<'_>,
     input: &ConditionInput<'_>,
-) -> Option<(RolloutReason, String)> {
+) -> Option<Headline> {
     let ConditionInput { waves, blocker, hindrance, rollback, opening, .. } = *input;
     let name = |record: &RolloutRecord| waves.and_then(|waves| waves.name(&record.position));
     Some(match stage {
@@ -161,7 +162,7 @@ fn stated(
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
                 hindered(hindrance, name(record).as_ref())
             }
-            (_, _) => moving(name(record).as_ref(), blocker, opening, input.wave),
+            (_, _) => moving(name(record).as_ref(), blocker, opening, input.is_stuck),
         },
     })
 }
@@ -176,8 +177,8 @@ fn moving(
     wave: Option<&WaveName>,
     blocker: Option<WaveBlocker>,
     opening: Option<&Opening>,
-    progress: Option<&WaveProgress>,
-) -> (RolloutReason, String) {
+    is_stuck: bool,
+) -> Headline {
     let is_updated = || match wave {
         Some(name) => format!("wave {name} is updated"),
         None => "all nodes are updated".to_owned(),
@@ -204,7 +205,7 @@ fn moving(
             (RolloutReason::AwaitingApproval, format!("{subject} must be approved"))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
-            let reason = match progress.is_some_and(|progress| progress.is_stuck) {
+            let reason = match is_stuck {
                 true => RolloutReason::ProgressDeadlineExceeded,
                 false => RolloutReason::Updating,
             };
@@ -220,7 +221,7 @@ fn moving(
 }
 
 /// The condition of a rollout that nodes of this wave, or of the next one, hinder.
-fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> (RolloutReason, String) {
+fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> Headline {
     match hindrance {
         Hindrance::Removals { pods, is_beside } => {
             let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
@@ -260,7 +261,7 @@ fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> (RolloutReason, St
 }
 
 /// The condition of a rollout that is held until somebody acts.
-fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutReason, String) {
+fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> Headline {
     let invalid = |why: &str| {
         (
             RolloutReason::InvalidPolicy,
@@ -285,16 +286,12 @@ fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutRe
 }
 
 /// The condition of a rollout that waits for a window.
-fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
+fn outside(opening: &Opening, what: &str) -> Headline {
     (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
 }
 
 /// The condition of a failed rollout.
-fn failed(
-    record: &RolloutRecord,
-    goes_back: bool,
-    rollback: RollbackProgress,
-) -> (RolloutReason, String) {
+fn failed(record: &RolloutRecord, goes_back: bool, rollback: RollbackProgress) -> Headline {
     let reason = match &record.reason {
         Some(RecordReason::Aborted) => "was aborted".to_owned(),
         Some(RecordReason::NodesFailed(nodes)) => {

@@ -14,6 +14,8 @@ pub(crate) struct RolloutInput<'a> {
     pub now: Now,
     pub duties: Duties,
     pub daemon_set: &'a DaemonSet,
+    /// Number of its changes so far: with the same number it is the same, but for its status.
+    pub daemon_set_changes: u64,
     pub namespace_node_selector: &'a Labels,
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,

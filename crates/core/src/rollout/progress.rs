@@ -39,12 +39,12 @@ impl Progress {
 
     /// True if the rollout fails, because it has been without progress for too long.
     pub(super) fn has_failed(&self, now: Timestamp) -> bool {
-        matches!(self.deadline, Some(Deadline::Fails(_))) && self.is_stuck(now)
+        matches!(self.deadline, Some(Deadline::Fails(_))) && self.stuck_since(now).is_some()
     }
 
-    /// True if the rollout has been without progress for too long.
-    pub(super) fn is_stuck(&self, now: Timestamp) -> bool {
-        self.ends_at().is_some_and(|at| at <= now)
+    /// Since when the rollout has been without progress for too long, if it has.
+    pub(super) fn stuck_since(&self, now: Timestamp) -> Option<Timestamp> {
+        self.ends_at().filter(|at| *at <= now)
     }
 
     /// Measures the time anew.

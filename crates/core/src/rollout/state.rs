@@ -7,8 +7,8 @@ mod stated;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, NodeName, Opening, Order, PolicySource, Position, RecordReason, RevisionHash,
-    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, UpdateStrategy, WaveName,
+    CheckSubject, NodeName, Opening, Order, Position, RecordReason, RevisionHash, RolloutPhase,
+    RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
@@ -18,7 +18,7 @@ use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
-use super::condition::Stated;
+use super::condition::{Headline, Stated};
 use super::gate::Gate;
 use super::input::RolloutInput;
 use super::pace::Pace;
@@ -28,7 +28,7 @@ use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
 use super::transition::TransitionInput;
 use super::wave::{Judgement, Rank, Waves};
-use stated::ConditionKey;
+use stated::{Details, HeadlineKey};
 
 /// A guarded or paused rollout, as of the last plan. Most plans change nothing of what it is
 /// determined from.
@@ -43,8 +43,10 @@ pub(crate) struct RolloutState {
     /// The checks of a wave; `None` if it has none, or no node of it has the target.
     pub checks: Option<Box<Checks>>,
     pub progress: Progress,
-    /// The statement of the condition. New facts invalidate it.
-    condition: Memo<ConditionKey, Option<Stated>>,
+    /// The statement of the condition without its details. New facts invalidate it.
+    headline: Memo<HeadlineKey, Option<Headline>>,
+    /// The statement of the condition. A new headline invalidates it.
+    condition: Memo<Details, Option<Stated>>,
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pub pace: Option<Box<Pace>>,
     pub record_writes: RecordWrites,
@@ -61,12 +63,7 @@ pub(crate) struct RolloutState {
 struct StageKey {
     revisions: u64,
     labels: u64,
-    template: Arc<str>,
-    policy: PolicySource,
-    order: Option<Arc<str>>,
-    paused: bool,
-    strategy: UpdateStrategy,
-    rolled_back: Option<Arc<str>>,
+    daemon_set: u64,
     /// Why there are too many waves, if there are.
     excess: Option<Arc<str>>,
     is_target_known: bool,
@@ -173,15 +170,17 @@ impl RolloutState {
     /// When the next plan is due for the rollout.
     pub(crate) fn due_at(&self, labels: &RevisionLabels, now: Timestamp) -> Option<Timestamp> {
         let baked_at = self.bake.ended_at();
+        let [retry_at, unknown_until] = self.record_writes.due_at();
         let times = [
+            retry_at,
+            unknown_until,
             self.bake.ends_at(),
             self.checks.as_ref().and_then(|checks| checks.due_at(baked_at)),
             self.progress.ends_at(),
             self.facts.last().rollback_at,
             self.window_due_at(labels),
         ];
-        let times = times.into_iter().chain(self.record_writes.due_at());
-        times.flatten().filter(|at| *at > now).min()
+        times.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// When a window opens or closes, if that matters: a rollout is under way, or has left nodes
@@ -207,20 +206,15 @@ impl RolloutState {
             if !self.facts.is_known() {
                 return false;
             }
-            (self.facts, self.bake, self.checks, self.progress, self.condition) =
-                Default::default();
+            (self.facts, self.bake, self.checks, self.progress) = Default::default();
+            (self.headline, self.condition) = Default::default();
             return self.apply_gate(Gate::Open, None, input, nodes);
         }
-        let (now, daemon_set) = (input.now, input.daemon_set);
+        let now = input.now;
         let key = StageKey {
             revisions: input.history.changes(),
             labels: input.labels.changes(),
-            template: daemon_set.template.canonical.clone(),
-            policy: daemon_set.policy.clone(),
-            order: daemon_set.order.as_ref().map(|order| order.text.clone()),
-            paused: daemon_set.paused,
-            strategy: daemon_set.update_strategy,
-            rolled_back: daemon_set.rolled_back.clone(),
+            daemon_set: input.daemon_set_changes,
             excess: self.waves.as_ref().and_then(|waves| waves.excess().cloned()),
             is_target_known,
             wall_ahead_ms: now.wall_ahead_ms,
@@ -235,13 +229,13 @@ impl RolloutState {
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
         let facts = self.facts(&stage, &revisions, input);
-        let movement = stage.movement(input.duties, daemon_set, facts.opening.is_some());
+        let movement = stage.movement(input.duties, input.daemon_set, facts.opening.is_some());
         let gate = movement.map_or(Gate::Open, |movement| {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
         self.progress.deadline = deadline(input, &revisions);
         self.facts.set(key, facts);
-        self.condition.invalidate();
+        self.headline.invalidate();
         self.apply_gate(gate, stage.position().cloned(), input, nodes)
     }
 

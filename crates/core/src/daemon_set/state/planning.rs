@@ -288,7 +288,11 @@ impl DaemonSetState {
         let timer = self.assessing.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
         let surge_release = self.pending_names.next_surge_release(now);
-        let others = [
+        let [collision_ends, duplicates_end] = self.history.due_at();
+        let times = [
+            timer,
+            collision_ends,
+            duplicates_end,
             self.creation_limits.not_before,
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
@@ -298,8 +302,7 @@ impl DaemonSetState {
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),
         ];
-        let others = others.into_iter().chain(self.history.due_at());
-        timer.into_iter().chain(others.flatten()).filter(|at| *at > now).min()
+        times.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     /// Applies the result of a write. After the last result of a plan, the next plan is due: with a

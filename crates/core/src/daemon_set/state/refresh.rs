@@ -1,7 +1,6 @@
 //! Which slots a plan assesses, and what an assessment changes (C80, C81).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::api::{GroupLimit, Now, Problem, Timestamp};
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
@@ -16,8 +15,7 @@ use super::DaemonSetState;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TargetKey {
     revisions: u64,
-    template: Arc<str>,
-    template_generation: Option<i64>,
+    daemon_set: u64,
 }
 
 /// The verdict on a node of the revision that governs it.
@@ -153,11 +151,8 @@ impl DaemonSetState {
     /// Determines which revision is current, and which ones govern nodes. Returns whether that
     /// changes which pods are up to date.
     fn refresh_current(&mut self, now: Now, nodes: &NodeTable) -> bool {
-        let key = TargetKey {
-            revisions: self.history.changes(),
-            template: self.daemon_set.template.canonical.clone(),
-            template_generation: self.daemon_set.template_generation,
-        };
+        let key =
+            TargetKey { revisions: self.history.changes(), daemon_set: self.daemon_set_changes };
         if self.is_target_stored.get(&key).is_some() {
             self.refresh_rollout(true, now, nodes);
             return false;

@@ -1,13 +1,12 @@
 //! The statement of a rollout's condition, and its inputs that its stage does not determine.
 
-use crate::api::{FailedNode, FailedNodes, FailureCause, NAMED_NODES, RolloutPhase};
-use crate::memo::Memo;
+use crate::api::{FailedNode, FailedNodes, FailureCause, NAMED_NODES, RolloutPhase, Timestamp};
 use crate::node::NodeState;
 use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{ConditionInput, WaveProgress, condition};
+use super::super::condition::{ConditionInput, Stated, WaveProgress, headline};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
@@ -15,17 +14,14 @@ use super::super::transition::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::wave::LONG_START;
 use super::{Course, RolloutState};
 
-/// The inputs of the condition that [`StageKey`] does not have.
+/// The inputs of the headline that [`StageKey`](super::StageKey) does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConditionKey {
+pub(super) struct HeadlineKey {
     blocker: Option<WaveBlocker>,
     /// Why the nodes of the wave keep the rollout waiting, beside the blocker.
     hindrance: Option<Hindrance>,
-    /// How often what is stated of the checks has changed.
-    check_changes: u64,
-    leaked: usize,
-    /// How far the wave is, while the rollout is under way.
-    wave: Option<WaveProgress>,
+    /// Since when the rollout is stuck, if it is.
+    stuck_since: Option<Timestamp>,
     /// True if nodes lack a revision that is complete.
     has_nodes_left: bool,
     /// True if a node has a pod of the target.
@@ -34,19 +30,45 @@ pub(super) struct ConditionKey {
     late: Option<FailedNodes>,
 }
 
+/// What the condition states beside the headline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Details {
+    /// How far the wave is, while the rollout is under way.
+    wave: Option<WaveProgress>,
+    /// How often what is stated of the checks has changed.
+    check_changes: u64,
+    leaked: usize,
+}
+
 impl RolloutState {
     /// Determines what the condition states, if that may have changed.
     pub(super) fn refresh_condition(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
         if self.gate.is_open() {
-            self.condition = Memo::default();
+            (self.headline, self.condition) = Default::default();
             return;
         }
-        let key = ConditionKey {
-            blocker: self.blocker(),
-            hindrance: self.hindrance(input),
+        let is_new = self.refresh_headline(input, nodes);
+        let details = Details {
+            wave: self.wave_progress(input, nodes),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
-            wave: self.wave_progress(input, nodes),
+        };
+        if is_new || self.condition.get(&details).is_none() {
+            let checks = self.checks.as_ref().map(|checks| checks.statements());
+            let stated = self.headline.last().as_ref().map(|headline| {
+                let wave = details.wave.as_ref();
+                Stated::new(headline, wave, &checks.unwrap_or_default(), details.leaked)
+            });
+            self.condition.set(details, stated);
+        }
+    }
+
+    /// Determines the headline, if it may have changed. Returns whether it may.
+    fn refresh_headline(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) -> bool {
+        let key = HeadlineKey {
+            blocker: self.blocker(),
+            hindrance: self.hindrance(input),
+            stuck_since: self.progress.stuck_since(input.now.steady),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
             late: self.has_late_failures.then(|| {
@@ -54,28 +76,26 @@ impl RolloutState {
                 self.nodes_in(NodeState::Failed, input, nodes).without_causes()
             }),
         };
-        if self.condition.get(&key).is_some() {
-            return;
+        if self.headline.get(&key).is_some() {
+            return false;
         }
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
         let of = (self.gate.base(), self.waves.as_deref());
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
-        let checks = self.checks.as_ref().map(|checks| checks.statements());
         let parts = ConditionInput {
             waves: self.waves.as_deref(),
             blocker: key.blocker,
             hindrance: key.hindrance,
-            checks: &checks.unwrap_or_default(),
             rollback,
             opening: self.facts.last().opening.as_ref(),
-            leaked: key.leaked,
-            wave: key.wave.as_ref(),
+            is_stuck: key.stuck_since.is_some(),
             has_nodes_left: key.has_nodes_left,
             late: key.late.as_ref(),
         };
-        let condition = condition(input.daemon_set, &stage, &parts);
-        self.condition.set(key, condition);
+        let headline = headline(input.daemon_set, &stage, &parts);
+        self.headline.set(key, headline);
+        true
     }
 
     /// The nodes in this state, with their pods of the target.
@@ -142,7 +162,6 @@ impl RolloutState {
             states: waves.states_at(&record.position),
             starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
             more_starting: starting.count(),
-            is_stuck: self.progress.is_stuck(now),
         })
     }
 }
