@@ -278,8 +278,8 @@ fn settings_without_effect_are_reported() {
     });
     let text = text_of(&forecast(&fixture.snapshot, &proposal(Some(&live), &proposed), NOW));
     for said in [
-        "StepWithoutNodes: step canary of the rollout policy has no node with pool in (canery): ",
-        "StepWithoutNodes: step rest of the rollout policy has no node: ",
+        "StepWithoutNodes: step canary of the rollout policy has no node: no node with pool in \
+         (canery) should run a pod []",
         "UnknownLabel: step zones of the rollout policy groups nodes by label \
          topology.kubernetes.io/zon, which none of them has []",
         "UnknownLabel: maxUnavailablePer of the rollout policy groups nodes by label \
@@ -291,6 +291,7 @@ fn settings_without_effect_are_reported() {
     ] {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
+    assert!(!text.contains("step rest of"), "{text}");
     let surge = with(daemon_set("v2"), |ds| {
         ds["spec"]["updateStrategy"]["rollingUpdate"] = json!({ "maxSurge": 1 });
         ds["spec"]["template"]["spec"]["hostNetwork"] = true.into();

@@ -37,14 +37,12 @@ pub(super) fn of_policy(
     simulation: &Simulation,
 ) -> Vec<Risk> {
     let Some(policy) = daemon_set.policy.valid() else { return Vec::new() };
-    let mut nodes: Vec<&NodeDetail> =
+    let nodes: Vec<&NodeDetail> =
         simulation.desired_nodes().filter_map(|name| snapshot.nodes.get(name)).collect();
     let mut risks = Vec::new();
     for step in &policy.steps {
-        // A node belongs to the first step that selects it.
-        let (selected, rest): (Vec<_>, Vec<_>) =
-            nodes.into_iter().partition(|detail| step.nodes.matches(&detail.node.labels));
-        nodes = rest;
+        let is_selected = |detail: &&&NodeDetail| step.nodes.matches(&detail.node.labels);
+        let selected: Vec<&NodeDetail> = nodes.iter().filter(is_selected).copied().collect();
         let name = &step.name;
         if selected.is_empty() {
             let which = match step.nodes.is_empty() {
@@ -52,8 +50,7 @@ pub(super) fn of_policy(
                 false => format!(" with {}", label_selector_text(&step.nodes)),
             };
             let message = format!(
-                "step {name} of the rollout policy has no node{which}: no node that should run a \
-                 pod matches, or earlier steps have them all"
+                "step {name} of the rollout policy has no node: no node{which} should run a pod"
             );
             risks.push(everywhere(RiskKind::StepWithoutNodes, message));
             continue;
