@@ -280,7 +280,7 @@ async fn question(cluster: &Cluster, name: &DaemonSetName, key: DaemonSetKey) ->
             let revision = target.revision;
             let cluster = cluster.description();
             let question =
-                format!("y/n: roll back {key} in {cluster} to revision {revision} ({images})?");
+                format!("y/n: roll back {key} to revision {revision} ({images}) in {cluster}?");
             Outcome::Question(key, revision, question)
         }
         Err(error) => Outcome::Message(format!("{key}: {error:#}")),
