@@ -192,7 +192,7 @@ impl Config {
         }
     }
 
-    /// Whether the server's certificate is not verified (`insecure-skip-tls-verify`).
+    /// True if the server's certificate is not verified (`insecure-skip-tls-verify`).
     pub fn skips_verification(&self) -> bool {
         self.kube.accept_invalid_certs
     }

@@ -203,10 +203,14 @@ impl Index {
     /// The number of nodes that should run a pod of the DaemonSet, have none that is available, and
     /// are not ready themselves.
     pub fn down_nodes(&self, state: &DaemonSetState) -> usize {
+        let counts = state.counts();
+        if counts.available == counts.desired {
+            return 0;
+        }
         self.down_nodes.iter().filter(|id| state.lacks_available_pod(**id)).count()
     }
 
-    /// Whether there is no such DaemonSet, or whether a list of its orphans or its own writes have
+    /// True if there is no such DaemonSet, or if a list of its orphans or its own writes have
     /// yet to be seen. For checkers.
     pub fn awaits_anything(&self, key: &DaemonSetKey) -> bool {
         let Some(namespace_index) = self.namespaces.get(&key.namespace) else { return true };

@@ -208,7 +208,7 @@ struct Repeated {
     last_timestamp: Time,
 }
 
-/// Whether the API server refused an event because its namespace is being deleted, which is no
+/// True if the API server refused an event because its namespace is being deleted, which is no
 /// failure.
 fn is_namespace_terminating(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };

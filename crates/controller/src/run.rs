@@ -216,7 +216,7 @@ struct Shared {
     presence: watch::Sender<Presence>,
 }
 
-/// What the first request needs.
+/// The needs of the first request.
 struct Opened {
     options: Options,
     check_credentials: Credentials,

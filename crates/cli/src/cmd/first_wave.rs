@@ -132,8 +132,8 @@ mod tests {
         let canary = wave(Some("canary"), &["node-1", "node-2"], true);
         assert_eq!(
             said(&forecast_of(vec![canary, wave(None, &["node-3"], false)])),
-            "its rollout begins with wave canary (2 nodes: node-1, node-2), which must be approved; to \
-             take it to all nodes at once: PROMOTE"
+            "its rollout begins with wave canary (2 nodes: node-1, node-2), which must be \
+             approved; to take it to all nodes at once: PROMOTE"
         );
         assert_eq!(said(&forecast_of(vec![wave(None, &["node-1"], false)])), "");
         assert_eq!(said(&forecast_of(Vec::new())), "", "it goes back to the base");

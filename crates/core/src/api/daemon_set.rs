@@ -65,7 +65,7 @@ pub struct DaemonSet {
 }
 
 impl DaemonSet {
-    /// Whether the two differ in nothing but status and version.
+    /// True if the two differ in nothing but status and version.
     pub(crate) fn equals_but_for_status(&self, other: &Self) -> bool {
         let Self { resource_version, status, .. } = other.clone();
         Self { resource_version, status, ..self.clone() } == *other

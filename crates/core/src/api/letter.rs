@@ -1,6 +1,6 @@
 //! Letters that nobody sees, or that change what others look like.
 
-/// Whether a letter changes the direction of the text around it, or has no width or picture. The
+/// True if a letter changes the direction of the text around it, or has no width or picture. The
 /// line and paragraph separator are among them; control characters are not.
 pub const fn is_hidden(letter: char) -> bool {
     is_direction(letter) || is_invisible(letter)

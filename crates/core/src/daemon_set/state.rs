@@ -464,7 +464,7 @@ impl DaemonSetState {
         Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }
     }
 
-    /// Whether the node should run a pod and has none that is available, as of the last plan.
+    /// True if the node should run a pod and has none that is available, as of the last plan.
     pub fn lacks_available_pod(&self, id: NodeId) -> bool {
         let assessment = self.slots.get(id.index()).map(|slot| &slot.assessment);
         assessment.is_some_and(|assessment| {

@@ -69,7 +69,7 @@ impl WaveProgress {
 /// The reason of the condition, and the beginning of its message, which counts no nodes.
 pub(super) type Headline = (RolloutReason, String);
 
-/// What the condition states.
+/// The statement of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
     pub reason: RolloutReason,

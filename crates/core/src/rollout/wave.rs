@@ -28,7 +28,7 @@ use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
 pub use group::StateCounts;
-use group::{Class, Counted, Group, Member, add};
+use group::{Class, Counted, Group, Member, add, tolerated};
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START};
@@ -387,15 +387,13 @@ impl Waves {
         may_pass && open.total() >= self.size(position)
     }
 
-    /// Whether a node that is up still lacks the revision, which is complete: it never had an
+    /// True if a node that is up still lacks the revision, which is complete: it never had an
     /// available pod of it (G37).
     pub(crate) fn has_nodes_left(&self) -> bool {
-        let Group { open, absent, disturbed, disturbed_absent, .. } = self.all;
-        let had_it = absent + disturbed - disturbed_absent;
-        open.left() > had_it || self.lacks_trial(&Position::AllNodes)
+        self.all.has_nodes_left() || self.lacks_trial(&Position::AllNodes)
     }
 
-    /// Whether the wave at this position has nodes, and has tried none; that of all nodes, whether
+    /// True if the wave at this position has nodes, and has tried none; that of all nodes, whether
     /// none is done.
     pub(crate) fn is_untried(&self, position: &Position) -> bool {
         self.lacks_trial(position) && self.is_passed(position)
@@ -665,12 +663,6 @@ impl NodeWaves {
         let is_late = self.history.is_late();
         Some(Counted { member, holding: self.holding, state: self.state, is_late })
     }
-}
-
-/// Maximum number of a wave's nodes that do not hold it up while they are unavailable, because the
-/// rollout was done with them before: of many nodes some always are (G39).
-const fn tolerated(nodes: usize) -> usize {
-    nodes / 10
 }
 
 /// The value of the label with this key.

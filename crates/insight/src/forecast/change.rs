@@ -146,7 +146,10 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_policy_in_an_annotation_are_compared() {
-        let object = |policy: &str| json!({ "metadata": { "annotations": { "everynode.dev/rollout-policy": policy } } });
+        let object = |policy: &str| {
+            let annotations = json!({ "everynode.dev/rollout-policy": policy });
+            json!({ "metadata": { "annotations": annotations } })
+        };
         let policy = "steps: [{name: canary, bake: 20s}]";
         let found = changes(&object(policy), &object("steps: [{name: canary, bake: 6s}]"));
         let field = "metadata.annotations.\"everynode.dev/rollout-policy\"";

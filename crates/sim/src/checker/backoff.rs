@@ -32,7 +32,7 @@ struct Backoff {
 
 impl Backoffs {
     /// When the back-off of a node's pod that has ended is over; `None` if there is none. A node
-    /// that was added again, or has recovered for a while, leaves it open whether the back-off still
+    /// that was added again, or has recovered for a while, leaves open whether the back-off still
     /// counts: a list does not show that.
     pub(super) fn end(
         &self,

@@ -212,8 +212,8 @@ impl Reading<'_, '_> {
         may_be_absent || self.is_held() || may_have_joined || may_be_broken
     }
 
-    /// Whether the replica has begun on the node itself before the node was absent, and that has not
-    /// been so for so long that the node is set aside.
+    /// True if the replica has begun on the node itself before the node was absent, and that has
+    /// not been so for so long that the node is set aside.
     fn is_surely_updating_although_absent(&self) -> bool {
         let absent_ms = self.past.absent_ms.unwrap_or_default();
         let is_short = absent_ms + TOLERANCE_MS < self.policy.ready_within_ms();

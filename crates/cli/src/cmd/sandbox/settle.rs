@@ -41,7 +41,7 @@ pub(crate) enum Scope<'a> {
 pub(crate) struct Unsettled {
     pub key: DaemonSetKey,
     pub generation: i64,
-    /// What is missing.
+    /// The missing parts.
     pub phrase: String,
 }
 

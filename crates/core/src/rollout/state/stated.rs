@@ -30,7 +30,7 @@ pub(super) struct HeadlineKey {
     late: Option<FailedNodes>,
 }
 
-/// What the condition states beside the headline.
+/// The parts of the condition beside its headline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Details {
     /// How far the wave is, while the rollout is under way.

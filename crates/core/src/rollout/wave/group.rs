@@ -161,12 +161,12 @@ impl Class {
         Self { groups, open: 0, closed: BTreeSet::new() }
     }
 
-    /// Whether its nodes are in the group with this number.
+    /// True if its nodes are in the group with this number.
     pub(super) fn is_of(&self, group: usize) -> bool {
         self.groups.contains(&group)
     }
 
-    /// Whether it has no node.
+    /// True if it has no node.
     pub(super) fn is_empty(&self) -> bool {
         self.open == 0 && self.closed.is_empty()
     }
@@ -193,6 +193,11 @@ impl Class {
 }
 
 impl Group {
+    /// True if a node that is up has never had an available pod of the target.
+    pub(super) const fn has_nodes_left(&self) -> bool {
+        self.open.left() > self.absent + self.disturbed - self.disturbed_absent
+    }
+
     pub(super) fn count(&mut self, counted: Counted, is_added: bool) {
         let Counted { member, holding, state, is_late } = counted;
         let is_done = state == NodeState::Done;
@@ -237,4 +242,10 @@ pub(super) const fn add(count: &mut usize, is_added: bool) {
         true => *count += 1,
         false => *count -= 1,
     }
+}
+
+/// Maximum number of a wave's nodes that do not hold it up while they are unavailable, because the
+/// rollout was done with them before: of many nodes some always are (G39).
+pub(super) const fn tolerated(nodes: usize) -> usize {
+    nodes / 10
 }

@@ -41,7 +41,7 @@ impl Waves {
         all.into_iter().chain(of_wave)
     }
 
-    /// Whether the waves of a step have a size for each value of a label.
+    /// True if the waves of a step have a size for each value of a label.
     fn is_each(&self, step: usize) -> bool {
         self.policy.steps.get(step).is_some_and(|step| step.each.is_some())
     }

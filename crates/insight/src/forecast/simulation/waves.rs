@@ -143,7 +143,7 @@ impl Simulation {
         waves.filter(|wave| wave.name.is_some() || has_end || !wave.nodes.is_empty()).collect()
     }
 
-    /// What had to pass in the waves of the policy that the rollout has reached.
+    /// The waits in the waves of the policy that the rollout has reached.
     pub(in crate::forecast) fn waits(&self) -> Vec<Wait> {
         let Some(policy) = self.daemon_set.policy.valid() else { return Vec::new() };
         self.reached.iter().map(|reached| policy.wait(&reached.position)).collect()

@@ -52,9 +52,9 @@ impl Node {
         }
     }
 
-    /// Whether the node has recovered since it was `before`, which ends the back-off of its pods: it
-    /// is ready again, has another boot ID, or has got rid of both condition and taint of a pressure
-    /// (C24).
+    /// True if the node has recovered since it was `before`, which ends the back-off of its pods:
+    /// it is ready again, has another boot ID, or has got rid of both condition and taint of a
+    /// pressure (C24).
     pub(in crate::checker) fn has_recovered_since(&self, before: &Self) -> bool {
         let has = |it: &Self, [condition, taint]: [&str; 2]| {
             it.conditions.contains(condition) || it.taints.iter().any(|it| it.key == taint)

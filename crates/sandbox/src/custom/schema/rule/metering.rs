@@ -16,8 +16,6 @@ use cel::common::types::{
 use cel::common::value::{CowVal, Val};
 use cel::{DeclarationError, Env, ExecutionError, add_member_overload};
 
-use super::functions::failed;
-
 /// Number of bytes of a text that cost as much as a value.
 const BYTES_PER_UNIT: usize = 64;
 /// Number of comparisons that cost as much as a value.
@@ -101,7 +99,8 @@ type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type Evaluated<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 fn counted<'b, 'v>(mut arguments: Arguments<'b, 'v>) -> Evaluated<'b, 'v> {
-    let value = arguments.pop().ok_or_else(|| failed("count", "no value"))?;
+    let value =
+        arguments.pop().ok_or_else(|| ExecutionError::function_error("count", "no value"))?;
     count(value.as_ref());
     Ok(value)
 }
@@ -137,7 +136,7 @@ fn replaced(text: &str, from: &str, to: &str, count: usize) -> String {
 }
 
 fn join<'b, 'v>(arguments: Arguments<'b, 'v>) -> Evaluated<'b, 'v> {
-    let wrong = || failed("join", "no such overload");
+    let wrong = || ExecutionError::function_error("join", "no such overload");
     let text = |value: &dyn Val| value.downcast_ref::<CelString>().map(|it| it.inner().to_owned());
     let list = arguments.first().ok_or_else(wrong)?.as_ref();
     let list = list.downcast_ref::<CelList>().ok_or_else(wrong)?.inner();
