@@ -15,8 +15,8 @@ const REQUIRED: [&str; 3] =
     ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
 
 /// Maximum number of terms, requirements and values of a node affinity, which each node is compared
-/// with. What exceeds it is malformed, as below, so that its pods go: twice the nodes of the largest
-/// cluster, each by its name, are fewer.
+/// with. What exceeds it is malformed, as below, so that its pods go: twice the nodes of the
+/// largest cluster, each by its name, are fewer.
 const AFFINITY_ITEMS_MAX: usize = 110_000;
 /// Maximum number of tolerations.
 const TOLERATIONS_MAX: usize = 1_000;
