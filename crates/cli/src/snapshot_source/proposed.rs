@@ -1,5 +1,6 @@
 //! A DaemonSet as `kubectl apply` would leave it: validated by the server, or computed here.
 
+use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 use everynode_sandbox::kind::DAEMON_SET;
 use everynode_sandbox::patch::{self, LAST_APPLIED, PatchType};
 use everynode_sandbox::status::Status;
@@ -7,8 +8,6 @@ use everynode_sandbox::{defaults, json as sandbox, validation};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, DryRun, Error, Resource, parsed};
-
-const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
 /// The DaemonSet after `manifest` is applied to `live`, from the server's dry run, and what the
 /// server warns of. Nothing is written.

@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 
-use super::{metadata, strategy};
+use super::metadata;
 use crate::custom::OBJECT_BYTES_MAX;
 use crate::kind::Kind;
 use crate::managed_fields::ManagedFields;
@@ -21,8 +21,7 @@ pub(super) fn decode_whole(kind: &Kind, object: &Value) -> Result<(), Status> {
 /// change, or null.
 pub(super) fn decode(kind: &Kind, object: &Value, stored: &Value) -> Result<(), Status> {
     schema::decode_changed(kind, object, stored)
-        .map_err(|error| Status::bad_request(error.to_string()))?;
-    strategy::check_conversion(kind, object).map_err(Status::bad_request)
+        .map_err(|error| Status::bad_request(error.to_string()))
 }
 
 /// Refuses with 422 an object in which validation found something invalid.

@@ -1,6 +1,6 @@
 //! The fields that the endpoints of each kind may change (S9).
 
-use std::num::IntErrorKind;
+use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 
 use crate::json::{Value, json};
 
@@ -9,9 +9,6 @@ use super::qos::qos_class;
 use crate::defaults;
 use crate::kind::{Kind, Strategy};
 use crate::value::text;
-
-/// Counts the changes of the template; for DaemonSets that were created with an older API (C45).
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,20 +151,6 @@ pub(super) fn unchanged_fields(
     }
 }
 
-/// Why upstream's conversion from the served version fails, in Go's words.
-pub(super) fn check_conversion(kind: &Kind, object: &Value) -> Result<(), String> {
-    let generation = &object["metadata"]["annotations"][TEMPLATE_GENERATION];
-    let Some(text) = generation.as_str().filter(|_| kind.strategy == Strategy::DaemonSet) else {
-        return Ok(());
-    };
-    let why = match text.parse::<i64>().map_err(|error| *error.kind()) {
-        Ok(_) => return Ok(()),
-        Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
-        Err(_) => "invalid syntax",
-    };
-    Err(format!("strconv.ParseInt: parsing {text:?}: {why}"))
-}
-
 /// Sets what upstream's conversion to the served version always writes. So the writer of the object
 /// owns it.
 pub(super) fn convert(kind: &Kind, object: &mut Value) {
@@ -252,12 +235,13 @@ fn keep(object: &mut Value, current: &Value, field: &str) {
 }
 
 fn template_generation(object: &Value) -> i64 {
-    text(object, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0)
+    text(object, &["metadata", "annotations", TEMPLATE_GENERATION_ANNOTATION]).parse().unwrap_or(0)
 }
 
 fn set_template_generation(object: &mut Value, generation: i64) {
     if !object["metadata"]["annotations"].is_object() {
         object["metadata"]["annotations"] = json!({});
     }
-    object["metadata"]["annotations"][TEMPLATE_GENERATION] = Value::from(generation.to_string());
+    object["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION] =
+        Value::from(generation.to_string());
 }

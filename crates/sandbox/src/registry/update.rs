@@ -398,8 +398,7 @@ fn decode_patched(
             schema::decode_changed(kind, object, current.value()).map_err(|error| error.reason)
         }
     };
-    let converted = decoded.and_then(|()| strategy::check_conversion(kind, object));
-    converted.map_err(|reason| invalid_patch(patch, object, &reason))?;
+    decoded.map_err(|reason| invalid_patch(patch, object, &reason))?;
     let Some(findings) = &patch.strict else { return Ok(()) };
     let unknown = schema::new_unknown_fields(kind, object, current.value());
     let findings: Vec<&str> = findings.iter().chain(&unknown).map(String::as_str).collect();

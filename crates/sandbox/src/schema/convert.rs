@@ -3,7 +3,7 @@
 
 use crate::json::Value;
 
-use super::decode::{DecodePath, check, go_type};
+use super::decode::{DecodePath, check, check_conversion, go_type};
 use super::{Shape, root_of};
 use crate::kind::Kind;
 
@@ -11,7 +11,8 @@ use crate::kind::Kind;
 /// object before the patch.
 pub(crate) fn convert(kind: &Kind, object: &Value, stored: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&Shape::Struct(root), object, stored, &mut DecodePath::default())
+    visit(&Shape::Struct(root), object, stored, &mut DecodePath::default())?;
+    check_conversion(kind, object)
 }
 
 fn visit<'a>(

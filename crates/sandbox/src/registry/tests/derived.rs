@@ -165,6 +165,7 @@ fn a_template_generation_is_a_number() {
         let refused = registry().create(&DAEMON_SET, "default", object, &options());
         let status = refused.expect_err(text);
         assert_eq!(status.code(), 400, "{text}");
-        assert_eq!(status.message, format!("strconv.ParseInt: parsing {text:?}: {why}"));
+        let kind = "DaemonSet in version \"v1\" cannot be handled as a DaemonSet";
+        assert_eq!(status.message, format!("{kind}: strconv.ParseInt: parsing {text:?}: {why}"));
     }
 }
