@@ -5,15 +5,14 @@
 mod beside;
 mod forgetting;
 mod guarded;
+mod reading;
 
 use bytes::Bytes;
 use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::recorder::Occurrence;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{
-    AdmissionChange, Now, PAUSED_ANNOTATION, ResourceVersion, RevisionHash, Timestamp,
-};
+use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, Timestamp};
 use everynode_core::daemon_set::Mode;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::json::{Value, json};
@@ -119,6 +118,20 @@ pub enum Mutation {
     LeaveSucceeded,
     /// Failed pods are treated as running (C24).
     LeaveFailed,
+    /// A node never recovers, so that its back-off goes on (C24).
+    ForgetRecovery,
+    /// Each change of a node ends its back-off (C24).
+    RecoverAlways,
+    /// A pod that a former DaemonSet has left is treated as any other (C36).
+    ForgetFormer,
+    /// The template generation of revisions is not read (C41).
+    ForgetGeneration,
+    /// A pod is current by its template generation alone (C45).
+    GenerationAlone,
+    /// Pods that wait for `minReadySeconds` are treated as not ready (C52).
+    ReplaceWaiting,
+    /// NoSchedule taints are not observed (C57).
+    IgnoreNoSchedule,
     /// `maxSurge` does not limit (C53).
     UnlimitedSurge,
     /// `maxUnavailable` is never more than one (C52).
@@ -151,7 +164,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 47] = [
+    const PLAIN: [(Self, Property); 54] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -192,6 +205,13 @@ impl Mutation {
         (Self::EvictForNoSchedule, Property::Deletion),
         (Self::LeaveSucceeded, Property::Backoff),
         (Self::LeaveFailed, Property::Backoff),
+        (Self::ForgetRecovery, Property::Backoff),
+        (Self::RecoverAlways, Property::Backoff),
+        (Self::ForgetFormer, Property::Duplicate),
+        (Self::ForgetGeneration, Property::Revision),
+        (Self::GenerationAlone, Property::Budget),
+        (Self::ReplaceWaiting, Property::Budget),
+        (Self::IgnoreNoSchedule, Property::Status),
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),
@@ -253,9 +273,9 @@ impl Mutation {
     pub fn json(self, role: Role, kind: &Kind, object: &Object) -> Bytes {
         let mut value = object.value().clone();
         let is_changed = match kind.kind {
-            "DaemonSet" => self.change_daemon_set(&mut value["spec"]),
+            "DaemonSet" => self.change_daemon_set(&mut value),
             "Pod" => self.change_pod(&mut value, object),
-            "Node" => self.change_taints(&mut value["spec"]["taints"]),
+            "Node" => self.change_node(&mut value),
             _ => false,
         };
         let is_changed = match self {
@@ -271,96 +291,14 @@ impl Mutation {
                 value["status"]["numberReady"] = json!(ready + 1);
             }
             (Self::RevisionNeverRight, "ControllerRevision") => value["revision"] = json!(0),
-            (Self::IgnorePause, "DaemonSet") => {
+            (Self::ForgetGeneration, "ControllerRevision") => {
                 let annotations = value["metadata"]["annotations"].as_object_mut();
-                annotations.into_iter().for_each(|all| drop(all.remove(PAUSED_ANNOTATION)));
+                annotations.map(|all| all.remove("deprecated.daemonset.template.generation"));
             }
             _ if is_changed => {}
             _ => return object.json(),
         }
         value.to_string().into()
-    }
-
-    /// Changes the spec of a DaemonSet. Returns whether this bug does.
-    fn change_daemon_set(self, spec: &mut Value) -> bool {
-        let rolling_update = &mut spec["updateStrategy"]["rollingUpdate"];
-        match self {
-            Self::BudgetOffByOne => {
-                let budget = &mut rolling_update["maxUnavailable"];
-                if let Some(number) = budget.as_i64().filter(|number| *number > 0) {
-                    *budget = json!(number + 1);
-                }
-            }
-            Self::ForgetMinReadySeconds => spec["minReadySeconds"] = json!(0),
-            Self::UnlimitedSurge => {
-                let surge = &mut rolling_update["maxSurge"];
-                if !surge.is_null() && *surge != 0 {
-                    *surge = json!(1_000);
-                }
-            }
-            Self::SlowRollout => {
-                let budget = &mut rolling_update["maxUnavailable"];
-                if budget.as_i64().is_some_and(|number| number > 1) {
-                    *budget = json!(1);
-                }
-            }
-            Self::LongHistory => {
-                let limit = spec["revisionHistoryLimit"].as_i64().unwrap_or(10);
-                spec["revisionHistoryLimit"] = json!(limit + 3);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Changes a pod. Returns whether this bug does.
-    fn change_pod(self, pod: &mut Value, object: &Object) -> bool {
-        match self {
-            Self::ForgetHash => {
-                let labels = pod["metadata"]["labels"].as_object_mut();
-                labels.into_iter().for_each(|all| {
-                    all.remove("controller-revision-hash");
-                    all.remove("pod-template-generation");
-                });
-            }
-            Self::LeaveFailed | Self::LeaveSucceeded => {
-                let phase = if self == Self::LeaveFailed { "Failed" } else { "Succeeded" };
-                if pod["status"]["phase"] == phase {
-                    pod["status"]["phase"] = json!("Running");
-                }
-            }
-            Self::IgnoreOwner => assign_to_daemon_set(pod),
-            Self::AdoptUnselected if object.owner_references().next().is_none() => {
-                pod["metadata"]["labels"]["app"] = json!("a");
-            }
-            Self::CountUnready => {
-                let conditions = pod["status"]["conditions"].as_array_mut();
-                for condition in conditions.into_iter().flatten() {
-                    condition["status"] = json!("True");
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Changes the taints of a node. Returns whether this bug does.
-    fn change_taints(self, taints: &mut Value) -> bool {
-        let all = taints.as_array_mut();
-        match self {
-            Self::EvictForNoSchedule => {
-                for taint in all.into_iter().flatten() {
-                    if taint["effect"] == "NoSchedule" {
-                        taint["effect"] = json!("NoExecute");
-                    }
-                }
-            }
-            Self::IgnoreNoExecute => {
-                all.into_iter().for_each(|all| all.retain(|t| t["effect"] != "NoExecute"));
-            }
-            _ => return false,
-        }
-        true
     }
 
     /// Whether the replica applies an observation only after it has planned.
@@ -409,7 +347,10 @@ impl Mutation {
     /// Whether a violation is judged. Some bugs make a replica believe something wrong, and so it
     /// states that.
     pub(crate) fn is_judged(self, property: Property) -> bool {
-        let misleads = matches!(self, Self::Guarded(mutation) if mutation.misleads());
+        let misleads = match self {
+            Self::Guarded(mutation) => mutation.misleads(),
+            other => matches!(other, Self::GenerationAlone | Self::ReplaceWaiting),
+        };
         !misleads || property != Property::Status
     }
 
@@ -566,16 +507,4 @@ fn revisions(store: &Store) -> impl Iterator<Item = &Object> {
 
 fn number(revision: &Object) -> i64 {
     revision.value()["revision"].as_i64().unwrap_or(0)
-}
-
-/// Makes a DaemonSet the owner of a ReplicaSet's pod. The pod's annotation contains the UID.
-fn assign_to_daemon_set(pod: &mut Value) {
-    let uid = pod["metadata"]["annotations"]["sim/daemonset-uid"].clone();
-    if let Some(owner) = pod["metadata"]["ownerReferences"].get_mut(0)
-        && owner["kind"] == "ReplicaSet"
-        && uid.is_string()
-    {
-        owner["kind"] = json!("DaemonSet");
-        owner["uid"] = uid;
-    }
 }

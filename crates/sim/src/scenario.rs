@@ -1,6 +1,7 @@
 //! Scenarios for the exhaustive tests: what users do, in fixed steps and without other faults, so
 //! that one fault can be injected at each single write.
 
+mod ended_pods;
 mod guarded;
 
 use everynode_sandbox::json::{Value, json};
@@ -49,11 +50,16 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "collision",
         steps: &[create, second_image, delete_orphan, replace_revisions, create],
     },
-    Scenario { name: "adoption", steps: &[create, delete_orphan, create] },
+    Scenario { name: "adoption", steps: &[create, delete_orphan, create_second] },
+    Scenario { name: "default", steps: &[create, second_image, drop_default] },
     Scenario { name: "release", steps: &[create, relabel] },
-    Scenario { name: "deletion", steps: &[create, delete, create] },
+    Scenario { name: "deletion", steps: &[create, delete, create, replace] },
     Scenario { name: "foreground deletion", steps: &[create, delete_foreground, create] },
-    Scenario { name: "failed pod", steps: &[create, fail_pod, fail_pod] },
+    Scenario { name: "failed pod", steps: &[create, ended_pods::fail, ended_pods::fail] },
+    Scenario {
+        name: "failed pods of a node that recovers",
+        steps: &[create, ended_pods::fail_again_and_again, ended_pods::reboot],
+    },
     Scenario { name: "deleted and added nodes", steps: &[create, delete_node, add_node] },
     Scenario {
         name: "revision without labels",
@@ -85,7 +91,7 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "guarded rollout whose canary restarts",
         steps: &[
             guarded::create_without_restarts,
-            second_image,
+            guarded::roll_out_slowly,
             guarded::restart_canary,
             guarded::keep_fewer_revisions,
             third_image,
@@ -308,6 +314,10 @@ fn create(world: &mut World) {
     create_daemon_set(world, manifest("a", 1));
 }
 
+fn create_second(world: &mut World) {
+    create_daemon_set(world, manifest("a", 2));
+}
+
 fn create_with(world: &mut World, strategy: Value, limit: u32) {
     let mut ds = manifest("a", 1);
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": strategy});
@@ -376,6 +386,12 @@ fn delete(world: &mut World) {
     delete_with(world, PropagationPolicy::Background);
 }
 
+/// Deletes the DaemonSet and creates it anew, while the pods of the first one end.
+fn replace(world: &mut World) {
+    delete(world);
+    create_second(world);
+}
+
 fn delete_foreground(world: &mut World) {
     delete_with(world, PropagationPolicy::Foreground);
 }
@@ -422,6 +438,23 @@ fn replace_revisions(world: &mut World) {
     }
 }
 
+/// Replaces the newest revision with one that lacks a default, as an API server of an earlier
+/// version has stored it.
+fn drop_default(world: &mut World) {
+    let newest = revisions(world).into_iter().max_by_key(|revision| revision["revision"].as_i64());
+    let Some(mut revision) = newest else { return };
+    let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let metadata = revision["metadata"].as_object_mut().expect("objects have metadata");
+    metadata.retain(|key, _| !matches!(key.as_str(), "uid" | "resourceVersion"));
+    let spec = revision["data"]["spec"]["template"]["spec"].as_object_mut();
+    let dropped = spec.and_then(|spec| spec.remove("dnsPolicy"));
+    let (options, gone) = (world.write_options(), DeleteOptions::default());
+    let deleted = world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
+    let created = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options);
+    let done = (deleted.is_ok(), created.map(|_| ()), dropped);
+    world.log(|| format!("somebody drops a default of revision {name}: {done:?}"));
+}
+
 fn remove_revision_labels(world: &mut World) {
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
@@ -437,26 +470,13 @@ fn remove_revision_labels(world: &mut World) {
     }
 }
 
-fn first_pod(world: &World) -> Option<Value> {
-    world.cluster.store().iter(&POD, None).next().map(|pod| pod.value().clone())
-}
-
 fn relabel(world: &mut World) {
-    let Some(mut pod) = first_pod(world) else { return };
+    let Some(mut pod) = ended_pods::first(world) else { return };
     pod["metadata"]["labels"]["app"] = json!("none");
     let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let options = world.write_options();
     let done = world.registry().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
     world.log(|| format!("somebody relabels {name}: {done:?}"));
-}
-
-fn fail_pod(world: &mut World) {
-    let Some(mut pod) = first_pod(world) else { return };
-    pod["status"]["phase"] = json!("Failed");
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.write_options();
-    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.log(|| format!("pod {name} fails: {done:?}"));
 }
 
 fn delete_node(world: &mut World) {

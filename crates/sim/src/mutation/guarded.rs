@@ -126,6 +126,8 @@ pub enum GuardedMutation {
     LargerTenth,
     /// Any number of nodes may fail after the rollout is complete (G40).
     LateNodesGoOn,
+    /// A node on which the rollout begins after it is complete fails an hour later (G40).
+    LateNodesNeverFail,
     /// A pod that has ended counts as one that restarts too often (G34).
     EndedIsBlamed,
     /// `readyWithin` is as short as it can be (G34).
@@ -179,7 +181,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 75] = [
+    pub const ALL: [(Self, Property); 76] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -231,6 +233,7 @@ impl GuardedMutation {
         (Self::DisturbedIsDone, Property::Record),
         (Self::LargerTenth, Property::Record),
         (Self::LateNodesGoOn, Property::Gate),
+        (Self::LateNodesNeverFail, Property::Gate),
         (Self::EndedIsBlamed, Property::Record),
         (Self::BlameEarly, Property::Record),
         (Self::IgnoreLost, Property::Record),
@@ -419,16 +422,18 @@ impl GuardedMutation {
 
     /// Changes a DaemonSet whose rollout is complete, as its condition says.
     fn change_complete(self, ds: &mut Value) {
-        if self != Self::LateNodesGoOn {
-            return;
-        }
+        let changed = match self {
+            Self::LateNodesGoOn => ("maxNodes", json!("100%")),
+            Self::LateNodesNeverFail => ("readyWithin", json!("3600s")),
+            _ => return,
+        };
         let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
         let is_complete = conditions.any(|condition| condition["reason"] == "Complete");
         let annotations = &mut ds["metadata"]["annotations"];
         let policy = annotations[POLICY].as_str().and_then(|text| serde_json::from_str(text).ok());
         let has_rule = |policy: &Value| policy["failure"].is_object();
         if let Some(mut policy) = policy.filter(|policy| is_complete && has_rule(policy)) {
-            policy["failure"]["maxNodes"] = json!("100%");
+            policy["failure"][changed.0] = changed.1;
             annotations[POLICY] = json!(policy.to_string());
         }
     }

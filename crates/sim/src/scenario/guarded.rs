@@ -63,10 +63,10 @@ pub(super) fn create_that_goes_back(world: &mut World) {
     create_with(world, &policy);
 }
 
-/// A container that restarts more than once makes a node fail.
+/// A container that restarts more than once makes a node fail, and so do ten minutes.
 pub(super) fn create_without_restarts(world: &mut World) {
     let mut policy = policy();
-    policy["failure"] = json!({"maxNodes": 0, "maxRestarts": 1});
+    policy["failure"] = json!({"maxNodes": 0, "maxRestarts": 1, "readyWithin": "10m"});
     create_with(world, &policy);
 }
 
@@ -82,8 +82,14 @@ pub(super) fn create_with_windows(world: &mut World) {
 
 /// Two nodes may be unavailable, but the rollout begins on one in a minute.
 pub(super) fn create_with_pace(world: &mut World) {
+    create_two_at_a_time(world, &json!({"podsPerMinute": 1}), 0);
+}
+
+/// Two nodes may be unavailable.
+fn create_two_at_a_time(world: &mut World, policy: &Value, min_ready_seconds: u32) {
     let mut ds = manifest("a", 1);
-    ds["metadata"]["annotations"] = json!({POLICY: json!({"podsPerMinute": 1}).to_string()});
+    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    ds["spec"]["minReadySeconds"] = json!(min_ready_seconds);
     let two = json!({"maxSurge": 0, "maxUnavailable": 2});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
     world.create(&DAEMON_SET, ds);
@@ -195,6 +201,15 @@ pub(super) fn restart_canary(world: &mut World) {
     update_status(world, pod);
 }
 
+/// The canary's new pod takes longer to become ready than the shortest `readyWithin`.
+pub(super) fn roll_out_slowly(world: &mut World) {
+    label_node(world, CANARY, "life", Some("never-ready"));
+    super::second_image(world);
+    world.run_for(45_000);
+    label_node(world, CANARY, "life", None);
+    restore_canary(world);
+}
+
 /// The canary's pod ends as failed.
 pub(super) fn fail_canary(world: &mut World) {
     let Some(mut pod) = canary_pod(world) else { return };
@@ -289,11 +304,11 @@ pub(super) fn restore_canary(world: &mut World) {
     set_lifecycle(world, "quick", |pod| pod["spec"]["nodeName"] == CANARY);
 }
 
-/// Only the first node may be updated.
+/// Two nodes may be unavailable, but only the first one may be updated.
 pub(super) fn create_with_held_nodes(world: &mut World) {
     label_node(world, LATE, HOLD, Some(""));
     label_node(world, LAST, HOLD, Some(""));
-    create_with(world, &json!({"failure": {"maxNodes": 0, "readyWithin": "30s"}}));
+    create_two_at_a_time(world, &json!({"failure": {"maxNodes": 0, "readyWithin": "30s"}}), 0);
 }
 
 /// The second node may be updated, where no new pod becomes ready, and long after it has failed the
@@ -372,14 +387,8 @@ fn set_ready(object: &mut Value, is_ready: bool, now: Timestamp) {
 /// One failed node is tolerated, and two may be unavailable.
 pub(super) fn create_for_killer(world: &mut World) {
     let failure = json!({"maxNodes": 1, "maxLost": 0, "readyWithin": "30s"});
-    let mut ds = manifest("a", 1);
-    let policy = json!({"failure": failure});
-    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
     // Long enough for the template to stop the node.
-    ds["spec"]["minReadySeconds"] = json!(5);
-    let two = json!({"maxSurge": 0, "maxUnavailable": 2});
-    ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
-    world.create(&DAEMON_SET, ds);
+    create_two_at_a_time(world, &json!({"failure": failure}), 5);
 }
 
 /// Waits until all nodes have a pod.
