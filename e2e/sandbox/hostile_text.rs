@@ -20,7 +20,7 @@ const HOSTILE: &str =
 const SHOWN: &str = "a^[]0;PWNED^G^[[2J^[[8m b";
 const PLAIN: &str = "plain";
 /// No line of text is longer: a few pieces of 2,000 characters, each shown in up to eight.
-const LINE_BYTES_MAX: usize = 100_000;
+const LINE_BYTES_MAX: usize = 50_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_is_shown_as_text_by_every_command() -> Result<()> {
