@@ -343,7 +343,7 @@ impl Index {
             let governing = entry.governing.references();
             entry::note(&mut self.changed_policies, governing, Urgency::Transition);
         }
-        if namespace_index.delete_daemon_set(key, &mut self.nodes) {
+        if namespace_index.delete_daemon_set(key, &mut self.nodes, &mut effects.changed) {
             self.waiting.remove(key);
             effects.changed.remove(key);
             effects.deleted.insert(key.clone());

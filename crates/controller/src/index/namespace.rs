@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSetKey, DaemonSetName, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
+    DaemonSetKey, DaemonSetName, LabelSelector, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -69,35 +69,50 @@ impl NamespaceIndex {
         if let Some(entry) = self.daemon_sets.get_mut(&key.name)
             && entry.state.accepts(&daemon_set)
         {
+            let was_terminating = entry.state.daemon_set().terminating;
+            let is_terminating = daemon_set.terminating;
             entry.raw = raw;
             if entry.state.replace_daemon_set(daemon_set, nodes) {
-                effects.changed.insert(key);
+                effects.changed.insert(key.clone());
+            }
+            if is_terminating != was_terminating {
+                let selector = entry.state.daemon_set().selector.clone();
+                self.assign_orphans(selector.as_ref(), nodes, &mut effects.changed);
             }
             return false;
         }
-        if self.delete_daemon_set(&key, nodes) {
+        if self.delete_daemon_set(&key, nodes, &mut effects.changed) {
             effects.deleted.insert(key.clone());
         }
         let mut state = DaemonSetState::new(config, daemon_set, nodes);
         state.apply_namespace_node_selector(self.node_selector.clone(), nodes);
-        let pods: Vec<&Pod> =
-            self.pods.values().map(|pod| &**pod).filter(|pod| state.concerns_pod(pod)).collect();
-        state.reset_pods(pods, nodes);
+        let owned = self.pods.values().map(|pod| &**pod).filter(|pod| pod.controller.is_some());
+        let owned: Vec<&Pod> = owned.filter(|pod| state.concerns_pod(pod)).collect();
+        state.reset_pods(owned, nodes);
         for revision in self.revisions.values() {
             if state.concerns(revision.controller.as_ref(), &revision.labels) {
                 state.apply_revision(revision.clone());
             }
         }
         effects.changed.insert(key.clone());
+        let selector = state.daemon_set().selector.clone();
         self.names.insert(raw.uid.clone(), key.name.clone());
         self.daemon_sets.insert(key.name, Entry::new(state, raw));
+        self.assign_orphans(selector.as_ref(), nodes, &mut effects.changed);
         true
     }
 
-    pub(super) fn delete_daemon_set(&mut self, key: &DaemonSetKey, nodes: &mut NodeTable) -> bool {
+    pub(super) fn delete_daemon_set(
+        &mut self,
+        key: &DaemonSetKey,
+        nodes: &mut NodeTable,
+        changed: &mut Changed,
+    ) -> bool {
         let Some(entry) = self.daemon_sets.remove(&key.name) else { return false };
         self.names.remove(&entry.raw.uid);
+        let selector = entry.state.daemon_set().selector.clone();
         entry.state.detach(nodes);
+        self.assign_orphans(selector.as_ref(), nodes, changed);
         self.drop_unwanted_orphans();
         true
     }
@@ -162,7 +177,9 @@ impl NamespaceIndex {
             return;
         }
         let mut affected = self.affected_by_pod(&pod);
-        let is_wanted = pod.controller.is_some() || self.listing.is_some() || !affected.is_empty();
+        let is_wanted = pod.controller.is_some()
+            || self.listing.is_some()
+            || is_selected(&self.daemon_sets, &pod.labels);
         affected.extend(old.into_iter().flat_map(|old| self.affected_by_pod(old)));
         for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
@@ -208,7 +225,7 @@ impl NamespaceIndex {
             pods.into_iter().map(|pod| (pod.uid.clone(), pod)).collect();
         let mut owned: BTreeMap<&Uid, Vec<&Pod>> = BTreeMap::new();
         let mut former: BTreeMap<&DaemonSetName, Vec<&Pod>> = BTreeMap::new();
-        let mut orphans = Vec::new();
+        let mut orphans: BTreeMap<DaemonSetName, Vec<&Pod>> = BTreeMap::new();
         for pod in pods.values().map(|pod| &**pod) {
             match &pod.controller {
                 Some(controller) if self.names.contains_key(controller) => {
@@ -218,13 +235,15 @@ impl NamespaceIndex {
                     let name = pod.controller_name.iter();
                     name.for_each(|name| former.entry(name).or_default().push(pod));
                 }
-                None => orphans.push(pod),
+                None => {
+                    let adopter = adopter(&self.daemon_sets, &pod.labels).into_iter().cloned();
+                    adopter.for_each(|name| orphans.entry(name).or_default().push(pod));
+                }
             }
         }
         for entry in self.daemon_sets.values_mut() {
             let owned = owned.remove(entry.state.uid()).unwrap_or_default();
-            let orphans: Vec<&Pod> =
-                orphans.iter().copied().filter(|pod| entry.state.selects(&pod.labels)).collect();
+            let orphans = orphans.remove(&entry.raw.key.name).unwrap_or_default();
             let former = former.remove(&entry.raw.key.name).unwrap_or_default();
             let all = owned.into_iter().chain(former).chain(orphans);
             if entry.state.reset_pods(all, nodes) {
@@ -274,7 +293,7 @@ impl NamespaceIndex {
         self.revisions = revisions.into_iter().map(|r| (r.uid.clone(), r)).collect();
     }
 
-    /// The DaemonSets that an object with this controller and these labels affects: its owner, or
+    /// The DaemonSets that a revision with this controller and these labels affects: its owner, or
     /// those that could adopt it.
     fn affected(&self, controller: &Option<Uid>, labels: &Labels) -> BTreeSet<DaemonSetName> {
         match controller {
@@ -287,13 +306,43 @@ impl NamespaceIndex {
         }
     }
 
-    /// The DaemonSets that a pod affects; of one whose DaemonSet is not known, the one of its name
-    /// (C36).
+    /// The DaemonSet that a pod affects: its owner, or the one that adopts it; of one whose
+    /// DaemonSet is not known, the one of its name (C36).
     fn affected_by_pod(&self, pod: &Pod) -> BTreeSet<DaemonSetName> {
-        let mut affected = self.affected(&pod.controller, &pod.labels);
-        let former = pod.controller_name.as_ref().filter(|_| affected.is_empty());
-        affected.extend(former.filter(|name| self.daemon_sets.contains_key(*name)).cloned());
-        affected
+        let affected = match &pod.controller {
+            Some(controller) => self.names.get(controller).or_else(|| {
+                let former = pod.controller_name.as_ref();
+                former.filter(|name| self.daemon_sets.contains_key(*name))
+            }),
+            None => adopter(&self.daemon_sets, &pod.labels),
+        };
+        affected.into_iter().cloned().collect()
+    }
+
+    /// Passes each orphan that this selector matches to its adopter, after a DaemonSet with the
+    /// selector has come or gone. All others forget it.
+    fn assign_orphans(
+        &mut self,
+        selector: Option<&LabelSelector>,
+        nodes: &mut NodeTable,
+        changed: &mut Changed,
+    ) {
+        let Some(selector) = selector else { return };
+        let Self { daemon_sets, pods, .. } = self;
+        let orphans = pods.values().filter(|pod| pod.controller.is_none());
+        for pod in orphans.filter(|pod| selector.matches(&pod.labels)) {
+            let adopter = adopter(daemon_sets, &pod.labels).cloned();
+            for (name, entry) in daemon_sets.iter_mut() {
+                let is_changed = if Some(name) == adopter.as_ref() {
+                    entry.state.apply_pod(pod, nodes)
+                } else {
+                    entry.state.delete_pod(pod, nodes)
+                };
+                if is_changed {
+                    changed.insert(entry.raw.key.clone());
+                }
+            }
+        }
     }
 
     /// Starts a live list of orphans. Until [`end_listing`](Self::end_listing) no orphan is
@@ -351,6 +400,17 @@ impl NamespaceIndex {
             pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
         }
     }
+}
+
+/// The DaemonSet that adopts an orphan with these labels: the first by name that selects it, as an
+/// object has one controller (C21).
+fn adopter<'a>(
+    daemon_sets: &'a BTreeMap<DaemonSetName, Entry>,
+    labels: &Labels,
+) -> Option<&'a DaemonSetName> {
+    let mut adopting =
+        daemon_sets.iter().filter(|(_, entry)| !entry.state.daemon_set().terminating);
+    adopting.find(|(_, entry)| entry.state.selects(labels)).map(|(name, _)| name)
 }
 
 fn is_selected(daemon_sets: &BTreeMap<DaemonSetName, Entry>, labels: &Labels) -> bool {

@@ -133,6 +133,57 @@ fn a_pod_affects_its_owner_or_the_daemon_set_that_selects_it() {
     assert_eq!(pods(&index), ["p", "q"]);
 }
 
+/// C21: of several DaemonSets that select an orphan the first by name adopts it, unless it is being
+/// deleted. In each history `p` is the orphan, `+m` the creation of a DaemonSet, `~m` its deletion
+/// while pods remain, `-m` its end.
+#[test]
+fn the_first_daemon_set_that_selects_an_orphan_adopts_it() {
+    for (history, adopter) in [
+        ("p +m +n", "m"),
+        ("p +n +m", "m"),
+        ("+n +m p", "m"),
+        ("+n p +m", "m"),
+        ("+m +n p ~m", "n"),
+        ("+m ~m +n p", "n"),
+        ("p +m +n -m", "n"),
+        ("p +m +n +l -l", "m"),
+        ("p +m ~m -m +n", "n"),
+    ] {
+        let mut index = index(vec![]);
+        let mut orphans = Vec::new();
+        for (step, number) in history.split(' ').zip(2..) {
+            let (act, name) = step.split_at(1);
+            let effects = index.observe(match act {
+                "p" => {
+                    let PodObject::Pod(pod) = pod_object("p", "x", None) else { unreachable!() };
+                    orphans.push(*pod.clone());
+                    Observation::Pod(applied(PodObject::Pod(pod), number))
+                }
+                "-" => {
+                    let (item, version) = (daemon_set(name, "x"), version(number));
+                    Observation::DaemonSet(Change::Deleted { item, version })
+                }
+                _ => {
+                    let mut object = daemon_set(name, "x");
+                    object.daemon_set.terminating = act == "~";
+                    Observation::DaemonSet(applied(object, number))
+                }
+            });
+            for OrphanListRequest { key, .. } in effects.orphan_lists {
+                let (version, pods) = (version(1), orphans.clone());
+                index.observe_orphans(OrphanPods { key, version, pods });
+            }
+        }
+        let keys: Vec<DaemonSetKey> = index.keys().collect();
+        let adopting = keys.iter().filter(|key| {
+            let writes = index.plan(key, Timestamp(0)).into_iter().flat_map(|it| it.plan.writes);
+            writes.into_iter().any(|write| matches!(write, Write::AdoptPod(_)))
+        });
+        let adopting: Vec<&str> = adopting.map(|key| key.name.as_str()).collect();
+        assert_eq!(adopting, [adopter], "{history}");
+    }
+}
+
 /// C36: a pod of a former DaemonSet affects the one that has its name and selects it, however it
 /// became known.
 #[test]
