@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use daemon_set_name::DaemonSetName;
 pub(crate) use dashboard::DashboardArguments;
 pub(crate) use insight::{ExplainArguments, PlanArguments};
-pub(crate) use kubectl_habits::joined;
+pub(crate) use kubectl_habits::own_form;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub(crate) use rollout::{
     RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments,

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     program::is_called(invocation.command_name());
     let result = match shell_completion::complete(invocation, &words) {
         Ok(true) => Ok(ExitCode::SUCCESS),
-        Ok(false) => match parse(invocation, args::joined(words)) {
+        Ok(false) => match parse(invocation, args::own_form(words)) {
             Ok(command) => run(command, invocation),
             Err(error) => usage(&error),
         },

@@ -66,11 +66,11 @@ pub enum Error {
     },
     /// There is neither a kubeconfig nor a pod's ServiceAccount.
     #[error(
-        "no cluster: there is no kubeconfig ({kubeconfig}), and this is no pod ({in_cluster}); \
-         use --kubeconfig"
+        "no cluster: there is no kubeconfig {kubeconfig}, and this is no pod ({in_cluster}); use \
+         --kubeconfig"
     )]
     NoConfig {
-        /// Why there is no kubeconfig.
+        /// The path at which there is none.
         kubeconfig: String,
         /// Why there is no ServiceAccount.
         in_cluster: String,
@@ -133,7 +133,7 @@ impl Config {
 
     fn in_cluster(location: &Location, missing: &KubeconfigError) -> Result<Self, Error> {
         let kube = kube::Config::incluster().map_err(|error| Error::NoConfig {
-            kubeconfig: missing.to_string(),
+            kubeconfig: kubeconfig::path(location, missing),
             in_cluster: error.to_string(),
         })?;
         Self::new(location, kube, None, "the pod's ServiceAccount".to_owned())

@@ -53,8 +53,11 @@ state of the pods, with `get` on the namespace its node selector.";
 pub(crate) struct PlanArguments {
     /// Manifests and directories of them; only DaemonSets are planned, or if there are only
     /// policies, a restart of those that they select (`-` reads standard input)
-    #[arg(short, long, value_name = "FILE", required_unless_present = "kustomize")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["files", "kustomize"])]
     pub filename: Vec<PathBuf>,
+    /// Manifests and directories of them, as for `-f`
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// A directory of which `kubectl kustomize` makes the manifest
     #[arg(short, long, value_name = "DIR")]
     pub kustomize: Option<PathBuf>,

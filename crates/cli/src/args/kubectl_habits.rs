@@ -1,5 +1,5 @@
-//! Forms of a command line that kubectl accepts: `-n infra status ds agent` is `status ds/agent -n
-//! infra`.
+//! Forms of a command line that kubectl accepts: `-n infra rollout status ds agent` is `status
+//! ds/agent -n infra`.
 //!
 //! Options before the command are the program's own, and pass to the command. Kind and name as two
 //! words are joined before clap reads them: to clap they are two arguments, and `diff` has further
@@ -13,11 +13,35 @@ use clap::error::ErrorKind;
 use super::daemon_set_name::KINDS;
 use super::{Arguments, Command, ConnectionArguments, RolloutCommand};
 
-/// The command line with kind and name of a DaemonSet in one word. `words` begins with the
-/// program's name.
-pub(crate) fn joined(mut words: Vec<OsString>) -> Vec<OsString> {
+/// Commands of `kubectl rollout` that are commands of the program itself.
+const COMMANDS_OF_ROLLOUT: [&str; 4] = ["history", "restart", "status", "undo"];
+
+/// The command line with kind and name of a DaemonSet in one word, and without the `rollout` that
+/// kubectl has before some commands. `words` begins with the program's name.
+pub(crate) fn own_form(words: Vec<OsString>) -> Vec<OsString> {
+    joined(without_rollout(words))
+}
+
+fn is_option(word: &OsStr) -> bool {
+    word.to_string_lossy().starts_with('-')
+}
+
+/// `rollout status` as `status`.
+fn without_rollout(mut words: Vec<OsString>) -> Vec<OsString> {
+    let is_command = |word: &OsStr| COMMANDS_OF_ROLLOUT.iter().any(|command| word == *command);
+    // `rollout` may also be the value of an option.
+    let at = words
+        .windows(3)
+        .position(|three| !is_option(&three[0]) && three[1] == "rollout" && is_command(&three[2]));
+    if let Some(at) = at {
+        words.remove(at + 1);
+    }
+    words
+}
+
+/// `ds agent` as `ds/agent`.
+fn joined(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_kind = |word: &OsStr| word.to_str().is_some_and(|word| KINDS.contains(&word));
-    let is_option = |word: &OsStr| word.to_string_lossy().starts_with('-');
     // `ds` may also be the value of an option.
     let at = words
         .windows(3)
@@ -118,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn kind_and_name_as_two_words_are_joined() {
+    fn forms_of_kubectl_are_those_of_the_program() {
         for (line, expected) in [
             ("everynode status ds agent", "everynode status ds/agent"),
             (
@@ -126,21 +150,25 @@ mod tests {
                 "everynode rollout get daemonset/agent -o json",
             ),
             ("everynode diff ds agent 3 5", "everynode diff ds/agent 3 5"),
+            ("everynode rollout status ds agent", "everynode status ds/agent"),
+            ("everynode -n infra rollout undo ds/agent", "everynode -n infra undo ds/agent"),
             // As they are.
+            ("everynode -n rollout status agent", "everynode -n rollout status agent"),
+            ("everynode rollout", "everynode rollout"),
             ("everynode status -n ds agent", "everynode status -n ds agent"),
             ("everynode status ds -n infra", "everynode status ds -n infra"),
             ("everynode status ds", "everynode status ds"),
             ("everynode status ds/agent", "everynode status ds/agent"),
             ("everynode", "everynode"),
         ] {
-            assert_eq!(joined(words(line)), words(expected), "{line}");
+            assert_eq!(own_form(words(line)), words(expected), "{line}");
         }
     }
 
     #[test]
     fn options_may_precede_the_command() {
         let parsed = |line: &str| -> Result<Option<ConnectionArguments>, clap::Error> {
-            let mut command = Arguments::try_parse_from(joined(words(line)))?.into_command()?;
+            let mut command = Arguments::try_parse_from(own_form(words(line)))?.into_command()?;
             Ok(command.connection_mut().cloned())
         };
         for (line, namespace, context) in [
@@ -159,5 +187,17 @@ mod tests {
         let run = Arguments::try_parse_from(words("everynode --context a run")).unwrap();
         let Ok(Command::Run(run)) = run.into_command() else { panic!("not run") };
         assert_eq!(run.context.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn files_to_plan_need_no_option() {
+        let parsed = |line| Arguments::try_parse_from(words(line));
+        let Ok(Command::Plan(plan)) = parsed("everynode plan a -f b").unwrap().into_command()
+        else {
+            panic!("not plan")
+        };
+        let paths = |name: &str| vec![std::path::PathBuf::from(name)];
+        assert_eq!((plan.files, plan.filename), (paths("a"), paths("b")));
+        assert!(parsed("everynode plan").is_err());
     }
 }

@@ -80,7 +80,8 @@ fn named(object: &Value, error: anyhow::Error) -> anyhow::Error {
 }
 
 fn read(arguments: &PlanArguments, namespace: &str) -> anyhow::Result<Manifest> {
-    let mut files = input::read_all(&arguments.filename)?;
+    let paths = [&arguments.filename[..], &arguments.files].concat();
+    let mut files = input::read_all(&paths)?;
     files.extend(arguments.kustomize.as_deref().map(input::kustomized).transpose()?);
     let manifest = snapshot_source::read_manifest(&files, namespace)?;
     if !manifest.ignored.is_empty() {

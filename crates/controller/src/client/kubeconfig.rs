@@ -175,12 +175,16 @@ pub(super) fn read_error(location: &Location, error: &KubeconfigError) -> Error 
         KubeconfigError::LoadContext(context) => format!("it has no context \"{context}\""),
         other => one_line(other),
     };
-    let path = match error {
+    Error::Kubeconfig { path: path(location, error), cause }
+}
+
+/// The path of the file that the error is about.
+pub(super) fn path(location: &Location, error: &KubeconfigError) -> String {
+    match error {
         // Of several files, this is the one that can't be read.
         KubeconfigError::ReadConfig(_, path) => display_path(path),
         _ => display_name(location),
-    };
-    Error::Kubeconfig { path, cause }
+    }
 }
 
 pub(super) fn error(location: &Location, cause: String) -> Error {
