@@ -50,9 +50,12 @@ async fn awaits_deletion(world: &World) -> Result<String> {
     world.roll_out(&agent).await?;
     world.pods_have_aged("agent").await?;
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
-    eventually("the new template has a revision", async || {
+    eventually("the new template is observed", async || {
         let revisions = world.revisions().list(&ListParams::default()).await?.items.len();
         ensure!(revisions == 2, "{revisions} revisions");
+        let found = world.daemon_sets().get("agent").await?;
+        let observed = found.status.and_then(|status| status.observed_generation);
+        ensure!(observed == found.metadata.generation, "the status is that of {observed:?}");
         Ok(())
     })
     .await?;
