@@ -192,7 +192,7 @@ fn rollout(guarded: &GuardedRollout) -> Markup {
         @if let Some(nodes) = &guarded.nodes { (waves::track(nodes)) }
         @if !guarded.steps.is_empty() {
             div.scroll {
-                table {
+                table.cards {
                     thead {
                         tr {
                             @for heading in ["Step", "State", "Nodes", "By", "Up to", "Bake",
@@ -203,7 +203,7 @@ fn rollout(guarded: &GuardedRollout) -> Markup {
                         @for step in &guarded.steps {
                             tr class=(class(step.state)) {
                                 th scope="row" { (shown(&step.name)) }
-                                td {
+                                td data-label="State" {
                                     @match (step.state, &guarded.wave) {
                                         (StepState::Current, Some(wave)) => {
                                             "at " (shown(wave.as_str()))
@@ -211,11 +211,15 @@ fn rollout(guarded: &GuardedRollout) -> Markup {
                                         (state, _) => { (state) }
                                     }
                                 }
-                                td { @if step.nodes.is_empty() { "all" } (shown(&step.nodes)) }
-                                td { (shown(step.by.as_deref().unwrap_or("-"))) }
-                                td { (shown(&step.up_to.join(", "))) }
-                                td { (age::duration(step.bake_seconds)) }
-                                td { @if step.approval { "yes" } @else { "-" } }
+                                td data-label="Nodes" {
+                                    @if step.nodes.is_empty() { "all" } (shown(&step.nodes))
+                                }
+                                td data-label="By" { (shown(step.by.as_deref().unwrap_or("-"))) }
+                                td data-label="Up to" { (shown(&step.up_to.join(", "))) }
+                                td data-label="Bake" { (age::duration(step.bake_seconds)) }
+                                td data-label="Approval" {
+                                    @if step.approval { "yes" } @else { "-" }
+                                }
                             }
                         }
                     }
@@ -229,7 +233,7 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
     let path = format!("{}/diff", link::daemon_set(key));
     html! {
         div.scroll {
-            table {
+            table.cards {
                 thead {
                     tr {
                         th scope="col" { "Revision" }
@@ -242,16 +246,16 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
                 tbody {
                     @for revision in revisions {
                         tr {
-                            th scope="row" {
+                            th scope="row" data-label="Revision" {
                                 @match revision.number {
                                     Some(number) => { (number) }
                                     None => { "?" }
                                 }
                             }
                             td { @if revision.is_current { "current" } @else { "older" } }
-                            td.number { (revision.pods) }
-                            td.number { (revision.available) }
-                            td { code { (shown(&revision.hash)) } }
+                            td.number data-label="Pods" { (revision.pods) }
+                            td.number data-label="Available" { (revision.available) }
+                            td data-label="Hash" { code { (shown(&revision.hash)) } }
                         }
                     }
                 }
@@ -266,7 +270,7 @@ fn events(events: &[EventLine]) -> Markup {
         @if events.is_empty() { p { "No events." } }
         @else {
             div.scroll {
-                table.events {
+                table.events.cards {
                     thead {
                         tr {
                             @for heading in ["Age", "Reason", "About", "Message"] {
@@ -284,7 +288,7 @@ fn events(events: &[EventLine]) -> Markup {
                                     @if event.count > 1 { " (x" (event.count) ")" }
                                 }
                                 td { (shown(&event.about)) }
-                                td { (shown(&event.message)) }
+                                td.reason { (shown(&event.message)) }
                             }
                         }
                     }

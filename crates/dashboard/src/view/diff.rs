@@ -61,7 +61,7 @@ fn between(
 fn table(key: &DaemonSetKey, entries: &[RevisionEntry]) -> Markup {
     html! {
         div.scroll {
-            table {
+            table.cards {
                 thead {
                     tr {
                         @for heading in ["Revision", "State", "Images", "Change cause",
@@ -71,15 +71,17 @@ fn table(key: &DaemonSetKey, entries: &[RevisionEntry]) -> Markup {
                 tbody {
                     @for entry in entries.iter().rev() {
                         tr {
-                            th scope="row" { (entry.revision) }
+                            th scope="row" data-label="Revision" { (entry.revision) }
                             td {
                                 @if entry.current { "current" } @else { "old" }
                                 @if let Some(record) = &entry.rollout {
                                     ", " (record.phase.as_str())
                                 }
                             }
-                            td { (shown(&entry.images().join(", "))) }
-                            td { (shown(entry.change_cause.as_deref().unwrap_or("-"))) }
+                            td data-label="Images" { (shown(&entry.images().join(", "))) }
+                            td data-label="Change cause" {
+                                (shown(entry.change_cause.as_deref().unwrap_or("-")))
+                            }
                             td {
                                 @if !entry.current {
                                     @let action = Action::Undo(Some(entry.revision));
@@ -139,15 +141,19 @@ pub(crate) fn changes_of(diff: &RevisionDiff) -> Markup {
 pub(crate) fn changes(changes: &[Change]) -> Markup {
     html! {
         div.scroll {
-            table.changes {
+            table.changes.cards {
                 thead { tr { th scope="col" { "Field" } th scope="col" { "From" }
                     th scope="col" { "To" } } }
                 tbody {
                     @for change in changes {
                         tr {
                             th scope="row" { code { (shown(&change.field)) } }
-                            td { @if let Some(value) = &change.from { del { (text(value)) } } }
-                            td { @if let Some(value) = &change.to { ins { (text(value)) } } }
+                            td.reason data-label="From" {
+                                @if let Some(value) = &change.from { del { (text(value)) } }
+                            }
+                            td.reason data-label="To" {
+                                @if let Some(value) = &change.to { ins { (text(value)) } }
+                            }
                         }
                     }
                 }

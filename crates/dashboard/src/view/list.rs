@@ -68,7 +68,7 @@ fn table(list: &DaemonSets, filter: &str) -> Markup {
     let has_name = |rollout: &&Rollout| key(rollout).to_string().contains(filter);
     html! {
         div.scroll {
-            table.daemonsets {
+            table.daemonsets.cards {
                 thead {
                     tr {
                         th scope="col" { "State" }
@@ -91,7 +91,7 @@ fn row(rollout: &Rollout) -> Markup {
     let path = link::daemon_set(&key);
     html! {
         tr class=(class(rollout.phase)) {
-            td data-label="State" { span.badge { (rollout.phase) } }
+            td { span.badge { (rollout.phase) } }
             th scope="row" { a id=(path) href=(path) { (shown(&key.to_string())) } }
             td.number data-label="Desired" { (rollout.desired) }
             td.number data-label="Ready" { (rollout.ready) }

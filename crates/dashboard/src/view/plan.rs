@@ -98,7 +98,7 @@ fn nodes(changes: &NodeChanges) -> Markup {
 
 fn waves(waves: &[Wave]) -> Markup {
     html! {
-        table {
+        table.cards {
             thead {
                 tr {
                     @for heading in ["Number", "Starts after", "Nodes", "Which"] {
@@ -109,10 +109,10 @@ fn waves(waves: &[Wave]) -> Markup {
             tbody {
                 @for (index, wave) in waves.iter().enumerate() {
                     tr {
-                        th scope="row" { (index + 1) }
-                        td { (age::exact(wave.starts_after_seconds)) }
-                        td.number { (wave.nodes.len()) }
-                        td { (all(&wave.nodes)) }
+                        th scope="row" data-label="Wave" { (index + 1) }
+                        td data-label="Starts after" { (age::exact(wave.starts_after_seconds)) }
+                        td.number data-label="Nodes" { (wave.nodes.len()) }
+                        td data-label="Which" { (all(&wave.nodes)) }
                     }
                 }
             }
@@ -122,7 +122,7 @@ fn waves(waves: &[Wave]) -> Markup {
 
 fn guarded_waves(waves: &[GuardedWave]) -> Markup {
     html! {
-        table {
+        table.cards {
             thead {
                 tr {
                     @for heading in ["Wave", "Starts after", "Bake", "Approval", "Nodes", "Which"] {
@@ -135,11 +135,11 @@ fn guarded_waves(waves: &[GuardedWave]) -> Markup {
                     tr {
                         @let name = wave.name.as_deref().unwrap_or("all other nodes");
                         th scope="row" { (shown(name)) }
-                        td { (age::exact(wave.starts_after_seconds)) }
-                        td { (age::duration(wave.bake_seconds)) }
-                        td { @if wave.approval { "yes" } @else { "-" } }
-                        td.number { (wave.nodes.len()) }
-                        td { (all(&wave.nodes)) }
+                        td data-label="Starts after" { (age::exact(wave.starts_after_seconds)) }
+                        td data-label="Bake" { (age::duration(wave.bake_seconds)) }
+                        td data-label="Approval" { @if wave.approval { "yes" } @else { "-" } }
+                        td.number data-label="Nodes" { (wave.nodes.len()) }
+                        td data-label="Which" { (all(&wave.nodes)) }
                     }
                 }
             }
