@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy};
+use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp};
 use crate::config::{Clocks, Duties, PodDuty};
 use crate::node::Slot;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
@@ -47,17 +47,20 @@ impl<'a> RolloutInput<'a> {
         self.duties.pods == PodDuty::DeleteOutdated
     }
 
-    /// True if a rollout is known that was at work, and may be.
-    pub(super) fn has_rolled_out(&self) -> bool {
+    /// When the first attempt of a known rollout that was at work began, by the clocks of the
+    /// controllers that recorded it; `None` if none was.
+    pub(super) fn rolled_out_since(&self) -> Option<Timestamp> {
         let revisions = self.revisions();
         let all = revisions.old.iter().chain(&revisions.current);
-        all.filter_map(|revision| revision.record.stored()).any(|record| match record.phase {
+        let records = all.filter_map(|revision| revision.record.stored());
+        let at_work = records.filter(|record| match record.phase {
             RolloutPhase::Updating
             | RolloutPhase::Baking
             | RolloutPhase::Failed
             | RolloutPhase::Superseded => true,
             RolloutPhase::Pending | RolloutPhase::Complete => false,
-        })
+        });
+        at_work.map(|record| record.first_began()).min()
     }
 
     /// The older revisions that failed or were superseded.

@@ -306,7 +306,7 @@ impl RolloutState {
             earlier => {
                 let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
                 waves.apply_nodes(nodes);
-                waves.continue_from(earlier.as_deref(), input.has_rolled_out());
+                waves.continue_from(earlier.as_deref(), input);
                 (waves, true)
             }
         };

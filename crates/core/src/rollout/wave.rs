@@ -134,15 +134,15 @@ impl Waves {
         self.policy.steps == policy.steps && *self.template == *template
     }
 
-    /// Continues with the nodes of earlier waves, as far as they were seen. `is_taken` is whether a
-    /// rollout may have been at work on other ones.
-    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>, is_taken: bool) {
+    /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
+    /// have been at work.
+    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>, input: &RolloutInput<'_>) {
+        let rolled_out_since = input.rolled_out_since();
         let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
         for index in 0..self.nodes.len() {
-            let known = earlier.and_then(|earlier| earlier.nodes.get(index));
             self.change(NodeId::from_index(index), |node| {
-                node.history = match known.map(|known| known.history) {
-                    None => NodeHistory::unknown(is_taken),
+                node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
+                    None => NodeHistory::unknown(input.slots.get(index), rolled_out_since),
                     Some(history) if is_same_target => history,
                     Some(history) => history.of_another_target(),
                 };

@@ -50,6 +50,16 @@ impl RolloutRecord {
         self.phase.is_under_way() && self.phase != RolloutPhase::Pending
     }
 
+    /// When the first attempt began, by the wall clock; the epoch if the course is too long to tell
+    /// that.
+    pub(crate) fn first_began(&self) -> Timestamp {
+        match (self.course.omitted, self.course.events.first()) {
+            (0, Some(first)) => self.began.min(first.at),
+            (0, None) => self.began,
+            _ => Timestamp::from_seconds(0),
+        }
+    }
+
     /// True if the rollout goes to all nodes because somebody has promoted it so, and has yet to
     /// end: it needs no policy (G43).
     pub fn is_promoted_in_full(&self) -> bool {

@@ -301,9 +301,13 @@ impl<'a> Observed<'a> {
 }
 
 impl NodeHistory {
-    /// The history of a node that was there before this controller looked. `is_taken` is whether a
-    /// rollout may have been at work on it.
-    pub(super) fn unknown(is_taken: bool) -> Self {
+    /// The history of a node that was there before this controller looked. `rolled_out_since` is
+    /// when the first known rollout began, which has not taken an older pod away.
+    pub(super) fn unknown(slot: Option<&Slot>, rolled_out_since: Option<Timestamp>) -> Self {
+        let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
+        let mut is_older =
+            |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
+        let is_taken = rolled_out_since.is_some_and(|at| !is_older(at));
         Self { before: Before::Unknown, is_taken, ..Self::default() }
     }
 
