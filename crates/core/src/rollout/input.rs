@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp};
 use crate::config::{Clocks, Duties, PodDuty};
 use crate::node::Slot;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
+
+/// How long a node may be without an available pod before it counts as broken, or absent before it
+/// counts as lost, if the policy states no `readyWithin` (G33).
+const READY_WITHIN: Duration = Duration::from_secs(600);
 
 /// The parts of a DaemonSet's state that its rollout reads, at one time.
 #[derive(Clone, Copy)]
@@ -47,9 +52,17 @@ impl<'a> RolloutInput<'a> {
         self.duties.pods == PodDuty::DeleteOutdated
     }
 
-    /// When the first attempt of a known rollout that was at work began, by the clocks of the
-    /// controllers that recorded it; `None` if none was.
-    pub(super) fn rolled_out_since(&self) -> Option<Timestamp> {
+    /// How long a node may be without an available pod, or absent, until it is set aside.
+    pub(super) fn limit(&self) -> Duration {
+        let rule = self.policy().and_then(|policy| policy.failure);
+        let min_ready = Duration::from_secs(self.daemon_set.min_ready_seconds.into());
+        rule.and_then(|rule| rule.ready_within).unwrap_or(READY_WITHIN) + min_ready
+    }
+
+    /// Since when an earlier controller may have taken pods away so that they still use the budget
+    /// (G14): since the first known rollout was at work, or for the [limit](Self::limit), by the
+    /// wall clock. `None` if none was at work.
+    pub(super) fn taken_since(&self) -> Option<Timestamp> {
         let revisions = self.revisions();
         let all = revisions.old.iter().chain(&revisions.current);
         let records = all.filter_map(|revision| revision.record.stored());
@@ -60,7 +73,8 @@ impl<'a> RolloutInput<'a> {
             | RolloutPhase::Superseded => true,
             RolloutPhase::Pending | RolloutPhase::Complete => false,
         });
-        at_work.map(|record| record.first_began()).min()
+        let first = at_work.map(|record| record.first_began()).min()?;
+        Some(first.max(self.now.to_wall(self.now.steady) - self.limit()))
     }
 
     /// The older revisions that failed or were superseded.

@@ -7,6 +7,7 @@
 //! then the others.
 
 mod count;
+mod fill;
 mod group;
 mod size;
 mod standing;
@@ -17,8 +18,8 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::{
-    GroupValue, IntOrPercent, Labels, Node, NodeName, Position, RolloutPolicy, RolloutStep,
-    Timestamp, Wait, WaveName, WavePosition,
+    GroupValue, IntOrPercent, Labels, Node, Position, RolloutPolicy, RolloutStep, Timestamp, Wait,
+    WaveName, WavePosition,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, SetAside, Slot, Wave};
@@ -27,6 +28,7 @@ use crate::node_table::{NodeId, NodeTable};
 use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
+pub(crate) use fill::Rank;
 pub use group::StateCounts;
 use group::{Class, Counted, Group, Member, add, tolerated};
 pub use standing::{NodeStanding, WaveStanding};
@@ -89,22 +91,6 @@ struct NodeWaves {
     history: NodeHistory,
 }
 
-/// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
-    /// It has no pod, because an earlier controller may have begun the rollout there.
-    Begun,
-    /// It has a failed or superseded revision, which a fix replaces first.
-    BadRevision,
-    /// It has an available pod, and is neither set aside nor cordoned. A pod may stay ready on a
-    /// node that is down, where a canary would try nothing.
-    Healthy,
-    Other,
-    SetAside,
-    /// The target's placement removes its pod.
-    Removed,
-}
-
 impl Waves {
     /// Waves without nodes, none of which is open.
     pub(crate) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
@@ -137,12 +123,12 @@ impl Waves {
     /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
     /// have been at work.
     pub(crate) fn continue_from(&mut self, earlier: Option<&Self>, input: &RolloutInput<'_>) {
-        let rolled_out_since = input.rolled_out_since();
+        let taken_since = input.taken_since();
         let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
         for index in 0..self.nodes.len() {
             self.change(NodeId::from_index(index), |node| {
                 node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
-                    None => NodeHistory::unknown(input.slots.get(index), rolled_out_since),
+                    None => NodeHistory::unknown(input.slots.get(index), taken_since),
                     Some(history) if is_same_target => history,
                     Some(history) => history.of_another_target(),
                 };
@@ -216,11 +202,6 @@ impl Waves {
         self.nodes.get(id.index()).map_or(Wave::Closed, |node| node.wave)
     }
 
-    /// True if [`fill`](Self::fill) may open nodes.
-    pub(crate) const fn must_fill(&self) -> bool {
-        self.must_fill && self.position.is_some()
-    }
-
     /// Measures anew how long nodes are without an available pod, and forgets which have failed.
     pub(crate) fn restart_clocks(&mut self, now: Timestamp) {
         for index in 0..self.nodes.len() {
@@ -231,6 +212,12 @@ impl Waves {
                 }
             });
         }
+    }
+
+    /// Records that the watch shows the deletion of a node's pod that this controller has deleted.
+    pub(crate) fn record_deletion(&mut self, id: NodeId) {
+        let node = self.nodes.get_mut(id.index());
+        node.into_iter().for_each(|node| node.history.record_deletion());
     }
 
     /// Applies a node's assessment; the node is `None` if it was deleted. Returns when its state
@@ -326,46 +313,6 @@ impl Waves {
             self.count.invalidate();
             self.excess.invalidate();
         }
-    }
-
-    /// Opens nodes until each group up to the position has its size, and returns them. `rank`
-    /// orders the candidates, which come in the order of their names within a rank.
-    pub(crate) fn fill(
-        &mut self,
-        names: impl Fn(NodeId) -> NodeName,
-        rank: impl Fn(&Self, NodeId) -> Rank,
-    ) -> Vec<NodeId> {
-        if !std::mem::take(&mut self.must_fill) {
-            return Vec::new();
-        }
-        let Some(position) = self.position.clone() else { return Vec::new() };
-        let mut opened = Vec::new();
-        if position == Position::AllNodes {
-            opened.extend(self.candidates(None));
-            opened.iter().for_each(|id| self.open(*id));
-            return opened;
-        }
-        let sizes = self.sized().map(|(step, value, number)| {
-            let members = self.groups[number].members;
-            (number, self.size_at(&position, step, value, members))
-        });
-        let short = sizes.filter(|(number, size)| self.groups[*number].open.total() < *size);
-        for (number, size) in short.collect::<Vec<_>>() {
-            // A node that was just opened may be one of this group, too.
-            let missing = size.saturating_sub(self.groups[number].open.total());
-            if missing == 0 {
-                continue;
-            }
-            let mut candidates: Vec<NodeId> = self.candidates(Some(number)).collect();
-            if missing < candidates.len() {
-                let has_target = |id: NodeId| self.nodes[id.index()].holding == Holding::Target;
-                candidates.sort_by_cached_key(|id| (!has_target(*id), rank(self, *id), names(*id)));
-            }
-            candidates.truncate(missing);
-            candidates.iter().for_each(|id| self.open(*id));
-            opened.extend(candidates);
-        }
-        opened
     }
 
     /// True if the wave at this position has passed: each of its nodes is done, has failed or is
@@ -607,16 +554,6 @@ impl Waves {
             }
         }
         numbers
-    }
-
-    /// The nodes of a group, or all, that are neither open nor held.
-    fn candidates(&self, group: Option<usize>) -> impl Iterator<Item = NodeId> {
-        let is_in = move |class: &&Class| group.is_none_or(|group| class.is_of(group));
-        self.classes.iter().filter(is_in).flat_map(|class| class.closed.iter().copied())
-    }
-
-    fn open(&mut self, id: NodeId) {
-        self.change(id, |node| node.wave = Wave::Open);
     }
 
     /// Adds a node of a class to the counts of its groups, or removes it.

@@ -64,6 +64,7 @@ transcripts! {
     guarded_clock: "guarded-clock",
     guarded_course: "guarded-course",
     guarded_stuck: "guarded-stuck",
+    guarded_taken: "guarded-taken",
     guarded_jobs: "guarded-jobs",
     guarded_pace: "guarded-pace",
     guarded_pace_restart: "guarded-pace-restart",

@@ -73,10 +73,8 @@ impl DaemonSetState {
                 self.remove_pod(pod, nodes)
             }
             Ownership::Released => {
+                self.record_end_of(pod, nodes);
                 let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
-                if !was_awaited {
-                    self.record_loss_of(pod, nodes);
-                }
                 let forgotten = self.remove_from_locations(pod, None, nodes);
                 let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
                 forgotten || was_awaited || known.as_ref() != Some(&pod.uid)
@@ -84,10 +82,10 @@ impl DaemonSetState {
             Ownership::Orphan => self.store_pod(pod, true, nodes),
             Ownership::Owned => {
                 self.expectations.saw_creation(&pod.uid);
-                let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
-                if pod.terminating && !was_awaited {
-                    self.record_loss_of(pod, nodes);
+                if pod.terminating {
+                    self.record_end_of(pod, nodes);
                 }
+                let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
                 self.store_pod(pod, false, nodes) || was_awaited
             }
         }
@@ -95,10 +93,8 @@ impl DaemonSetState {
 
     /// Removes a pod that does not exist any more, or has another owner.
     pub(super) fn remove_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
+        self.record_end_of(pod, nodes);
         let was_awaited = self.expectations.saw_deletion(&pod.uid);
-        if !was_awaited {
-            self.record_loss_of(pod, nodes);
-        }
         self.forget_pod(pod, nodes) || was_awaited
     }
 
@@ -128,7 +124,7 @@ impl DaemonSetState {
         let releases = self.releases.extract_if(.., |_, uid| !uids.contains(uid));
         let releases: Vec<Uid> = releases.map(|(_, uid)| uid).collect();
         for (uid, location) in &gone {
-            self.record_loss(uid, *location);
+            self.record_end(uid, *location);
             self.remove_at(uid, *location, nodes);
         }
         for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
@@ -201,20 +197,24 @@ impl DaemonSetState {
         forgotten
     }
 
-    fn record_loss_of(&mut self, pod: &Pod, nodes: &NodeTable) {
+    fn record_end_of(&mut self, pod: &Pod, nodes: &NodeTable) {
         if let Some(id) = pod.target_node_name().and_then(|name| nodes.id(name)) {
-            self.record_loss(&pod.uid, PodLocation::Node(id));
+            self.record_end(&pod.uid, PodLocation::Node(id));
         }
     }
 
-    /// Records that a pod leaves its node before it is ready: this controller has not deleted it,
-    /// but another client has, or has given it other labels or another owner.
-    fn record_loss(&mut self, uid: &Uid, location: PodLocation) {
+    /// Records that a pod leaves its node: because this controller has deleted it, or before it is
+    /// ready because another client has, or has given it other labels or another owner.
+    fn record_end(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
+        if self.expectations.awaits_deletion(uid) {
+            self.rollout.waves.iter_mut().for_each(|waves| waves.record_deletion(id));
+            return;
+        }
         let is_new = self.find(uid, location).is_some_and(|pod| {
             !pod.is_terminating() && !pod.is_orphan() && !pod.readiness.is_ready()
         });
-        if is_new && !self.expectations.awaits_deletion(uid) && self.creates_pods() {
+        if is_new && self.creates_pods() {
             self.slots[id.index()].flags |= SlotFlags::LOST_POD;
         }
     }

@@ -15,10 +15,6 @@ use crate::placement::{self, Eligibility};
 
 use super::super::input::RolloutInput;
 
-/// How long a node may be without an available pod before it counts as broken, or absent before it
-/// counts as lost, if the policy states no `readyWithin` (G33).
-const READY_WITHIN: Duration = Duration::from_secs(600);
-
 /// By how much an attempt may be younger than its record says, which has whole seconds.
 const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 
@@ -52,9 +48,7 @@ pub(super) struct NodeHistory {
     before: Before,
     /// Since when it has no available pod of any revision; `None` while it has one.
     without_pod_since: Option<Timestamp>,
-    /// True if its available pod may have been taken away before the attempt, and none was
-    /// available since.
-    is_taken: bool,
+    loss: Loss,
     /// How the node was when the rollout began on it; `None` until it has.
     begun: Option<WhenBegun>,
     /// Since when its old pod is gone and none of the target is available. Time in which the node
@@ -78,6 +72,17 @@ enum Before {
     Pod,
     /// It was there before this controller looked.
     Unknown,
+}
+
+/// The loss of a node's available pod to this controller or an earlier one, which have deleted it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Loss {
+    #[default]
+    None,
+    /// The deletion of a pod was just seen.
+    Deleted,
+    /// It has had no available pod since, or may have lost it before this controller looked.
+    Taken,
 }
 
 /// How a node was when the rollout began on it.
@@ -203,7 +208,6 @@ impl Judgement {
     ) -> Self {
         let rule = input.policy().and_then(|policy| policy.failure);
         let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
-        let ready_within = rule.and_then(|rule| rule.ready_within);
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
         let is_under_way = attempt.is_some_and(|record| record.phase.is_under_way());
         let blame = rule.filter(|_| is_under_way).map(|rule| Blame {
@@ -216,7 +220,7 @@ impl Judgement {
             direction,
             began: attempt.map(|record| input.now.to_steady(record.began)),
             phase_since: record.map(|record| record.since),
-            limit: ready_within.unwrap_or(READY_WITHIN) + min_ready,
+            limit: input.limit(),
             blame: blame.unwrap_or_default(),
             is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
             may_remove,
@@ -301,14 +305,24 @@ impl<'a> Observed<'a> {
 }
 
 impl NodeHistory {
-    /// The history of a node that was there before this controller looked. `rolled_out_since` is
-    /// when the first known rollout began, which has not taken an older pod away.
-    pub(super) fn unknown(slot: Option<&Slot>, rolled_out_since: Option<Timestamp>) -> Self {
+    /// The history of a node that was there before this controller looked. An earlier rollout may
+    /// have taken the predecessor of its pod away since `taken_since`; of an older pod it has not.
+    pub(super) fn unknown(slot: Option<&Slot>, taken_since: Option<Timestamp>) -> Self {
         let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
         let mut is_older =
             |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
-        let is_taken = rolled_out_since.is_some_and(|at| !is_older(at));
-        Self { before: Before::Unknown, is_taken, ..Self::default() }
+        let loss = match taken_since {
+            Some(at) if !is_older(at) => Loss::Taken,
+            Some(_) | None => Loss::None,
+        };
+        Self { before: Before::Unknown, loss, ..Self::default() }
+    }
+
+    /// Records that the watch shows the deletion of a pod that this controller has deleted.
+    pub(super) fn record_deletion(&mut self) {
+        if self.loss == Loss::None {
+            self.loss = Loss::Deleted;
+        }
     }
 
     /// The history under another target, for which nothing has begun.
@@ -320,9 +334,9 @@ impl NodeHistory {
         };
         let is_begun =
             self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
-        let is_taken = self.is_taken || is_begun;
+        let loss = if is_begun { Loss::Taken } else { self.loss };
         let without_pod_since = self.without_pod_since;
-        Self { before, without_pod_since, is_taken, absence, ..Self::default() }
+        Self { before, without_pod_since, loss, absence, ..Self::default() }
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
@@ -388,14 +402,17 @@ impl NodeHistory {
         let now = judgement.now;
         self.apply_absence(&observed, now, input);
         self.apply_beginning(&observed, judgement);
-        // A deletion may be shown after another template that it was not for.
-        self.is_taken |= self.without_pod_since.is_none()
-            && self.before == Before::Pod
-            && !observed.has(Holds::OLD)
-            && !observed.has(Holds::TARGET);
-        self.without_pod_since =
-            (!observed.has(Holds::AVAILABLE)).then(|| self.without_pod_since.unwrap_or(now));
-        self.is_taken &= !observed.has(Holds::AVAILABLE) && observed.eligibility.should_run();
+        let is_available = observed.has(Holds::AVAILABLE);
+        self.loss = match self.loss {
+            // A deletion may be shown after another template that it was not for.
+            Loss::Deleted if self.without_pod_since.is_none() => Loss::Taken,
+            Loss::Deleted => Loss::None,
+            loss => loss,
+        };
+        if is_available || !observed.eligibility.should_run() {
+            self.loss = Loss::None;
+        }
+        self.without_pod_since = (!is_available).then(|| self.without_pod_since.unwrap_or(now));
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
@@ -423,7 +440,7 @@ impl NodeHistory {
             (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
                 self.absence.map_or(self.starting_since, |absence| Some(absence.since))
             }
-            (None, None) if self.is_taken => self.without_pod_since,
+            (None, None) if self.loss == Loss::Taken => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
         let is_long = self.starting_since.map(|since| since + LONG_START);
@@ -563,7 +580,11 @@ impl NodeHistory {
     fn taken(&self, judgement: &Judgement) -> Outage {
         let is_recent = |since| !judgement.is_over(since, judgement.limit);
         match self.without_pod_since {
-            Some(since) if self.is_taken && self.before != Before::Nothing && is_recent(since) => {
+            Some(since)
+                if self.loss == Loss::Taken
+                    && self.before != Before::Nothing
+                    && is_recent(since) =>
+            {
                 Outage::Taken
             }
             Some(_) | None => Outage::None,
