@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::nodes::{a_node, patch_node};
 use crate::observe::{Limits, Observer, same_pods, uids};
-use crate::world::manifest::daemon_set;
-use crate::world::pod::node_of;
+use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::pod::{is_available, is_terminating, name_of, node_of, uid};
 use crate::world::{Setup, World, eventually};
 
 /// C16, C20, C27, S23: a node that is deleted and recreated with the same name gets a new pod
@@ -58,13 +58,16 @@ async fn recreate_a_node(wait: bool) -> Result<()> {
     Ok(())
 }
 
-/// S23, C16, C70: a node that is down keeps its pod, not ready; when it recovers, all pods are
-/// available again
+/// S23, C16, C58, C70: a node that is down keeps its pod, not ready, and an update goes round it;
+/// when it recovers, all pods are available again
 #[tokio::test]
 async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
     let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
     world.roll_out(&daemon_set("a")).await?;
+    let tolerant = json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}});
+    world.roll_out(&with(daemon_set("tolerant"), json!({"spec": tolerant}))).await?;
     let before = uids(&world, "a").await?;
+    let old = uids(&world, "tolerant").await?;
     let node = a_node(&world, "a").await?;
     let down =
         |value: Value| json!({"metadata": {"annotations": {"sandbox.everynode.dev/down": value}}});
@@ -81,7 +84,20 @@ async fn a_node_that_goes_down_comes_back_with_its_pod() -> Result<()> {
         Ok(())
     })
     .await?;
+    world.patch_daemon_set("tolerant", image_patch(NEXT_IMAGE)).await?;
+    eventually("the other nodes are updated", async || {
+        let pods = world.pods_of("tolerant").await?;
+        let (left, new): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| old.contains(&uid(pod)));
+        let available = new.iter().filter(|pod| is_available(pod, 0)).count();
+        ensure!(available == 2, "{available} new pods are available");
+        let [left] = left[..] else { anyhow::bail!("{} old pods are left", left.len()) };
+        ensure!(node_of(left) == node && !is_terminating(left), "{}", name_of(left));
+        Ok(())
+    })
+    .await?;
     patch_node(&world, &node, down(Value::Null)).await?;
     world.settled("a").await?;
+    world.settled("tolerant").await?;
+    ensure!(uids(&world, "tolerant").await?.is_disjoint(&old), "an old pod is left");
     same_pods(&world, "a", &before).await
 }

@@ -27,7 +27,7 @@ pub(crate) use rollout::{
     RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments,
     RolloutSuggestArguments, RolloutTarget,
 };
-pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy};
+pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy, UnreachableNodes};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, DocumentFormat, LogArguments, LogFormat,

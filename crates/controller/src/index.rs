@@ -237,7 +237,7 @@ impl Index {
             namespace_index.apply_nodes(&changed, &self.nodes, &mut effects.changed);
         }
         for id in changed {
-            match self.nodes.node(id).and_then(|node| node.not_ready_since) {
+            match self.nodes.node(id).and_then(Node::not_ready_since) {
                 Some(_) => self.down_nodes.insert(id),
                 None => self.down_nodes.remove(&id),
             };

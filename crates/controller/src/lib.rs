@@ -62,6 +62,6 @@ pub mod serve;
 pub mod supervisor;
 pub mod watch;
 
-pub use everynode_core::daemon_set::Mode;
+pub use everynode_core::daemon_set::{Mode, UnreachableNodes};
 pub use everynode_core::plan::ScheduleBy;
 pub use run::{Error, LeaderElection, Options, lease_name, run};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::daemon_set::{Config, Mode};
+use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::ScheduleBy;
 use kube::Client;
 use tokio::net::TcpListener;
@@ -47,6 +47,8 @@ pub struct Options {
     pub burst_replicas: usize,
     /// Who binds pods to their nodes.
     pub schedule_by: ScheduleBy,
+    /// The treatment of nodes whose kubelet does not answer, without a policy (C58).
+    pub unreachable_nodes: UnreachableNodes,
     /// True if the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
@@ -65,7 +67,7 @@ pub struct Options {
 }
 impl Default for Options {
     fn default() -> Self {
-        let Config { burst_replicas, schedule_by, .. } = Config::default();
+        let Config { burst_replicas, schedule_by, unreachable_nodes, .. } = Config::default();
         Self {
             kubeconfig: None,
             context: None,
@@ -74,6 +76,7 @@ impl Default for Options {
             leader_election: None,
             burst_replicas,
             schedule_by,
+            unreachable_nodes,
             namespace_node_selectors: false,
             check_hosts: Vec::new(),
             check_credentials: None,
@@ -362,6 +365,7 @@ impl Shared {
                 mode: options.mode,
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,
+                unreachable_nodes: options.unreachable_nodes,
                 status_interval: STATUS_INTERVAL,
                 ..Config::default()
             },

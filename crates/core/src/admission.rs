@@ -51,6 +51,7 @@ mod tests {
             controller_name: Some("d".into()),
             creation_timestamp: Timestamp(0),
             terminating: false,
+            deleted_at: None,
             node_name: None,
             affinity_node_name: Some("a".into()),
             phase: PodPhase::Pending,

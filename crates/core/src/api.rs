@@ -30,7 +30,7 @@ pub use names::{
     RevisionName, Uid,
 };
 pub use namespace::NamespaceNodeSelector;
-pub use node::{CORDONED_TAINT, Node, Taint, TaintEffect};
+pub use node::{CORDONED_TAINT, Node, NodeReadiness, Taint, TaintEffect};
 pub use pod::{Pod, PodPhase, PodTrouble, Readiness};
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;

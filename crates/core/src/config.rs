@@ -124,8 +124,20 @@ pub struct Config {
     /// Minimum time between two writes of a status in which only counts changed. Those of a
     /// DaemonSet that is rolled out are written at once (C70, C80).
     pub status_interval: Duration,
+    /// The treatment of nodes whose kubelet does not answer, without a policy.
+    pub unreachable_nodes: UnreachableNodes,
     /// By which times nodes of a guarded rollout are judged.
     pub clocks: Clocks,
+}
+
+/// The treatment of nodes whose kubelet does not answer, in rolling updates without a policy (C58).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnreachableNodes {
+    /// They leave such a node alone, unless they have begun there before.
+    #[default]
+    Skip,
+    /// They wait for it, as upstream: it uses the budget, and its pod is deleted first.
+    Wait,
 }
 
 /// Since when a node is as it was when it was first seen.
@@ -146,6 +158,7 @@ impl Default for Config {
             burst_replicas: 250,
             schedule_by: ScheduleBy::Scheduler,
             status_interval: Duration::ZERO,
+            unreachable_nodes: UnreachableNodes::Skip,
             clocks: Clocks::Observed,
         }
     }

@@ -18,7 +18,7 @@ mod index;
 mod state;
 mod sync;
 
-pub use crate::config::{Clocks, Config, Mode};
+pub use crate::config::{Clocks, Config, Mode, UnreachableNodes};
 pub use crate::node::{NodeState, Outage, SetAside, Step};
 pub use crate::rollout::{NodeStanding, RolloutStatus, StateCounts, WaveStanding, WaveStatus};
 pub use index::NodeCounts;

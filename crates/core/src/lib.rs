@@ -58,7 +58,7 @@
 //!     labels: Labels::default(),
 //!     taints: Vec::new(),
 //!     created: Timestamp(0),
-//!     not_ready_since: None,
+//!     readiness: NodeReadiness::Ready,
 //!     conditions: Vec::new(),
 //!     boot_id: "".into(),
 //! });

@@ -168,7 +168,7 @@ impl NodeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Labels, Timestamp};
+    use crate::api::{Labels, NodeReadiness, Timestamp};
 
     fn node(name: &str, zone: &str) -> Node {
         let labels = Labels::from_iter([("zone", zone)]);
@@ -177,7 +177,7 @@ mod tests {
             labels,
             taints: Vec::new(),
             created: Timestamp(0),
-            not_ready_since: None,
+            readiness: NodeReadiness::Ready,
             conditions: Vec::new(),
             boot_id: "".into(),
         }

@@ -102,7 +102,7 @@ pub fn has_recovered(before: &Node, after: &Node) -> bool {
             || node.taints.iter().any(|it| *it.key == *taint)
     };
     let is_relieved = |what: &&str| is_short_of(before, what) && !is_short_of(after, what);
-    let is_ready_again = before.not_ready_since.is_some() && after.not_ready_since.is_none();
+    let is_ready_again = before.not_ready_since().is_some() && after.not_ready_since().is_none();
     is_ready_again
         || before.boot_id != after.boot_id
         || ["memory", "disk", "pid"].iter().any(is_relieved)

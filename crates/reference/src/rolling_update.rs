@@ -75,11 +75,30 @@ fn by_revision<'a>(objects: &'a Objects, node: &Node) -> ByRevision<'a> {
     ByRevision { new, old }
 }
 
-/// The nodes that take part: those that should run a pod or have one, by name (C55).
+/// The nodes that take part: those that should run a pod or have one, by name (C55), and are not
+/// left alone.
 fn nodes(objects: &Objects) -> impl Iterator<Item = &Node> {
     pods::nodes(objects).into_iter().filter(|node| {
-        pods::answer(objects, node).create || !pods::on_node(objects, &node.name).is_empty()
+        let has_pods = !pods::on_node(objects, &node.name).is_empty();
+        (pods::answer(objects, node).create || has_pods) && !is_left_alone(objects, node)
     })
+}
+
+/// True if the kubelet of the node does not answer, and the rolling update has not begun there
+/// before: the node has only an old pod, or all that could be its work is of a later time (C58).
+fn is_left_alone(objects: &Objects, node: &Node) -> bool {
+    let Some(since) = node.unreachable_since() else { return false };
+    let is_later = |pod: &Pod| pod.deleted_at.unwrap_or(pod.creation_timestamp) >= since;
+    let pods = by_revision(objects, node);
+    match (&pods.new[..], &pods.old[..]) {
+        ([], []) => {
+            let all = pods::on_node(objects, &node.name);
+            !all.is_empty() && all.into_iter().all(is_later)
+        }
+        ([], [_]) => true,
+        ([new], [] | [_]) => is_later(new),
+        _ => false,
+    }
 }
 
 /// The steps of the rolling update, but on the nodes on which pods are deleted anyway (C50–C53).

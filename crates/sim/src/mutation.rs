@@ -132,6 +132,11 @@ pub enum Mutation {
     ReplaceWaiting,
     /// NoSchedule taints are not observed (C57).
     IgnoreNoSchedule,
+    /// Nodes whose kubelet does not answer are treated as those whose kubelet says that they are
+    /// not ready (C58).
+    WaitForUnreachable,
+    /// Nodes whose kubelet does not answer have always been so (C58).
+    ForgetBeginnings,
     /// `maxSurge` does not limit (C53).
     UnlimitedSurge,
     /// `maxUnavailable` is never more than one (C52).
@@ -164,7 +169,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 54] = [
+    const PLAIN: [(Self, Property); 56] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -212,6 +217,8 @@ impl Mutation {
         (Self::GenerationAlone, Property::Budget),
         (Self::ReplaceWaiting, Property::Budget),
         (Self::IgnoreNoSchedule, Property::Status),
+        (Self::WaitForUnreachable, Property::Budget),
+        (Self::ForgetBeginnings, Property::Budget),
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),

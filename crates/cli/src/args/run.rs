@@ -22,7 +22,7 @@ pub(crate) struct RunArguments {
     pub context: Option<String>,
     /// Run beside the built-in controller, which creates the pods: guard the rollouts of DaemonSets
     /// with the update strategy OnDelete that a rollout policy selects
-    #[arg(long, conflicts_with_all = ["burst_replicas", "schedule_by"])]
+    #[arg(long, conflicts_with_all = ["burst_replicas", "schedule_by", "unreachable_nodes"])]
     pub beside: bool,
     /// Roll a failed rollout back by restoring the DaemonSet's template once, as `everynode undo`
     /// does; needs the right to patch DaemonSets
@@ -63,6 +63,9 @@ pub(crate) struct RunArguments {
     /// Component that assigns pods to their nodes
     #[arg(long, value_enum, default_value = "scheduler")]
     pub schedule_by: ScheduleBy,
+    /// Treatment of nodes whose kubelet does not answer, in a rolling update without a policy
+    #[arg(long, value_enum, default_value = "skip")]
+    pub unreachable_nodes: UnreachableNodes,
     /// Honor the annotation scheduler.alpha.kubernetes.io/node-selector of namespaces, as admission
     /// plugin PodNodeSelector does
     #[arg(long)]
@@ -125,6 +128,16 @@ pub(crate) struct PingArguments {
     /// Time without an answer to a ping after which the connection is closed
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, hide = true)]
     pub http2_ping_timeout: Duration,
+}
+
+/// The treatment of nodes whose kubelet does not answer, in a rolling update without a policy.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum UnreachableNodes {
+    /// Such a node keeps its old pod and uses no budget until it is back, unless it went down during
+    /// the update
+    Skip,
+    /// As the built-in controller: it uses the budget, and its old pod is deleted first
+    Wait,
 }
 
 /// The component that assigns pods to nodes.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use everynode_controller::client::Pings;
 use everynode_controller::lease::Timing;
-use everynode_controller::{LeaderElection, Mode, Options, ScheduleBy};
+use everynode_controller::{LeaderElection, Mode, Options, ScheduleBy, UnreachableNodes};
 
 use crate::args::{self, LeaderElectionArguments, LogFormat, LogLevel, RunArguments};
 use crate::{log, panic, signal};
@@ -43,6 +43,10 @@ fn options(arguments: RunArguments) -> Options {
         schedule_by: match arguments.schedule_by {
             args::ScheduleBy::Scheduler => ScheduleBy::Scheduler,
             args::ScheduleBy::Controller => ScheduleBy::Controller,
+        },
+        unreachable_nodes: match arguments.unreachable_nodes {
+            args::UnreachableNodes::Skip => UnreachableNodes::Skip,
+            args::UnreachableNodes::Wait => UnreachableNodes::Wait,
         },
         namespace_node_selectors: arguments.namespace_node_selectors,
         check_hosts: arguments.check_hosts,

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, FailureRule, HASH_LABEL, IntOrPercent, LabelOperator,
-    LabelRequirement, LabelSelector, Labels, Node, NodeName, Placement, Pod, PodName, PodPhase,
-    PolicySource, Readiness, RecordState, ResourceVersion, Revision, RevisionName, RolloutPolicy,
-    RolloutStep, Status, Taint, TaintEffect, Template, Timestamp, Uid, UpdateStrategy, Wait,
+    LabelRequirement, LabelSelector, Labels, Node, NodeName, NodeReadiness, Placement, Pod,
+    PodName, PodPhase, PolicySource, Readiness, RecordState, ResourceVersion, Revision,
+    RevisionName, RolloutPolicy, RolloutStep, Status, Taint, TaintEffect, Template, Timestamp, Uid,
+    UpdateStrategy, Wait,
 };
 use everynode_core::daemon_set::NodeCounts;
 use everynode_core::plan::{NewPod, NewRevision, Outcome, Plan, Watermarks, Write, WriteResult};
@@ -243,6 +244,7 @@ impl World {
             controller_name: None,
             creation_timestamp: self.now,
             terminating: false,
+            deleted_at: None,
             node_name: None,
             affinity_node_name: Some(new.node.clone()),
             phase: PodPhase::Pending,
@@ -343,7 +345,7 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         labels: Labels::from_iter([("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")]),
         taints: if tainted { vec![taint] } else { Vec::new() },
         created: Timestamp(0),
-        not_ready_since: None,
+        readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
     }

@@ -18,13 +18,30 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `metadata.creationTimestamp`.
     pub created: Timestamp,
-    /// Since when the condition `Ready` is not true, by the wall clock; `None` if it is, or if the
-    /// node has no such condition (G33).
-    pub not_ready_since: Option<Timestamp>,
+    /// The condition `Ready`.
+    pub readiness: NodeReadiness,
     /// The types of all other conditions that are true (G33).
     pub conditions: Vec<Arc<str>>,
     /// `status.nodeInfo.bootID`, another one after each reboot; empty if it is not stated.
     pub boot_id: Arc<str>,
+}
+
+/// The condition `Ready` of a node. Times are those of its last transition, by the wall clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeReadiness {
+    /// It is true, or the node has no such condition.
+    #[default]
+    Ready,
+    /// It is false: the kubelet says so.
+    NotReady {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It is unknown: the kubelet does not answer.
+    Unreachable {
+        /// Since when.
+        since: Timestamp,
+    },
 }
 
 /// The taint of a node that is cordoned.
@@ -39,6 +56,22 @@ const PRESSURES: [(&str, &str); 3] = [
 ];
 
 impl Node {
+    /// Since when the node is not ready, unreachable or not; `None` if it is ready (G33).
+    pub const fn not_ready_since(&self) -> Option<Timestamp> {
+        match self.readiness {
+            NodeReadiness::Ready => None,
+            NodeReadiness::NotReady { since } | NodeReadiness::Unreachable { since } => Some(since),
+        }
+    }
+
+    /// Since when the kubelet does not answer; `None` if it does (C58).
+    pub const fn unreachable_since(&self) -> Option<Timestamp> {
+        match self.readiness {
+            NodeReadiness::Ready | NodeReadiness::NotReady { .. } => None,
+            NodeReadiness::Unreachable { since } => Some(since),
+        }
+    }
+
     /// True if the node has a taint with this key.
     pub fn has_taint(&self, key: &str) -> bool {
         self.taints.iter().any(|taint| *taint.key == *key)
@@ -52,7 +85,7 @@ impl Node {
     /// True if something has ended since the version `before` for which pods may have failed on the
     /// node: it is ready again, was booted anew, or has got rid of a pressure (C24).
     pub fn has_recovered_since(&self, before: &Self) -> bool {
-        let is_ready_again = before.not_ready_since.is_some() && self.not_ready_since.is_none();
+        let is_ready_again = before.not_ready_since().is_some() && self.not_ready_since().is_none();
         let is_relieved = |(condition, taint): &(&str, &str)| {
             before.is_under_pressure(condition, taint) && !self.is_under_pressure(condition, taint)
         };

@@ -25,6 +25,9 @@ pub struct Pod {
     pub creation_timestamp: Timestamp,
     /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
+    /// When its deletion was requested: `metadata.deletionTimestamp` less
+    /// `deletionGracePeriodSeconds`. `None` if it was not (C58).
+    pub deleted_at: Option<Timestamp>,
     /// `spec.nodeName`.
     pub node_name: Option<NodeName>,
     /// The node that the required node affinity pins the pod to: the only value of `metadata.name`

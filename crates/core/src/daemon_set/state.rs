@@ -66,6 +66,8 @@ pub struct DaemonSetState {
     releases: BTreeMap<PodName, Uid>,
     /// Pods of a former DaemonSet that have yet to end, by node (C36).
     former_pods: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
+    /// When the deletions of terminating pods were requested (C58).
+    deleted_at: BTreeMap<Uid, Timestamp>,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -167,6 +169,7 @@ impl DaemonSetState {
             unplaced: BTreeMap::new(),
             releases: BTreeMap::new(),
             former_pods: BTreeMap::new(),
+            deleted_at: BTreeMap::new(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
             rollout: RolloutState::default(),
@@ -318,11 +321,13 @@ impl DaemonSetState {
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
+        let is_cut_off = self.apply_reachability(id, nodes);
         let slot = &mut self.slots[id.index()];
         // What has made its pods end may be over: one more try costs a pod.
         let has_recovered = nodes.has_recovered(id);
         let ends_backoff = has_recovered && self.backoffs.ended_pods.forget(id);
-        if slot.eligibility == eligibility && self.rollout.waves.is_none() && !ends_backoff {
+        let is_same = slot.eligibility == eligibility && !is_cut_off;
+        if is_same && self.rollout.waves.is_none() && !ends_backoff {
             // What its pod lacks is not the node's fault any more.
             return has_recovered && self.lacks_available_pod(id);
         }

@@ -205,12 +205,26 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// True if the node keeps its old pod because it would get no new one (C57). In a guarded
+    /// True if the node keeps its old pod because it would get no new one (C57), or if its kubelet
+    /// does not answer, and the rolling update has not begun there before that (C58). In a guarded
     /// rollout its state says so (G33).
     fn takes_no_part(&self, slot: &Slot) -> bool {
+        let is_unreachable = slot.flags.contains(SlotFlags::UNREACHABLE);
+        let is_later = |pod: &PodView| pod.flags.contains(PodFlags::SINCE_UNREACHABLE);
+        let mut ending = slot.pods.as_slice().iter().filter(|pod| pod.counts()).peekable();
         self.rules.guarded.is_none()
-            && slot.eligibility == Eligibility::ContinueRunning
-            && matches!(self.active_pods(slot), ActivePods::Old(_))
+            && match self.active_pods(slot) {
+                ActivePods::Old(_) => {
+                    is_unreachable || slot.eligibility == Eligibility::ContinueRunning
+                }
+                ActivePods::New(new) | ActivePods::Both { new, .. } => {
+                    is_unreachable && is_later(new)
+                }
+                ActivePods::Nothing => {
+                    is_unreachable && ending.peek().is_some() && ending.all(is_later)
+                }
+                ActivePods::TooMany => false,
+            }
     }
 
     /// True if the budget must allow to replace the old pod: it is available or, without a policy,

@@ -46,6 +46,9 @@ bitflags! {
         const SCHEDULED = 1 << 2;
         /// It has no controller and is to be adopted (C21).
         const ORPHAN = 1 << 3;
+        /// It was created, or its deletion was requested, since the kubelet of its node no longer
+        /// answers (C58).
+        const SINCE_UNREACHABLE = 1 << 4;
     }
 }
 
@@ -146,6 +149,24 @@ impl NodePods {
             _ => Self::Few(Box::new(pods)),
         };
         Some(removed)
+    }
+
+    /// Records since when the kubelet of the node does not answer. `deleted_at` returns when the
+    /// deletion of a terminating pod was requested.
+    pub(crate) fn record_unreachable_since(
+        &mut self,
+        since: Option<Timestamp>,
+        deleted_at: impl Fn(&Uid) -> Option<Timestamp>,
+    ) {
+        for pod in self.as_mut_slice() {
+            let at = match pod.is_terminating() {
+                true => deleted_at(&pod.uid),
+                false => None,
+            };
+            let at = at.unwrap_or(pod.creation_timestamp);
+            let is_later = since.is_some_and(|since| at >= since);
+            pod.flags.set(PodFlags::SINCE_UNREACHABLE, is_later);
+        }
     }
 
     /// Records `now` as the time at which the readiness of new or changed pods was first seen.

@@ -34,6 +34,8 @@ bitflags! {
         const LOST_POD = 1 << 2;
         /// A pod of a former DaemonSet has yet to end there (C36).
         const FORMER_POD = 1 << 3;
+        /// The node's kubelet does not answer, and rolling updates leave such nodes alone (C58).
+        const UNREACHABLE = 1 << 4;
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use everynode_core::api::{
-    Labels, Node, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement,
-    Taint, TaintEffect, Term, Timestamp, Toleration, TolerationOperator, default_tolerations,
+    Labels, Node, NodeReadiness, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm,
+    Placement, Taint, TaintEffect, Term, Timestamp, Toleration, TolerationOperator,
+    default_tolerations,
 };
 use everynode_core::placement::{
     Eligibility, eligibility, reasons_against, should_continue_running, should_run,
@@ -36,7 +37,7 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         labels: Labels::from_iter([("disk", "ssd"), ("cores", "8"), ("zone", "a")]),
         taints: taints.iter().map(taint).collect(),
         created: Timestamp(0),
-        not_ready_since: None,
+        readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
     }
@@ -288,7 +289,7 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
     let tainted = |effect| Node {
         taints: vec![Taint { key: "k".into(), value: "".into(), effect }],
         created: Timestamp(0),
-        not_ready_since: None,
+        readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
         ..node.clone()

@@ -44,7 +44,8 @@ impl Compared {
         for (number, any) in case.nodes.iter().enumerate() {
             let name = format!("n{number}");
             let labels = Labels::from_iter([("zone", any.zone)]);
-            world.apply_node(Node { labels, taints: any.taints.clone(), ..node(&name) });
+            let (taints, readiness) = (any.taints.clone(), any.readiness);
+            world.apply_node(Node { labels, taints, readiness, ..node(&name) });
             for (number, pod) in any.pods.iter().enumerate() {
                 world.put_pod(placed(pod, &format!("{name}-p{number}"), &name));
             }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use everynode_core::api::{
     Attribution, CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit,
     HASH_LABEL, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, Problem, Readiness,
-    RecordState, Revision, RolloutCheck, RolloutPolicy, RolloutStep, TEMPLATE_GENERATION_LABEL,
-    Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
+    Node, NodeReadiness, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource,
+    Problem, Readiness, RecordState, Revision, RolloutCheck, RolloutPolicy, RolloutStep,
+    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy,
+    Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -216,7 +217,10 @@ fn parse_node(words: &[&str]) -> Node {
         let (key, value) = pair(word, '=');
         match key {
             "taint" => node.taints.push(parse_taint(value)),
-            "down-since" => node.not_ready_since = Some(seconds(value)),
+            "down-since" => node.readiness = NodeReadiness::NotReady { since: seconds(value) },
+            "unreachable-since" => {
+                node.readiness = NodeReadiness::Unreachable { since: seconds(value) };
+            }
             "created" => node.created = seconds(value),
             "condition" => node.conditions.push(value.into()),
             "boot-id" => node.boot_id = value.into(),
@@ -364,6 +368,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
             pod.controller_name = Some("ds".into());
         }
         "terminating" => pod.terminating = true,
+        "deleted" => (pod.terminating, pod.deleted_at) = (true, Some(seconds(value))),
         "created" => pod.creation_timestamp = seconds(value),
         "unschedulable" => pod.unschedulable = true,
         "restarts" => pod.restarts = value.parse().expect("a number"),

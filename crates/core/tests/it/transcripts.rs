@@ -120,6 +120,7 @@ transcripts! {
     unknown_deletions_budget: "unknown-deletions-budget",
     unknown_deletions_strategy: "unknown-deletions-strategy",
     unknown_surge: "unknown-surge",
+    unreachable: "unreachable",
     waiting: "waiting",
 }
 

@@ -69,7 +69,7 @@ impl Evidence<'_> {
     /// The pod's node as the cause; `None` if it is ready.
     pub(crate) fn cause_of_node(&self, detail: &PodDetail) -> Option<Cause> {
         let (node, _) = self.node_not_ready(detail.pod.target_node_name())?;
-        let since = node.not_ready_since;
+        let since = node.not_ready_since();
         let age = since.map_or(Age::Unknown, |since| Age::long_if(self.is_long_ago(since)));
         let is_terminating = detail.pod.terminating;
         let kind = if is_terminating { CauseKind::CannotStop } else { CauseKind::NodeNotReady };

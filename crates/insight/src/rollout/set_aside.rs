@@ -85,7 +85,7 @@ impl Evidence<'_> {
 /// then: the revision has nothing to do with it.
 fn is_down_since_before(node: &NodeDetail, new_pod: Option<&PodDetail>) -> bool {
     let is_later = |since| new_pod.is_none_or(|it| it.pod.creation_timestamp >= since);
-    node.node.not_ready_since.is_some_and(is_later)
+    node.node.not_ready_since().is_some_and(is_later)
 }
 
 impl Rollout {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everynode_core::api::{Node, Taint, TaintEffect, Timestamp};
+use everynode_core::api::{Node, NodeReadiness, Taint, TaintEffect, Timestamp};
 use prost::Message;
 use serde::Deserialize;
 
@@ -118,7 +118,7 @@ impl WireNode<'_> {
                 .as_ref()
                 .and_then(Time::timestamp)
                 .unwrap_or(Timestamp(i64::MIN)),
-            not_ready_since: conditions.iter().find_map(not_ready_since),
+            readiness: conditions.iter().find_map(readiness).unwrap_or_default(),
             conditions: conditions.iter().filter_map(|it| true_condition(it, interner)).collect(),
             // Each boot of each machine has its own.
             boot_id: text(boot_id.as_ref()).into(),
@@ -126,13 +126,19 @@ impl WireNode<'_> {
     }
 }
 
-/// Since when the node is not ready, if this is the condition that says so. Without a valid time it
-/// has always been so.
-fn not_ready_since(condition: &Condition<'_>) -> Option<Timestamp> {
-    let is_ready = text(condition.status.as_ref()) == "True";
+/// The readiness that this condition states, if it is the one of that. Without a valid time it has
+/// always been so.
+fn readiness(condition: &Condition<'_>) -> Option<NodeReadiness> {
+    if text(condition.kind.as_ref()) != "Ready" {
+        return None;
+    }
     let since = condition.last_transition_time.as_ref().and_then(Time::timestamp);
-    let is_other = text(condition.kind.as_ref()) != "Ready";
-    (!is_ready && !is_other).then(|| since.unwrap_or(Timestamp(i64::MIN)))
+    let since = since.unwrap_or(Timestamp(i64::MIN));
+    Some(match text(condition.status.as_ref()) {
+        "True" => NodeReadiness::Ready,
+        "Unknown" => NodeReadiness::Unreachable { since },
+        _ => NodeReadiness::NotReady { since },
+    })
 }
 
 /// The type of a condition that is true, and not `Ready`.
@@ -174,7 +180,7 @@ mod tests {
             let json = format!(
                 r#"{{"metadata":{{"name":"n"}},"status":{{"conditions":[{conditions}]}}}}"#
             );
-            node(json.as_bytes(), &mut Interner::default()).unwrap().not_ready_since
+            node(json.as_bytes(), &mut Interner::default()).unwrap().not_ready_since()
         };
         let ready = |status: &str| {
             let time = "1970-01-01T00:01:00Z";

@@ -199,6 +199,7 @@ impl Identity {
             controller_name: metadata.controller_name().map(|name| interner.text(name).into()),
             creation_timestamp: created.unwrap_or(Timestamp(i64::MAX)),
             terminating: metadata.deletion_timestamp.is_some(),
+            deleted_at: metadata.deleted_at(),
             node_name: node_name(text(spec.node_name.as_ref()), interner),
             affinity_node_name: spec
                 .affinity_node_name()
@@ -485,9 +486,11 @@ mod tests {
                 json!([{ "type": "Ready", "status": "True", "lastTransitionTime": null }]);
         });
         assert_eq!(without_time.readiness, Readiness::Ready);
-        assert!(
-            pod_with(|pod| pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z".into())
-                .terminating
-        );
+        let deleted = pod_with(|pod| {
+            pod["metadata"]["deletionTimestamp"] = "1970-01-01T00:01:09Z".into();
+            pod["metadata"]["deletionGracePeriodSeconds"] = 9.into();
+        });
+        assert!(deleted.terminating);
+        assert_eq!(deleted.deleted_at, Some(Timestamp::from_seconds(60)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
 use everynode_core::api::{Labels, Timestamp, Uid};
@@ -158,6 +159,7 @@ pub(super) struct Metadata<'a> {
     pub creation_timestamp: Option<Time<'a>>,
     #[serde(borrow)]
     pub deletion_timestamp: Option<Time<'a>>,
+    pub deletion_grace_period_seconds: Option<i64>,
 }
 
 impl<'a> From<&'a protobuf::ObjectMeta> for Metadata<'a> {
@@ -172,6 +174,7 @@ impl<'a> From<&'a protobuf::ObjectMeta> for Metadata<'a> {
             owner_references: Some(message.owner_references.iter().map(Into::into).collect()),
             creation_timestamp: Time::of_field(message.creation_timestamp),
             deletion_timestamp: Time::of_field(message.deletion_timestamp),
+            deletion_grace_period_seconds: message.deletion_grace_period_seconds,
         }
     }
 }
@@ -245,6 +248,13 @@ impl Metadata<'_> {
 
     pub(super) fn labels(&self, interner: &mut Interner) -> Labels {
         self.labels.as_ref().map(|labels| labels.labels(interner)).unwrap_or_default()
+    }
+
+    /// When its deletion was requested; `None` if it was not.
+    pub(super) fn deleted_at(&self) -> Option<Timestamp> {
+        let at = self.deletion_timestamp.as_ref()?.timestamp()?;
+        let grace = self.deletion_grace_period_seconds.unwrap_or_default();
+        Some(at - Duration::from_secs(grace.try_into().unwrap_or_default()))
     }
 
     pub(super) fn name(&self) -> Result<&str, &'static str> {

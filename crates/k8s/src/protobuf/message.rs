@@ -85,6 +85,8 @@ pub(crate) struct ObjectMeta {
     pub creation_timestamp: Option<Time>,
     #[prost(message, optional, tag = "9")]
     pub deletion_timestamp: Option<Time>,
+    #[prost(int64, optional, tag = "10")]
+    pub deletion_grace_period_seconds: Option<i64>,
     #[prost(message, repeated, tag = "11")]
     pub labels: Vec<Entry>,
     #[prost(message, repeated, tag = "12")]

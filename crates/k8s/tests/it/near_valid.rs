@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{IntOrPercent, Labels, Node, Timestamp, UpdateStrategy};
+use everynode_core::api::{IntOrPercent, Labels, Node, NodeReadiness, Timestamp, UpdateStrategy};
 use everynode_core::placement::should_run;
 use everynode_k8s::convert::{self, label_selector};
 use proptest::prelude::*;
@@ -266,7 +266,7 @@ proptest! {
             labels: node_labels,
             taints: vec![],
             created: Timestamp(0),
-            not_ready_since: None,
+            readiness: NodeReadiness::Ready,
             boot_id: "".into(),
             conditions: Vec::new(),
         };

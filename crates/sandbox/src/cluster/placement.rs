@@ -1,8 +1,8 @@
 //! Converts nodes and pod specs of the store to the types of the placement rules.
 
 use everynode_core::api::{
-    Labels, Node, NodeName, NodeSelectorOperator, NodeSelectorTerm, Placement, Taint, TaintEffect,
-    Timestamp, Toleration, TolerationOperator,
+    Labels, Node, NodeName, NodeReadiness, NodeSelectorOperator, NodeSelectorTerm, Placement,
+    Taint, TaintEffect, Timestamp, Toleration, TolerationOperator,
 };
 
 use crate::json::Value;
@@ -16,7 +16,7 @@ pub(super) fn node(object: &Value) -> Node {
         labels: labels(&object["metadata"]["labels"]),
         taints: taints.filter_map(taint).collect(),
         created: Timestamp(0),
-        not_ready_since: None,
+        readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
     }

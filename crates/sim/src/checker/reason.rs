@@ -269,7 +269,8 @@ impl<'a> Situation<'a> {
                     && surges
                     && !has_orphan
                     && !self.keeps_pods(on_node)
-                    && !self.is_left_alone(on_node, doubt) =>
+                    && !self.is_left_alone(on_node, doubt)
+                    && !self.takes_no_part(on_node, &active) =>
             {
                 Some(if self.is_old_available(old, doubt) {
                     Creation::SurgeWithinBudget

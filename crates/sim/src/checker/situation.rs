@@ -449,11 +449,32 @@ impl<'a> Situation<'a> {
         active
     }
 
-    /// Whether the node keeps its old pod because it would get no new one (C57).
+    /// Whether the node keeps its old pod because it would get no new one (C57), or because its
+    /// kubelet does not answer (C58).
     pub(super) fn takes_no_part(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+        let has_old = matches!((&active.new[..], &active.old[..]), ([], [_]));
         !self.is_guarded()
-            && on_node.eligibility == Eligibility::MayKeep
-            && matches!((&active.new[..], &active.old[..]), ([], [_]))
+            && (on_node.eligibility == Eligibility::MayKeep && has_old
+                || self.is_cut_off(on_node, active))
+    }
+
+    /// Whether the kubelet of the node does not answer, and the update had not begun there before:
+    /// nobody had deleted its old pod, or created its new one (C58).
+    fn is_cut_off(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+        let Some(since) = on_node.node.and_then(|node| node.unreachable_since) else {
+            return false;
+        };
+        let is_later = |at: Option<Timestamp>| at.is_some_and(|at| at >= since);
+        match (&active.new[..], &active.old[..]) {
+            ([], [_]) => true,
+            ([new], [] | [_]) => is_later(new.created()),
+            ([], []) => {
+                let mut here = on_node.occupants().peekable();
+                let began = |pod: &Pod| pod.metadata.deleted_at.or(pod.created());
+                here.peek().is_some() && here.all(|our| is_later(began(our.pod)))
+            }
+            _ => false,
+        }
     }
 
     /// Whether the node is one of those of the budget, and has no pod that `is_available` (C52).
@@ -495,6 +516,7 @@ impl<'a> Situation<'a> {
         let active = self.active(on_node);
         match (&active.new[..], &active.old[..]) {
             ([], []) | ([_], []) | ([], [_]) => false,
+            _ if self.takes_no_part(on_node, &active) => false,
             ([new], [_]) => !is_available(new),
             _ => true,
         }

@@ -94,11 +94,22 @@ impl Mutation {
                     condition["status"] = json!("True");
                 }
             }
+            Self::WaitForUnreachable | Self::ForgetBeginnings => {
+                for condition in conditions(node).filter(|it| it["status"] == "Unknown") {
+                    match self {
+                        Self::WaitForUnreachable => condition["status"] = json!("False"),
+                        _ => condition["lastTransitionTime"] = json!("2000-01-01T00:00:00Z"),
+                    }
+                }
+            }
             _ => {}
         }
         let all = node["spec"]["taints"].as_array_mut();
         match self {
-            Self::RecoverAlways | Self::ForgetRecovery => {}
+            Self::RecoverAlways
+            | Self::ForgetRecovery
+            | Self::WaitForUnreachable
+            | Self::ForgetBeginnings => {}
             Self::EvictForNoSchedule => {
                 for taint in all.into_iter().flatten() {
                     if taint["effect"] == "NoSchedule" {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::{NodeName, Pod, Problem, Uid};
-use crate::node::{PodView, SlotFlags};
+use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 
@@ -161,12 +161,18 @@ impl DaemonSetState {
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
         }
+        if let Some(known) = known {
+            view.flags |= known.flags & PodFlags::SINCE_UNREACHABLE;
+        }
         if known == Some(&view) {
             self.labels.release(labels);
             return moved || released;
         }
         if known.is_none_or(PodView::is_orphan) && !orphan && location == PodLocation::Unplaced {
             self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
+        }
+        if let Some(at) = pod.deleted_at {
+            self.deleted_at.insert(pod.uid.clone(), at);
         }
         self.insert_at(view, location, nodes);
         true
@@ -243,6 +249,7 @@ impl DaemonSetState {
                 }
                 slot.pods.insert(pod);
                 self.mark(id);
+                self.apply_reachability(id, nodes);
             }
         }
     }
@@ -256,6 +263,7 @@ impl DaemonSetState {
             }
         };
         let Some(pod) = removed else { return false };
+        self.deleted_at.remove(uid);
         self.labels.release(pod.labels);
         if let PodLocation::Node(id) = location {
             self.mark(id);

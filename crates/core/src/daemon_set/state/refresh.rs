@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{GroupLimit, Now, Problem, Timestamp};
+use crate::api::{GroupLimit, Node, Now, Problem, Timestamp};
+use crate::config::UnreachableNodes;
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
 use crate::node::{Assessor, NodeAssessment, NodeDelays, Slot, SlotFlags, Wanted};
 use crate::node_table::{NodeId, NodeTable};
@@ -71,8 +72,25 @@ impl DaemonSetState {
         self.make_room(nodes);
         for id in nodes.ids() {
             self.re_evaluate(id, nodes);
+            self.apply_reachability(id, nodes);
             self.mark(id);
         }
+    }
+
+    /// Records whether the node's kubelet answers, and which of its pods are of the time since it
+    /// does not (C58). Returns whether it does not, or did not before.
+    pub(super) fn apply_reachability(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
+        let since = match self.config.unreachable_nodes {
+            UnreachableNodes::Skip => nodes.node(id).and_then(Node::unreachable_since),
+            UnreachableNodes::Wait => None,
+        };
+        let slot = &mut self.slots[id.index()];
+        let is_affected = since.is_some() || slot.flags.contains(SlotFlags::UNREACHABLE);
+        if is_affected {
+            slot.flags.set(SlotFlags::UNREACHABLE, since.is_some());
+            slot.pods.record_unreachable_since(since, |uid| self.deleted_at.get(uid).copied());
+        }
+        is_affected
     }
 
     /// Marks every node, because an input that all assessments read has changed (C81).

@@ -252,7 +252,7 @@ impl<'a> Observed<'a> {
         let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
         let active = || pods.iter().filter(is_active);
         let absent = match input.policy() {
-            _ if node.not_ready_since.is_some() => Some(SetAside::Down),
+            _ if node.not_ready_since().is_some() => Some(SetAside::Down),
             Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
             _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
             _ => None,
@@ -458,11 +458,11 @@ impl NodeHistory {
                 let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
-                let by_times = observed.node.not_ready_since.is_some_and(was_there);
+                let by_times = observed.node.not_ready_since().is_some_and(was_there);
                 let has_begun = self.begun.is_some() || self.before == Before::Unknown && by_times;
                 let since = match input.clocks {
                     Clocks::Observed => now,
-                    Clocks::Stated => observed.node.not_ready_since.unwrap_or(now).min(now),
+                    Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
                 };
                 self.absence = Some(Absence { since, has_begun });
             }

@@ -1,7 +1,7 @@
 //! Random clusters of one DaemonSet.
 
 use everynode_core::api::{
-    HASH_LABEL, IntOrPercent, Placement, Pod, PodPhase, Readiness, Revision,
+    HASH_LABEL, IntOrPercent, NodeReadiness, Placement, Pod, PodPhase, Readiness, Revision,
     TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Timestamp, UpdateStrategy,
 };
 use everynode_core::plan::ScheduleBy;
@@ -51,6 +51,7 @@ pub(super) enum SelectorKind {
 pub(super) struct AnyNode {
     pub zone: &'static str,
     pub taints: Vec<Taint>,
+    pub readiness: NodeReadiness,
     pub pods: Vec<Pod>,
 }
 
@@ -201,7 +202,19 @@ fn any_node() -> impl Strategy<Value = AnyNode> {
         4 => prop::collection::vec(any_pod(), 1..2),
         2 => prop::collection::vec(any_pod(), 2..4),
     ];
-    (any_zone(), taints, pods).prop_map(|(zone, taints, pods)| AnyNode { zone, taints, pods })
+    let readiness = prop_oneof![4 => Just(NodeReadiness::Ready), 1 => any_unreachable()];
+    (any_zone(), taints, readiness, pods).prop_map(|(zone, taints, readiness, pods)| AnyNode {
+        zone,
+        taints,
+        readiness,
+        pods,
+    })
+}
+
+/// Before or after a pod was created, or its deletion requested.
+pub(super) fn any_unreachable() -> impl Strategy<Value = NodeReadiness> {
+    let since = (988i64..1004).prop_map(Timestamp::from_seconds);
+    since.prop_map(|since| NodeReadiness::Unreachable { since })
 }
 
 pub(super) fn any_zone() -> impl Strategy<Value = &'static str> {
@@ -232,13 +245,13 @@ pub(super) fn any_pod() -> impl Strategy<Value = Pod> {
     let rest = (
         any_controller(),
         prop::bool::weighted(0.1),
-        990i64..994,
+        (990i64..994, 990i64..1004),
         prop::bool::weighted(0.8),
         prop::bool::weighted(0.97),
     );
     (phase, readiness, labels, rest).prop_map(
         |(phase, readiness, (hash, is_of_generation, is_other_app), rest)| {
-            let (controller, terminating, created, scheduled, is_pinned) = rest;
+            let (controller, terminating, (created, deleted), scheduled, is_pinned) = rest;
             let mut pod = pod("", "");
             if let Some(hash) = hash {
                 pod.labels = with_label(&pod.labels, HASH_LABEL, hash);
@@ -250,6 +263,7 @@ pub(super) fn any_pod() -> impl Strategy<Value = Pod> {
                 pod.labels = with_label(&pod.labels, "app", "other");
             }
             (pod.phase, pod.readiness, pod.terminating) = (phase, readiness, terminating);
+            pod.deleted_at = terminating.then(|| Timestamp::from_seconds(deleted));
             pod.controller = controller.map(Into::into);
             pod.controller_name = (controller == Some("other")).then(|| "ds".into());
             pod.creation_timestamp = Timestamp::from_seconds(created);

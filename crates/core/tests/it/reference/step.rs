@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use everynode_core::api::{
-    Node, Pod, PodPhase, Readiness, Revision, Taint, Template, Timestamp, UpdateStrategy,
+    Node, NodeReadiness, Pod, PodPhase, Readiness, Revision, Taint, Template, Timestamp,
+    UpdateStrategy,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::case::{HASHES, any_pod, any_strategy, placed, stored};
+use super::case::{HASHES, any_pod, any_strategy, any_unreachable, placed, stored};
 use super::placement::any_taint;
 use crate::support::World;
 
@@ -41,8 +42,7 @@ pub(super) enum PodChange {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NodeChange {
-    NotReady,
-    Ready,
+    Is(NodeReadiness),
     Boots,
     GetsDiskPressure,
     LosesDiskPressure,
@@ -90,15 +90,10 @@ fn any_step() -> impl Strategy<Value = Step> {
 }
 
 fn any_node_change() -> impl Strategy<Value = NodeChange> {
-    select(
-        &[
-            NodeChange::NotReady,
-            NodeChange::Ready,
-            NodeChange::Boots,
-            NodeChange::GetsDiskPressure,
-            NodeChange::LosesDiskPressure,
-        ][..],
-    )
+    let not_ready = NodeReadiness::NotReady { since: Timestamp(0) };
+    let readiness = prop_oneof![Just(NodeReadiness::Ready), Just(not_ready), any_unreachable()];
+    let others = [NodeChange::Boots, NodeChange::GetsDiskPressure, NodeChange::LosesDiskPressure];
+    prop_oneof![readiness.prop_map(NodeChange::Is), select(others.to_vec())]
 }
 
 impl Step {
@@ -167,8 +162,7 @@ impl PodChange {
 impl NodeChange {
     fn of(self, mut node: Node, number: usize) -> Node {
         match self {
-            Self::NotReady => node.not_ready_since = Some(Timestamp(0)),
-            Self::Ready => node.not_ready_since = None,
+            Self::Is(readiness) => node.readiness = readiness,
             Self::Boots => node.boot_id = number.to_string().into(),
             Self::GetsDiskPressure => node.conditions = vec!["DiskPressure".into()],
             Self::LosesDiskPressure => node.conditions = Vec::new(),

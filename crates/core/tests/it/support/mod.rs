@@ -499,7 +499,7 @@ impl World {
         if pod.node_name.is_none() {
             self.remove_pod(name);
         } else {
-            self.put_pod(Pod { terminating: true, ..pod });
+            self.put_pod(Pod { terminating: true, deleted_at: Some(self.now), ..pod });
         }
         self.written(uid)
     }

@@ -2,8 +2,8 @@
 
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, Placement, Pod, PodPhase, PolicySource, Readiness, RecordState,
-    ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
+    LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodPhase, PolicySource, Readiness,
+    RecordState, ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
 };
 
 use everynode_core::plan::{NewPod, Outcome};
@@ -28,7 +28,7 @@ pub(crate) fn node(name: &str) -> Node {
         labels: Labels::default(),
         taints: Vec::new(),
         created: Timestamp(0),
-        not_ready_since: None,
+        readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
     }
@@ -45,6 +45,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         controller_name: None,
         creation_timestamp: Timestamp::from_seconds(1000),
         terminating: false,
+        deleted_at: None,
         node_name: None,
         affinity_node_name: Some(node.into()),
         phase: PodPhase::Pending,

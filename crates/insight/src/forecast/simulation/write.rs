@@ -142,6 +142,7 @@ impl Simulation {
             controller_name: Some(self.daemon_set.key.name.clone()),
             creation_timestamp: self.now,
             terminating: false,
+            deleted_at: None,
             node_name: None,
             affinity_node_name: Some(new.node.clone()),
             phase: PodPhase::Pending,

@@ -1,6 +1,7 @@
 //! The metadata of all kinds.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
@@ -22,6 +23,8 @@ pub(in crate::checker) struct Metadata {
     /// `creationTimestamp`, which sorts by time.
     pub created: String,
     pub is_terminating: bool,
+    /// When the deletion was requested.
+    pub deleted_at: Option<Timestamp>,
 }
 
 /// A reference to the controller of an object.
@@ -49,6 +52,10 @@ impl Metadata {
             }),
             created: text(&metadata["creationTimestamp"]),
             is_terminating: metadata["deletionTimestamp"].is_string(),
+            deleted_at: time(&text(&metadata["deletionTimestamp"])).map(|at| {
+                let grace = metadata["deletionGracePeriodSeconds"].as_u64().unwrap_or_default();
+                at - Duration::from_secs(grace)
+            }),
         }
     }
 

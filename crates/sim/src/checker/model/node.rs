@@ -21,6 +21,8 @@ pub(in crate::checker) struct Node {
     pub taints: Vec<Taint>,
     /// The types of the conditions whose status is True.
     pub conditions: BTreeSet<String>,
+    /// Since when its kubelet does not answer: the condition `Ready` is Unknown.
+    pub unreachable_since: Option<Timestamp>,
     /// Which boot of the machine it is.
     pub boot_id: String,
 }
@@ -43,11 +45,17 @@ impl Node {
         });
         let status = &object["status"];
         let conditions = status["conditions"].as_array().into_iter().flatten();
+        let mut unknown = conditions
+            .clone()
+            .filter(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown");
+        let unreachable_since =
+            unknown.next().and_then(|condition| time(&text(&condition["lastTransitionTime"])));
         let is_true = conditions.filter(|condition| condition["status"] == "True");
         Self {
             metadata: Metadata::parse(object),
             taints: taints.collect(),
             conditions: is_true.map(|condition| text(&condition["type"])).collect(),
+            unreachable_since,
             boot_id: text(&status["nodeInfo"]["bootID"]),
         }
     }
