@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, Pod, Timestamp, Uid};
+use everynode_core::api::{DaemonSet, DaemonSetKey, Pod, Timestamp, Uid};
 
 use crate::snapshot::{EventDetail, Snapshot};
+
+/// The beginning of the message of an event that stands for several.
+const COMBINED: &str = "(combined from similar events): ";
 
 /// One event, which may stand for several occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,27 +27,41 @@ pub struct EventLine {
     pub count: u32,
 }
 
-/// The events about a DaemonSet, then the warnings about its pods, the latest first: at most `max`.
-/// Warnings that differ only by the pod are one line.
-pub fn events(
+impl EventLine {
+    fn new(event: &EventDetail, about: String, count: u32, now: Timestamp) -> Self {
+        Self {
+            about,
+            age_seconds: event.at.map_or(0, |at| now.since(at).as_secs()),
+            is_warning: event.is_warning,
+            reason: event.reason.clone(),
+            message: event.message.trim_start_matches(COMBINED).to_owned(),
+            count,
+        }
+    }
+}
+
+/// The events about a DaemonSet, the latest first: at most `max`. Those that differ only by the pod
+/// are one line.
+pub fn own_events(
     snapshot: &Snapshot,
     key: &DaemonSetKey,
     now: Timestamp,
     max: usize,
 ) -> Vec<EventLine> {
     let Some(object) = snapshot.daemon_sets.get(key) else { return Vec::new() };
-    let own = snapshot.events.values().filter(|event| event.about == object.daemon_set.uid);
-    let mut own: Vec<&EventDetail> = own.collect();
-    own.sort_by_key(|event| Reverse(event.at));
-    let line = |event: &EventDetail, about: String, count: u32| EventLine {
-        about,
-        age_seconds: event.at.map_or(0, |at| now.since(at).as_secs()),
-        is_warning: event.is_warning,
-        reason: event.reason.clone(),
-        message: event.message.clone(),
-        count,
-    };
-    let own = own.into_iter().map(|event| line(event, format!("daemonset {key}"), event.count));
+    let own = same_events(snapshot, &object.daemon_set).into_iter().take(max);
+    own.map(|(event, count)| EventLine::new(event, format!("daemonset {key}"), count, now))
+        .collect()
+}
+
+/// The events about a DaemonSet, then the warnings about its pods, the latest first: at most `max`.
+/// Those that differ only by the pod are one line.
+pub fn events(
+    snapshot: &Snapshot,
+    key: &DaemonSetKey,
+    now: Timestamp,
+    max: usize,
+) -> Vec<EventLine> {
     let of_pods = same_warnings(snapshot, key);
     let of_pods = of_pods.iter().map(|same| {
         let (event, pod) = same.latest;
@@ -54,9 +71,28 @@ pub fn events(
             1 => " and 1 other".to_owned(),
             others => format!(" and {others} others"),
         };
-        line(event, format!("pod {}{node}{others}", pod.name), same.count)
+        EventLine::new(event, format!("pod {}{node}{others}", pod.name), same.count, now)
     });
-    own.chain(of_pods).take(max).collect()
+    own_events(snapshot, key, now, max).into_iter().chain(of_pods).take(max).collect()
+}
+
+/// The events about a DaemonSet, each with its number of occurrences, the latest first. Names of
+/// its pods make no difference.
+fn same_events<'a>(snapshot: &'a Snapshot, daemon_set: &DaemonSet) -> Vec<(&'a EventDetail, u32)> {
+    let prefix = format!("{}-", daemon_set.key.name);
+    let mut groups: BTreeMap<(&str, String), (&EventDetail, u32)> = BTreeMap::new();
+    for event in snapshot.events.values().filter(|event| event.about == daemon_set.uid) {
+        let words = event.message.trim_start_matches(COMBINED).split(' ');
+        let text = words.filter(|word| !word.starts_with(&prefix)).collect::<Vec<_>>().join(" ");
+        let (latest, count) = groups.entry((&event.reason, text)).or_insert((event, 0));
+        *count = count.saturating_add(event.count);
+        if event.at > latest.at {
+            *latest = event;
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|(latest, _)| Reverse(latest.at));
+    groups
 }
 
 /// Warnings that differ only by the pod.

@@ -1,6 +1,6 @@
 //! The course of a rollout, and its events.
 
-use crate::support::{Fixture, NOW, daemon_set, key, ready_pod, revision, waiting_pod};
+use crate::support::{Fixture, NOW, daemon_set, key, ready_pod, revision, waiting_pod, with};
 use everynode_core::api::Timestamp;
 use everynode_insight::course::Course;
 use everynode_insight::events::events;
@@ -40,6 +40,12 @@ fn events_are_those_of_the_daemon_set_then_the_warnings_about_its_pods() {
             "lastTimestamp": format!("2026-01-01T00:00:{seconds:02}Z") })
     };
     fixture.add(ObjectKind::Event, &event("Created", "ds", 1, "Normal"));
+    let of_pod = |name: &str, message: &str| {
+        with(event(name, "ds", 0, "Normal"), |event| event["message"] = message.into())
+    };
+    fixture.add(ObjectKind::Event, &of_pod("Deleted.1", "Deleted pod: agent-x"));
+    let combined = "(combined from similar events): Deleted pod: agent-y";
+    fixture.add(ObjectKind::Event, &of_pod("Deleted.2", combined));
     fixture.add(ObjectKind::PodWarning, &event("Unhealthy.1", "agent-node-01", 9, "Warning"));
     fixture.add(ObjectKind::PodWarning, &event("Unhealthy.2", "agent-node-02", 8, "Warning"));
     fixture.add(ObjectKind::PodWarning, &event("Foreign", "other", 5, "Warning"));
@@ -47,9 +53,11 @@ fn events_are_those_of_the_daemon_set_then_the_warnings_about_its_pods() {
     let found: Vec<_> = lines.iter().map(|it| (it.reason.as_str(), it.about.as_str())).collect();
     let expected = [
         ("Created", "daemonset infra/agent"),
+        ("Deleted", "daemonset infra/agent"),
         ("Unhealthy", "pod agent-node-01 on node-01 and 1 other"),
     ];
     assert_eq!(found, expected);
-    assert!(lines[1].is_warning && lines[1].count == 4 && lines[1].age_seconds == 3591);
+    assert!(lines[1].count == 4 && lines[1].message.starts_with("Deleted pod: agent-"));
+    assert!(lines[2].is_warning && lines[2].count == 4 && lines[2].age_seconds == 3591);
     assert_eq!(events(&fixture.snapshot, &key(), NOW, 1).len(), 1);
 }

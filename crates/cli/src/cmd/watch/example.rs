@@ -3,6 +3,7 @@
 use everynode_core::api::IntOrPercent::{self, Int, Percent};
 use everynode_core::api::UpdateStrategy;
 use everynode_core::daemon_set::{SetAside, StateCounts};
+use everynode_insight::events::EventLine;
 use everynode_insight::overview::{
     Estimate, EstimateBasis, Overview, Progress, RevisionCount, Zone,
 };
@@ -10,7 +11,7 @@ use everynode_insight::rollout::{GuardedWave, HeldUpNodes, Phase, Strategy};
 use everynode_insight::rollout_nodes::States;
 use everynode_insight::situation::Situation;
 
-use super::view::{Connection, Content, EventLine, View};
+use super::view::{Connection, Content, View};
 
 /// An example view.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,7 @@ pub(crate) fn view(example: Example) -> View {
 
 fn live(overview: Overview) -> View {
     let event = |age_seconds, is_warning, reason: &str, message: &str, count| EventLine {
+        about: "daemonset infra/agent".to_owned(),
         age_seconds,
         is_warning,
         reason: reason.to_owned(),

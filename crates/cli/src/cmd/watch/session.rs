@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use everynode_core::api::{DaemonSetKey, Timestamp, Uid};
+use everynode_insight::events::own_events;
 use everynode_insight::explain::{Explanation, explain};
 use everynode_insight::overview::Overview;
 use everynode_insight::rollout::{Awaited, Phase, Rollout};
 use everynode_insight::situation::Situation;
-use everynode_insight::snapshot::{EventDetail, ObjectKind, Snapshot};
+use everynode_insight::snapshot::{ObjectKind, Snapshot};
 
 use super::keys::Key;
-use super::view::{Connection, Content, EventLine, Position, View};
+use super::view::{Connection, Content, Position, View};
 use crate::args::DaemonSetName;
 use crate::clock;
 use crate::cluster::{Cluster, Selection, Update, Watcher};
@@ -204,7 +205,7 @@ impl Session {
             content: self.content.clone(),
             connection,
             notes: self.forbidden.iter().chain(problems).cloned().collect(),
-            events: self.events(now),
+            events: own_events(&self.watcher.snapshot, &self.key, now, EVENTS_MAX),
         }
     }
 
@@ -232,19 +233,6 @@ impl Session {
             Some(overview) => Content::Loaded(Box::new(overview)),
             None => Content::Deleted,
         }
-    }
-
-    fn events(&self, now: Timestamp) -> Vec<EventLine> {
-        let mut events: Vec<&EventDetail> = self.watcher.snapshot.events.values().collect();
-        events.sort_by_key(|event| std::cmp::Reverse(event.at));
-        let line = |event: &EventDetail| EventLine {
-            age_seconds: event.at.map_or(0, |at| now.since(at).as_secs()),
-            is_warning: event.is_warning,
-            reason: event.reason.clone(),
-            message: event.message.clone(),
-            count: event.count,
-        };
-        events.into_iter().take(EVENTS_MAX).map(line).collect()
     }
 
     /// Starts new watches if the DaemonSet was created again, since its selector may have changed.

@@ -1,5 +1,6 @@
 //! The content of the live view as plain data, independent of terminal, connection and clock.
 
+use everynode_insight::events::EventLine;
 use everynode_insight::overview::Overview;
 
 /// The view at one moment.
@@ -40,16 +41,6 @@ pub(crate) enum Connection {
         /// The error.
         cause: String,
     },
-}
-
-/// One event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EventLine {
-    pub age_seconds: u64,
-    pub is_warning: bool,
-    pub reason: String,
-    pub message: String,
-    pub count: u32,
 }
 
 /// The user's position in the view.

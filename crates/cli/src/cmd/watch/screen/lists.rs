@@ -1,5 +1,6 @@
 //! Lists on the screen: revisions, held-up nodes, events and notes.
 
+use everynode_insight::events::EventLine;
 use everynode_insight::names;
 use everynode_insight::overview::RevisionCount;
 use everynode_insight::program;
@@ -9,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 use super::palette::{self, Palette};
 use super::text::{fitted, flowed, width_of};
-use crate::cmd::watch::view::{Connection, EventLine, View};
+use crate::cmd::watch::view::{Connection, View};
 use crate::output::{self, Tone, escape};
 
 /// The maximum number of lines with names of one group.
