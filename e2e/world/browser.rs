@@ -302,6 +302,7 @@ impl Browser {
             "Tab" => (9, None),
             "Enter" => (13, Some("\r")),
             "/" => (191, Some("/")),
+            letter if letter.len() == 1 => (0, Some(letter)),
             other => bail!("no key {other}"),
         };
         let mut params =

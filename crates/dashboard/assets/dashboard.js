@@ -49,6 +49,8 @@ for (const end of ["pointerup", "pointercancel", "blur"]) {
 document.addEventListener("selectionchange", show);
 
 function update(shown, section) {
+  const isOpen = [...shown.querySelectorAll("details")].map((details) => details.open);
+  section.querySelectorAll("details").forEach((details, at) => { details.open = isOpen[at] ?? false; });
   shown.replaceChildren(...section.childNodes);
   shown.dataset.digest = section.dataset.digest;
   const label = section.getAttribute("aria-labelledby");
@@ -64,23 +66,36 @@ function announce() {
   if (announcer.textContent !== state) announcer.textContent = state;
 }
 
-function follow(path) {
-  let events = null;
-  const connect = () => {
-    // A browser allows few connections to one server: a page that nobody sees needs none.
-    events?.close();
-    if (document.hidden) return;
-    events = new EventSource(path);
-    events.addEventListener("sections", (event) => {
-      offline.hidden = true;
-      take(event.data);
-    });
-    events.onopen = () => { offline.hidden = true; };
-    events.onerror = () => { offline.hidden = false; };
-  };
-  document.addEventListener("visibilitychange", connect);
+let events = null;
+
+/** Follows the sections of this page. */
+function connect() {
+  // A browser allows few connections to one server: a page that nobody sees needs none.
+  events?.close();
+  if (document.hidden) return;
+  events = new EventSource(new URL(document.body.dataset.live, document.baseURI));
+  events.addEventListener("sections", (event) => {
+    offline.hidden = true;
+    take(event.data);
+  });
+  events.onopen = () => { offline.hidden = true; };
+  events.onerror = () => { offline.hidden = false; };
+}
+
+/** Shows the DaemonSets that match what was typed so far. */
+function filter() {
+  const query = new URLSearchParams(new FormData(this.form));
+  history.replaceState(null, "", new URL(`?${query}`, document.baseURI));
+  document.body.dataset.live = `live?${query}`;
   connect();
 }
+
+const field = document.getElementById("filter");
+let pause = 0;
+field?.addEventListener("input", () => {
+  clearTimeout(pause);
+  pause = setTimeout(filter.bind(field), 100);
+});
 
 document.addEventListener("click", (event) => {
   const map = event.target.closest?.("svg.map");
@@ -102,7 +117,10 @@ document.addEventListener("keydown", (event) => {
   (document.getElementById("filter") ?? document.getElementById("node-name")).focus();
 });
 
-if (document.body.dataset.live) follow(new URL(document.body.dataset.live, document.baseURI));
+if (document.body.dataset.live) {
+  document.addEventListener("visibilitychange", connect);
+  connect();
+}
 
 // A page from the cache of the browser is old.
 window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::source::{Action, Content, Reading, Source};
+use crate::view::list::Filter;
 use crate::view::{self, Page, assets, link};
 use connections::Trust;
 use security::{Access, Refusal};
@@ -186,7 +187,7 @@ impl<S: Source> App<S> {
 }
 
 async fn daemon_sets<S: Source>(State(app): State<App<S>>, RawQuery(query): RawQuery) -> Response {
-    let filter = parameter(query.as_deref(), "filter").unwrap_or_default();
+    let filter = filter_of(query.as_deref());
     let mut receiver = app.source.daemon_sets();
     settled(&mut receiver).await;
     let live = format!("live{}", query.map(|query| format!("?{query}")).unwrap_or_default());
@@ -194,11 +195,16 @@ async fn daemon_sets<S: Source>(State(app): State<App<S>>, RawQuery(query): RawQ
     app.page(&Page { title: "DaemonSets", path: "", live: Some(&live) }, &body)
 }
 
+fn filter_of(query: Option<&str>) -> Filter {
+    let text = |name| parameter(query, name).unwrap_or_default();
+    Filter { name: text("filter"), state: text("state") }
+}
+
 async fn daemon_sets_live<S: Source>(
     State(app): State<App<S>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let filter = parameter(query.as_deref(), "filter").unwrap_or_default();
+    let filter = filter_of(query.as_deref());
     let sections = move |reading: &Reading<_>| view::list::sections(reading, &filter);
     live::events(app.source.daemon_sets(), sections, app.shutdown.clone()).into_response()
 }

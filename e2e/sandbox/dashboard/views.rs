@@ -71,13 +71,21 @@ async fn list(world: &World, browser: &mut Browser) -> Result<()> {
         top.lines().map(|line| line.replace("daemonset.apps", &world.namespace)).collect();
     ensure!(shown == expected, "{shown:?}, top has {expected:?}");
     picture(browser, "list").await?;
-    // The key leads to the filter, which leaves one.
+    // The key leads to the filter, which leaves one as soon as it is typed.
     browser.press("/").await?;
     browser.holds("document.activeElement.id == 'filter'").await?;
-    browser.value("document.getElementById('filter').value = 'calm'").await?;
-    browser.press("Enter").await?;
+    for key in ["c", "a", "l", "m"] {
+        browser.press(key).await?;
+    }
     browser.holds("document.querySelectorAll('table.daemonsets tbody tr').length == 1").await?;
+    // The number of each state leads to those, and back.
     browser.click("nav a").await?;
+    browser.holds("document.querySelectorAll('a.state').length > 1").await?;
+    let first = "document.querySelector('a.state').innerText.split(' ')[0] * 1";
+    let rows = "document.querySelectorAll('table.daemonsets tbody tr').length";
+    browser.click("a.state").await?;
+    browser.holds(&format!("location.search && {rows} == {first}")).await?;
+    browser.click("a.state[aria-current]").await?;
     browser.holds("document.querySelectorAll('table.daemonsets tbody tr').length == 3").await
 }
 

@@ -56,8 +56,13 @@ fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
         @if detail.overview.held_up.is_empty() { p { "Nothing." } }
         (groups(detail.overview.held_up.iter().map(Into::into), Some(link_of_node)))
     };
-    let all_nodes = html! {
-        (groups(detail.groups.iter().map(Into::into), Some(link_of_node)))
+    let held_up_already = |why: &str| detail.overview.held_up.iter().any(|it| it.why == why);
+    let others = detail.groups.iter().filter(|group| !held_up_already(&group.why));
+    let others: Vec<_> = others.map(Into::into).collect();
+    let title = (!others.is_empty()).then_some("Other nodes by reason");
+    let others = Section { id: "groups", title, body: groups(others, Some(link_of_node)) };
+    let zones = html! {
+        (map::map(&detail.zones, &format!("{path}/at")))
         p { a id="all-nodes" href={ (path) "/nodes" } { "Every node by name" } }
     };
     let course = html! {
@@ -72,14 +77,16 @@ fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
         Section { id: "summary", title: None, body: summary(detail) },
         Section { id: "actions", title: None, body: actions(key, detail) },
         section("held-up", "What holds it up", held_up),
-        section("map", "Nodes by zone", map::map(&detail.zones, &format!("{path}/at"))),
+        section("map", "Nodes by zone", zones),
         match &detail.guarded {
-            Some(guarded) => section("waves", "Waves", rollout(guarded)),
+            Some(guarded) => {
+                section("waves", "Waves", rollout(guarded, &detail.rollout.headline()))
+            }
             None => Section { id: "waves", title: None, body: html! {} },
         },
         section("course", "Course of the rollout", course),
         section("revisions", "Revisions", revisions(key, &detail.overview.revisions)),
-        section("groups", "All nodes by reason", all_nodes),
+        others,
         section("events", "Events", events(&detail.events)),
         notes(&detail.notes),
     ]
@@ -175,13 +182,17 @@ fn orders(guarded: &GuardedRollout) -> &'static [Action] {
     }
 }
 
-fn rollout(guarded: &GuardedRollout) -> Markup {
+/// The waves. `headline` is stated above them.
+fn rollout(guarded: &GuardedRollout, headline: &str) -> Markup {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     html! {
         p {
             @match guarded.reason {
                 None => { "no controller has stated anything yet" }
-                Some(reason) => { strong { (reason.as_str()) } ": " (shown(&guarded.message)) }
+                Some(reason) => {
+                    strong { (reason.as_str()) }
+                    @if !headline.contains(&*guarded.message) { ": " (shown(&guarded.message)) }
+                }
             }
         }
         p {

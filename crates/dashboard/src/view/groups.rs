@@ -52,7 +52,7 @@ pub(crate) fn groups<'a>(
                         span.badge { (group.situation) }
                         " " span.why { (shown(group.why)) }
                     }
-                    @if !group.nodes.is_empty() { p.names { (node_names(group.nodes, link)) } }
+                    @if !group.nodes.is_empty() { div.names { (node_names(group.nodes, link)) } }
                     @if let Some(detail) = group.detail { p.detail { (shown(detail)) } }
                     @if let Some(next) = group.next { p.next { (shown(&announced(next))) } }
                 }
@@ -61,19 +61,26 @@ pub(crate) fn groups<'a>(
     }
 }
 
-/// The names: each with its page if they are few, else in short form.
+/// The names: each with its page if they are few, else in short form, which opens on a click.
 fn node_names(nodes: &[String], link: Option<fn(&str) -> String>) -> Markup {
-    /// The maximum number of names with a link.
-    const LINKS_MAX: usize = 12;
+    /// The maximum number of names with a link that are shown at once, and on a click.
+    const LINKS_MAX: [usize; 2] = [12, 1_000];
     let names = || nodes.iter().map(String::as_str);
-    match link {
-        Some(link) if nodes.len() <= LINKS_MAX => html! {
+    let links = |link: fn(&str) -> String| {
+        html! {
             @for (index, name) in names().enumerate() {
                 @if index > 0 { ", " }
                 a href=(link(name)) { (shown(name)) }
             }
+        }
+    };
+    let short = html! { (shown(&names::shortened(names(), NAMES_WIDTH))) };
+    match link {
+        Some(link) if nodes.len() <= LINKS_MAX[0] => links(link),
+        Some(link) if nodes.len() <= LINKS_MAX[1] => html! {
+            details { summary { (short) } (links(link)) }
         },
-        Some(_) => html! { (shown(&names::shortened(names(), NAMES_WIDTH))) },
+        Some(_) => short,
         None => html! { (maud::PreEscaped(
             names::compressed(names())
                 .iter()
