@@ -33,7 +33,7 @@ async fn the_view_follows_the_cluster_and_the_keys() -> Result<()> {
     ensure!(terminal.has_colours(), "it has no colours:\n{}", terminal.text());
 
     terminal.press("?")?;
-    terminal.shows("F                 failing").await?;
+    terminal.shows("F  failing").await?;
     terminal.press("?")?;
     terminal.resize((40, 8))?;
     terminal.shows("q quit").await?;

@@ -9,6 +9,8 @@ mod wrap;
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use everynode_core::api::Timestamp;
@@ -100,6 +102,21 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 /// Writes a line to standard error. Errors are ignored, since there is nowhere to report them.
 pub(crate) fn note(line: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{}", escape::line(&line.to_string()));
+}
+
+/// Waits for what a live view reads first. If that takes long, a line on a terminal says so.
+pub(crate) async fn while_reading<T>(reading: impl Future<Output = T>) -> T {
+    const LONG: Duration = Duration::from_secs(1);
+    let mut reading = pin!(reading);
+    match tokio::time::timeout(LONG, &mut reading).await {
+        Ok(result) => result,
+        Err(_) => {
+            if io::stderr().is_terminal() {
+                note("reading the cluster …");
+            }
+            reading.await
+        }
+    }
 }
 
 /// Writes what a server warns of to standard error, as kubectl does.

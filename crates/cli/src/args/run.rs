@@ -133,8 +133,8 @@ pub(crate) struct PingArguments {
 /// The treatment of nodes whose kubelet does not answer, in a rolling update without a policy.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum UnreachableNodes {
-    /// Such a node keeps its old pod and uses no budget until it is back, unless it went down during
-    /// the update
+    /// Such a node keeps its old pod and uses no budget until it is back, unless it went down
+    /// during the update
     Skip,
     /// As the built-in controller: it uses the budget, and its old pod is deleted first
     Wait,

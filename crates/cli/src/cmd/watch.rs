@@ -17,6 +17,7 @@ use everynode_insight::rollout::Awaited;
 use futures::StreamExt;
 use ratatui::DefaultTerminal;
 use ratatui::text::Text;
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -42,7 +43,8 @@ pub(crate) async fn execute(arguments: WatchArguments) -> anyhow::Result<ExitCod
         return status::print_changes(&cluster, name, until_done, awaited).await;
     }
     let layout = TextLayout::stdout(arguments.color.color);
-    let mut session = Session::start(cluster, arguments.daemon_set).await?;
+    let start = Session::start(cluster, arguments.daemon_set);
+    let mut session = output::while_reading(start).await?;
     let shutdown = signal::shutdown()?;
     let palette = Palette { color: layout.color };
     let until_done = arguments.until_done.then_some(status::awaited(arguments.all_nodes));
@@ -66,6 +68,14 @@ pub(crate) async fn with_terminal<T>(
     let result = show(terminal).await;
     ratatui::restore();
     result
+}
+
+/// Stops the process until the shell continues it, as Ctrl-Z does with other programs.
+pub(crate) fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
+    ratatui::restore();
+    kill_process(getpid(), Signal::TSTP)?;
+    *terminal = ratatui::try_init()?;
+    Ok(terminal.clear()?)
 }
 
 /// How a live view ends.
@@ -97,6 +107,10 @@ pub(crate) async fn show(
             }
             event = keys.next() => match event.transpose()? {
                 None => return Ok(End::Quit),
+                Some(event) if keys::is_suspend(&event) => {
+                    suspend(terminal)?;
+                    true
+                }
                 Some(event) => match keys::key(&event) {
                     Some(Key::Quit) => return Ok(End::Quit),
                     Some(Key::Back) => return Ok(End::Back),

@@ -39,7 +39,7 @@ pub(super) async fn execute(
 ) -> anyhow::Result<()> {
     let shutdown = signal::shutdown()?;
     // An error at the start, such as a missing permission, is reported as by `top`.
-    let top = Top::read(&cluster, &scope).await?;
+    let top = output::while_reading(Top::read(&cluster, &scope)).await?;
     if !watch::can_draw() {
         return print_changes(&cluster, &scope, top, &shutdown).await;
     }
@@ -155,6 +155,10 @@ impl Live {
                 }
                 event = keys.next() => {
                     let Some(event) = event.transpose()? else { return Ok(()) };
+                    if keys::is_suspend(&event) {
+                        watch::suspend(terminal)?;
+                        continue;
+                    }
                     let action = self.list.handle(&event);
                     if action == Action::Quit {
                         return Ok(());

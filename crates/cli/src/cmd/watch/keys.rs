@@ -38,6 +38,12 @@ pub(crate) fn key(event: &Event) -> Option<Key> {
     }
 }
 
+/// True if the user wants the shell back for a while.
+pub(crate) fn is_suspend(event: &Event) -> bool {
+    let Event::Key(key) = event else { return false };
+    key.code == KeyCode::Char('z') && key.modifiers.contains(KeyModifiers::CONTROL)
+}
+
 /// True if the size of the terminal has changed.
 pub(crate) const fn is_resize(event: &Event) -> bool {
     matches!(event, Event::Resize(..))
@@ -65,5 +71,7 @@ mod tests {
             assert_eq!(press(code, modifiers), expected, "{code:?} {modifiers:?}");
         }
         assert_eq!(key(&Event::Resize(1, 1)), None);
+        let z = |modifiers| Event::Key(KeyEvent::new(KeyCode::Char('z'), modifiers));
+        assert!(is_suspend(&z(KeyModifiers::CONTROL)) && !is_suspend(&z(KeyModifiers::NONE)));
     }
 }

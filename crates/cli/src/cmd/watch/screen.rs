@@ -9,6 +9,7 @@ mod tests;
 pub(crate) mod text;
 
 use everynode_insight::overview::Overview;
+use everynode_insight::situation::Situation;
 use ratatui::text::{Line, Span};
 
 use super::view::{Content, Position, View};
@@ -29,7 +30,7 @@ pub(crate) fn lines(
     let has_footer = lines.len() < height;
     let room = (height - lines.len()).saturating_sub(1);
     if position.help {
-        lines.extend(help(palette).into_iter().take(room));
+        lines.extend(help(width, palette).into_iter().take(room));
     } else {
         lines.extend(body(view, position, width, room, palette));
     }
@@ -223,9 +224,12 @@ fn legend(overview: &Overview, width: usize, palette: Palette) -> Vec<Line<'stat
 
 const GAP: usize = 3;
 
-fn help(palette: Palette) -> Vec<Line<'static>> {
+/// The keys, and the signs of the map, in as many columns as fit.
+fn help(width: usize, palette: Palette) -> Vec<Line<'static>> {
+    const COLUMN: usize = 26;
     let keys = [
         ("q, Ctrl-C", "quit"),
+        ("Ctrl-Z", "return to the shell, until fg"),
         ("Esc", "return to the list of top -w, else quit"),
         ("↑ ↓, j k", "scroll the held-up list by a line"),
         ("PgUp PgDn, Space", "scroll by a page"),
@@ -240,11 +244,12 @@ fn help(palette: Palette) -> Vec<Line<'static>> {
         ])
     }));
     lines.push(Line::default());
-    lines.extend(palette::SITUATIONS.map(|situation| {
-        Line::from(vec![
-            palette.span(palette::tone(situation), format!("{:<18}", palette::sign(situation))),
-            palette.span(Tone::Plain, situation.to_string()),
-        ])
-    }));
+    let column = |situation: &Situation| {
+        let sign = format!("{:<3}", palette::sign(*situation));
+        let name = format!("{:<1$}", situation.to_string(), COLUMN - 3);
+        [palette.span(palette::tone(*situation), sign), palette.span(Tone::Plain, name)]
+    };
+    let rows = palette::SITUATIONS.chunks((width / COLUMN).max(1));
+    lines.extend(rows.map(|row| Line::from(row.iter().flat_map(column).collect::<Vec<_>>())));
     lines
 }
