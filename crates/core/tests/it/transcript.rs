@@ -14,7 +14,7 @@ use everynode_core::api::{
     TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy,
     Wait, Window, Windows,
 };
-use everynode_core::daemon_set::{Config, Mode};
+use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 use everynode_core::revisions::revision_hash;
 
@@ -44,8 +44,9 @@ pub(crate) fn run(transcript: &str) -> String {
     output + "\n"
 }
 
-/// The settings in comments: `# burst-replicas N`, `# schedule-by controller` and `# mode beside`,
-/// whose built-in controller acts in `settle` and `built-in`.
+/// The settings in comments: `# burst-replicas N`, `# schedule-by controller`,
+/// `# unreachable-nodes wait` and `# mode beside`, whose built-in controller acts in `settle` and
+/// `built-in`.
 fn config(transcript: &str) -> Config {
     let setting = |name: &str| {
         transcript
@@ -64,6 +65,11 @@ fn config(transcript: &str) -> Config {
             Some("controller") => ScheduleBy::Controller,
             Some(other) => panic!("schedule-by {other}"),
             None => ScheduleBy::Scheduler,
+        },
+        unreachable_nodes: match setting("unreachable-nodes") {
+            Some("wait") => UnreachableNodes::Wait,
+            Some(other) => panic!("unreachable-nodes {other}"),
+            None => UnreachableNodes::Skip,
         },
         ..Config::default()
     }

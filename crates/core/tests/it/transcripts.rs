@@ -77,6 +77,7 @@ transcripts! {
     guarded_windows_surge: "guarded-windows-surge",
     guarded_windows_tainted: "guarded-windows-tainted",
     guarded_no_room: "guarded-no-room",
+    guarded_not_ready: "guarded-not-ready",
     guarded_outage: "guarded-outage",
     guarded_orphans: "guarded-orphans",
     guarded_back: "guarded-back",
@@ -121,6 +122,7 @@ transcripts! {
     unknown_deletions_strategy: "unknown-deletions-strategy",
     unknown_surge: "unknown-surge",
     unreachable: "unreachable",
+    unreachable_wait: "unreachable-wait",
     waiting: "waiting",
 }
 

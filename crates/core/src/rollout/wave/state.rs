@@ -1,25 +1,26 @@
 //! The state of a node in a guarded rollout: what its pods, the node itself and what was seen of
 //! both before say (G31, G33, G34).
 
+mod observed;
+
 use std::time::Duration;
 
-use bitflags::bitflags;
-
-use crate::api::{Node, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
+use crate::api::{Node, NodeReadiness, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
 use crate::config::Clocks;
 use crate::node::{
-    Direction, NodeProgress, NodeState, Outage, PodFlags, PodView, SetAside, Slot, SlotFlags,
-    Wanted, Wave,
+    Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
 };
-use crate::placement::{self, Eligibility};
+use crate::placement;
 
 use super::super::input::RolloutInput;
+use observed::{Holds, Observed};
 
 /// By how much an attempt may be younger than its record says, which has whole seconds.
 const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 
 /// How long a node starts until the condition names it, and until a pod that cannot start is blamed
-/// for it: what is over within a minute says nothing (G32, G34).
+/// for it, or its old pod for a node that is not ready: what is over within a minute says nothing
+/// (G32, G33, G34).
 pub(crate) const LONG_START: Duration = Duration::from_secs(60);
 
 pub(super) const UPDATING: NodeState = NodeState::Updating { is_absent: false, was_passed: false };
@@ -134,36 +135,6 @@ struct Blame {
     cannot_start: bool,
 }
 
-bitflags! {
-    /// The pods of a node, as far as its state depends on them.
-    #[derive(Clone, Copy)]
-    struct Holds: u8 {
-        /// It has a pod of the target, even one that ends.
-        const TARGET = 1;
-        /// It has another pod, which does not end.
-        const OLD = 1 << 1;
-        /// It has an available pod that does not end.
-        const AVAILABLE = 1 << 2;
-        /// Only the target's placement removes its pod (G42).
-        const REMOVED = 1 << 3;
-    }
-}
-
-/// The present state of a node and its pods.
-struct Observed<'a> {
-    node: &'a Node,
-    wave: Wave,
-    eligibility: Eligibility,
-    progress: NodeProgress,
-    /// Why the node is absent, if it is.
-    absent: Option<SetAside>,
-    pods: &'a [PodView],
-    holds: Holds,
-    /// The highest number of restarts of a container of a pod of the target.
-    restarts: u8,
-    trouble: Option<PodTrouble>,
-}
-
 impl Holding {
     /// `had_pod` is whether the node had a pod before, as far as that is known.
     pub(super) fn new(node: &Node, slot: &Slot, had_pod: bool, input: &RolloutInput<'_>) -> Self {
@@ -239,68 +210,6 @@ impl Judgement {
     /// True if something that began then was so before the attempt.
     fn is_before_attempt(&self, since: Timestamp) -> bool {
         self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
-    }
-}
-
-impl<'a> Observed<'a> {
-    fn new(node: &'a Node, wave: Wave, slot: &'a Slot, input: &RolloutInput<'_>) -> Self {
-        let pods = slot.pods.as_slice();
-        let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
-        let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
-        let min_ready_seconds = input.daemon_set.min_ready_seconds;
-        let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
-        let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
-        let active = || pods.iter().filter(is_active);
-        let absent = match input.policy() {
-            _ if node.not_ready_since().is_some() => Some(SetAside::Down),
-            Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
-            _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
-            _ => None,
-        };
-        let is_available = |pod: &PodView| pod.is_available(min_ready_seconds, input.now);
-        let mut holds = Holds::empty();
-        holds.set(Holds::TARGET, targets().next().is_some());
-        holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
-        holds.set(Holds::AVAILABLE, active().any(is_available));
-        holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
-        Self {
-            node,
-            wave,
-            eligibility: slot.eligibility,
-            progress: slot.assessment.progress,
-            absent,
-            pods,
-            holds,
-            restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
-            trouble: targets().filter_map(|pod| pod.trouble).max(),
-        }
-    }
-
-    const fn has(&self, pods: Holds) -> bool {
-        self.holds.contains(pods)
-    }
-
-    /// True if the rollout has begun on the node: a pod of the target is there, or in an open wave
-    /// the old one is gone.
-    fn has_begun(&self) -> bool {
-        self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
-    }
-
-    /// Since when a node is without an available pod of the target that was not before.
-    fn starting_since(&self, now: Timestamp, input: &RolloutInput<'_>) -> Timestamp {
-        let is_target = |pod: &&PodView| pod.counts() && input.labels.is_updated(pod.labels);
-        let targets = self.pods.iter().filter(is_target);
-        match input.clocks {
-            Clocks::Observed => now,
-            Clocks::Stated => {
-                targets.filter_map(|pod| pod.readiness_seen).max().unwrap_or(now).min(now)
-            }
-        }
-    }
-
-    /// True if a pod was there at this time of the API server, and stays.
-    fn keeps_pod_of(&self, at: Timestamp) -> bool {
-        self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
     }
 }
 
@@ -398,8 +307,13 @@ impl NodeHistory {
         judgement: &Judgement,
         input: &RolloutInput<'_>,
     ) -> (NodeState, Option<Timestamp>) {
-        let observed = Observed::new(node, wave, slot, input);
+        let mut observed = Observed::new(node, wave, slot, input);
         let now = judgement.now;
+        let repairable_at = self.repairable_at(&observed, judgement, input);
+        if repairable_at.is_some_and(|at| at <= now) {
+            let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
+            observed.absent = is_leaving.then_some(SetAside::Leaving);
+        }
         self.apply_absence(&observed, now, input);
         self.apply_beginning(&observed, judgement);
         let is_available = observed.has(Holds::AVAILABLE);
@@ -430,7 +344,23 @@ impl NodeHistory {
             other => other,
         };
         self.apply_availability(known, state, slot, input);
-        (state, self.changes_at(judgement))
+        let repairable_at = repairable_at.filter(|at| *at > now);
+        (state, self.changes_at(judgement).into_iter().chain(repairable_at).min())
+    }
+
+    /// When a node that is not ready counts as one whose old pod is broken, which may be why: its
+    /// kubelet answers, and it has no available pod (G33). `None` if it does not.
+    fn repairable_at(
+        &self,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+        input: &RolloutInput<'_>,
+    ) -> Option<Timestamp> {
+        let NodeReadiness::NotReady { since } = observed.node.readiness else { return None };
+        let is_repairable = judgement.direction == Direction::Forward
+            && matches!(self.begun, None | Some(WhenBegun::Broken))
+            && !observed.has(Holds::AVAILABLE);
+        is_repairable.then(|| input.now.to_steady(since) + LONG_START)
     }
 
     /// When the state of the node, or whether it is named, changes unless something else does.
@@ -625,18 +555,5 @@ impl NodeHistory {
         } else if known == NodeState::Done && self.absence.is_none() {
             self.available_since = None;
         }
-    }
-}
-
-impl Observed<'_> {
-    /// True if the target's placement would remove the node's pod, which it may not.
-    fn is_excluded(&self, judgement: &Judgement) -> bool {
-        self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
-    }
-
-    /// True if a taint keeps a new pod away, while the old one may stay.
-    fn is_tainted(&self) -> bool {
-        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
-        self.wave == Wave::Open && is_kept && self.has(Holds::OLD) && !self.has(Holds::REMOVED)
     }
 }

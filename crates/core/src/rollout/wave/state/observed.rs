@@ -1,0 +1,121 @@
+//! The present state of a node and its pods, as far as its state in a guarded rollout needs it.
+
+use bitflags::bitflags;
+
+use crate::api::{Node, PodTrouble, Timestamp};
+use crate::config::Clocks;
+use crate::node::{NodeProgress, PodFlags, PodView, SetAside, Slot, SlotFlags, Wave};
+use crate::placement::Eligibility;
+use crate::rollout::input::RolloutInput;
+
+use super::Judgement;
+
+bitflags! {
+    /// The pods of a node, as far as its state depends on them.
+    #[derive(Clone, Copy)]
+    pub(super) struct Holds: u8 {
+        /// It has a pod of the target, even one that ends.
+        const TARGET = 1;
+        /// It has another pod, which does not end.
+        const OLD = 1 << 1;
+        /// It has an available pod that does not end.
+        const AVAILABLE = 1 << 2;
+        /// Only the target's placement removes its pod (G42).
+        const REMOVED = 1 << 3;
+    }
+}
+
+/// The present state of a node and its pods.
+pub(super) struct Observed<'a> {
+    pub node: &'a Node,
+    pub wave: Wave,
+    pub eligibility: Eligibility,
+    pub progress: NodeProgress,
+    /// Why the node is absent, if it is.
+    pub absent: Option<SetAside>,
+    pub pods: &'a [PodView],
+    pub holds: Holds,
+    /// The highest number of restarts of a container of a pod of the target.
+    pub restarts: u8,
+    pub trouble: Option<PodTrouble>,
+}
+
+impl<'a> Observed<'a> {
+    pub(super) fn new(
+        node: &'a Node,
+        wave: Wave,
+        slot: &'a Slot,
+        input: &RolloutInput<'_>,
+    ) -> Self {
+        let pods = slot.pods.as_slice();
+        let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
+        let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
+        let min_ready_seconds = input.daemon_set.min_ready_seconds;
+        let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
+        let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
+        let active = || pods.iter().filter(is_active);
+        let absent = match input.policy() {
+            _ if node.not_ready_since().is_some() => Some(SetAside::Down),
+            Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
+            _ if active().any(has_no_place) && targets().next().is_none() => Some(SetAside::Down),
+            _ => None,
+        };
+        let is_available = |pod: &PodView| pod.is_available(min_ready_seconds, input.now);
+        let mut holds = Holds::empty();
+        holds.set(Holds::TARGET, targets().next().is_some());
+        holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
+        holds.set(Holds::AVAILABLE, active().any(is_available));
+        holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
+        Self {
+            node,
+            wave,
+            eligibility: slot.eligibility,
+            progress: slot.assessment.progress,
+            absent,
+            pods,
+            holds,
+            restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
+            trouble: targets().filter_map(|pod| pod.trouble).max(),
+        }
+    }
+
+    pub(super) const fn has(&self, pods: Holds) -> bool {
+        self.holds.contains(pods)
+    }
+
+    /// True if the rollout has begun on the node: a pod of the target is there, or in an open wave
+    /// the old one is gone.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
+    }
+
+    /// Since when a node is without an available pod of the target that was not before.
+    pub(super) fn starting_since(&self, now: Timestamp, input: &RolloutInput<'_>) -> Timestamp {
+        let is_target = |pod: &&PodView| pod.counts() && input.labels.is_updated(pod.labels);
+        let targets = self.pods.iter().filter(is_target);
+        match input.clocks {
+            Clocks::Observed => now,
+            Clocks::Stated => {
+                targets.filter_map(|pod| pod.readiness_seen).max().unwrap_or(now).min(now)
+            }
+        }
+    }
+
+    /// True if a pod was there at this time of the API server, and stays.
+    pub(super) fn keeps_pod_of(&self, at: Timestamp) -> bool {
+        self.pods.iter().any(|pod| !pod.is_terminating() && pod.creation_timestamp <= at)
+    }
+}
+
+impl Observed<'_> {
+    /// True if the target's placement would remove the node's pod, which it may not.
+    pub(super) fn is_excluded(&self, judgement: &Judgement) -> bool {
+        self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
+    }
+
+    /// True if a taint keeps a new pod away, while the old one may stay.
+    pub(super) fn is_tainted(&self) -> bool {
+        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
+        self.wave == Wave::Open && is_kept && self.has(Holds::OLD) && !self.has(Holds::REMOVED)
+    }
+}
