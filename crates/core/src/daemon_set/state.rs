@@ -321,12 +321,12 @@ impl DaemonSetState {
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
-        let is_cut_off = self.apply_reachability(id, nodes);
+        let is_or_was_unreachable = self.apply_reachability(id, nodes);
         let slot = &mut self.slots[id.index()];
         // What has made its pods end may be over: one more try costs a pod.
         let has_recovered = nodes.has_recovered(id);
         let ends_backoff = has_recovered && self.backoffs.ended_pods.forget(id);
-        let is_same = slot.eligibility == eligibility && !is_cut_off;
+        let is_same = slot.eligibility == eligibility && !is_or_was_unreachable;
         if is_same && self.rollout.waves.is_none() && !ends_backoff {
             // What its pod lacks is not the node's fault any more.
             return has_recovered && self.lacks_available_pod(id);

@@ -39,6 +39,13 @@ impl Evidence<'_> {
         match cause.kind {
             CauseKind::Held => Some(SetAside::Held),
             _ if self.is_leaving(node) => Some(SetAside::Leaving),
+            // A policy leaves it alone, although its pod may work.
+            _ if outdated
+                && is_stated_guarded(self.daemon_set())
+                && node.node.not_ready_since().is_some() =>
+            {
+                Some(SetAside::Down)
+            }
             CauseKind::NodeNotReady | CauseKind::CannotStop | CauseKind::NotCreated
                 if is_down_since_before(node, pod.filter(|_| !outdated)) =>
             {

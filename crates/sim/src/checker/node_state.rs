@@ -116,6 +116,15 @@ impl Reading<'_, '_> {
         !self.node.is_ready() || self.policy.is_leaving(self.node)
     }
 
+    /// Whether the node's broken pod may be why its kubelet says that it is not ready: it has had no
+    /// available pod for a minute, as far as the replica has seen (G33).
+    fn may_be_repairable(&self) -> bool {
+        let mut old = self.of_others().filter(|our| !our.is_going);
+        self.node.unready_since.is_some()
+            && !self.policy.is_leaving(self.node)
+            && !old.any(|our| self.situation.is_surely_available(our.pod))
+    }
+
     /// The policy selects it to be held. It is, while no pod of the target is there.
     fn is_held(&self) -> bool {
         self.policy.holds(&self.node.metadata.labels) && self.of_target().next().is_none()
@@ -126,12 +135,15 @@ impl Reading<'_, '_> {
         let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
         let is_tainted = self.situation.ds.placement.eligibility(self.node) == Eligibility::MayKeep;
         let is_creation_unknown = self.on_node.pending.is_some() || self.on_node.has_seen_pending;
-        let is_aside = self.is_held() || self.is_absent() || is_unscheduled || is_tainted;
+        let may_be_repairable = self.may_be_repairable();
+        let is_absent = self.is_absent() && !may_be_repairable;
+        let is_aside = self.is_held() || is_absent || is_unscheduled || is_tainted;
         match () {
             () if self.past.is_deletion_unknown || is_creation_unknown => {
                 [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
             }
             () if is_aside => [NodeState::SetAside].into(),
+            () if may_be_repairable => [NodeState::Waiting, NodeState::SetAside].into(),
             () if self.on_node.by_target == Eligibility::MustNotRun
                 && self.situation.may_await_removals() =>
             {
@@ -221,11 +233,9 @@ impl Reading<'_, '_> {
     }
 
     fn is_surely_aside(&self) -> bool {
-        let is_down_before = !self.node.is_ready()
-            && self
-                .past
-                .down_ms
-                .is_some_and(|down_ms| down_ms > self.past.elapsed_ms + UNORDERED_MS);
+        let is_down_before = self.node.unreachable_since.is_some_and(|since| {
+            self.situation.now.0 - since.0 > self.past.elapsed_ms + UNORDERED_MS
+        });
         is_down_before || self.past.has_surely_joined || self.is_lost() == Answer::Yes
     }
 

@@ -455,12 +455,12 @@ impl<'a> Situation<'a> {
         let has_old = matches!((&active.new[..], &active.old[..]), ([], [_]));
         !self.is_guarded()
             && (on_node.eligibility == Eligibility::MayKeep && has_old
-                || self.is_cut_off(on_node, active))
+                || self.was_unreachable_before(on_node, active))
     }
 
     /// Whether the kubelet of the node does not answer, and the update had not begun there before:
     /// nobody had deleted its old pod, or created its new one (C58).
-    fn is_cut_off(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
+    fn was_unreachable_before(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
         let Some(since) = on_node.node.and_then(|node| node.unreachable_since) else {
             return false;
         };

@@ -309,8 +309,7 @@ impl NodeHistory {
     ) -> (NodeState, Option<Timestamp>) {
         let mut observed = Observed::new(node, wave, slot, input);
         let now = judgement.now;
-        let repairable_at = self.repairable_at(&observed, judgement, input);
-        if repairable_at.is_some_and(|at| at <= now) {
+        if self.repairable_at(&observed, judgement, input).is_some_and(|at| at <= now) {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
@@ -344,12 +343,13 @@ impl NodeHistory {
             other => other,
         };
         self.apply_availability(known, state, slot, input);
-        let repairable_at = repairable_at.filter(|at| *at > now);
-        (state, self.changes_at(judgement).into_iter().chain(repairable_at).min())
+        let repairable_at = self.repairable_at(&observed, judgement, input);
+        let times = [self.changes_at(judgement), repairable_at.filter(|at| *at > now)];
+        (state, times.into_iter().flatten().min())
     }
 
     /// When a node that is not ready counts as one whose old pod is broken, which may be why: its
-    /// kubelet answers, and it has no available pod (G33). `None` if it does not.
+    /// kubelet answers, and it has had no available pod for long (G33). `None` if it does not.
     fn repairable_at(
         &self,
         observed: &Observed<'_>,
@@ -360,7 +360,11 @@ impl NodeHistory {
         let is_repairable = judgement.direction == Direction::Forward
             && matches!(self.begun, None | Some(WhenBegun::Broken))
             && !observed.has(Holds::AVAILABLE);
-        is_repairable.then(|| input.now.to_steady(since) + LONG_START)
+        let since = match input.clocks {
+            Clocks::Observed => self.without_pod_since,
+            Clocks::Stated => Some(input.now.to_steady(since)),
+        };
+        since.filter(|_| is_repairable).map(|since| since + LONG_START)
     }
 
     /// When the state of the node, or whether it is named, changes unless something else does.
@@ -436,7 +440,10 @@ impl NodeHistory {
         has_begun.then(|| match self.before {
             // A pod of the target in a closed wave counts toward it (G17).
             _ if observed.wave == Wave::Closed => WhenBegun::Well,
-            Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
+            Before::Pod
+                if observed.node.not_ready_since().is_some()
+                    || self.without_pod_since.as_ref().is_some_and(is_broken) =>
+            {
                 WhenBegun::Broken
             }
             Before::Pod if judgement.is_complete => WhenBegun::Late,

@@ -23,6 +23,8 @@ pub(in crate::checker) struct Node {
     pub conditions: BTreeSet<String>,
     /// Since when its kubelet does not answer: the condition `Ready` is Unknown.
     pub unreachable_since: Option<Timestamp>,
+    /// Since when its kubelet says that it is not ready: the condition `Ready` is False.
+    pub unready_since: Option<Timestamp>,
     /// Which boot of the machine it is.
     pub boot_id: String,
 }
@@ -45,17 +47,19 @@ impl Node {
         });
         let status = &object["status"];
         let conditions = status["conditions"].as_array().into_iter().flatten();
-        let mut unknown = conditions
-            .clone()
-            .filter(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown");
-        let unreachable_since =
-            unknown.next().and_then(|condition| time(&text(&condition["lastTransitionTime"])));
+        let since = |status: &str| {
+            let mut all = conditions.clone();
+            let ready = all.find(|it| it["type"] == "Ready" && it["status"] == status)?;
+            time(&text(&ready["lastTransitionTime"]))
+        };
+        let (unreachable_since, unready_since) = (since("Unknown"), since("False"));
         let is_true = conditions.filter(|condition| condition["status"] == "True");
         Self {
             metadata: Metadata::parse(object),
             taints: taints.collect(),
             conditions: is_true.map(|condition| text(&condition["type"])).collect(),
             unreachable_since,
+            unready_since,
             boot_id: text(&status["nodeInfo"]["bootID"]),
         }
     }
