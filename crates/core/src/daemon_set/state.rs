@@ -66,7 +66,8 @@ pub struct DaemonSetState {
     releases: BTreeMap<PodName, Uid>,
     /// Pods of a former DaemonSet that have yet to end, by node (C36).
     former_pods: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
-    /// When the deletions of terminating pods were requested (C58).
+    /// When the deletions of terminating pods were requested, on nodes that were not ready then
+    /// (C58).
     deleted_at: BTreeMap<Uid, Timestamp>,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.

@@ -210,21 +210,20 @@ impl<'a> Assessor<'a> {
     /// rollout its state says so (G33).
     fn takes_no_part(&self, slot: &Slot) -> bool {
         let is_unreachable = slot.flags.contains(SlotFlags::UNREACHABLE);
+        let gets_none = slot.eligibility == Eligibility::ContinueRunning;
+        if self.rules.guarded.is_some() || !is_unreachable && !gets_none {
+            return false;
+        }
         let is_later = |pod: &PodView| pod.flags.contains(PodFlags::SINCE_UNREACHABLE);
-        let mut ending = slot.pods.as_slice().iter().filter(|pod| pod.counts()).peekable();
-        self.rules.guarded.is_none()
-            && match self.active_pods(slot) {
-                ActivePods::Old(_) => {
-                    is_unreachable || slot.eligibility == Eligibility::ContinueRunning
-                }
-                ActivePods::New(new) | ActivePods::Both { new, .. } => {
-                    is_unreachable && is_later(new)
-                }
-                ActivePods::Nothing => {
-                    is_unreachable && ending.peek().is_some() && ending.all(is_later)
-                }
-                ActivePods::TooMany => false,
+        match self.active_pods(slot) {
+            ActivePods::Old(_) => true,
+            ActivePods::New(new) | ActivePods::Both { new, .. } => is_unreachable && is_later(new),
+            ActivePods::Nothing => {
+                let mut ending = slot.pods.as_slice().iter().filter(|pod| pod.counts()).peekable();
+                is_unreachable && ending.peek().is_some() && ending.all(is_later)
             }
+            ActivePods::TooMany => false,
+        }
     }
 
     /// True if the budget must allow to replace the old pod: it is available or, without a policy,

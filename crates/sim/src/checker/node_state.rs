@@ -116,8 +116,8 @@ impl Reading<'_, '_> {
         !self.node.is_ready() || self.policy.is_leaving(self.node)
     }
 
-    /// Whether the node's broken pod may be why its kubelet says that it is not ready: it has had no
-    /// available pod for a minute, as far as the replica has seen (G33).
+    /// Whether the node's broken pod may be why its kubelet says that it is not ready: it has had
+    /// no available pod for a minute, as far as the replica has seen (G33).
     fn may_be_repairable(&self) -> bool {
         let mut old = self.of_others().filter(|our| !our.is_going);
         self.node.unready_since.is_some()

@@ -171,7 +171,9 @@ impl DaemonSetState {
         if known.is_none_or(PodView::is_orphan) && !orphan && location == PodLocation::Unplaced {
             self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
         }
-        if let Some(at) = pod.deleted_at {
+        if let (Some(at), PodLocation::Node(id)) = (pod.deleted_at, location)
+            && nodes.node(id).is_none_or(|node| node.not_ready_since().is_some())
+        {
             self.deleted_at.insert(pod.uid.clone(), at);
         }
         self.insert_at(view, location, nodes);
@@ -204,6 +206,10 @@ impl DaemonSetState {
     }
 
     fn record_end_of(&mut self, pod: &Pod, nodes: &NodeTable) {
+        let is_of_rollout = self.rollout.waves.is_some();
+        if !is_of_rollout && self.expectations.awaits_deletion(&pod.uid) {
+            return;
+        }
         if let Some(id) = pod.target_node_name().and_then(|name| nodes.id(name)) {
             self.record_end(&pod.uid, PodLocation::Node(id));
         }
