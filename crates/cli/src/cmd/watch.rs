@@ -74,8 +74,9 @@ pub(crate) async fn with_terminal<T>(
 pub(crate) fn suspend(terminal: &mut DefaultTerminal) -> anyhow::Result<()> {
     ratatui::restore();
     kill_process(getpid(), Signal::TSTP)?;
+    // An empty screen, without asking the terminal for its cursor: the keys are read meanwhile.
     *terminal = ratatui::try_init()?;
-    Ok(terminal.clear()?)
+    Ok(())
 }
 
 /// How a live view ends.

@@ -3,6 +3,7 @@
 use everynode_core::api::{DaemonSetKey, NodeName, RolloutPhase};
 use everynode_insight::age;
 use everynode_insight::events::EventLine;
+use everynode_insight::explain::NodeGroup;
 use everynode_insight::guarded::{GuardedRollout, StepState};
 use everynode_insight::overview::RevisionCount;
 use everynode_insight::rollout::{Pause, Phase, Rollout, announced};
@@ -56,8 +57,11 @@ fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
         @if detail.overview.held_up.is_empty() { p { "Nothing." } }
         (groups(detail.overview.held_up.iter().map(Into::into), Some(link_of_node)))
     };
-    let held_up_already = |why: &str| detail.overview.held_up.iter().any(|it| it.why == why);
-    let others = detail.groups.iter().filter(|group| !held_up_already(&group.why));
+    let is_held_up = |group: &&NodeGroup| {
+        let mut held_up = detail.overview.held_up.iter();
+        held_up.any(|it| it.why == group.why && it.count == group.nodes.len())
+    };
+    let others = detail.groups.iter().filter(|group| !is_held_up(group));
     let others: Vec<_> = others.map(Into::into).collect();
     let title = (!others.is_empty()).then_some("Other nodes by reason");
     let others = Section { id: "groups", title, body: groups(others, Some(link_of_node)) };
