@@ -57,7 +57,7 @@ impl World {
 
 /// Runs a command with a deadline, and without the user's settings.
 pub(crate) async fn finish(mut command: Command, home: &Path, input: &str) -> Result<Output> {
-    command.env("HOME", home).env("TMPDIR", home).kill_on_drop(true);
+    command.env("HOME", home).env("TMPDIR", home).env_remove("NO_COLOR").kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = format!("{:?}", command.as_std());
     let mut child = command.spawn().with_context(|| format!("start {name}"))?;

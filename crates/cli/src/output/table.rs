@@ -39,6 +39,8 @@ pub(crate) fn table(layout: TextLayout, headings: &[&str], rows: &[Vec<Text>]) -
     table.load_style(presets::NOTHING);
     if layout.color {
         table.enforce_styling();
+        // `layout` has taken NO_COLOR into account, and `--color always` overrides it.
+        crossterm::style::force_color_output(true);
     } else {
         table.force_no_tty();
     }
