@@ -2,10 +2,11 @@
 //! Nothing is read from the network.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::ensure;
 use serde::Deserialize;
+
+use crate::cargo;
 
 /// The output of `cargo metadata`, as far as the checks read it.
 #[derive(Deserialize)]
@@ -38,11 +39,9 @@ pub(crate) struct Target {
 
 /// Runs `cargo metadata` with these arguments. Fails if `Cargo.lock` would have to change.
 pub(crate) fn read(root: &Path, arguments: &[&str]) -> anyhow::Result<Metadata> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--format-version=1", "--locked"])
-        .args(arguments)
-        .current_dir(root)
-        .output()?;
+    let mut command = cargo::command(root);
+    command.args(["metadata", "--format-version=1", "--locked"]).args(arguments);
+    let output = command.output()?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
 }

@@ -9,6 +9,8 @@ use std::process::Command;
 use anyhow::{Context, bail};
 use regex::Regex;
 
+use crate::cargo;
+
 const KEPT: &str = "crates/core/benches/instructions.txt";
 /// Maximum difference of a count, in percent: compilers and the C library differ a little.
 const MARGIN_PERCENT: u64 = 10;
@@ -75,10 +77,8 @@ fn read(root: &Path) -> anyhow::Result<BTreeMap<Measurement, u64>> {
 
 /// Builds the bench and returns the path of its program.
 fn build(root: &Path) -> anyhow::Result<String> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let output = Command::new(cargo)
+    let output = cargo::command(root)
         .args(["bench", "--package", "everynode-core", "--bench", "core", "--no-run"])
-        .current_dir(root)
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let executable = Regex::new(r"Executable .*\((.+)\)")?;

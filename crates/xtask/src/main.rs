@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cargo;
 mod cargo_metadata;
 mod dependencies;
 mod instructions;

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::cargo_metadata;
+use crate::{cargo, cargo_metadata};
 pub(crate) use known::check as check_known;
 use survivors::Results;
 
@@ -26,7 +26,7 @@ const VERSION: &str = "27.1.0";
 /// survive or does not exist. Mutants that are not run prove nothing.
 pub(crate) fn check(root: &Path, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
     let survivors = survivors::read(root)?;
-    ensure_installed()?;
+    ensure_installed(root)?;
     let folder = folder(root)?;
     let tree = tree::copy(root, &folder)?;
     let mutants = || {
@@ -61,8 +61,8 @@ fn has_results(code: Option<i32>) -> bool {
     matches!(code, Some(0 | 2 | 3))
 }
 
-fn ensure_installed() -> anyhow::Result<()> {
-    let output = Command::new(cargo_program()).args(["mutants", "--version"]).output()?;
+fn ensure_installed(root: &Path) -> anyhow::Result<()> {
+    let output = cargo::command(root).args(["mutants", "--version"]).output()?;
     let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || version != format!("cargo-mutants {VERSION}") {
         bail!("this needs cargo-mutants {VERSION}: cargo install --locked cargo-mutants@{VERSION}");
@@ -81,11 +81,7 @@ fn folder(root: &Path) -> anyhow::Result<PathBuf> {
 /// Cargo with a target folder of its own, so that a mutant is never taken for the real program.
 /// Without debug information mutants link faster.
 fn cargo(folder: &Path) -> Command {
-    let mut command = Command::new(cargo_program());
+    let mut command = cargo::command(folder);
     command.env("CARGO_TARGET_DIR", folder.join("build")).env("CARGO_PROFILE_DEV_DEBUG", "none");
     command
-}
-
-fn cargo_program() -> std::ffi::OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

@@ -3,10 +3,12 @@
 //! benches.
 
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
+
+use crate::cargo;
 
 /// One command of the night.
 struct Step {
@@ -137,8 +139,8 @@ impl Step {
     fn run(&self, root: &Path) -> anyhow::Result<(ExitStatus, Duration)> {
         println!("night: {}: {}", self.what, self.line());
         let started = Instant::now();
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(&self.arguments).envs(self.variables.iter().cloned()).current_dir(root);
+        let mut cargo = cargo::command(root);
+        cargo.args(&self.arguments).envs(self.variables.iter().cloned());
         let status = cargo.status().context("start cargo")?;
         Ok((status, started.elapsed()))
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use regex::Regex;
 
-use crate::cargo_metadata;
+use crate::{cargo, cargo_metadata};
 
 /// Which tests run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Suite {
 /// If the tests do not build.
 pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
     // By itself, so that cargo shows its progress.
-    let mut build = cargo(root);
+    let mut build = cargo::command(root);
     build.args(["test", "--no-run", "--quiet"]).args(WORKSPACE).args(suite.targets());
     ensure!(build.status()?.success(), "the tests do not build");
     let runner = Runner::find();
@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
     let examples = match suite {
         Suite::Quick => true,
         Suite::Whole => {
-            let mut examples = cargo(root);
+            let mut examples = cargo::command(root);
             examples.args(["test", "--quiet", "--doc"]).args(WORKSPACE).status()?.success()
         }
     };
@@ -84,12 +84,6 @@ pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
         problems.push("error: an example in the documentation failed".to_owned());
     }
     Ok(problems)
-}
-
-fn cargo(root: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root);
-    cargo
 }
 
 /// The program that runs the tests.
@@ -118,7 +112,7 @@ impl Runner {
     /// Runs the tests. Returns true if all passed, and how many did.
     fn run(self, root: &Path, suite: Suite) -> anyhow::Result<(bool, Totals)> {
         let target = cargo_metadata::read(root, &["--no-deps"])?.target_directory;
-        let mut command = cargo(root);
+        let mut command = cargo::command(root);
         // The tests of the program's package build it.
         command.env("EVERYNODE_PROGRAM", Path::new(&target).join("debug/everynode"));
         match self {
