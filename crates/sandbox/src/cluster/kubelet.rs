@@ -491,7 +491,8 @@ impl Kubelet<'_, '_> {
         } else {
             &value["spec"]["terminationGracePeriodSeconds"]
         };
-        let end = Timestamp(self.context.now.0 + seconds.as_i64().unwrap_or(0) * 1000);
+        let grace_ms = seconds.as_i64().unwrap_or(0).saturating_mul(1000);
+        let end = Timestamp(self.context.now.0.saturating_add(grace_ms));
         match self.machine.state {
             MachineState::ShuttingDown { off_at } => end.min(off_at),
             MachineState::Up | MachineState::Down | MachineState::Off => end,
