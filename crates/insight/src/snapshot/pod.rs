@@ -273,7 +273,8 @@ impl PodDetail {
         let wire: WirePod = serde_json::from_slice(json).unwrap_or_default();
         let status: WireStatus = wire.status();
         let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
-        let restarts = containers.flatten().map(|container| container.restart_count).sum();
+        let restarts = containers.flatten().map(|container| container.restart_count);
+        let restarts = restarts.fold(0, u32::saturating_add);
         let start_up = match pod.readiness {
             Readiness::ReadySince(at) if restarts == 0 => Some(at.since(pod.creation_timestamp)),
             Readiness::ReadySince(_) | Readiness::Ready | Readiness::NotReady => None,
@@ -549,5 +550,12 @@ mod tests {
         assert_eq!((fresh.state, fresh.start_up), (PodState::Ready, Some(Duration::from_secs(8))));
         let restarted = detail(Some("n"), ready(3));
         assert_eq!((restarted.restarts, restarted.start_up), (3, None));
+    }
+
+    #[test]
+    fn restarts_of_several_containers_saturate() {
+        let container = json!({ "name": "c", "restartCount": u32::MAX, "state": {} });
+        let status = json!({ "phase": "Running", "containerStatuses": [container, container] });
+        assert_eq!(detail(Some("n"), status).restarts, u32::MAX);
     }
 }

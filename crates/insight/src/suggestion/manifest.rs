@@ -224,7 +224,7 @@ impl Suggestion {
             quoted("1%")
         };
         document.lines(4, &format!("maxNodes: {max_nodes}"));
-        let restarts = (self.restarts + RESTARTS).min(RESTARTS_MAX);
+        let restarts = self.restarts.saturating_add(RESTARTS).min(RESTARTS_MAX);
         let usual = match self.restarts {
             0 => String::new(),
             restarts => format!("Each of its pods has restarted {restarts} times or more. "),

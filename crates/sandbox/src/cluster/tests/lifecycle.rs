@@ -289,6 +289,23 @@ fn termination_lasts_as_long_as_the_lifecycle_specifies() {
     }
 }
 
+/// S12, S22: the longest grace period that Kubernetes allows ends with the containers.
+#[test]
+fn a_grace_period_of_any_length_can_be_asked_for() {
+    let mut sim = Sim::new(1);
+    for (lifecycle, expected) in [
+        ("default", "0 ms      Running c[running ready] Ready Terminating\n118 ms    gone\n"),
+        ("ignores-sigterm", "0 ms      Running c[running ready] Ready Terminating\n"),
+    ] {
+        let mut pod = pod_that(lifecycle);
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(i64::MAX);
+        sim.create_pod(pod);
+        sim.run_for(1_000);
+        sim.delete_pod("p");
+        assert_eq!(sim.transcript("p", 60_000), expected);
+    }
+}
+
 /// S22: a pod that is bound to a full node without the scheduler fails there.
 #[test]
 fn a_pod_that_does_not_fit_its_node_fails() {
