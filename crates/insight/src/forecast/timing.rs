@@ -33,8 +33,6 @@ pub(super) struct PodTiming {
     pub(super) stop: Duration,
 }
 
-const GRACE_PERIOD_SECONDS_DEFAULT: u64 = 30;
-
 /// The start-up time in a simulation if none was observed. Then only the order of events is
 /// reported.
 const START_UP_SECONDS_MIN: u64 = 1;
@@ -46,10 +44,6 @@ impl ObservedTimings {
         object: &DaemonSetObject,
         assumed: Option<Duration>,
     ) -> Self {
-        let template = object.raw.template();
-        let grace_period_seconds = template["spec"]["terminationGracePeriodSeconds"]
-            .as_u64()
-            .unwrap_or(GRACE_PERIOD_SECONDS_DEFAULT);
         let pods = snapshot.pods_of(&object.daemon_set.key);
         let observed = pods.filter_map(|detail| detail.start_up).map(|start_up| start_up.as_secs());
         let mut observed: Vec<u64> = observed.collect();
@@ -62,7 +56,7 @@ impl ObservedTimings {
             assumed: assumed.is_some(),
             start_up_median_seconds: assumed_seconds.unwrap_or(median),
             start_up_worst_seconds: assumed_seconds.unwrap_or(worst),
-            grace_period_seconds,
+            grace_period_seconds: object.daemon_set.template.termination_grace_period.as_secs(),
         }
     }
 

@@ -4,6 +4,7 @@ mod causes;
 mod course;
 mod explain;
 mod forecast;
+mod hostile;
 mod overview;
 mod rollout_nodes;
 mod schema;

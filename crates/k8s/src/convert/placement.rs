@@ -40,9 +40,10 @@ pub fn placement(spec: &impl Json, path: &str) -> (Placement, Vec<Problem>) {
     (placement, problems)
 }
 
-/// `terminationGracePeriodSeconds` of a pod's spec.
+/// `terminationGracePeriodSeconds` of a pod's spec, an int64.
 pub(super) fn termination_grace_period_seconds(spec: &impl Json) -> Option<u64> {
-    spec.field("terminationGracePeriodSeconds").and_then(Json::unsigned)
+    let seconds = spec.field("terminationGracePeriodSeconds").and_then(Json::unsigned)?;
+    i64::try_from(seconds).is_ok().then_some(seconds)
 }
 
 fn required_node_affinity(
