@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, DaemonSetKey, ReasonClass, RolloutReason, Timestamp, stated_checks, stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -67,6 +67,15 @@ impl Guard {
         let state = if is_under_way { state().filter(|state| state.wave.is_some()) } else { None };
         Some(match state {
             Some(RolloutStatus { reason, message, wave, .. }) => {
+                let wave = match reason {
+                    RolloutReason::Failed => {
+                        let view = ControllerView::under_way(snapshot, daemon_set.clone(), now);
+                        let under_way = view.rollout_status().and_then(|status| status.wave);
+                        let over = |wave| WaveStatus { bake_ends_at: None, ..wave };
+                        under_way.map(over).or(wave)
+                    }
+                    _ => wave,
+                };
                 let wave = wave.filter(|_| reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
@@ -76,6 +85,11 @@ impl Guard {
             }
             None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
         })
+    }
+
+    /// True if nothing goes on before a person corrects something, whatever pods do.
+    pub(super) fn has_failed(&self) -> bool {
+        self.reason.class() == ReasonClass::Failed
     }
 
     /// The operator's next step; `None` if there is nothing to do.
