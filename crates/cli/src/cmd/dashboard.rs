@@ -25,6 +25,8 @@ use crate::output;
 use crate::signal;
 use sessions::Sessions;
 
+/// For how long a question waits for the nodes of the rollout.
+const NODES_WAIT: Duration = Duration::from_secs(5);
 /// For how long the names of nodes that were read are suggested.
 const NODE_NAMES_AGE_MAX: Duration = Duration::from_secs(10);
 
@@ -134,7 +136,11 @@ impl Source for Shared {
 
     async fn prepare(&self, key: &DaemonSetKey, action: Action) -> Result<Prepared, String> {
         let (cluster, name) = self.0.target(key)?;
-        let nodes = match &Pages::daemon_set(&self.0, key).borrow().content {
+        let mut page = Pages::daemon_set(&self.0, key);
+        let is_read = |reading: &Reading<_>| !matches!(reading.content, Content::Loading);
+        // Who comes from the list has not seen its page. Without the nodes less is said of waves.
+        let _ = tokio::time::timeout(NODES_WAIT, page.wait_for(is_read)).await;
+        let nodes = match &page.borrow().content {
             Content::Loaded(detail) => detail.guarded.as_ref().and_then(|it| it.nodes.clone()),
             Content::Loading | Content::Missing(_) => None,
         };

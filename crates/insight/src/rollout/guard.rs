@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, ReasonClass, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, DaemonSetKey, RolloutReason, Timestamp, stated_checks, stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -87,9 +87,9 @@ impl Guard {
         })
     }
 
-    /// True if nothing goes on before a person corrects something, whatever pods do.
-    pub(super) fn has_failed(&self) -> bool {
-        self.reason.class() == ReasonClass::Failed
+    /// True if the rollout has failed by its nodes, checks or an order, which the message names.
+    pub(super) const fn has_failed(&self) -> bool {
+        matches!(self.reason, RolloutReason::Failed | RolloutReason::LateNodesFail)
     }
 
     /// The operator's next step; `None` if there is nothing to do.

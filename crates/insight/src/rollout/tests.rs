@@ -330,6 +330,7 @@ fn a_failed_rollout_whose_pods_crash_names_the_way_back() {
     let crash =
         ["CrashLoopBackOff of container c on 1 node: node-1", "try: kubectl -n n describe pod a-1"];
     assert_eq!(remarks("AwaitingApproval", "wave a must be approved"), crash);
+    assert_eq!(remarks("InvalidPolicy", "the rollout policy is invalid"), crash);
 }
 
 /// G21, G22: a rollout whose last wave bakes or must be approved is not over
