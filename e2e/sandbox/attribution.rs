@@ -17,6 +17,9 @@ async fn an_approval_states_who_gave_it_and_why() -> Result<()> {
     world.patch_daemon_set("agent", image_patch(NEXT_IMAGE)).await?;
     world.reaches("agent", "AwaitingApproval").await?;
 
+    let history = world.everynode(&["history", "ds/agent"]).await?.ok()?;
+    ensure!(history.contains("current, awaits approval"), "{history}");
+
     let reason = "the graphs are green";
     let refused = ["rollout", "approve", "ds/agent", "--reason", "two\nlines"];
     let refused = world.everynode(&refused).await?;

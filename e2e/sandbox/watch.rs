@@ -6,6 +6,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::world::manifest::{IMAGE, daemon_set, with};
+use crate::world::process::everynode_program;
 use crate::world::terminal::Terminal;
 use crate::world::{Setup, World, eventually};
 
@@ -87,6 +88,32 @@ async fn a_stuck_rollout_is_shown_and_ends_with_the_exit_code_of_status() -> Res
     let status = terminal.ended().await?;
     ensure!(status.code() == Some(4), "{status}");
     terminal.shows("0 available").await
+}
+
+/// Ctrl-Z returns to the shell, whose screen is as it was, and `fg` to the view, which takes keys
+#[tokio::test]
+async fn ctrl_z_suspends_the_view_and_fg_continues_it() -> Result<()> {
+    let world = world().await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    let mut terminal = Terminal::with(&world, "bash", &["--norc", "--noprofile", "-i"], SIZE)?;
+    let watch = format!("{} watch ds/agent -n {}", everynode_program(), world.namespace);
+    terminal.press(&format!("{watch}\r"))?;
+    terminal.shows("q quit").await?;
+    terminal.press("\u{1a}")?;
+    terminal.shows("Stopped").await?;
+    terminal.press("echo $((40 + 2))\r")?;
+    terminal.shows("\n42").await?;
+    terminal.press("fg\r")?;
+    for expected in ["6 of 6 nodes done", "q quit"] {
+        terminal.shows(expected).await?;
+    }
+    terminal.press("?")?;
+    terminal.shows("F  failing").await?;
+    terminal.press("q")?;
+    terminal.shows("\n42").await?;
+    terminal.press("exit\r")?;
+    ensure!(terminal.ended().await?.success(), "q is no failure");
+    Ok(())
 }
 
 /// With `--until-done` the command ends when the rollout is done, and leaves the result on the

@@ -13,6 +13,7 @@ use clap::{Arg, ArgMatches, Command};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
+use everynode_core::api::stated_wave;
 
 use crate::args::{ConnectionArguments, DaemonSetName};
 use crate::cluster::{self, Cluster, DaemonSetRevisions, Resource, Selection};
@@ -130,6 +131,7 @@ enum NameKind {
     Namespace,
     Node,
     Revision,
+    Wave,
 }
 
 impl NameKind {
@@ -140,6 +142,7 @@ impl NameKind {
             "namespace" => Some(Self::Namespace),
             "node" => Some(Self::Node),
             "from" | "to" | "revision" | "to_revision" => Some(Self::Revision),
+            "wave" => Some(Self::Wave),
             _ => None,
         }
     }
@@ -196,7 +199,11 @@ fn names(partial: &PartialLine, kind: NameKind) -> Vec<(String, Option<String>)>
             let contexts = cluster::contexts(&partial.connection);
             return contexts.into_iter().map(|name| (name, None)).collect();
         }
-        NameKind::DaemonSet | NameKind::Namespace | NameKind::Node | NameKind::Revision => {
+        NameKind::DaemonSet
+        | NameKind::Namespace
+        | NameKind::Node
+        | NameKind::Revision
+        | NameKind::Wave => {
             async {
                 let cluster = Cluster::connect(&partial.connection).await?;
                 match kind {
@@ -209,6 +216,7 @@ fn names(partial: &PartialLine, kind: NameKind) -> Vec<(String, Option<String>)>
                     NameKind::Revision => {
                         list_revisions(&cluster, partial.daemon_set.as_ref()).await
                     }
+                    NameKind::Wave => stated_waves(&cluster, partial.daemon_set.as_ref()).await,
                     NameKind::DaemonSet | NameKind::Context => {
                         let selection = Selection::in_namespace(cluster.namespace());
                         list_names(&cluster, Resource::DaemonSets, &selection).await
@@ -245,6 +253,19 @@ async fn list_revisions(
         (entry.revision.to_string(), entry.change_cause.or(current).or(Some(images)))
     });
     Ok(described.collect())
+}
+
+/// The wave that the controller states of the rollout.
+async fn stated_waves(
+    cluster: &Cluster,
+    daemon_set: Option<&DaemonSetName>,
+) -> Result<Vec<(String, Option<String>)>, cluster::Error> {
+    let Some(daemon_set) = daemon_set else { return Ok(Vec::new()) };
+    let status = DaemonSetRevisions::read(cluster, daemon_set).await?.daemon_set.status;
+    let conditions = status.into_iter().filter_map(|status| status.conditions).flatten();
+    let stated = conditions.filter(|condition| condition.type_ == "Progressing");
+    let messages = stated.filter_map(|condition| condition.message);
+    Ok(messages.filter_map(|text| Some((stated_wave(&text)?.to_owned(), None))).collect())
 }
 
 #[cfg(test)]
@@ -308,17 +329,22 @@ mod tests {
     #[test]
     fn arguments_that_name_something_in_the_cluster_have_completers() {
         let command = command_with_completers(Invocation::Program, &[]);
-        let completed = command.get_subcommands().flat_map(|subcommand| {
-            let known =
-                subcommand.get_arguments().filter(|a| a.get::<ArgValueCompleter>().is_some());
-            known.map(|argument| format!("{} {}", subcommand.get_name(), argument.get_id()))
-        });
-        let completed: Vec<String> = completed.collect();
+        fn completed_of(command: &Command, name: &str) -> Vec<String> {
+            let has_completer = |argument: &&Arg| argument.get::<ArgValueCompleter>().is_some();
+            let known = command.get_arguments().filter(has_completer);
+            let known = known.map(|argument| format!("{name} {}", argument.get_id()));
+            let nested = command.get_subcommands().flat_map(|nested| {
+                completed_of(nested, format!("{name} {}", nested.get_name()).trim_start())
+            });
+            known.chain(nested).collect()
+        }
+        let completed = completed_of(&command, "");
         for expected in [
             "status daemon_set",
             "top namespace",
             "diff from",
             "undo to_revision",
+            "rollout approve wave",
             "run context",
             "sandbox from_context",
         ] {

@@ -90,12 +90,25 @@ function filter() {
   connect();
 }
 
-const field = document.getElementById("filter");
-let pause = 0;
-field?.addEventListener("input", () => {
-  clearTimeout(pause);
-  pause = setTimeout(filter.bind(field), 100);
-});
+/** Suggests the nodes whose names contain what was typed so far. */
+async function suggest() {
+  const query = new URLSearchParams({ part: this.value });
+  const answer = await fetch(new URL(`node-names?${query}`, document.baseURI));
+  if (answer.ok) this.list.innerHTML = await answer.text();
+}
+
+/** Calls a function with a field soon after somebody has typed there. */
+function afterInput(name, call) {
+  const field = document.getElementById(name);
+  let pause = 0;
+  field?.addEventListener("input", () => {
+    clearTimeout(pause);
+    pause = setTimeout(call.bind(field), 100);
+  });
+}
+
+afterInput("filter", filter);
+afterInput("node-name", suggest);
 
 document.addEventListener("click", (event) => {
   const map = event.target.closest?.("svg.map");

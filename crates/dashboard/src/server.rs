@@ -34,6 +34,8 @@ pub use security::NoRandomNumbers;
 
 /// How long a page waits for its first content. Then it is shown without, and follows live.
 const CONTENT_WAIT: Duration = Duration::from_millis(150);
+/// The maximum number of names that are suggested.
+const SUGGESTIONS_MAX: usize = 20;
 /// The maximum size of a form.
 const FORM_BYTES_MAX: usize = 16 * 1024;
 
@@ -116,6 +118,7 @@ fn router<S: Source>(app: App<S>) -> Router {
         .route(&at("ds/{namespace}/{name}/diff"), get(diff))
         .route(&at("ds/{namespace}/{name}/do/{action}"), get(prepare).post(perform))
         .route(&at("node"), get(find_node))
+        .route(&at("node-names"), get(node_names))
         .route(&at("node/{name}"), get(node))
         .route(&at("node/{name}/live"), get(node_live))
         .route(&at("assets/{name}"), get(asset))
@@ -342,6 +345,14 @@ async fn find_node<S: Source>(State(app): State<App<S>>, RawQuery(query): RawQue
         Some(name) if !name.is_empty() => app.redirect(&link::node(&NodeName::from(name))),
         Some(_) | None => app.redirect(""),
     }
+}
+
+/// The first names of nodes that contain what was typed.
+async fn node_names<S: Source>(State(app): State<App<S>>, RawQuery(query): RawQuery) -> Response {
+    let part = parameter(query.as_deref(), "part").unwrap_or_default();
+    let names = app.source.node_names().await;
+    let found = names.iter().filter(|name| name.contains(part.trim()));
+    Html(view::names(found.take(SUGGESTIONS_MAX)).into_string()).into_response()
 }
 
 async fn node<S: Source>(State(app): State<App<S>>, Path(name): Path<String>) -> Response {

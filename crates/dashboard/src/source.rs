@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use everynode_core::api::{DaemonSetKey, NodeName};
+use everynode_core::api::{DaemonSetKey, NodeName, Timestamp};
 use everynode_insight::course::Course;
 use everynode_insight::events::EventLine;
 use everynode_insight::explain::{NodeExplanation, NodeGroup};
@@ -29,6 +29,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// One node, read as [`daemon_sets`](Self::daemon_sets).
     fn node(&self, name: &NodeName) -> watch::Receiver<Reading<NodeDetail>>;
+
+    /// The names of all nodes, as of a moment ago; none if they can't be read.
+    fn node_names(&self) -> impl Future<Output = Arc<Vec<String>>> + Send;
 
     /// The revisions of a DaemonSet.
     ///
@@ -153,6 +156,8 @@ pub struct Revisions {
     pub entries: Vec<RevisionEntry>,
     /// Its current template.
     pub template: Value,
+    /// When they were read.
+    pub read_at: Timestamp,
 }
 
 /// An action of a person on a page.

@@ -20,7 +20,7 @@ mod waves;
 use maud::{DOCTYPE, Markup, html};
 
 pub(crate) use section::Section;
-pub(crate) use text::{class, shown};
+pub(crate) use text::{class, phrase, shown};
 
 use crate::source::LostConnection;
 use everynode_insight::age;
@@ -56,7 +56,9 @@ pub(crate) fn document(base: &str, cluster: &str, page: &Page<'_>, body: &Markup
                     span.cluster { (shown(cluster)) }
                     form action="node" role="search" {
                         label for="node-name" { "Node" }
-                        input #node-name name="name" required autocomplete="off" spellcheck="false";
+                        input #node-name name="name" list="node-names" required
+                            autocomplete="off" spellcheck="false";
+                        datalist #node-names {}
                         button { "Show" }
                     }
                 }
@@ -125,6 +127,11 @@ pub(crate) fn page_of(title: &str, sections: &[Section]) -> Markup {
         h1 { (shown(title)) }
         @for section in sections { (section.render()) }
     }
+}
+
+/// Suggestions for a field.
+pub(crate) fn names<'a>(names: impl Iterator<Item = &'a String>) -> Markup {
+    html! { @for name in names { option value=(name) {} } }
 }
 
 /// The state of the connection to the cluster.

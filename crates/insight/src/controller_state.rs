@@ -1,6 +1,6 @@
 //! The core's state of one DaemonSet, as a controller has it after it has read a snapshot.
 
-use everynode_core::api::DaemonSet;
+use everynode_core::api::{DaemonSet, Revision};
 use everynode_core::daemon_set::{Clocks, Config, DaemonSetState, Mode};
 use everynode_core::node_table::NodeTable;
 
@@ -16,6 +16,15 @@ impl ControllerState {
     /// Reads the snapshot's nodes, revisions and pods. `daemon_set` may differ from the snapshot's:
     /// a forecast passes the object as it will be.
     pub(crate) fn new(snapshot: &Snapshot, daemon_set: DaemonSet) -> Self {
+        Self::with(snapshot, daemon_set, Revision::clone)
+    }
+
+    /// The same with revisions that differ from the snapshot's.
+    pub(crate) fn with(
+        snapshot: &Snapshot,
+        daemon_set: DaemonSet,
+        revision_of: impl Fn(&Revision) -> Revision,
+    ) -> Self {
         let mut nodes = NodeTable::default();
         for detail in snapshot.nodes.values() {
             nodes.apply(detail.node.clone());
@@ -34,7 +43,7 @@ impl ControllerState {
         }
         for ((_, _), revision) in snapshot.revisions.iter().filter(|((of, _), _)| *of == namespace)
         {
-            state.apply_revision(revision.clone());
+            state.apply_revision(revision_of(revision));
         }
         for detail in snapshot.in_namespace(&namespace) {
             state.apply_pod(&detail.pod, &mut nodes);

@@ -1,8 +1,11 @@
 //! A DaemonSet as the controller sees it at one moment, with the plan that it would execute.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use everynode_core::api::{DaemonSet, NodeName, ResourceVersion, Timestamp, Uid};
+use everynode_core::api::{
+    DaemonSet, NodeName, RecordState, ResourceVersion, Revision, RolloutPhase, Timestamp, Uid,
+};
 use everynode_core::daemon_set::{
     Inspection, NodeCounts, NodeStanding, RolloutStatus, WaveStanding,
 };
@@ -24,8 +27,26 @@ pub(crate) struct ControllerView<'a> {
 
 impl<'a> ControllerView<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, daemon_set: DaemonSet, now: Timestamp) -> Self {
-        let namespace = daemon_set.key.namespace.clone();
-        let mut controller = ControllerState::new(snapshot, daemon_set);
+        Self::of(snapshot, ControllerState::new(snapshot, daemon_set), now)
+    }
+
+    /// The view of a failed rollout as if it were under way. The controller counts no nodes of a
+    /// rollout that is over, but people look for those that failed.
+    pub(crate) fn under_way(snapshot: &'a Snapshot, daemon_set: DaemonSet, now: Timestamp) -> Self {
+        let resumed = |revision: &Revision| {
+            let mut revision = revision.clone();
+            if let RecordState::Stored(record) = &mut revision.record
+                && record.phase == RolloutPhase::Failed
+            {
+                Arc::make_mut(record).phase = RolloutPhase::Updating;
+            }
+            revision
+        };
+        Self::of(snapshot, ControllerState::with(snapshot, daemon_set, resumed), now)
+    }
+
+    fn of(snapshot: &'a Snapshot, mut controller: ControllerState, now: Timestamp) -> Self {
+        let namespace = controller.state.daemon_set().key.namespace.clone();
         let plan = controller.state.plan(now, &Watermarks::default(), &controller.nodes);
         let pods = snapshot.in_namespace(&namespace);
         let pods = pods.map(|detail| (detail.pod.uid.clone(), detail)).collect();

@@ -105,7 +105,8 @@ pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Optio
     }
     let has_pods = view.has_read(ObjectKind::Pod);
     let counts = counts(&view);
-    let findings = findings(&view, &evidence);
+    let rollout = Rollout::of(snapshot, key, now)?;
+    let findings = findings(&view, &evidence, &rollout);
     Some(Explanation {
         namespace: daemon_set.key.namespace.to_string(),
         name: daemon_set.key.name.to_string(),
@@ -115,18 +116,12 @@ pub fn explain(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Optio
         available: has_pods.then_some(counts.available),
         updated: counts.updated.filter(|_| view.knows_revisions_of_pods()),
         update_strategy: Strategy(daemon_set.update_strategy),
-        rollout: rollout_summary(&view, &findings),
-        next: next_step(snapshot, key, now),
+        rollout: rollout_summary(&view, &findings, &rollout),
+        // If no node should run it, the groups of nodes tell.
+        next: rollout.next.filter(|_| rollout.phase != Phase::Done),
         problems: problems::problems(&view),
         groups: groups(findings),
     })
-}
-
-/// The operator's next step for the DaemonSet as a whole. If no node should run it, the groups of
-/// nodes tell.
-fn next_step(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
-    let rollout = Rollout::of(snapshot, key, now)?;
-    if rollout.phase == Phase::Done { None } else { rollout.next }
 }
 
 /// Numbers of nodes.
@@ -161,13 +156,25 @@ fn counts(view: &ControllerView<'_>) -> Counts {
 fn findings<'a>(
     view: &ControllerView<'a>,
     evidence: &Evidence<'a>,
+    rollout: &Rollout,
 ) -> Vec<(&'a NodeName, Finding)> {
     let seen = SeenLabels::of(view);
+    let stuck = rollout.held_up.iter().filter(|held_up| held_up.stuck);
+    let stuck: BTreeSet<&NodeName> = stuck.filter_map(|held_up| held_up.node.as_ref()).collect();
     let nodes = view.snapshot.nodes.keys();
-    nodes.map(|name| (name, Finding::of(view, evidence, &seen, name))).collect()
+    nodes
+        .map(|name| (name, Finding::of(view, evidence, &seen, name).marked(stuck.contains(name))))
+        .collect()
 }
 
-fn rollout_summary(view: &ControllerView<'_>, findings: &[(&NodeName, Finding)]) -> String {
+fn rollout_summary(
+    view: &ControllerView<'_>,
+    findings: &[(&NodeName, Finding)],
+    rollout: &Rollout,
+) -> String {
+    if rollout.is_done_without_some() {
+        return rollout.headline();
+    }
     let reasons: Vec<progress::NodeReason<'_>> =
         findings.iter().map(|(node, finding)| (*node, finding.why.as_str())).collect();
     progress::summary(view, &reasons)
@@ -175,8 +182,12 @@ fn rollout_summary(view: &ControllerView<'_>, findings: &[(&NodeName, Finding)])
 
 fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<NodeGroup> {
     let mut groups: BTreeMap<(Situation, String), NodeGroup> = BTreeMap::new();
+    let mut set_aside: BTreeSet<String> = BTreeSet::new();
     for (node, finding) in findings {
-        let Finding { situation, why, detail, next } = finding;
+        let Finding { situation, why, detail, next, is_set_aside } = finding;
+        if is_set_aside {
+            set_aside.insert(why.clone());
+        }
         let group = groups.entry((situation, why.clone())).or_insert_with(|| NodeGroup {
             situation,
             why,
@@ -189,6 +200,12 @@ fn groups(findings: Vec<(&NodeName, Finding)>) -> Vec<NodeGroup> {
         group.remarks.push(NodeRemark { detail, next });
     }
     let mut groups: Vec<NodeGroup> = groups.into_values().collect();
-    groups.sort_by_key(|group| (group.situation, std::cmp::Reverse(group.nodes.len())));
+    groups.sort_by_key(|group| {
+        // They come after all nodes that hold the rollout up.
+        let last = Situation::Outdated;
+        let is_set_aside = set_aside.contains(&group.why);
+        let situation = if is_set_aside { last } else { group.situation };
+        (situation, is_set_aside, group.situation, std::cmp::Reverse(group.nodes.len()))
+    });
     groups
 }

@@ -41,6 +41,9 @@ pub struct GuardedRollout {
     pub revision: Option<String>,
     /// The hash of the revision that was rolled out to the end before; `null` if there is none.
     pub base: Option<String>,
+    /// The numbers of these two revisions, as other commands take them.
+    #[serde(skip)]
+    pub numbers: [Option<i64>; 2],
     /// The phase of the record; `null` if there is none yet.
     #[serde(serialize_with = "serialize_phase")]
     #[schemars(with = "Option<String>")]
@@ -153,6 +156,7 @@ pub struct StepProgress {
 
 /// A revision, oldest first, and the record of its rollout.
 struct RecordedRevision<'a> {
+    number: i64,
     hash: Option<String>,
     record: Option<&'a RolloutRecord>,
     is_current: bool,
@@ -168,6 +172,7 @@ impl GuardedRollout {
         revisions: &[RevisionEntry],
     ) -> Option<Self> {
         let recorded = revisions.iter().map(|entry| RecordedRevision {
+            number: entry.revision,
             hash: entry.hash.clone(),
             record: entry.rollout.as_deref(),
             is_current: entry.current,
@@ -183,6 +188,7 @@ impl GuardedRollout {
         // If two revisions store the template, the one with the higher number is current (C42).
         let current = Revision::by_template(&object.daemon_set, revisions.clone()).0.pop();
         let recorded = revisions.iter().map(|revision| RecordedRevision {
+            number: revision.number,
             hash: revision.hash().map(|hash| hash.to_string()),
             record: revision.record.stored().map(|record| &**record),
             is_current: current.is_some_and(|current| current.uid == revision.uid),
@@ -223,6 +229,7 @@ impl GuardedRollout {
             policy: name_of_policy,
             revision: current.and_then(|entry| entry.hash.clone()),
             base: base.and_then(|entry| entry.hash.clone()),
+            numbers: [current, base].map(|entry| entry.map(|entry| entry.number)),
             phase: record.map(|record| record.phase),
             wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
@@ -234,6 +241,18 @@ impl GuardedRollout {
                 .sum(),
             nodes: None,
         })
+    }
+
+    /// The current revision, and the one that was rolled out to the end before.
+    pub fn revisions_text(&self) -> String {
+        let text = |hash: &Option<String>, number: Option<i64>| match (hash, number) {
+            (Some(hash), Some(number)) => format!("{number} ({hash})"),
+            (None, Some(number)) => number.to_string(),
+            (_, None) => "none".to_owned(),
+        };
+        let [current, base] = self.numbers;
+        let (current, base) = (text(&self.revision, current), text(&self.base, base));
+        format!("revision {current}; completed before: {base}")
     }
 
     /// The operator's next step; `None` if there is nothing to do.

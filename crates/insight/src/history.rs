@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::age;
 use crate::json_type::AnyObject;
 use change_cause::{CHANGE_CAUSE_ANNOTATION, Manager};
 
@@ -279,6 +280,13 @@ impl StoredRevision {
 }
 
 impl RevisionEntry {
+    /// The time since its creation, for people to read.
+    pub fn age(&self, now: Timestamp) -> String {
+        let created_at = self.creation_timestamp.as_deref().and_then(timestamp);
+        let age = created_at.map(|at| age::duration(now.since(at).as_secs()));
+        age.unwrap_or_else(|| "?".to_owned())
+    }
+
     /// The images of the template's containers, init containers first.
     pub fn images(&self) -> Vec<&str> {
         let spec = self.template.as_ref().and_then(|template| template.get("spec"));

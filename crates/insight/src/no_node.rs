@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{DaemonSetKey, Timestamp};
+use everynode_core::placement::Reason;
 
 use crate::controller_view::ControllerView;
 use crate::reasons::{self, SeenLabels};
@@ -18,23 +19,25 @@ pub fn why_no_node(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> O
     sentence(&ControllerView::new(snapshot, daemon_set, now))
 }
 
-/// The reasons against all nodes, those of the most nodes first: `no node should run it:
-/// nodeSelector wants disktype=sdd, the node has no such label (3 nodes)`.
+/// The reasons against all nodes: those against nodes that the template selects, then those of the
+/// most nodes: `no node should run it: nodeSelector wants disktype=sdd, the node has no such label
+/// (3 nodes)`.
 pub(crate) fn sentence(view: &ControllerView<'_>) -> Option<String> {
     let nodes = &view.snapshot.nodes;
     if nodes.is_empty() || view.tally().desired > 0 {
         return None;
     }
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(bool, String), usize> = BTreeMap::new();
     let seen = SeenLabels::of(view);
     for node in nodes.values() {
         let reasons = view.reasons_against(&node.node.name);
-        *counts.entry(reasons::shared_text(&reasons, &node.node, &seen)).or_default() += 1;
+        let text = reasons::shared_text(&reasons, &node.node, &seen);
+        *counts.entry((!is_meant(&reasons), text)).or_default() += 1;
     }
-    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let mut counts: Vec<((bool, String), usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|((is_other, _), count)| (*is_other, std::cmp::Reverse(*count)));
     let others = counts.len().saturating_sub(REASONS_MAX);
-    let reasons = counts.iter().take(REASONS_MAX).map(|(reason, count)| match count {
+    let reasons = counts.iter().take(REASONS_MAX).map(|((_, reason), count)| match count {
         1 => format!("{reason} (1 node)"),
         count => format!("{reason} ({count} nodes)"),
     });
@@ -48,6 +51,12 @@ pub(crate) fn next_step(view: &ControllerView<'_>) -> Option<String> {
     if view.tally().desired > 0 {
         return None;
     }
-    let node = view.snapshot.nodes.keys().next()?;
-    Some(reasons::next_step(&view.reasons_against(node), view))
+    let all = || view.snapshot.nodes.keys().map(|node| view.reasons_against(node));
+    let reasons = all().find(|reasons| is_meant(reasons)).or_else(|| all().next())?;
+    Some(reasons::next_step(&reasons, view))
+}
+
+/// True if the template selects the node, and only taints keep it off.
+fn is_meant(reasons: &[Reason<'_>]) -> bool {
+    reasons.iter().all(|reason| matches!(reason, Reason::Taint(_)))
 }

@@ -75,6 +75,8 @@ pub struct RevisionCount {
     pub pods: usize,
     /// The number of available pods.
     pub available: usize,
+    /// The time since its creation; `None` if the revision itself was not read.
+    pub age_seconds: Option<u64>,
 }
 
 /// The nodes of one zone.
@@ -227,7 +229,10 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
         let (pods, available) = by_hash.remove(&hash).unwrap_or_default();
         let number = Some(revision.number);
         let hash = hash.to_string();
-        Some(RevisionCount { number, hash, is_current, pods, available })
+        let name = (key.namespace.clone(), revision.name.clone());
+        let created_at = snapshot.revision_changes.get(&name).and_then(|it| it.created_at);
+        let age_seconds = created_at.map(|at| now.since(at).as_secs());
+        Some(RevisionCount { number, hash, is_current, pods, available, age_seconds })
     });
     let mut counts: Vec<_> =
         stored.filter(|revision| revision.is_current || revision.pods > 0).collect();
@@ -237,6 +242,7 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
         is_current: false,
         pods,
         available,
+        age_seconds: None,
     }));
     counts.sort_by_key(|revision| std::cmp::Reverse((revision.number, revision.pods)));
     counts

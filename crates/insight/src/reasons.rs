@@ -42,10 +42,22 @@ impl SeenLabels {
     }
 }
 
+/// True if the node gets no pod for being down, of which its taint says nothing more.
+pub(crate) fn is_down(reason: &Reason<'_>) -> bool {
+    match reason {
+        Reason::Taint(taint) => ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+            .contains(&&*taint.key),
+        _ => false,
+    }
+}
+
 /// All reasons as one text. It names the values that the nodes have as far as they are few, so
-/// that nodes with different values form one group.
+/// that nodes with different values form one group. Of nodes that get no pod anyway it leaves out
+/// that they are down.
 pub(crate) fn shared_text(reasons: &[Reason<'_>], node: &Node, seen: &SeenLabels) -> String {
-    let texts: Vec<String> = reasons.iter().map(|reason| text(reason, node, seen)).collect();
+    let are_down = reasons.iter().all(is_down);
+    let stated = reasons.iter().filter(|reason| are_down || !is_down(reason));
+    let texts: Vec<String> = stated.map(|reason| text(reason, node, seen)).collect();
     texts.join("; ")
 }
 

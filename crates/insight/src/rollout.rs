@@ -51,6 +51,7 @@ pub use phase::Phase;
 pub(crate) use phase::is_long_unobserved;
 pub(crate) use revision::current_hashes;
 pub use set_aside::Awaited;
+pub(crate) use set_aside::SET_ASIDE;
 pub(crate) use shortage::surge_with_host_ports;
 pub use strategy::Strategy;
 pub(crate) use words::unobserved;
@@ -146,6 +147,10 @@ impl Rollout {
             (Phase::AwaitsPerson | Phase::Progressing, _) => {
                 guard.as_ref().and_then(|guard| guard.next_step(key))
             }
+            (Phase::Failing, _) => {
+                let failed = guard.as_ref().filter(|guard| guard.has_failed());
+                failed.and_then(|guard| guard.next_step(key))
+            }
             _ => no_node_next,
         };
         Some(Self {
@@ -193,6 +198,11 @@ impl Rollout {
         let unavailable = self.held_up.iter().filter(is_updated).count();
         let unavailable = u32::try_from(unavailable).unwrap_or(u32::MAX);
         self.updated.saturating_sub(unavailable).min(self.available)
+    }
+
+    /// True if it is done, and nodes that should run a pod are set aside.
+    pub(crate) fn is_done_without_some(&self) -> bool {
+        self.phase == Phase::Done && self.updated.min(self.available) < self.desired
     }
 
     /// True if the rollout does not end without intervention: waiting will not help.

@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use everynode_core::api::{DaemonSetKey, NodeName, RolloutPhase, RolloutRecord, Timestamp};
+use everynode_core::api::{
+    DaemonSetKey, NodeName, RolloutPhase, RolloutReason, RolloutRecord, Timestamp,
+};
 use everynode_core::daemon_set::{NodeStanding, NodeState, WaveStanding};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -105,6 +107,10 @@ impl RolloutNodes {
             return None;
         }
         let status = view.rollout_status()?;
+        let under_way = (status.reason == RolloutReason::Failed)
+            .then(|| ControllerView::under_way(snapshot, daemon_set.clone(), now));
+        let view = under_way.as_ref().unwrap_or(&view);
+        let all = view.rollout_status().map_or(status.nodes, |status| status.nodes);
         let (waves, nodes) = view.standings();
         let list = are_listed.then(|| {
             let causes = causes(snapshot, key, now);
@@ -112,7 +118,7 @@ impl RolloutNodes {
         });
         let record = status.record.as_deref();
         let waves = waves.into_iter().map(|wave| WaveNodes::of(wave, record));
-        Some(Self { all: States(status.nodes), waves: waves.collect(), list })
+        Some(Self { all: States(all), waves: waves.collect(), list })
     }
 }
 

@@ -97,7 +97,13 @@ async fn a_guarded_rollout_is_approved_promoted_aborted_and_retried() -> Result<
     world.reaches("agent", "AwaitingApproval").await?;
     let Some((dashboard, mut browser)) = opened(&world).await? else { return Ok(()) };
     let browser = &mut browser;
+    // The list leads to what it waits for, too, which stands first on the page.
+    browser.click("td.reason a.primary[href$=\"/approve\"]").await?;
+    browser.shows("Wave canary (1 node) is approved").await?;
     look_at(&world, browser, "agent").await?;
+    browser
+        .holds("!!document.querySelector('#actions li:first-child a.primary[href$=\"/approve\"]')")
+        .await?;
     for expected in ["on hold", "AwaitingApproval", "canary", "wave 1 of"] {
         browser.shows(expected).await?;
     }

@@ -78,6 +78,12 @@ async fn list(world: &World, browser: &mut Browser) -> Result<()> {
         browser.press(key).await?;
     }
     browser.holds("document.querySelectorAll('table.daemonsets tbody tr').length == 1").await?;
+    // The field for nodes suggests names.
+    browser.value("document.getElementById('node-name').focus()").await?;
+    browser.press("2").await?;
+    let names = "[...document.querySelectorAll('#node-names option')].map(it => it.value)";
+    let expected = "[\"node-0002\",\"node-0012\"]";
+    browser.holds(&format!("JSON.stringify({names}) == '{expected}'")).await?;
     // The number of each state leads to those, and back.
     browser.click("nav a").await?;
     browser.holds("document.querySelectorAll('a.state').length > 1").await?;
@@ -175,6 +181,8 @@ async fn node_page(world: &World, browser: &mut Browser, node: &str) -> Result<(
 
 async fn revisions(world: &World, browser: &mut Browser) -> Result<()> {
     open_daemon_set(world, browser, "agent").await?;
+    let ages = "document.querySelectorAll('#revisions td[data-label=\"Age\"]').length";
+    browser.holds(&format!("{ages} > 0")).await?;
     browser.click("#revisions a").await?;
     browser.shows("What changed").await?;
     let diff = json_of(world, &["diff", "ds/agent"]).await?;

@@ -123,8 +123,13 @@ impl Permission {
     fn as_rule(&self) -> String {
         let role = if self.namespace.is_some() { "Role" } else { "ClusterRole" };
         let (group, resource, verb) = (self.resource.group(), self.resource, self.verb);
+        let instead = match (resource, &self.namespace) {
+            (Resource::DaemonSets, None) => "; for one namespace: -n NAMESPACE",
+            _ => "",
+        };
         format!(
-            "a {role} with apiGroups [\"{group}\"], resources [\"{resource}\"], verbs [\"{verb}\"]"
+            "a {role} with apiGroups [\"{group}\"], resources [\"{resource}\"], verbs \
+             [\"{verb}\"]{instead}"
         )
     }
 }

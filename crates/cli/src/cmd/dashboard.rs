@@ -7,6 +7,7 @@ mod node;
 mod sessions;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_dashboard::server::Server;
@@ -14,14 +15,20 @@ use everynode_dashboard::source::{
     Action, Content, DaemonSetDetail, DaemonSets, Done, NodeDetail, Prepared, Reading, Revisions,
     Source,
 };
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use super::top::Top;
 use crate::args::{DaemonSetName, DashboardArguments};
-use crate::cluster::{Cluster, DaemonSetRevisions, Selection};
+use crate::clock;
+use crate::cluster::{Cluster, DaemonSetRevisions, Resource, Selection};
 use crate::output;
 use crate::signal;
 use sessions::Sessions;
+
+/// For how long a question waits for the nodes of the rollout.
+const NODES_WAIT: Duration = Duration::from_secs(5);
+/// For how long the names of nodes that were read are suggested.
+const NODE_NAMES_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Executes the command.
 pub(crate) async fn execute(arguments: DashboardArguments) -> anyhow::Result<()> {
@@ -38,6 +45,7 @@ pub(crate) async fn execute(arguments: DashboardArguments) -> anyhow::Result<()>
         list: Sessions::default(),
         daemon_sets: Sessions::default(),
         nodes: Sessions::default(),
+        node_names: Mutex::default(),
     });
     // The first page needs not wait for the list.
     let first = first?;
@@ -56,6 +64,8 @@ struct Pages {
     list: Sessions<(), DaemonSets>,
     daemon_sets: Sessions<DaemonSetKey, DaemonSetDetail>,
     nodes: Sessions<NodeName, NodeDetail>,
+    /// The names of all nodes, and when they were read.
+    node_names: Mutex<Option<(Instant, Arc<Vec<String>>)>>,
 }
 
 impl Pages {
@@ -102,16 +112,35 @@ impl Source for Shared {
         self.0.nodes.open(name.clone(), follow)
     }
 
+    async fn node_names(&self) -> Arc<Vec<String>> {
+        let mut last = self.0.node_names.lock().await;
+        match &*last {
+            Some((at, names)) if at.elapsed() < NODE_NAMES_AGE_MAX => names.clone(),
+            Some(_) | None => {
+                let read = self.0.cluster.list_metadata(Resource::Nodes, &Selection::all()).await;
+                let names = read.unwrap_or_default().into_iter().filter_map(|node| node.name);
+                let names = Arc::new(names.collect());
+                *last = Some((Instant::now(), Arc::clone(&names)));
+                names
+            }
+        }
+    }
+
     async fn revisions(&self, key: &DaemonSetKey) -> Result<Revisions, String> {
         let (cluster, name) = self.0.target(key)?;
         let read = DaemonSetRevisions::read(&cluster, &name).await;
         let revisions = read.map_err(|error| error.to_string())?;
-        Ok(Revisions { entries: revisions.entries(None), template: revisions.template })
+        let (entries, read_at) = (revisions.entries(None), clock::now());
+        Ok(Revisions { entries, template: revisions.template, read_at })
     }
 
     async fn prepare(&self, key: &DaemonSetKey, action: Action) -> Result<Prepared, String> {
         let (cluster, name) = self.0.target(key)?;
-        let nodes = match &Pages::daemon_set(&self.0, key).borrow().content {
+        let mut page = Pages::daemon_set(&self.0, key);
+        let is_read = |reading: &Reading<_>| !matches!(reading.content, Content::Loading);
+        // Who comes from the list has not seen its page. Without the nodes less is said of waves.
+        let _ = tokio::time::timeout(NODES_WAIT, page.wait_for(is_read)).await;
+        let nodes = match &page.borrow().content {
             Content::Loaded(detail) => detail.guarded.as_ref().and_then(|it| it.nodes.clone()),
             Content::Loading | Content::Missing(_) => None,
         };

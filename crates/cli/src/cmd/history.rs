@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{HASH_LABEL, RolloutPhase};
+use everynode_core::api::{HASH_LABEL, RolloutPhase, RolloutReason};
 use everynode_insight::guarded::last_order;
 use everynode_insight::history::{self, RevisionEntry};
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::args::{HistoryArguments, OutputFormat};
+use crate::clock;
 use crate::cluster::{Cluster, DaemonSetRevisions, Error, Resource, Selection};
 use crate::output::{self, TextLayout, Tone};
 
@@ -31,9 +31,24 @@ pub(crate) async fn execute(arguments: HistoryArguments) -> anyhow::Result<()> {
     let layout = TextLayout::stdout(arguments.output.color.color);
     let text = match arguments.revision {
         Some(number) => one(history::numbered(&entries, number)?, arguments.output.output)?,
-        None => all(&entries, arguments.output.output, layout)?,
+        None => {
+            let awaited = awaited(&revisions.daemon_set);
+            all(&entries, awaited, arguments.output.output, layout)?
+        }
     };
     output::print(&text)
+}
+
+/// The wait of a wave that is updated, if that is not for its bake time: the record does not tell.
+fn awaited(daemon_set: &DaemonSet) -> Option<&'static str> {
+    let mut conditions = daemon_set.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    let stated =
+        conditions.find(|condition| condition.type_ == "Progressing")?.reason.as_deref()?;
+    let awaited = [
+        (RolloutReason::AwaitingApproval, "awaits approval"),
+        (RolloutReason::AwaitingChecks, "awaits checks"),
+    ];
+    awaited.into_iter().find_map(|(reason, words)| (reason.as_str() == stated).then_some(words))
 }
 
 /// The number of the DaemonSet's pods for each revision hash.
@@ -73,14 +88,15 @@ fn one(entry: &RevisionEntry, format: Option<OutputFormat>) -> anyhow::Result<St
 
 fn all(
     entries: &[RevisionEntry],
+    awaited: Option<&str>,
     format: Option<OutputFormat>,
     layout: TextLayout,
 ) -> anyhow::Result<String> {
     match format {
         Some(OutputFormat::Document(format)) => output::list_document(entries, format),
         Some(OutputFormat::Name) => Ok(entries.iter().map(name).collect()),
-        Some(OutputFormat::Wide) => Ok(table(entries, layout, true)),
-        None => Ok(table(entries, layout, false)),
+        Some(OutputFormat::Wide) => Ok(table(entries, awaited, layout, true)),
+        None => Ok(table(entries, awaited, layout, false)),
     }
 }
 
@@ -88,7 +104,12 @@ fn name(entry: &RevisionEntry) -> String {
     format!("controllerrevision.apps/{}\n", entry.name)
 }
 
-fn table(entries: &[RevisionEntry], layout: TextLayout, wide: bool) -> String {
+fn table(
+    entries: &[RevisionEntry],
+    awaited: Option<&str>,
+    layout: TextLayout,
+    wide: bool,
+) -> String {
     if entries.is_empty() {
         return "no revisions yet: no controller has observed this DaemonSet\n".to_owned();
     }
@@ -96,11 +117,11 @@ fn table(entries: &[RevisionEntry], layout: TextLayout, wide: bool) -> String {
     if wide {
         headings.push("IMAGES");
     }
-    let rows: Vec<_> = entries.iter().map(|entry| row(entry, wide)).collect();
+    let rows: Vec<_> = entries.iter().map(|entry| row(entry, awaited, wide)).collect();
     output::table(layout, &headings, &rows)
 }
 
-fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
+fn row(entry: &RevisionEntry, awaited: Option<&str>, wide: bool) -> Vec<(Tone, String)> {
     let pods = entry.pods.map_or_else(|| "?".to_owned(), |pods| pods.to_string());
     let (tone, state) = match (entry.current, entry.pods) {
         (true, _) => (Tone::Good, "current"),
@@ -108,10 +129,14 @@ fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
         (false, Some(_)) => (Tone::Waiting, "old"),
     };
     let cause = entry.change_cause.clone().unwrap_or_else(|| "<none>".to_owned());
-    let (tone, mut state) = match entry.rollout.as_ref().map(|record| record.phase) {
-        Some(RolloutPhase::Failed) => (Tone::Bad, format!("{state}, failed")),
-        Some(phase) => (tone, format!("{state}, {}", phase.as_str().to_lowercase())),
-        None => (tone, state.to_owned()),
+    let phase = entry.rollout.as_ref().map(|record| record.phase);
+    let (tone, mut state) = match (phase, awaited) {
+        (Some(RolloutPhase::Failed), _) => (Tone::Bad, format!("{state}, failed")),
+        (Some(RolloutPhase::Baking), Some(awaited)) if entry.current => {
+            (Tone::Waiting, format!("{state}, {awaited}"))
+        }
+        (Some(phase), _) => (tone, format!("{state}, {}", phase.as_str().to_lowercase())),
+        (None, _) => (tone, state.to_owned()),
     };
     if let Some(order) = entry.rollout.as_deref().and_then(last_order) {
         state += &format!("; {}", cut(&order));
@@ -120,7 +145,7 @@ fn row(entry: &RevisionEntry, wide: bool) -> Vec<(Tone, String)> {
         (Tone::Plain, entry.revision.to_string()),
         (tone, state),
         (Tone::Plain, pods),
-        (Tone::Plain, age(entry)),
+        (Tone::Plain, entry.age(clock::now())),
         (Tone::Plain, entry.name.clone()),
         (Tone::Plain, cause),
     ];
@@ -136,13 +161,4 @@ fn cut(clause: &str) -> String {
         Some((end, _)) => format!("{}…", &clause[..end]),
         None => clause.to_owned(),
     }
-}
-
-fn age(entry: &RevisionEntry) -> String {
-    let created =
-        entry.creation_timestamp.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
-    created.map_or_else(
-        || "?".to_owned(),
-        |created| output::age(Timestamp::now().duration_since(created).as_secs()),
-    )
 }

@@ -7,8 +7,8 @@ use textwrap::{Options, WordSplitter};
 /// The indentation of the rest of a line, relative to that of the line.
 const INDENT: usize = 2;
 
-/// The text with all lines broken that are wider than `width`. Words stay whole, and so do lines
-/// with a command, so that both can be copied.
+/// The text with all lines broken that are wider than `width`. Words stay whole, and so do
+/// commands, so that both can be copied.
 pub(super) fn wrapped(text: &str, width: u16) -> String {
     let width = usize::from(width);
     let mut wrapped = String::with_capacity(text.len());
@@ -17,11 +17,16 @@ pub(super) fn wrapped(text: &str, width: u16) -> String {
             Some(content) => (content, "\n"),
             None => (line, ""),
         };
-        if display_width(content) <= width || has_command(content) {
+        if display_width(content) <= width {
             wrapped.push_str(line);
             continue;
         }
         let indent = " ".repeat(column(content, width));
+        if COMMANDS.iter().any(|program| content.contains(program)) {
+            wrapped.push_str(&around_commands(content, width, &indent));
+            wrapped.push_str(end);
+            continue;
+        }
         let options = Options::new(width)
             .subsequent_indent(&indent)
             .break_words(false)
@@ -34,8 +39,40 @@ pub(super) fn wrapped(text: &str, width: u16) -> String {
     wrapped
 }
 
-fn has_command(line: &str) -> bool {
-    ["kubectl ", "everynode "].iter().any(|program| line.contains(program))
+/// The beginnings of commands.
+const COMMANDS: [&str; 2] = ["kubectl ", "everynode "];
+
+/// The line broken before commands and after semicolons, where it would be too wide otherwise.
+fn around_commands(line: &str, width: usize, indent: &str) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    let mut rest = line;
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(end_of_part(rest));
+        let part_width = display_width(part.trim_end());
+        if column > 0 && column + part_width > width {
+            text.truncate(text.trim_end().len());
+            text += "\n";
+            text += indent;
+            column = display_width(indent);
+        }
+        text += part;
+        column += display_width(part);
+        rest = behind;
+    }
+    text
+}
+
+/// The end of the first part of a line, behind which it can be broken. A command stays behind the
+/// word that announces it.
+fn end_of_part(line: &str) -> usize {
+    let semicolon = line.find("; ").map(|at| at + 2);
+    let commands = COMMANDS.iter().flat_map(|program| line.match_indices(program));
+    let commands = commands.map(|(at, _)| at).filter(|at| {
+        let before = &line[..*at];
+        before.ends_with(": ") && !before.ends_with("try: ") && !before.ends_with("next: ")
+    });
+    commands.chain(semicolon).min().unwrap_or(line.len())
 }
 
 /// The column at which the rest of a line starts: that of its last part if parts are separated by
@@ -63,6 +100,7 @@ daemonset a/b: 3 of 4 nodes should run it\n\
     3  not ready   \u{1b}[31mthe node is not ready for a long time\u{1b}[0m\n\
                    try: kubectl -n infra describe pod agent-x7k2p-and-more\n\
   running, not ready (main): node-0001..0003, node-0005\n\
+  try: kubectl create sa a; next attempt at 10:00, or at once after: kubectl delete pod agent\n\
 sigterm-785/4mf8jhd-a-name-that-is-longer-than-the-line\n";
         expect![[r#"
             daemonset a/b: 3 of 4 nodes should run
@@ -72,6 +110,9 @@ sigterm-785/4mf8jhd-a-name-that-is-longer-than-the-line\n";
             try: kubectl -n infra describe pod agent-x7k2p-and-more
             running, not ready (main):
               node-0001..0003, node-0005
+            try: kubectl create sa a;
+              next attempt at 10:00, or at once after:
+              kubectl delete pod agent
             sigterm-785/4mf8jhd-a-name-that-is-longer-than-the-line
         "#]]
         .assert_eq(&wrapped(text, 38).replace('\u{1b}', "^"));

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::input::{self, InputFile};
 
+/// The words of the parser after an error that only a program could act on.
+const ADVICE_TO_PROGRAMS: &str = ", set DuplicateKeyPolicy";
+
 /// The objects of a manifest.
 pub(crate) struct Manifest {
     /// The file's name in messages.
@@ -51,6 +54,7 @@ pub(crate) fn read(files: &[InputFile], namespace: &str) -> anyhow::Result<Manif
         // The other lines show the position as a drawing.
         let invalid = |error: String| {
             let error = error.lines().next().unwrap_or_default();
+            let error = error.split(ADVICE_TO_PROGRAMS).next().unwrap_or_default();
             anyhow::anyhow!("{name} is not YAML or JSON: {}", error.trim_start_matches("error: "))
         };
         let documents: Vec<Value> =
@@ -146,6 +150,12 @@ mod tests {
         assert_eq!(manifest.daemon_sets[0], whole);
         assert_eq!(manifest.policies[0]["metadata"], json!({ "name": "p", "namespace": "here" }));
         assert_eq!(manifest.ignored, ["Service s"]);
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_named() {
+        let error = manifest("kind: A\nkind: B\n").err().expect("an error").to_string();
+        assert!(error.ends_with("line 2 column 1: duplicate mapping key: kind"), "{error}");
     }
 
     #[test]

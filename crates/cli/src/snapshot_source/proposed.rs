@@ -84,10 +84,11 @@ pub(crate) fn patch_locally(live: &Value, patch: &Value) -> anyhow::Result<Value
     Ok(object)
 }
 
-/// The patch that `kubectl apply` would send, without its annotation.
+/// The patch that `kubectl apply` would send.
 fn apply_patch(live: &Value, manifest: &Value) -> Result<(PatchType, sandbox::Value), Status> {
     let of_sandbox = sandbox::Value::from;
-    patch::of_apply(&DAEMON_SET, &of_sandbox(live.clone()), &of_sandbox(settable(manifest)))
+    let manifest = patch::with_last_applied(of_sandbox(settable(manifest)));
+    patch::of_apply(&DAEMON_SET, &of_sandbox(live.clone()), &manifest)
 }
 
 /// The object without the fields that the API server or `kubectl apply` sets.
@@ -125,5 +126,32 @@ fn set_generations(live: Option<&Value>, object: &mut Value) {
     {
         object["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION] =
             json!((counted + 1).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S5: as after `kubectl apply`, annotations that others have set stay, also if the manifest
+    /// states none.
+    #[test]
+    fn annotations_of_others_stay() {
+        let manifest = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": { "name": "agent", "namespace": "infra" },
+            "spec": {
+                "selector": { "matchLabels": { "app": "agent" } },
+                "template": { "metadata": { "labels": { "app": "agent" } },
+                    "spec": { "containers": [{ "name": "agent", "image": "agent:1" }] } },
+            },
+        });
+        let mut live = apply_locally(None, &manifest).unwrap();
+        live["metadata"]["resourceVersion"] = "1".into();
+        let applied = patch::with_last_applied(manifest.clone().into());
+        live["metadata"]["annotations"] = Value::from(applied)["metadata"]["annotations"].clone();
+        live["metadata"]["annotations"]["everynode.dev/paused"] = "true".into();
+        let proposed = apply_locally(Some(&live), &manifest).unwrap();
+        assert_eq!(proposed["metadata"]["annotations"], live["metadata"]["annotations"]);
     }
 }

@@ -36,6 +36,10 @@ impl Source for Fixed {
         reading(Content::Loading)
     }
 
+    async fn node_names(&self) -> Arc<Vec<String>> {
+        Arc::new(["node-1", "node-<2>", "spot-1"].map(str::to_owned).to_vec())
+    }
+
     async fn revisions(&self, _: &DaemonSetKey) -> Result<Revisions, String> {
         Err("not read".to_owned())
     }
@@ -168,4 +172,15 @@ async fn silent_connections_keep_nobody_out() {
     assert_eq!(status_line(&mut owner, port, "/", &cookie).await, "HTTP/1.1 401 Unauthorized");
     shutdown.cancel();
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn names_of_nodes_are_suggested() {
+    let names = async |part: &str| {
+        answer(&app(), Method::GET, &format!("node-names?part={part}"), String::new()).await.2
+    };
+    assert_eq!(names("node-1").await, "<option value=\"node-1\"></option>");
+    assert_eq!(names("2").await, "<option value=\"node-&lt;2&gt;\"></option>");
+    assert_eq!(names("").await.matches("option value").count(), 3);
+    assert_eq!(names("other").await, "");
 }

@@ -2,11 +2,33 @@
 
 use everynode_core::api::DaemonSetKey;
 use everynode_insight::program;
+use everynode_insight::rollout::Rollout;
 use maud::{Markup, html};
 
 use super::diff::changes_of;
 use super::{link, shown};
 use crate::source::{Action, Done, Prepared};
+
+/// The actions that the next step of a rollout names.
+pub(crate) fn next(rollout: &Rollout) -> Vec<Action> {
+    let next = rollout.next.as_deref().filter(|_| rollout.next_is_order()).unwrap_or_default();
+    let is_named = |action: &Action| next.contains(&format!("{} ds/", action.command()));
+    let orders = [
+        Action::Approve,
+        Action::Promote,
+        Action::PromoteFull,
+        Action::Abort,
+        Action::Undo(None),
+        Action::Retry,
+    ];
+    orders.into_iter().filter(is_named).collect()
+}
+
+/// A link to the question about an action.
+pub(crate) fn button(key: &DaemonSetKey, action: Action, is_next: bool) -> Markup {
+    let path = link::action(key, action);
+    html! { a.button.primary[is_next] id=(path) href=(path) { (action.label()) " …" } }
+}
 
 /// The effects that an action will have in a cluster, and the button that starts it. `secret` shows
 /// that the form is of this server.

@@ -10,7 +10,10 @@ use everynode_insight::rollout::{Pause, Phase, Rollout, announced};
 use maud::{Markup, html};
 
 use super::groups::groups;
-use super::{Section, chart, class, connection, link, list, map, notes, page_of, shown, waves};
+use super::{
+    Section, action, chart, class, connection, link, list, map, notes, page_of, phrase, shown,
+    waves,
+};
 use crate::source::{Action, Content, DaemonSetDetail, DaemonSets, Reading};
 
 type Detail = Reading<DaemonSetDetail>;
@@ -120,7 +123,7 @@ fn summary(detail: &DaemonSetDetail) -> Markup {
 
 /// The next step of the operator.
 pub(crate) fn next(rollout: &Rollout) -> Markup {
-    html! { @if let Some(next) = &rollout.next { p.next { (shown(&announced(next))) } } }
+    html! { @if let Some(next) = &rollout.next { p.next { (phrase(&announced(next))) } } }
 }
 
 /// The counts of a rollout, as `status` reports them.
@@ -131,7 +134,7 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
     html! {
         div class={ "progress " (class(rollout.phase)) } data-state=(rollout.phase) {
             p.headline {
-                span.badge { (rollout.phase) } " " span { (shown(&headline)) }
+                span.badge { (rollout.phase) } " " span { (phrase(&headline)) }
             }
             // Nothing is rolled out to a DaemonSet that is being deleted.
             @if rollout.phase != Phase::Deleting {
@@ -147,7 +150,7 @@ pub(crate) fn progress(rollout: &Rollout) -> Markup {
             }
             // Some states are their own reason.
             @if rollout.phase != Phase::Done && !headline.contains(&waits_for) {
-                p.waits { "Held up: " (shown(&waits_for)) }
+                p.waits { "Held up: " (phrase(&waits_for)) }
             }
             @for note in &rollout.notes { p.note { (shown(note)) } }
         }
@@ -162,12 +165,13 @@ fn actions(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Markup {
     let mut actions = vec![pause];
     actions.extend(detail.guarded.iter().flat_map(orders));
     actions.extend([Action::Undo(None), Action::Restart]);
+    let next = action::next(&detail.rollout);
+    actions.sort_by_key(|action| next.iter().position(|it| it == action).unwrap_or(next.len()));
     html! {
         nav aria-label="Actions" {
             ul.actions {
                 @for action in actions {
-                    @let path = link::action(key, action);
-                    li { a.button id=(path) href=(path) { (action.label()) " …" } }
+                    li { (action::button(key, action, next.contains(&action))) }
                 }
             }
         }
@@ -188,21 +192,19 @@ fn orders(guarded: &GuardedRollout) -> &'static [Action] {
 
 /// The waves. `headline` is stated above them.
 fn rollout(guarded: &GuardedRollout, headline: &str) -> Markup {
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     html! {
         p {
             @match guarded.reason {
                 None => { "no controller has stated anything yet" }
                 Some(reason) => {
                     strong { (reason.as_str()) }
-                    @if !headline.contains(&*guarded.message) { ": " (shown(&guarded.message)) }
+                    @if !headline.contains(&*guarded.message) { ": " (phrase(&guarded.message)) }
                 }
             }
         }
         p {
-            "Policy: " (shown(&or_none(&guarded.policy)))
-            "; revision " (shown(&or_none(&guarded.revision)))
-            "; completed before: " (shown(&or_none(&guarded.base)))
+            "Policy: " (shown(guarded.policy.as_deref().unwrap_or("none")))
+            "; " (shown(&guarded.revisions_text()))
         }
         @if let Some(nodes) = &guarded.nodes { (waves::track(nodes)) }
         @if !guarded.steps.is_empty() {
@@ -255,6 +257,7 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
                         th scope="col" { "State" }
                         th.number scope="col" { "Pods" }
                         th.number scope="col" { "Available" }
+                        th scope="col" { "Age" }
                         th scope="col" { "Hash" }
                     }
                 }
@@ -270,6 +273,12 @@ fn revisions(key: &DaemonSetKey, revisions: &[RevisionCount]) -> Markup {
                             td { @if revision.is_current { "current" } @else { "older" } }
                             td.number data-label="Pods" { (revision.pods) }
                             td.number data-label="Available" { (revision.available) }
+                            td data-label="Age" {
+                                @match revision.age_seconds {
+                                    Some(seconds) => { (age::duration(seconds)) }
+                                    None => { "?" }
+                                }
+                            }
                             td data-label="Hash" { code { (shown(&revision.hash)) } }
                         }
                     }
@@ -302,8 +311,8 @@ fn events(events: &[EventLine]) -> Markup {
                                     (shown(&event.reason))
                                     @if event.count > 1 { " (x" (event.count) ")" }
                                 }
-                                td { (shown(&event.about)) }
-                                td.reason { (shown(&event.message)) }
+                                td { (phrase(&event.about)) }
+                                td.reason { (phrase(&event.message)) }
                             }
                         }
                     }

@@ -1,6 +1,6 @@
 //! The revisions of a DaemonSet, and the difference between two of them.
 
-use everynode_core::api::DaemonSetKey;
+use everynode_core::api::{DaemonSetKey, Timestamp};
 use everynode_insight::forecast::Change;
 use everynode_insight::history::{self, RevisionEntry};
 use everynode_insight::revision_diff::RevisionDiff;
@@ -19,7 +19,7 @@ pub(crate) fn page(
 ) -> Markup {
     html! {
         h1 { "Revisions of " a href=(link::daemon_set(key)) { (shown(&key.to_string())) } }
-        (table(key, &revisions.entries))
+        (table(key, &revisions.entries, revisions.read_at))
         h2 { "What changed" }
         (form(key, &revisions.entries, from, to))
         @match between(key, revisions, from, to) {
@@ -58,13 +58,13 @@ fn between(
     Ok(RevisionDiff::new(key, (from, before), (entry, after)))
 }
 
-fn table(key: &DaemonSetKey, entries: &[RevisionEntry]) -> Markup {
+fn table(key: &DaemonSetKey, entries: &[RevisionEntry], read_at: Timestamp) -> Markup {
     html! {
         div.scroll {
             table.cards {
                 thead {
                     tr {
-                        @for heading in ["Revision", "State", "Images", "Change cause",
+                        @for heading in ["Revision", "State", "Age", "Images", "Change cause",
                             "Roll back"] { th scope="col" { (heading) } }
                     }
                 }
@@ -78,6 +78,7 @@ fn table(key: &DaemonSetKey, entries: &[RevisionEntry]) -> Markup {
                                     ", " (record.phase.as_str())
                                 }
                             }
+                            td data-label="Age" { (entry.age(read_at)) }
                             td data-label="Images" { (shown(&entry.images().join(", "))) }
                             td data-label="Change cause" {
                                 (shown(entry.change_cause.as_deref().unwrap_or("-")))

@@ -6,7 +6,7 @@ use everynode_insight::rollout::{HeldUpNodes, announced};
 use everynode_insight::situation::Situation;
 use maud::{Markup, html};
 
-use super::{class, shown};
+use super::{class, phrase, shown};
 
 /// The maximum width of a list of names, in characters.
 const NAMES_WIDTH: usize = 400;
@@ -50,11 +50,11 @@ pub(crate) fn groups<'a>(
                         strong.count { (group.count) }
                         " "
                         span.badge { (group.situation) }
-                        " " span.why { (shown(group.why)) }
+                        " " span.why { (phrase(group.why)) }
                     }
                     @if !group.nodes.is_empty() { div.names { (node_names(group.nodes, link)) } }
-                    @if let Some(detail) = group.detail { p.detail { (shown(detail)) } }
-                    @if let Some(next) = group.next { p.next { (shown(&announced(next))) } }
+                    @if let Some(detail) = group.detail { p.detail { (phrase(detail)) } }
+                    @if let Some(next) = group.next { p.next { (phrase(&announced(next))) } }
                 }
             }
         }
@@ -74,7 +74,7 @@ fn node_names(nodes: &[String], link: Option<fn(&str) -> String>) -> Markup {
             }
         }
     };
-    let short = html! { (shown(&names::shortened(names(), NAMES_WIDTH))) };
+    let short = html! { (phrase(&names::shortened(names(), NAMES_WIDTH))) };
     match link {
         Some(link) if nodes.len() <= LINKS_MAX[0] => links(link),
         Some(link) if nodes.len() <= LINKS_MAX[1] => html! {

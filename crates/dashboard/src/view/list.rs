@@ -4,7 +4,7 @@ use everynode_core::api::DaemonSetKey;
 use everynode_insight::rollout::{Phase, Rollout};
 use maud::{Markup, html};
 
-use super::{Section, class, connection, link, notes, page_of, shown};
+use super::{Section, action, class, connection, link, notes, page_of, phrase, shown};
 use crate::source::{Content, DaemonSets, Reading};
 
 /// The DaemonSets that the list has. By default all.
@@ -138,10 +138,14 @@ fn row(rollout: &Rollout) -> Markup {
             td.number data-label="Updated" { (rollout.updated) }
             td.number data-label="Available" { (rollout.available) }
             td.reason {
-                (shown(&rollout.reason()))
-                @if !rollout.next_is_order() {
-                    @if let Some(next) = rollout.next_step() { p.next { (shown(&next)) } }
-                }
+                (phrase(&rollout.reason()))
+                @if rollout.next_is_order() {
+                    p.actions {
+                        @for action in action::next(rollout) {
+                            (action::button(&key, action, true)) " "
+                        }
+                    }
+                } @else if let Some(next) = rollout.next_step() { p.next { (phrase(&next)) } }
                 @for note in &rollout.notes { p.note { (shown(note)) } }
             }
         }

@@ -6,7 +6,7 @@ use everynode_insight::explain::{AffinityCheck, NodeExplanation, PodExplanation,
 use everynode_insight::rollout::announced;
 use maud::{Markup, html};
 
-use super::{Section, class, connection, link, notes, page_of, shown};
+use super::{Section, class, connection, link, notes, page_of, phrase, shown};
 use crate::source::{Content, NodeDetail, Reading};
 
 pub(crate) fn page(name: &NodeName, reading: &Reading<NodeDetail>) -> Markup {
@@ -77,10 +77,10 @@ pub(crate) fn on_node(explanation: &NodeExplanation) -> Markup {
     html! {
         p {
             span.badge { (explanation.situation) } " " strong { (answer) } ": "
-            span.why { (shown(&explanation.why)) }
+            span.why { (phrase(&explanation.why)) }
         }
-        @if let Some(detail) = &explanation.detail { p.detail { (shown(detail)) } }
-        @if let Some(next) = &explanation.next { p.next { (shown(&announced(next))) } }
+        @if let Some(detail) = &explanation.detail { p.detail { (phrase(detail)) } }
+        @if let Some(next) = &explanation.next { p.next { (phrase(&announced(next))) } }
         @if !explanation.reasons.is_empty() { (reasons(&explanation.reasons)) }
         @if !explanation.pods.is_empty() { (pods(&explanation.pods)) }
     }
@@ -91,7 +91,7 @@ fn reasons(reasons: &[ReasonDetail]) -> Markup {
         ul.reasons {
             @for ReasonDetail { reason, evicts, checks } in reasons {
                 li {
-                    (shown(reason))
+                    (phrase(reason))
                     @if *evicts { " (an existing pod has to go)" }
                     @if !checks.is_empty() {
                         ul {
@@ -126,7 +126,7 @@ fn pods(pods: &[PodExplanation]) -> Markup {
                     @if let Some(seconds) = pod.available_in_seconds {
                         ", available in " (age::duration(seconds))
                     }
-                    @if !pod.message.is_empty() { p.detail { (shown(&pod.message)) } }
+                    @if !pod.message.is_empty() { p.detail { (phrase(&pod.message)) } }
                 }
             }
         }

@@ -9,7 +9,7 @@ use everynode_core::plan::Write;
 use super::duration::short_duration;
 use crate::controller_view::ControllerView;
 use crate::reasons::{self, SeenLabels};
-use crate::rollout::{Age, Cause, CauseKind, Evidence, is_long_unobserved};
+use crate::rollout::{Age, Cause, CauseKind, Evidence, SET_ASIDE, is_long_unobserved};
 use crate::situation::Situation;
 use crate::snapshot::{ObjectKind, PodDetail, PodState};
 
@@ -25,6 +25,8 @@ pub(super) struct Finding {
     pub(super) detail: Option<String>,
     /// The next step of the controller, or of the operator.
     pub(super) next: Option<String>,
+    /// The end of the rollout does not wait for the node.
+    pub(super) is_set_aside: bool,
 }
 
 impl Finding {
@@ -45,7 +47,7 @@ impl Finding {
             }
             Eligibility::Run => of_pods(view, evidence, node, &inspection),
             Eligibility::ContinueRunning if has_pods => {
-                on_node_that_is_not_ready(view, evidence, &inspection).unwrap_or_else(|| {
+                on_node_that_is_not_ready(view, evidence, node, &inspection).unwrap_or_else(|| {
                     let is_old = inspection.pods.iter().any(|pod| !pod.updated);
                     let next = match is_old && view.knows_revisions_of_pods() {
                         true => {
@@ -63,6 +65,10 @@ impl Finding {
                 let finding = Self::new(Situation::Excluded, why());
                 match view.tally().desired {
                     0 if view.is_applied() => finding.next(reasons::next_step(&reasons, view)),
+                    _ if !reasons.is_empty() && reasons.iter().all(reasons::is_down) => {
+                        let cause = evidence.cause_of_node_alone(node);
+                        Self { detail: cause.message, next: cause.next, ..finding }
+                    }
                     _ => finding,
                 }
             }
@@ -81,11 +87,32 @@ impl Finding {
     /// A held-up node, in the words of all commands.
     fn of_cause(cause: Cause) -> Self {
         let situation = cause.situation();
-        Self { situation, why: cause.text, detail: cause.message, next: cause.next }
+        let Cause { text: why, message: detail, next, .. } = cause;
+        Self { situation, why, detail, next, is_set_aside: false }
+    }
+
+    /// A held-up node whose pod this is, if it has one.
+    fn of_node(
+        evidence: &Evidence<'_>,
+        node: &NodeName,
+        pod: Option<&PodDetail>,
+        cause: Cause,
+    ) -> Self {
+        let is_set_aside = evidence.set_aside(Some(node), pod, &cause).is_some();
+        Self { is_set_aside, ..Self::of_cause(cause) }
+    }
+
+    /// The finding with a word on nodes that are set aside. One that is stuck is not, because the
+    /// rollout has no others to try, or has used up its budget.
+    pub(super) fn marked(self, is_stuck: bool) -> Self {
+        match self.is_set_aside && !is_stuck {
+            true => self.why(SET_ASIDE),
+            false => Self { is_set_aside: false, ..self },
+        }
     }
 
     fn new(situation: Situation, why: impl Into<String>) -> Self {
-        Self { situation, why: why.into(), detail: None, next: None }
+        Self { situation, why: why.into(), detail: None, next: None, is_set_aside: false }
     }
 
     fn detail(self, detail: impl Into<String>) -> Self {
@@ -112,13 +139,15 @@ impl Finding {
 fn on_node_that_is_not_ready(
     view: &ControllerView<'_>,
     evidence: &Evidence<'_>,
+    node: &NodeName,
     inspection: &Inspection,
 ) -> Option<Finding> {
     let pods = inspection.pods.iter().filter(|pod| pod.ownership == Ownership::Owned);
     let (_, detail) = pods
         .filter_map(|pod| Some((pod, view.pod(&pod.uid)?)))
         .min_by_key(|(pod, detail)| (pod.terminating, detail.pod.phase.is_terminal()))?;
-    evidence.cause_of_node(detail).map(Finding::of_cause)
+    let cause = evidence.cause_of_node(detail)?;
+    Some(Finding::of_node(evidence, node, Some(detail), cause))
 }
 
 fn of_pods(
@@ -163,7 +192,7 @@ fn missing(view: &ControllerView<'_>, evidence: &Evidence<'_>, node: &NodeName) 
     });
     let cause = evidence.cause_of_missing_pod(Some(node));
     let (kind, is_stuck) = (cause.kind, cause.is_stuck());
-    let finding = Finding::of_cause(cause);
+    let finding = Finding::of_node(evidence, node, None, cause);
     let is_unobserved = is_long_unobserved(view.snapshot, view.daemon_set(), view.now);
     match kind {
         CauseKind::NotCreated if is_unobserved => Finding { next: None, ..finding },
@@ -189,7 +218,9 @@ fn of_pod(
     let state = &detail.state;
     // The core decides on revisions here, and on availability.
     let cause = evidence.cause_of(detail, false);
-    let held_up = |cause: Cause| Finding::of_cause(cause).why(revision(view, pod));
+    let held_up = |cause: Cause| {
+        Finding::of_node(evidence, node, Some(detail), cause).why(revision(view, pod))
+    };
     match cause {
         Some(cause) if cause.kind != CauseKind::NotYetAvailable => {
             let detail = match cause.kind {
@@ -241,7 +272,7 @@ fn of_terminating(
     let Some(cause) = evidence.cause_of(detail, !pod.updated) else {
         return missing(view, evidence, node);
     };
-    let finding = Finding::of_cause(cause);
+    let finding = Finding::of_node(evidence, node, Some(detail), cause);
     let due_at = detail.deletion.as_ref().and_then(|deletion| deletion.due_at);
     let overdue = due_at.map_or(0, |at| view.now.since(at).as_secs());
     match (&finding.detail, overdue) {
@@ -278,7 +309,7 @@ fn outdated(
     };
     let cause = evidence.cause(kind, age, detail);
     let is_stuck = cause.is_stuck();
-    let finding = Finding::of_cause(cause);
+    let finding = Finding::of_node(evidence, node, Some(detail), cause);
     let is_malformed = view.daemon_set().strategy() == UpdateStrategy::Malformed;
     match kind {
         CauseKind::AwaitsReplacement if is_malformed => {

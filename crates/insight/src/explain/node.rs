@@ -10,8 +10,7 @@ use super::finding::Finding;
 use super::{findings, problems, rollout_summary};
 use crate::controller_view::ControllerView;
 use crate::eviction;
-use crate::reasons::SeenLabels;
-use crate::rollout::Evidence;
+use crate::rollout::{Evidence, Rollout};
 use crate::situation::Situation;
 use crate::snapshot::{NodeDetail, NodeHealth, PodState, Snapshot};
 
@@ -122,8 +121,11 @@ pub fn explain_node(
     let evidence = Evidence::new(snapshot, daemon_set, now);
     let inspection = view.inspect(node);
     let reasons = view.reasons_against(node);
-    let Finding { situation, why, detail: said, next } =
-        Finding::of(&view, &evidence, &SeenLabels::of(&view), node);
+    let rollout = Rollout::of(snapshot, key, now)?;
+    let findings = findings(&view, &evidence, &rollout);
+    let summary = rollout_summary(&view, &findings, &rollout);
+    let (_, finding) = findings.into_iter().find(|(name, _)| *name == node)?;
+    let Finding { situation, why, detail: said, next, .. } = finding;
     Some(NodeExplanation {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
@@ -137,7 +139,7 @@ pub fn explain_node(
         why,
         detail: said,
         next,
-        rollout: rollout_summary(&view, &findings(&view, &evidence)),
+        rollout: summary,
         pods: inspection.pods.iter().map(|pod| pod_explanation(&view, pod)).collect(),
         problems: problems::problems(&view),
     })

@@ -130,7 +130,10 @@ impl CauseKind {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Failing),
                 outlasts_replacement: false,
                 text: |at| at.state().to_string(),
-                message: |at| at.state().error().map(str::to_owned),
+                message: |at| {
+                    let kill = || at.evidence.kill(at.pod?).map(|event| event.message.clone());
+                    at.state().error().map(str::to_owned).or_else(kill)
+                },
                 next: |at| Some(after_failure(at.evidence, at.pod?, at.node)),
             },
             Self::Unschedulable => Row {

@@ -76,6 +76,12 @@ impl Evidence<'_> {
         Some(self.cause(kind, age, detail))
     }
 
+    /// The node as the cause for which it gets no pod.
+    pub(crate) fn cause_of_node_alone(&self, node: &NodeName) -> Cause {
+        let (age, node, pod) = (Age::Short, Some(node), None);
+        Occurrence { evidence: self, age, node, pod }.cause(CauseKind::NodeNotReady)
+    }
+
     /// The kind of cause for which a pod of an older revision is still on this node.
     pub(crate) fn turn(&self, node: Option<&NodeName>) -> (CauseKind, Age) {
         let kind = match self.daemon_set().strategy() {
@@ -84,7 +90,7 @@ impl Evidence<'_> {
             _ if self.stated_class() == Some(ReasonClass::WaitsForWindow) => {
                 CauseKind::OutsideWindow
             }
-            _ if self.keeps_old_pods() => CauseKind::WaveNotOpen,
+            _ if self.keeps_old_pods() || self.is_behind(node) => CauseKind::WaveNotOpen,
             UpdateStrategy::OnDelete if !is_stated_guarded(self.daemon_set()) => {
                 CauseKind::AwaitsDeletion
             }

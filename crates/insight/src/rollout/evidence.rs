@@ -17,7 +17,10 @@ use super::next_attempt::{self, Backoffs, NextAttempt};
 use super::pause::Pause;
 use super::revision::{current_hashes, is_outdated};
 use crate::controller_view::ControllerView;
-use crate::snapshot::{EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, Snapshot};
+use crate::snapshot::{
+    EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, PodState, Snapshot,
+    WaitingContainer,
+};
 
 /// The time for which creations must have failed: a ServiceAccount, for example, appears shortly
 /// after its namespace.
@@ -28,6 +31,9 @@ const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "
 
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
+
+/// The reason of warnings that a probe has failed.
+const UNHEALTHY: &str = "Unhealthy";
 
 /// A failure for which pods can't be created.
 pub(super) struct Refusal {
@@ -47,32 +53,32 @@ pub(crate) struct Evidence<'a> {
     current: BTreeSet<RevisionHash>,
     /// The last warning about each pod.
     warnings: BTreeMap<&'a Uid, &'a EventDetail>,
+    /// The last warning about each pod that says why the kubelet ended a container.
+    kills: BTreeMap<&'a Uid, &'a EventDetail>,
     /// The failure for which pods can't be created.
     refusal: Option<Refusal>,
     backoffs: Backoffs,
     /// The controller has long had something to do.
     is_controller_idle: OnceCell<bool>,
+    /// The nodes whose wave of a guarded rollout is not open.
+    behind: OnceCell<BTreeSet<NodeName>>,
 }
 
 impl<'a> Evidence<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, daemon_set: &'a DaemonSet, now: Timestamp) -> Self {
-        let mut warnings: BTreeMap<&Uid, &EventDetail> = BTreeMap::new();
-        let events = snapshot.pod_warnings.values();
-        for event in events.filter(|event| !KNOWN_OTHERWISE.contains(&event.reason.as_str())) {
-            let last = warnings.entry(&event.about).or_insert(event);
-            if last.at < event.at {
-                *last = event;
-            }
-        }
+        let events = || snapshot.pod_warnings.values();
+        let is_news = |event: &&EventDetail| !KNOWN_OTHERWISE.contains(&event.reason.as_str());
         Self {
             snapshot,
             daemon_set,
             now,
             current: current_hashes(snapshot, daemon_set),
-            warnings,
+            warnings: last_of_pods(events().filter(is_news)),
+            kills: last_of_pods(events().filter(|event| ends_container(event))),
             refusal: refusal(snapshot, daemon_set, now),
             backoffs: next_attempt::backoffs(snapshot, daemon_set),
             is_controller_idle: OnceCell::new(),
+            behind: OnceCell::new(),
         }
     }
 
@@ -190,6 +196,21 @@ impl<'a> Evidence<'a> {
         })
     }
 
+    /// True if the controller keeps the node's old pod while others are replaced, because its wave
+    /// of a guarded rollout is not open.
+    pub(super) fn is_behind(&self, node: Option<&NodeName>) -> bool {
+        let behind = self.behind.get_or_init(|| {
+            let is_guarded = is_stated_guarded(self.daemon_set) && self.daemon_set.is_guarded();
+            if !is_guarded || self.snapshot.nodes.is_empty() {
+                return BTreeSet::new();
+            }
+            let view = ControllerView::new(self.snapshot, self.daemon_set.clone(), self.now);
+            let nodes = self.snapshot.nodes.keys().filter(|node| view.inspect(node).is_kept);
+            nodes.cloned().collect()
+        });
+        node.is_some_and(|node| behind.contains(node))
+    }
+
     /// The last known change of anything that the controller goes by; `None` if the changes of the
     /// DaemonSet itself are unknown.
     fn last_change(&self) -> Option<Timestamp> {
@@ -258,9 +279,21 @@ impl<'a> Evidence<'a> {
         self.daemon_set.status.rollout.as_ref().map(|stated| &*stated.message)
     }
 
-    /// The last warning about a pod.
+    /// The last warning about a pod. That a probe failed does not say why a pod does not end.
     pub(super) fn warning(&self, detail: &PodDetail) -> Option<&'a EventDetail> {
-        self.warnings.get(&detail.pod.uid).copied()
+        let warning = self.warnings.get(&detail.pod.uid).copied();
+        warning.filter(|warning| !detail.pod.terminating || warning.reason != UNHEALTHY)
+    }
+
+    /// Why the kubelet ended the container that the pod waits for, if it did.
+    pub(super) fn kill(&self, detail: &PodDetail) -> Option<&'a EventDetail> {
+        let PodState::Waiting(WaitingContainer { last_exit: Some(exit), .. }) = &detail.state
+        else {
+            return None;
+        };
+        let kill = self.kills.get(&detail.pod.uid).copied()?;
+        let is_of_last_run = kill.at >= exit.started_at;
+        is_of_last_run.then_some(kill)
     }
 
     /// The failure for which pods can't be created.
@@ -281,6 +314,26 @@ impl<'a> Evidence<'a> {
             NodeHealth::Ready | NodeHealth::Unreported => None,
         }
     }
+}
+
+/// The last of the events about each pod.
+fn last_of_pods<'a>(
+    events: impl Iterator<Item = &'a EventDetail>,
+) -> BTreeMap<&'a Uid, &'a EventDetail> {
+    let mut last_of: BTreeMap<&Uid, &EventDetail> = BTreeMap::new();
+    for event in events {
+        let last = last_of.entry(&event.about).or_insert(event);
+        if last.at < event.at {
+            *last = event;
+        }
+    }
+    last_of
+}
+
+/// True if the kubelet ends a container for what the event says.
+fn ends_container(event: &EventDetail) -> bool {
+    let is_probe = || ["Liveness", "Startup"].iter().any(|probe| event.message.starts_with(probe));
+    event.reason == "FailedPostStartHook" || event.reason == UNHEALTHY && is_probe()
 }
 
 /// The last failure to create a pod, unless a pod has been created since.

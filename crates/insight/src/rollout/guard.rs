@@ -67,6 +67,15 @@ impl Guard {
         let state = if is_under_way { state().filter(|state| state.wave.is_some()) } else { None };
         Some(match state {
             Some(RolloutStatus { reason, message, wave, .. }) => {
+                let wave = match reason {
+                    RolloutReason::Failed => {
+                        let view = ControllerView::under_way(snapshot, daemon_set.clone(), now);
+                        let under_way = view.rollout_status().and_then(|status| status.wave);
+                        let over = |wave| WaveStatus { bake_ends_at: None, ..wave };
+                        under_way.map(over).or(wave)
+                    }
+                    _ => wave,
+                };
                 let wave = wave.filter(|_| reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
@@ -76,6 +85,11 @@ impl Guard {
             }
             None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
         })
+    }
+
+    /// True if the rollout has failed by its nodes, checks or an order, which the message names.
+    pub(super) const fn has_failed(&self) -> bool {
+        matches!(self.reason, RolloutReason::Failed | RolloutReason::LateNodesFail)
     }
 
     /// The operator's next step; `None` if there is nothing to do.

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 
 use super::cause::{Cause, CauseKind};
 use super::evidence::{Evidence, is_stated_guarded};
-use super::set_aside::Awaited;
+use super::set_aside::{Awaited, SET_ASIDE};
 use crate::names;
 use crate::situation::Situation;
 use crate::snapshot::PodDetail;
@@ -61,6 +61,8 @@ pub struct CauseGroup {
     pub desired: usize,
     /// The rollout can't end without intervention, because of these pods.
     pub stuck: bool,
+    /// The end of the rollout waits for none of the nodes.
+    pub set_aside: bool,
 }
 
 impl CauseGroup {
@@ -69,7 +71,9 @@ impl CauseGroup {
     pub(super) fn rank(&self) -> impl Ord + use<> {
         let is_nowhere_desired = self.desired == 0;
         let severity = self.cause.situation();
-        (!self.stuck, is_nowhere_desired, self.cause.is_turn(), Reverse(self.desired), severity)
+        let is_behind = self.cause.kind == CauseKind::WaveNotOpen;
+        let is_last = (self.set_aside, self.cause.is_turn(), is_behind);
+        (!self.stuck, is_nowhere_desired, is_last, Reverse(self.desired), severity)
     }
 }
 
@@ -94,7 +98,8 @@ impl fmt::Display for CauseGroup {
     /// `CrashLoopBackOff of container a on 10 nodes: node-1..5, node-7 and 4 more`, and what a
     /// component says.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cause = &self.cause.text;
+        let set_aside = if self.set_aside { SET_ASIDE } else { "" };
+        let cause = format!("{}{set_aside}", self.cause.text);
         match (self.nodes.len(), self.pods) {
             (0, 1) => write!(f, "{cause}: 1 pod")?,
             (0, pods) => write!(f, "{cause}: {pods} pods")?,
@@ -207,6 +212,7 @@ pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
                 pods: 0,
                 desired: 0,
                 stuck: false,
+                set_aside: true,
             });
         }
         let group = &mut groups[index];
@@ -214,6 +220,7 @@ pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
         group.pods += 1;
         group.desired += usize::from(held_up.desired);
         group.stuck |= held_up.stuck;
+        group.set_aside &= held_up.set_aside.is_some() && !held_up.stuck;
     }
     groups.sort_by_cached_key(CauseGroup::rank);
     groups
@@ -221,7 +228,7 @@ pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
 
 /// The message without a full stop, cut if it is longer than anybody reads.
 fn shortened(message: &str) -> Cow<'_, str> {
-    let message = message.trim_end_matches('.');
+    let message = message.trim_end_matches(['.', ' ']);
     match message.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
         Some((end, _)) => Cow::Owned(format!("{}…", &message[..end])),
         None => Cow::Borrowed(message),

@@ -93,7 +93,9 @@ pub(super) fn after_failure(
     let describe_node = || node.map(|node| format!("kubectl describe node {node}"));
     let look = || describe_node().unwrap_or_else(|| describe(detail));
     match &detail.state {
-        PodState::Waiting(container) if container.last_exit.is_some() => {
+        // Its logs don't tell that the kubelet has ended it, and without a start there are none.
+        PodState::Waiting(_) if evidence.kill(detail).is_some() => describe(detail),
+        PodState::Waiting(container) if container.has_run() => {
             let (namespace, pod) = (&detail.pod.namespace, &detail.pod.name);
             format!("kubectl -n {namespace} logs {pod} -c {} --previous", container.name)
         }

@@ -3,12 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, Labels, RolloutReason, Timestamp};
+use everynode_core::api::{DaemonSetKey, Labels, NodeName, RolloutReason, Timestamp};
 use everynode_k8s::convert::DaemonSetObject;
 
 use super::PROGRESS_DEADLINE;
 use super::next_step::without_finalizers;
+use crate::names;
 use crate::snapshot::{EventDetail, PodDetail, Snapshot};
+
+/// The maximum width of the names of nodes, in characters.
+const NAMES_WIDTH_MAX: usize = 40;
 
 /// The reasons of the events with which controllers report what they do to pods.
 const CREATED: &str = "SuccessfulCreate";
@@ -22,6 +26,7 @@ pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> 
         two_controllers(snapshot, object),
         same_pods(snapshot, object),
         ended_pods(snapshot, key, now),
+        restarts(snapshot, key, now),
         namespace(snapshot, key),
     ];
     notes.into_iter().flatten().collect()
@@ -58,6 +63,32 @@ fn ended_pods(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option
     let next = without_finalizers("pod", key.namespace.as_str(), name);
     Some(format!(
         "pod {name}{others} has ended, and stays because of finalizers: {finalizers}; {next}"
+    ))
+}
+
+/// The containers that were restarted within [`PROGRESS_DEADLINE`], while no pod fails: between two
+/// crashes of a container all looks well.
+fn restarts(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
+    if snapshot.pods_of(key).any(|detail| detail.state.is_failing()) {
+        return None;
+    }
+    let is_recent = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) <= PROGRESS_DEADLINE);
+    let restarted = snapshot.pods_of(key).filter(|detail| !detail.pod.terminating);
+    let restarted = restarted.filter_map(|detail| {
+        let (name, exit) = detail.last_restart.as_ref()?;
+        is_recent(exit.finished_at).then_some((&detail.pod, name, exit))
+    });
+    let restarted: Vec<_> = restarted.collect();
+    let (first, name, exit) = restarted.first()?;
+    let pod = &first.name;
+    let nodes = restarted.iter().filter_map(|(pod, ..)| pod.target_node_name());
+    let nodes: BTreeSet<&str> = nodes.map(NodeName::as_str).collect();
+    let (count, unit) = (nodes.len(), if nodes.len() == 1 { "node" } else { "nodes" });
+    let nodes = names::shortened(nodes, NAMES_WIDTH_MAX);
+    let namespace = &key.namespace;
+    Some(format!(
+        "restarted within the last 10 min on {count} {unit}: {nodes}: container {name} ({exit}); \
+         try: kubectl -n {namespace} logs {pod} -c {name} --previous"
     ))
 }
 

@@ -15,6 +15,9 @@ use crate::snapshot::{NodeDetail, PodDetail};
 /// The maximum width of the names of the nodes that are set aside for one reason, in characters.
 const NAMES_WIDTH_MAX: usize = 40;
 
+/// The words after the cause of a node that is set aside.
+pub(crate) const SET_ASIDE: &str = ", set aside";
+
 /// The nodes that a rollout waits for until it is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Awaited {
@@ -28,7 +31,7 @@ pub enum Awaited {
 
 impl Evidence<'_> {
     /// Why the end of the rollout does not wait for a node with this cause; `None` if it does.
-    pub(super) fn set_aside(
+    pub(crate) fn set_aside(
         &self,
         node: Option<&NodeName>,
         pod: Option<&PodDetail>,

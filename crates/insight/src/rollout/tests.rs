@@ -184,7 +184,7 @@ fn a_node_that_is_held_does_not_await_its_replacement() {
         &rollout_on(&nodes, guarded, &pods),
         expect![[r#"
             Done: rolled out: 1 of 2 pods updated and available; set aside: 1 held (node-2)
-              older revision, the rollout policy holds its node on 1 node: node-2
+              older revision, the rollout policy holds its node, set aside on 1 node: node-2
         "#]],
     );
     check(
@@ -296,6 +296,41 @@ fn a_rollout_that_waits_names_the_next_command() {
     ] {
         assert_eq!(next(reason, message), expected, "{reason}");
     }
+}
+
+/// G22: a rollout that waits for checks names their wave, also where only the message has it.
+#[test]
+fn the_wave_whose_checks_are_awaited_is_named() {
+    let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let mut stated = daemon_set(json!({}), [2, 1, 2, 2]);
+    stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+        "reason": "AwaitingChecks", "lastTransitionTime": LONG_AGO,
+        "message": "wave canary is updated, and its checks have not passed yet; check gate \
+                    unknown at 01:00:00 UTC: 503" }]);
+    let reason = rollout(stated, &pods).reason();
+    assert!(reason.starts_with("waiting for the checks of wave canary; check gate"), "{reason}");
+}
+
+/// G22: a rollout that has failed says so, and names the way back, while its pods crash; one that
+/// waits for an approval does not ask for it then.
+#[test]
+fn a_failed_rollout_whose_pods_crash_names_the_way_back() {
+    let pods = [pod(1, "new", waiting("CrashLoopBackOff")), pod(2, "old", ready(LONG_AGO))];
+    let remarks = |reason: &str, message: &str| {
+        let mut stated = daemon_set(json!({}), [2, 1, 1, 1]);
+        stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "False",
+            "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
+        let rollout = rollout(stated, &pods);
+        assert_eq!(rollout.phase, Phase::Failing);
+        rollout.remarks()
+    };
+    let message = "the rollout has failed: too many nodes failed: node-1 (2 restarts)";
+    let back = "try: everynode undo ds/a -n n, or once more: everynode rollout retry ds/a -n n";
+    assert_eq!(remarks("Failed", message), [message, back]);
+    let crash =
+        ["CrashLoopBackOff of container c on 1 node: node-1", "try: kubectl -n n describe pod a-1"];
+    assert_eq!(remarks("AwaitingApproval", "wave a must be approved"), crash);
+    assert_eq!(remarks("InvalidPolicy", "the rollout policy is invalid"), crash);
 }
 
 /// G21, G22: a rollout whose last wave bakes or must be approved is not over

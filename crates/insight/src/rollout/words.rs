@@ -16,7 +16,9 @@ impl Rollout {
                 let done = updated.min(available);
                 let text = format!("rolled out: {done} of {desired} pods updated and available");
                 match self.set_aside_text() {
-                    aside if done < desired && !aside.is_empty() => format!("{text}; {aside}"),
+                    aside if self.is_done_without_some() && !aside.is_empty() => {
+                        format!("{text}; {aside}")
+                    }
                     _ => text,
                 }
             }
@@ -59,6 +61,12 @@ impl Rollout {
         self.guard.as_ref().map_or("", |guard| statements_of_checks(&guard.message))
     }
 
+    /// The message about a rollout that has failed. It says more than the causes of its pods.
+    fn failure(&self) -> Option<&str> {
+        let guard = self.guard.as_ref().filter(|guard| guard.has_failed())?;
+        Some(&guard.message)
+    }
+
     /// The message about a rollout that waits for a window.
     fn outside_window(&self) -> Option<&str> {
         let guard = self.guard.as_ref()?;
@@ -74,9 +82,7 @@ impl Rollout {
     pub fn waits_for(&self) -> String {
         match (self.phase, self.groups().first()) {
             (Phase::Done, _) if self.desired == 0 => self.no_node_text(),
-            (Phase::Done, _) if self.updated.min(self.available) < self.desired => {
-                self.set_aside_text()
-            }
+            (Phase::Done, _) if self.is_done_without_some() => self.set_aside_text(),
             (Phase::Done, _) => String::new(),
             (Phase::Deleting, _) => self.deletion_text(),
             (Phase::Unobserved, _) => unobserved(self.long_unobserved),
@@ -84,6 +90,7 @@ impl Rollout {
                 Some(guard) => guard.message.clone(),
                 None => self.headline(),
             },
+            (Phase::Failing, _) if let Some(failed) = self.failure() => failed.to_owned(),
             (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForTime) => {
                 let waits = match self.wave_name() {
                     Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),

@@ -26,6 +26,8 @@ pub struct PodDetail {
     pub state: PodState,
     /// The number of restarts of all containers.
     pub restarts: u32,
+    /// The container that was restarted last, and how it had ended.
+    pub last_restart: Option<(String, ContainerExit)>,
     /// The time from the pod's creation until it was ready. `None` if the pod is not ready, or a
     /// container has restarted since.
     pub start_up: Option<Duration>,
@@ -114,6 +116,8 @@ pub struct ContainerExit {
     pub started_at: Option<Timestamp>,
     /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// Why, in the words of the kubelet or of the container; empty if they say nothing.
+    pub message: String,
 }
 
 impl PodDetail {
@@ -139,7 +143,10 @@ impl PodState {
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Unscheduled { message } | Self::Failed { message, .. } => message,
-            Self::Waiting(container) => &container.message,
+            Self::Waiting(container) => match &container.last_exit {
+                Some(exit) if !exit.message.is_empty() => &exit.message,
+                Some(_) | None => &container.message,
+            },
             Self::NotReady { .. }
             | Self::Ready
             | Self::Terminating
@@ -151,7 +158,10 @@ impl PodState {
     /// The kubelet's message about a pod that fails: the cause, not that it waits to try again.
     pub(crate) fn error(&self) -> Option<&str> {
         let message = match self {
-            Self::Waiting(container) if container.last_exit.is_none() => container.error(),
+            Self::Waiting(container) => match &container.last_exit {
+                Some(exit) => &exit.message,
+                None => container.error(),
+            },
             Self::Failed { message, .. } => message,
             _ => "",
         };
@@ -172,6 +182,11 @@ impl WaitingContainer {
         let is_pull = matches!(self.reason.as_str(), "ErrImagePull" | "ImagePullBackOff");
         let error = self.message.split_once("desc = ").filter(|_| is_pull);
         error.map_or(&self.message, |(_, error)| error)
+    }
+
+    /// True if the container was started before, and so may have logs.
+    pub(crate) fn has_run(&self) -> bool {
+        self.last_exit.as_ref().is_some_and(|exit| exit.reason != "StartError")
     }
 
     fn is_starting(&self) -> bool {
@@ -273,8 +288,11 @@ impl PodDetail {
         let wire: WirePod = serde_json::from_slice(json).unwrap_or_default();
         let status: WireStatus = wire.status();
         let containers = status.init_container_statuses.iter().chain(&status.container_statuses);
-        let restarts = containers.flatten().map(|container| container.restart_count);
+        let containers = containers.flatten();
+        let restarts = containers.clone().map(|container| container.restart_count);
         let restarts = restarts.fold(0, u32::saturating_add);
+        let restarted = containers.filter_map(WireContainer::restarted);
+        let last_restart = restarted.max_by_key(|(_, exit)| exit.finished_at);
         let start_up = match pod.readiness {
             Readiness::ReadySince(at) if restarts == 0 => Some(at.since(pod.creation_timestamp)),
             Readiness::ReadySince(_) | Readiness::Ready | Readiness::NotReady => None,
@@ -292,6 +310,7 @@ impl PodDetail {
             scheduling: status.scheduling(),
             state: state(&pod, status),
             restarts,
+            last_restart,
             start_up,
             scheduler: wire.spec["schedulerName"]
                 .as_str()
@@ -340,11 +359,18 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
     let not_ready: Vec<String> =
         main.iter().filter(|container| !container.ready).map(|c| c.name.clone()).collect();
     let has_containers = !main.is_empty();
-    let mut waiting: Vec<WaitingContainer> =
-        initial.into_iter().chain(main).filter_map(WireContainer::waiting).collect();
+    let initializing = initial.iter().find(|it| it.is_running() && !it.ready);
+    let initializing = initializing.map(|container| container.name.clone());
+    let initial = initial.into_iter().filter_map(|container| container.waiting(Role::Initial));
+    let main = main.into_iter().filter_map(|container| container.waiting(Role::Main));
+    let mut waiting: Vec<WaitingContainer> = initial.chain(main).collect();
     // A container that fails is the cause for those that wait for it.
     waiting.sort_by_key(WaitingContainer::is_starting);
     match waiting.into_iter().next() {
+        Some(container) if container.reason == "PodInitializing" => {
+            let name = initializing.unwrap_or_default();
+            PodState::Waiting(WaitingContainer { name, ..container })
+        }
         Some(container) => PodState::Waiting(container),
         None if pod.readiness.is_ready() => PodState::Ready,
         None if has_containers => {
@@ -366,8 +392,18 @@ impl WireContainer {
         self.state.as_ref().is_some_and(|state| state.terminated.is_some())
     }
 
-    /// Why the container does not run; `None` if it runs, or has completed.
-    fn waiting(self) -> Option<WaitingContainer> {
+    /// Its name and how it had ended, if it was restarted.
+    fn restarted(&self) -> Option<(String, ContainerExit)> {
+        let last = self.last_state.as_ref()?.terminated.as_ref()?;
+        (self.restart_count > 0).then(|| (self.name.clone(), last.exit()))
+    }
+
+    fn is_running(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.running.is_some())
+    }
+
+    /// Why the container does not run; `None` if it runs, or has completed as it should.
+    fn waiting(self, role: Role) -> Option<WaitingContainer> {
         let state = self.state.unwrap_or_default();
         let last_exit = self.last_state.and_then(|last| last.terminated).map(|t| t.exit());
         let (reason, message, last_exit) = match state {
@@ -377,9 +413,11 @@ impl WireContainer {
                 let last_exit = last_exit.filter(|_| reason == "CrashLoopBackOff");
                 (reason, waiting.message, last_exit)
             }
-            WireState { terminated: Some(terminated), .. } if terminated.exit_code != 0 => {
+            WireState { terminated: Some(terminated), .. }
+                if terminated.exit_code != 0 || role == Role::Main =>
+            {
                 let exit = terminated.exit();
-                (exit.reason.clone(), terminated.message, Some(exit))
+                (exit.reason.clone(), None, Some(exit))
             }
             WireState { running: Some(_), .. } | WireState { .. } => return None,
         };
@@ -393,6 +431,15 @@ impl WireContainer {
     }
 }
 
+/// The role of a container in its pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It runs before the others.
+    Initial,
+    /// It runs until the pod is deleted.
+    Main,
+}
+
 impl WireTerminated {
     fn exit(&self) -> ContainerExit {
         let reason = self.reason.clone().unwrap_or_else(|| "Error".to_owned());
@@ -402,6 +449,7 @@ impl WireTerminated {
             exit_code: self.exit_code,
             started_at: time(&self.started_at),
             finished_at: time(&self.finished_at),
+            message: self.message.clone().unwrap_or_default(),
         }
     }
 }
@@ -435,8 +483,12 @@ impl fmt::Display for PodState {
 impl fmt::Display for WaitingContainer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.reason.is_empty() { "waiting" } else { &self.reason })?;
-        if !self.is_starting() {
-            write!(f, " of container {}", self.name)?;
+        match self.reason.as_str() {
+            "PodInitializing" if !self.name.is_empty() => {
+                write!(f, ": init container {} runs", self.name)?;
+            }
+            _ if self.is_starting() => {}
+            _ => write!(f, " of container {}", self.name)?,
         }
         match &self.last_exit {
             Some(exit) if exit.reason == self.reason => {
@@ -488,6 +540,10 @@ mod tests {
         let running = json!({ "running": {} });
         let done = json!({ "terminated": { "reason": "Completed", "exitCode": 0 } });
         let none = json!({});
+        let ended = |init: Value| {
+            json!({ "phase": "Running", "initContainerStatuses": [init],
+                "containerStatuses": [container("c", false, creating.clone(), json!({}))] })
+        };
         for (node, status, expected) in [
             (None, json!({ "phase": "Pending" }), "waiting for the scheduler"),
             (
@@ -503,7 +559,7 @@ mod tests {
                 json!({ "phase": "Pending",
                     "initContainerStatuses": [
                         container("init", false, crash.clone(), killed.clone())],
-                    "containerStatuses": [container("c", false, creating, none.clone())] }),
+                    "containerStatuses": [container("c", false, creating.clone(), none.clone())] }),
                 "CrashLoopBackOff of container init (OOMKilled, exit code 137)",
             ),
             (
@@ -511,6 +567,23 @@ mod tests {
                 json!({ "phase": "Running",
                     "containerStatuses": [container("c", false, killed, none.clone())] }),
                 "OOMKilled of container c (exit code 137)",
+            ),
+            // Only those of init containers are meant to end.
+            (
+                Some("n"),
+                json!({ "phase": "Running",
+                    "containerStatuses": [container("c", false, done.clone(), none.clone())] }),
+                "Completed of container c (exit code 0)",
+            ),
+            (
+                Some("n"),
+                ended(container("init", false, running.clone(), none.clone())),
+                "PodInitializing: init container init runs",
+            ),
+            (
+                Some("n"),
+                ended(container("init", true, done.clone(), none.clone())),
+                "PodInitializing",
             ),
             (
                 Some("n"),

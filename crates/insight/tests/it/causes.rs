@@ -119,6 +119,95 @@ fn a_failure_to_create_a_pod_may_pass() {
     );
 }
 
+/// A pod that has crashed seven times, the last time at 00:59.
+fn crashing(terminated: &Value) -> Value {
+    with(waiting_pod("node-01", "old", "CrashLoopBackOff", "back-off 5m0s"), |pod| {
+        let last = &mut pod["status"]["containerStatuses"][0]["lastState"]["terminated"];
+        *last =
+            json!({ "startedAt": "2026-01-01T00:58:30Z", "finishedAt": "2026-01-01T00:59:00Z" });
+        for (field, value) in terminated.as_object().expect("fields") {
+            last[field] = value.clone();
+        }
+    })
+}
+
+/// The cause of a pod with these warnings.
+fn cause_of(pod: &Value, warnings: &[(&str, &str, &str)]) -> (String, String, String) {
+    let mut fixture = Fixture::with_nodes(1);
+    fixture.run(&with_status(status(1, 1, 1, 0)), []);
+    fixture.add(ObjectKind::Pod, pod);
+    for (reason, message, at) in warnings {
+        fixture.add(ObjectKind::PodWarning, &event("agent-node-01", reason, message, at, at));
+    }
+    let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+    let cause = rollout.groups().remove(0).cause;
+    (cause.text, cause.message.unwrap_or_default(), cause.next.unwrap_or_default())
+}
+
+/// Why the kubelet ends a container is the cause, not how it ends; and a program that can't be
+/// started has no logs.
+#[test]
+fn the_cause_of_a_crash_is_what_the_kubelet_knows() {
+    let describe = "kubectl -n infra describe pod agent-node-01";
+    let logs = "kubectl -n infra logs agent-node-01 -c agent --previous";
+    let completed = crashing(&json!({ "reason": "Completed", "exitCode": 0 }));
+    let probe = "Liveness probe failed: HTTP probe failed with statuscode: 404";
+    let back_off = ("BackOff", "Back-off restarting failed container", "2026-01-01T00:59:30Z");
+    let failed = ("Unhealthy", probe, "2026-01-01T00:58:59Z");
+    let (text, message, next) = cause_of(&completed, &[failed, back_off]);
+    assert_eq!(text, "CrashLoopBackOff of container agent (Completed, exit code 0)");
+    assert_eq!((&*message, &*next), (probe, describe));
+
+    // Before the last start, or of a probe for which no container is ended.
+    let readiness = ("Unhealthy", "Readiness probe failed: 404", "2026-01-01T00:58:59Z");
+    let earlier = ("Unhealthy", probe, "2026-01-01T00:10:00Z");
+    for warning in [readiness, earlier] {
+        let (_, message, next) = cause_of(&completed, &[warning]);
+        assert_eq!((&*message, &*next), ("", logs));
+    }
+
+    let why = "exec: \"/no/such/program\": no such file or directory";
+    let never = crashing(&json!({ "reason": "StartError", "exitCode": 128, "message": why }));
+    let (_, message, next) = cause_of(&never, &[back_off]);
+    assert_eq!((&*message, &*next), (why, describe));
+}
+
+/// Between two crashes all looks well: the commands say that a container was restarted of late.
+#[test]
+fn a_restart_of_late_is_noted() {
+    let notes = |finished_at: &str| {
+        let mut fixture = Fixture::with_nodes(2);
+        fixture.run(&with_status(status(2, 2, 2, 2)), [1]);
+        let restarted = with(ready_pod("node-02", "old"), |pod| {
+            let container = &mut pod["status"]["containerStatuses"][0];
+            container["restartCount"] = 3.into();
+            container["lastState"]["terminated"] =
+                json!({ "reason": "OOMKilled", "exitCode": 137, "finishedAt": finished_at });
+        });
+        fixture.add(ObjectKind::Pod, &restarted);
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+        assert_eq!(rollout.phase, Phase::Done);
+        rollout.notes
+    };
+    let note = "restarted within the last 10 min on 1 node: node-02: container agent (OOMKilled, \
+                exit code 137); try: kubectl -n infra logs agent-node-02 -c agent --previous";
+    assert_eq!(notes("2026-01-01T00:55:00Z"), [note]);
+    assert_eq!(notes("2026-01-01T00:45:00Z"), [""; 0]);
+}
+
+/// A probe that failed when the pod started does not say why it does not end.
+#[test]
+fn a_failed_probe_does_not_explain_an_end() {
+    let ending = with(ready_pod("node-01", "old"), |pod| {
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:40:00Z".into();
+    });
+    let failed = ("Unhealthy", "Readiness probe failed: 404", "2026-01-01T00:00:05Z");
+    let (text, message, _) = cause_of(&ending, &[failed]);
+    assert_eq!((&*text, &*message), ("terminating for more than 10 min", ""));
+    let stuck = ("FailedKillPod", "error killing pod", "2026-01-01T00:50:00Z");
+    assert_eq!(cause_of(&ending, &[stuck]).1, "error killing pod");
+}
+
 fn next_step(fixture: &Fixture) -> String {
     let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
     rollout.groups()[0].cause.next.clone().unwrap_or_default()

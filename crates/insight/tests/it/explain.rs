@@ -5,6 +5,7 @@ use crate::support::{
 };
 use everynode_insight::explain::{Explanation, explain, explain_node};
 use everynode_insight::names::shortened;
+use everynode_insight::rollout::Rollout;
 use everynode_insight::snapshot::ObjectKind;
 use expect_test::{ExpectFile, expect_file};
 use serde_json::{Value, json};
@@ -197,6 +198,99 @@ fn a_node_that_holds_up_a_guarded_rollout_is_named() {
     });
     fixture.add(ObjectKind::Pod, &unready);
     check(&fixture, &expect_file!["explain/a_node_that_holds_up_a_guarded_rollout_is_named.txt"]);
+}
+
+/// A rollout that is done without a node says so, and that node comes after those that wait.
+#[test]
+fn a_node_that_is_set_aside_comes_last() {
+    let tolerates_all = |image| {
+        with(daemon_set(image), |ds| {
+            ds["spec"]["template"]["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
+            ds["status"] = json!({ "observedGeneration": 1, "desiredNumberScheduled": 3,
+                "currentNumberScheduled": 3, "updatedNumberScheduled": 2, "numberReady": 2,
+                "numberAvailable": 2, "numberMisscheduled": 0 });
+        })
+    };
+    let mut fixture = Fixture::with_nodes(3);
+    fixture.run(&tolerates_all("v1"), [1]);
+    fixture.add(ObjectKind::DaemonSet, &tolerates_all("v2"));
+    fixture.add(ObjectKind::ControllerRevision, &revision(&tolerates_all("v2"), "new", 2));
+    let down = with(node_that_is_down("node-01"), |node| {
+        node["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T00:20:00Z".into();
+    });
+    fixture.add(ObjectKind::Node, &down);
+    fixture.add(ObjectKind::Pod, &ready_pod("node-02", "new"));
+    fixture.add(ObjectKind::Pod, &ready_pod("node-03", "new"));
+    let unready = with(ready_pod("node-01", "old"), |pod| {
+        pod["status"]["conditions"][0]["status"] = json!("False");
+    });
+    fixture.add(ObjectKind::Pod, &unready);
+    let done = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
+    let said = "rolled out: 2 of 3 pods updated and available; set aside: 1 down (node-01)";
+    assert_eq!(done.rollout, said);
+
+    let starting = json!({ "phase": "Pending" });
+    fixture.add(ObjectKind::Pod, &pod("node-02", "new", starting));
+    let explanation = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
+    let groups: Vec<&str> = explanation.groups.iter().map(|group| &*group.why).collect();
+    assert_eq!(
+        groups,
+        [
+            "ContainerCreating for more than 10 min, current revision",
+            "node not ready for more than 10 min, older revision, set aside",
+            "ready"
+        ]
+    );
+}
+
+/// A node that gets no pod because it is down has the next step of one that has a pod; a node that
+/// would get none anyway is not said to be down.
+#[test]
+fn a_node_that_is_down_has_a_next_step() {
+    let mut fixture = Fixture::with_nodes(2);
+    fixture.run(&daemon_set("v1"), [1]);
+    let down = with(node_that_is_down("node-02"), |node| {
+        node["spec"]["taints"] =
+            json!([{ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" }]);
+    });
+    fixture.add(ObjectKind::Node, &down);
+    let group_of_down = |fixture: &Fixture| {
+        let explanation = explain(&fixture.snapshot, &key(), NOW).expect("it is there");
+        let mut groups = explanation.groups.into_iter();
+        groups.find(|group| group.nodes == ["node-02"]).expect("it has a group of its own")
+    };
+    let group = group_of_down(&fixture);
+    assert_eq!(group.next.as_deref(), Some("kubectl describe node node-02"));
+    assert_eq!(group.detail.as_deref(), Some("Kubelet stopped posting node status."));
+
+    let elsewhere = with(daemon_set("v1"), |ds| {
+        ds["spec"]["template"]["spec"]["nodeSelector"] =
+            json!({ "kubernetes.io/hostname": "node-01" });
+    });
+    fixture.add(ObjectKind::DaemonSet, &elsewhere);
+    let group = group_of_down(&fixture);
+    assert!(!group.why.contains("unreachable"), "{}", group.why);
+    assert_eq!(group.next, None);
+}
+
+/// C13: if no node should run a pod, the nodes that the template selects come first.
+#[test]
+fn a_taint_of_the_selected_nodes_comes_first() {
+    let mut fixture = Fixture::with_nodes(4);
+    let tainted = with(node("node-04"), |node| {
+        node["metadata"]["labels"]["gpu"] = "yes".into();
+        node["spec"]["taints"] = json!([{ "key": "gpu", "effect": "NoSchedule" }]);
+    });
+    fixture.add(ObjectKind::Node, &tainted);
+    let narrow = with(daemon_set("v1"), |ds| {
+        ds["spec"]["template"]["spec"]["nodeSelector"] = json!({ "gpu": "yes" });
+    });
+    fixture.run(&narrow, []);
+    let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+    let first = "no node should run it: taint gpu:NoSchedule is not tolerated (1 node); ";
+    let reason = rollout.reason();
+    assert!(reason.starts_with(first), "{reason}");
+    assert!(rollout.next.is_some_and(|next| next.contains("TAINTS")));
 }
 
 fn unscheduled_pod(name: &str) -> Value {

@@ -69,7 +69,11 @@ fn guarded(phase: &str, wave: Value) -> Fixture {
 /// Zone a is updated, the wave of zone b is open: node 4 is done, the pod of node 5 has crashed for
 /// an hour, node 6 is down, node 7 has no pod yet.
 fn rollout() -> Fixture {
-    let mut fixture = guarded("Updating", json!({ "step": 1, "group": "b", "size": 0 }));
+    rollout_in("Updating")
+}
+
+fn rollout_in(phase: &str) -> Fixture {
+    let mut fixture = guarded(phase, json!({ "step": 1, "group": "b", "size": 0 }));
     for number in 1..=4 {
         fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), "new"));
     }
@@ -115,6 +119,41 @@ fn nodes_are_counted_by_their_state() {
     assert_eq!((of(6).state.as_str(), of(6).set_aside), ("setAside", Some("down")));
     assert_eq!((of(8).state.as_str(), of(8).cause.as_deref()), ("waiting", None));
     expect![[r#"{"name":"zones/b","state":"current","nodes":5,"states":{"waiting":1,"updating":1,"done":1,"failed":1,"setAside":{"down":1}}}"#]].assert_eq(&serde_json::to_string(&nodes.waves[2]).unwrap());
+}
+
+/// G22, G32: after a failure the nodes that failed are still counted as such, in all and in the
+/// wave at which it failed.
+#[test]
+fn nodes_of_a_failed_rollout_have_failed() {
+    let fixture = rollout_in("Failed");
+    let nodes = RolloutNodes::of(&fixture.snapshot, &key(), NOW, true).expect("it is guarded");
+    let expected = "1 updating, 1 failed, 1 set aside: 1 down";
+    assert_eq!(nodes.all.to_string(), format!("4 of 8 nodes done, {expected}"));
+    let listed = nodes.list.iter().flatten().find(|node| node.node == name_of_node(5));
+    assert_eq!(listed.expect("it is listed").state, NodeState::Failed);
+    let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("there is a DaemonSet");
+    let wave = rollout.guard.and_then(|guard| guard.wave).expect("it is at a wave");
+    let wave = wave.to_string();
+    assert_eq!(wave, format!("wave 3 of 3, zones/b: 1 of 5 nodes done, {expected}"));
+}
+
+/// G1: while a wave is updated, all commands tell its nodes from those of later waves.
+#[test]
+fn nodes_of_later_waves_wait_for_their_wave() {
+    let mut fixture = guarded("Updating", json!({ "step": 1, "group": "a", "size": 0 }));
+    for number in 1..=8 {
+        let hash = if number == 1 { "new" } else { "old" };
+        fixture.add(ObjectKind::Pod, &ready_pod(&name_of_node(number), hash));
+    }
+    let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("there is a DaemonSet");
+    let groups: Vec<String> = rollout.groups().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        groups[..2],
+        [
+            "older revision, waiting to be replaced on 2 nodes: node-02, node-03",
+            "older revision, its wave is not open on 5 nodes: node-04..08",
+        ]
+    );
 }
 
 /// G22, G32: `status` and `watch` have the counts of the wave that the rollout is at.

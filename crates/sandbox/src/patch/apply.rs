@@ -19,7 +19,7 @@ pub(crate) fn last_applied(object: &Value) -> Option<&str> {
 }
 
 /// The object with the annotation of an apply.
-pub(crate) fn with_last_applied(mut object: Value) -> Value {
+pub fn with_last_applied(mut object: Value) -> Value {
     let Some(metadata) = object["metadata"].as_object_mut() else { return object };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     if !annotations.is_object() {

@@ -65,10 +65,8 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     };
     let mut text =
         format!("daemonset {namespace}/{name}: {}\n", layout.paint(tone(rollout), &stated));
-    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-    let _ = writeln!(text, "policy: {}", or_none(&rollout.policy));
-    let (revision, base) = (or_none(&rollout.revision), or_none(&rollout.base));
-    let _ = writeln!(text, "revision {revision}; completed before: {base}");
+    let _ = writeln!(text, "policy: {}", rollout.policy.as_deref().unwrap_or("none"));
+    let _ = writeln!(text, "{}", rollout.revisions_text());
     let has_checks = !rollout.checks.is_empty();
     let rows = rollout.steps.iter().map(|step| {
         let nodes = if step.nodes.is_empty() { "all".to_owned() } else { step.nodes.clone() };

@@ -120,6 +120,7 @@ fn revision(number: i64, hash: &str, pods: usize, available: usize) -> RevisionC
         is_current: number == 4,
         pods,
         available,
+        age_seconds: None,
     }
 }
 

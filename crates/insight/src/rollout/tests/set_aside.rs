@@ -39,7 +39,7 @@ fn a_node_that_was_down_before_the_revision_came_to_it_is_set_aside() {
         &with_second(down(), Some(pod(2, "old", not_ready())), [2, 1, 1, 1]),
         expect![[r#"
             Done: rolled out: 1 of 2 pods updated and available; set aside: 1 down (node-2)
-              node not ready for more than 10 min on 1 node: node-2
+              node not ready for more than 10 min, set aside on 1 node: node-2
         "#]],
     );
     let mut deleted = pod(2, "old", not_ready());
@@ -98,7 +98,7 @@ fn a_node_that_joined_later_starts_as_on_any_day() {
         &with_second(joined(), Some(starting), [2, 2, 1, 1]),
         expect![[r#"
             Done: rolled out: 1 of 2 pods updated and available; set aside: 1 joined (node-2)
-              ContainerCreating on 1 node: node-2
+              ContainerCreating, set aside on 1 node: node-2
         "#]],
     );
     assert_eq!(with_second(joined(), None, [2, 1, 1, 1]).phase, Phase::Done);
