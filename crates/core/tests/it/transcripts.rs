@@ -80,6 +80,7 @@ transcripts! {
     guarded_not_ready: "guarded-not-ready",
     guarded_outage: "guarded-outage",
     guarded_orphans: "guarded-orphans",
+    guarded_not_ready_restart: "guarded-not-ready-restart",
     guarded_back: "guarded-back",
     guarded_deadline: "guarded-deadline",
     guarded_lost: "guarded-lost",
