@@ -50,6 +50,7 @@ transcripts! {
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     beside_removals: "beside-removals",
+    beside_removals_open: "beside-removals-open",
     guarded_too_many_waves: "guarded-too-many-waves",
     guarded_each: "guarded-each",
     guarded_groups: "guarded-groups",
