@@ -328,13 +328,11 @@ impl<'a> Assessor<'a> {
         pods: &ActivePods<'_>,
         assessment: &mut NodeAssessment,
     ) {
-        let (serves, surges) = match pods {
-            ActivePods::Nothing => (false, false),
-            ActivePods::TooMany => (false, true),
-            ActivePods::New(pod) | ActivePods::Old(pod) => (self.is_available(pod), false),
-            ActivePods::Both { new, old } => (self.is_available(old), !self.is_available(new)),
+        let surges = match pods {
+            ActivePods::Nothing | ActivePods::New(_) | ActivePods::Old(_) => false,
+            ActivePods::TooMany => true,
+            ActivePods::Both { new, .. } => !self.is_available(new),
         };
-        assessment.budget_use.set(BudgetUse::SERVES, serves);
         assessment.budget_use.set(BudgetUse::SURGE, surges);
         assessment.step = match pods {
             ActivePods::Nothing | ActivePods::TooMany | ActivePods::New(_) => Step::None,
@@ -342,7 +340,7 @@ impl<'a> Assessor<'a> {
             ActivePods::Both { .. } => Step::None,
             ActivePods::Old(pod) => match (self.needs_budget(pod), eligibility.should_run()) {
                 (true, true) => Step::Surge,
-                (true, false) => Step::DeleteOldIfSpare,
+                (true, false) => Step::Replace,
                 (false, true) => Step::SurgeNow,
                 (false, false) => Step::ReplaceNow,
             },

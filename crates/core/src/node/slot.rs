@@ -120,10 +120,8 @@ bitflags! {
         const UNAVAILABLE = 1;
         /// With surge: it uses one of `maxSurge` (C53).
         const SURGE = 1 << 1;
-        /// With surge: it has an available pod (C53).
-        const SERVES = 1 << 2;
         /// An earlier guarded rollout took its available pod away (G14).
-        const TAKEN = 1 << 3;
+        const TAKEN = 1 << 2;
     }
 }
 
@@ -184,7 +182,8 @@ pub enum Step {
     /// Delete the old pod, which is not available. With surge: only on a node that should get no
     /// new pod (C52, C53).
     ReplaceNow,
-    /// Delete the old pod if the `maxUnavailable` budget allows it (C52).
+    /// Delete the old pod if the budget allows it (C52). With surge: only on a node that should get
+    /// no new pod (G42).
     Replace,
     /// Create a new pod beside the old one, which is not available (C53).
     SurgeNow,
@@ -192,8 +191,6 @@ pub enum Step {
     Surge,
     /// Delete the old pod: the new one is available (C53).
     DeleteOld,
-    /// Delete the old pod while more nodes than desired have an available pod (C53).
-    DeleteOldIfSpare,
 }
 
 impl Step {
@@ -201,11 +198,7 @@ impl Step {
     pub(crate) const fn creates(self) -> bool {
         match self {
             Self::SurgeNow | Self::Surge => true,
-            Self::None
-            | Self::ReplaceNow
-            | Self::Replace
-            | Self::DeleteOld
-            | Self::DeleteOldIfSpare => false,
+            Self::None | Self::ReplaceNow | Self::Replace | Self::DeleteOld => false,
         }
     }
 }

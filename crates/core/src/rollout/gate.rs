@@ -151,23 +151,32 @@ impl Gate {
         }
     }
 
-    /// The verdict beside the built-in controller, which places all pods by the target, at once.
+    /// The verdict beside the built-in controller, which places all pods by the target, at once: in
+    /// open waves, too, a pod is counted that it has removed.
     pub(crate) fn verdict_beside(
         &self,
-        governing: GoverningRevision<'_>,
         target: &Template,
         namespace_node_selector: &Labels,
         node: &Node,
+        pods: &[PodView],
+        labels: &RevisionLabels,
     ) -> Verdict {
         let by = |template: &Template| {
             placement::eligibility(&template.placement, namespace_node_selector, node)
         };
-        let (eligibility, own) = (by(target), governing.template(target));
-        let loses_pod = governing.wanted == Wanted::Kept
-            && self.direction() == Direction::Forward
-            && own.placement != target.placement
-            && !eligibility.should_continue_running()
-            && by(own).should_run();
+        let eligibility = by(target);
+        let loses_pod = match self {
+            Self::Guarded(guarded)
+                if guarded.movement.direction == Direction::Forward
+                    && !eligibility.should_continue_running() =>
+            {
+                let allows = |(_, own): (_, &Template)| {
+                    own.placement != target.placement && by(own).should_run()
+                };
+                guarded.kept(pods, labels).is_some_and(allows)
+            }
+            Self::Open | Self::Guarded(_) => false,
+        };
         Verdict { eligibility, loses_pod }
     }
 
@@ -233,7 +242,6 @@ impl GuardedGate {
         labels: &RevisionLabels,
     ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
-        let carried = || pods.iter().find_map(|pod| self.stored_revision(pod, labels));
         let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
         match self.movement.direction {
             Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
@@ -245,9 +253,19 @@ impl GuardedGate {
                 GoverningRevision { old: Some(base), wanted: Wanted::Base }
             }),
             Direction::Forward | Direction::Back => {
-                GoverningRevision { old: carried().or_else(base), wanted: Wanted::Kept }
+                GoverningRevision { old: self.kept(pods, labels), wanted: Wanted::Kept }
             }
         }
+    }
+
+    /// The older revision that a node with these pods has, or else the base.
+    fn kept(
+        &self,
+        pods: &[PodView],
+        labels: &RevisionLabels,
+    ) -> Option<(&RevisionHash, &Template)> {
+        let mut stored = pods.iter().filter_map(|pod| self.stored_revision(pod, labels));
+        stored.next().or_else(|| self.templates.get_key_value(self.base.as_ref()?))
     }
 
     fn is_target(&self, pod: &PodView, labels: &RevisionLabels) -> bool {

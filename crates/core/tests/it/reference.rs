@@ -8,8 +8,10 @@ mod step;
 
 use std::collections::BTreeSet;
 
-use everynode_core::api::{DaemonSet, LabelSelector, Labels, Node, Pod, Problem, Template};
-use everynode_core::daemon_set::Config;
+use everynode_core::api::{
+    DaemonSet, LabelSelector, Labels, Node, NodeReadiness, Pod, Problem, Template,
+};
+use everynode_core::daemon_set::{Config, UnreachableNodes};
 use everynode_core::plan::{Notice, Plan, ScheduleBy, Write};
 use everynode_reference::{Counts, Effect, Memory, NewPod, Objects, decide, hash_of_new_pods};
 use proptest::prelude::*;
@@ -35,6 +37,7 @@ impl Compared {
         let config = Config {
             burst_replicas: case.burst_replicas,
             schedule_by: case.schedule_by,
+            unreachable_nodes: case.unreachable_nodes,
             ..Config::default()
         };
         let mut world = World::with_config(config, daemon_set_of(&case.daemon_set));
@@ -62,6 +65,17 @@ impl Compared {
         self.world.server.pods.values().cloned().collect()
     }
 
+    /// A node as it counts: one whose kubelet does not answer may be one that is not ready (C58).
+    fn as_counted(&self, node: &Node) -> Node {
+        let readiness = match (self.case.unreachable_nodes, node.readiness) {
+            (UnreachableNodes::Wait, NodeReadiness::Unreachable { since }) => {
+                NodeReadiness::NotReady { since }
+            }
+            (_, readiness) => readiness,
+        };
+        Node { readiness, ..node.clone() }
+    }
+
     /// The objects as the reference reads them. It adds the default tolerations itself.
     fn objects(&self) -> Objects {
         let (server, case) = (&self.world.server, &self.case);
@@ -71,7 +85,7 @@ impl Compared {
         };
         Objects {
             daemon_set: DaemonSet { template, ..server.daemon_set.clone() },
-            nodes: self.world.nodes.iter().map(|(_, node)| node.clone()).collect(),
+            nodes: self.world.nodes.iter().map(|(_, node)| self.as_counted(node)).collect(),
             pods: self.stale_pods.clone().unwrap_or_else(|| self.pods()),
             revisions: server.revisions.values().cloned().collect(),
             namespace_node_selector: case.namespace_zone.map(|z| ("zone", z)).into_iter().collect(),
@@ -218,8 +232,8 @@ proptest! {
     })]
 
     /// C4, C10, C11, C12, C13, C14, C15, C20, C21, C22, C23, C24, C25, C26, C27, C28, C31, C32,
-    /// C33, C40, C42, C44, C45, C50, C51, C52, C53, C54, C55, C70: the first plan does what the
-    /// rules demand.
+    /// C33, C40, C42, C44, C45, C50, C51, C52, C53, C54, C55, C57, C58, C70: the first plan does
+    /// what the rules demand.
     #[test]
     fn a_plan_equals_the_reference(case in any_case()) {
         Compared::new(case).plan()?;

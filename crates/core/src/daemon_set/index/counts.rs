@@ -25,8 +25,6 @@ pub struct NodeCounts {
     pub in_flight: usize,
     /// Nodes of which an earlier guarded rollout took the available pod away (G14).
     pub taken: usize,
-    /// Nodes with an available pod, eligible or not, with surge only (C53).
-    pub serves: usize,
 }
 
 impl NodeCounts {
@@ -47,7 +45,7 @@ impl NodeCounts {
         self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 11] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
@@ -64,7 +62,6 @@ impl NodeCounts {
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
-            (&mut self.serves, budget_use.contains(BudgetUse::SERVES)),
         ]
     }
 }

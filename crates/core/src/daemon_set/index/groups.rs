@@ -104,8 +104,8 @@ impl Groups {
 
     /// The nodes that may be begun within the limit of each group, in the order in which they are
     /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
-    /// A surge needs no limit for nodes in `replace_now`: they should run no pod (C53). If no group
-    /// has room, one node may be begun nevertheless while the rollout is at work on none (G14).
+    /// If no group has room, one node may be begun nevertheless while the rollout is at work on none
+    /// (G14).
     pub(crate) fn admitted(
         &self,
         budget: Budget,
@@ -156,15 +156,11 @@ impl Admitted {
 
     fn add(&mut self, group: &Group, room: Room, budget: Budget, order: &AdmissionOrder<'_>) {
         let sets = &group.work_sets;
-        match budget {
-            Budget::Unavailable(_) => {
-                let now = order.admit(&sets.replace_now, room.nodes, &mut self.replace_now);
-                order.admit(&sets.replace, room.after(now).available, &mut self.replace);
-            }
-            Budget::Surge(_) => {
-                let now = order.admit(&sets.surge_now, room.nodes, &mut self.surge_now);
-                order.admit(&sets.surge, room.after(now).starting, &mut self.surge);
-            }
+        let room = room.after(order.admit(&sets.replace_now, room.nodes, &mut self.replace_now));
+        let room = room.after(order.admit(&sets.replace, room.available, &mut self.replace));
+        if let Budget::Surge(_) = budget {
+            let now = order.admit(&sets.surge_now, room.nodes, &mut self.surge_now);
+            order.admit(&sets.surge, room.after(now).starting, &mut self.surge);
         }
     }
 }

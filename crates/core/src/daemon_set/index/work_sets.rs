@@ -22,7 +22,6 @@ pub(in crate::daemon_set) struct WorkSets {
     pub surge_now: NodeSet,
     pub surge: NodeSet,
     pub delete_old: NodeSet,
-    pub delete_old_if_spare: NodeSet,
 }
 
 impl WorkSets {
@@ -62,7 +61,6 @@ impl WorkSets {
             Step::SurgeNow => Some(&mut self.surge_now),
             Step::Surge => Some(&mut self.surge),
             Step::DeleteOld => Some(&mut self.delete_old),
-            Step::DeleteOldIfSpare => Some(&mut self.delete_old_if_spare),
         }
     }
 }

@@ -110,10 +110,11 @@ impl DaemonSetState {
         let verdict = nodes.node(id).map_or(Verdict::default(), |node| {
             let selector = &self.namespace_node_selector.labels;
             let target = &self.daemon_set.template;
+            let gate = &self.rollout.gate;
             if !self.creates_pods() {
-                return self.rollout.gate.verdict_beside(governing, target, selector, node);
+                return gate.verdict_beside(target, selector, node, pods, &self.labels);
             }
-            self.rollout.gate.verdict(governing, target, selector, node, pods, &self.labels)
+            gate.verdict(governing, target, selector, node, pods, &self.labels)
         });
         Evaluation { verdict, wanted: governing.wanted }
     }

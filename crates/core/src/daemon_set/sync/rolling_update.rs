@@ -62,19 +62,16 @@ impl<'a> Candidates<'a> {
 /// Deletes old pods first and lets the next sync create their replacements (C52).
 ///
 /// A strategy that surges gets here, too, when no node is desired and its percentage is zero (C51).
-/// No node is eligible then, so all nodes with an available old pod are in `delete_old_if_spare`.
+/// No node is eligible then, and gets a new pod.
 fn replace(
     input: &SyncInput<'_>,
     candidates: &Candidates<'_>,
     max_unavailable: usize,
     draft: &mut Draft,
 ) {
-    let sets = input.work_sets;
     let room = input.room(max_unavailable);
     let room = room.after(begin(input, candidates.replace_now, room.nodes, draft));
-    let surges = input.daemon_set.strategy().surges();
-    let nodes = if surges { &sets.delete_old_if_spare } else { candidates.replace };
-    begin(input, nodes, room.available, draft);
+    begin(input, candidates.replace, room.available, draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
@@ -91,9 +88,8 @@ fn surge(
     }
     // On nodes that should get no new pod, the old one is deleted.
     let room = input.room(max_surge);
-    let room = room.after(begin(input, &sets.replace_now, room.nodes, draft));
-    let spare = input.counts.serves.saturating_sub(input.counts.desired).min(room.nodes);
-    let room = room.after(begin(input, &sets.delete_old_if_spare, spare, draft));
+    let room = room.after(begin(input, candidates.replace_now, room.nodes, draft));
+    let room = room.after(begin(input, candidates.replace, room.available, draft));
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
     let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);

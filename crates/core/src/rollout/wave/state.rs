@@ -437,19 +437,19 @@ impl NodeHistory {
         };
         let has_joined = |since: Timestamp| observed.node.created > since;
         let is_replaced = judgement.phase_since.is_some_and(|at| !observed.keeps_pod_of(at));
+        let is_unready = observed.node.not_ready_since().is_some();
         has_begun.then(|| match self.before {
             // A pod of the target in a closed wave counts toward it (G17).
             _ if observed.wave == Wave::Closed => WhenBegun::Well,
-            Before::Pod
-                if observed.node.not_ready_since().is_some()
-                    || self.without_pod_since.as_ref().is_some_and(is_broken) =>
-            {
+            Before::Pod if is_unready || self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
             Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod => WhenBegun::Well,
             Before::Nothing => WhenBegun::Joined,
             Before::Unknown if judgement.phase_since.is_some_and(has_joined) => WhenBegun::Joined,
+            // By its time and that of its pod it was so before.
+            Before::Unknown if self.absence.is_none() && is_unready => WhenBegun::Broken,
             // An earlier controller has begun there since.
             Before::Unknown if judgement.is_complete && is_replaced => WhenBegun::Late,
             Before::Unknown => WhenBegun::Well,

@@ -4,6 +4,7 @@ use everynode_core::api::{
     HASH_LABEL, IntOrPercent, NodeReadiness, Placement, Pod, PodPhase, Readiness, Revision,
     TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Timestamp, UpdateStrategy,
 };
+use everynode_core::daemon_set::UnreachableNodes;
 use everynode_core::plan::ScheduleBy;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,6 +20,7 @@ pub(super) struct Case {
     pub daemon_set: AnyDaemonSet,
     pub burst_replicas: usize,
     pub schedule_by: ScheduleBy,
+    pub unreachable_nodes: UnreachableNodes,
     /// The node selector of the namespace.
     pub namespace_zone: Option<&'static str>,
     pub nodes: Vec<AnyNode>,
@@ -62,18 +64,21 @@ pub(super) fn any_case() -> impl Strategy<Value = Case> {
     let namespace_zone = prop_oneof![5 => Just(None), 1 => Just(Some("a"))];
     let lost_pods = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(any_pod(), 1..3)];
     let schedule_by = prop_oneof![Just(ScheduleBy::Scheduler), Just(ScheduleBy::Controller)];
-    let rest = (lost_pods, any_history(), any_daemon_set(), schedule_by);
+    let unreachable_nodes =
+        prop_oneof![3 => Just(UnreachableNodes::Skip), 1 => Just(UnreachableNodes::Wait)];
+    let rest = (lost_pods, any_history(), any_daemon_set(), schedule_by, unreachable_nodes);
     (nodes, is_maintained, burst_replicas, namespace_zone, rest).prop_map(
         |(mut nodes, is_maintained, burst_replicas, namespace_zone, rest)| {
             // No node is desired, and the pods keep running (C51).
             for node in nodes.iter_mut().filter(|_| is_maintained) {
                 node.taints.push(taint("maintenance", "", TaintEffect::NoSchedule));
             }
-            let (lost_pods, revisions, daemon_set, schedule_by) = rest;
+            let (lost_pods, revisions, daemon_set, schedule_by, unreachable_nodes) = rest;
             Case {
                 daemon_set,
                 burst_replicas,
                 schedule_by,
+                unreachable_nodes,
                 namespace_zone,
                 nodes,
                 lost_pods,
