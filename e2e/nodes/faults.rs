@@ -7,6 +7,7 @@ use kube::api::{ListParams, PostParams};
 
 use super::fixture::{Controller, NODES, node};
 use super::story::Run;
+use crate::world::process::Process;
 
 /// The commands that break something, each with the one that repairs it.
 const BREAKS: [(&str, &str); 5] = [
@@ -75,8 +76,23 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The process of the controller, if it runs.
+    pub(crate) fn controller_process(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    /// Starts a controller beside the story's own.
+    pub(crate) fn another_controller(&self, which: Controller, more: &[&str]) -> Result<Process> {
+        self.nodes.controller(&self.world, which, more)
+    }
+
+    /// Makes an image of a program, on all nodes.
+    pub(crate) async fn import(&self, image: &str, program: &str) -> Result<()> {
+        self.nodes.call(&["import", image, program]).await.map(drop)
+    }
+
     /// Repairs what the story has broken and not repaired.
-    pub(super) async fn repair(&mut self) -> Result<()> {
+    pub(crate) async fn repair(&mut self) -> Result<()> {
         while let Some((number, command)) = self.repairs.pop_first() {
             let number = number.to_string();
             let arguments = [command, &number];

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::state::{AGENT, State};
+use super::state::{AGENT, State, is_ready};
 use crate::world::World;
-use crate::world::pod::label;
+use crate::world::pod::{is_terminating, label};
 
 /// A watch that fails, as while no API server runs, is tried again after this time.
 const RETRY: Duration = Duration::from_millis(200);
@@ -163,6 +163,20 @@ impl Record {
             _ => None,
         });
         pods.collect::<BTreeSet<_>>().len()
+    }
+
+    /// The time since then in which no pod of the DaemonSet on the node was ready.
+    pub(crate) fn without_ready_pod(&self, node: &str, since: Timestamp) -> SignedDuration {
+        let (mut state, mut total) = (State::default(), SignedDuration::ZERO);
+        for entry in &lock(&self.shared).entries {
+            let pods = state.pods_on(node);
+            if !pods.into_iter().any(|pod| is_ready(pod) && !is_terminating(pod)) {
+                let began = state.at.max(since);
+                total += entry.at.duration_since(began).max(SignedDuration::ZERO);
+            }
+            state.apply(entry);
+        }
+        total
     }
 
     /// Writes the changes of pods, of nodes and of the DaemonSet to a file, one on each line.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::fixture::{NODES, node};
 use crate::world::guard::image_of;
-use crate::world::pod::{is_terminating, label, node_of};
+use crate::world::pod::{is_terminal, is_terminating, label, node_of};
 
 /// The label of the DaemonSet's pods, and its name.
 pub(crate) const AGENT: &str = "agent";
@@ -265,6 +265,11 @@ fn ready_status(node: &Node) -> &str {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     ready.map_or("", |condition| condition.status.as_str())
+}
+
+/// Whether the kubelet has refused or evicted the pod: it has ended, and nobody has deleted it.
+pub(crate) fn is_refused(pod: &Pod) -> bool {
+    is_terminal(pod) && !is_terminating(pod)
 }
 
 /// Whether the pod is ready, for however short a time.

@@ -86,6 +86,8 @@ pub(crate) struct Run<'a> {
     pub(super) since: Timestamp,
     /// The outcome, in order.
     notes: Vec<String>,
+    /// The promises that were broken.
+    faults: Vec<String>,
     deleters: Deleters,
     ending: Ending,
     /// The commands that repair what the story broke, by the node, 0 for the API server.
@@ -122,6 +124,7 @@ impl<'a> Run<'a> {
             manifest: Value::Null,
             since: Timestamp::now(),
             notes: Vec::new(),
+            faults: Vec::new(),
             deleters: Deleters::TheController,
             ending: Ending::Updated,
             repairs: BTreeMap::new(),
@@ -133,14 +136,11 @@ impl<'a> Run<'a> {
             failed => failed,
         };
         let violations = budget::violations(&run.record.entries(), run.deleters);
-        if !violations.is_empty() {
-            run.note(format!("**{}**", violations.join("; ")));
-            if controller == Controller::Everynode && result.is_ok() {
-                result = Err(anyhow::anyhow!("{}", violations.join("; ")));
-            }
-        }
+        violations.into_iter().for_each(|violation| run.fault(violation));
         if let Err(error) = &result {
             run.note(format!("**failed: {error:#}**"));
+        } else if controller == Controller::Everynode && !run.faults.is_empty() {
+            result = Err(anyhow::anyhow!("{}", run.faults.join("; ")));
         }
         run.keep(&format!("{}.{}", name.replace("::", "."), controller.name()))?;
         let outcome = run.notes.join("; ");
@@ -173,9 +173,20 @@ impl<'a> Run<'a> {
         Ok(std::fs::write(folder.join(format!("{name}.log")), log)?)
     }
 
+    /// When the story did something last.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.since
+    }
+
     /// Adds to the outcome.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
+    }
+
+    /// Adds a broken promise to the outcome. With everynode the story fails in the end.
+    pub(crate) fn fault(&mut self, text: String) {
+        self.notes.push(format!("**{text}**"));
+        self.faults.push(text);
     }
 
     /// The DaemonSet's pods may be deleted by others than its controller: no budget binds these.

@@ -39,26 +39,21 @@ impl Run<'_> {
         let [top, explain, status] = COMMANDS.map(|command| said(&self.world, command, cause));
         let (top, explain, status, watch) =
             tokio::join!(top, explain, status, shown(&watch, cause));
-        let mut late = Vec::new();
         let mut slowest = 0.0_f64;
-        for (name, told) in
-            [("top", top), ("explain", explain), ("status", status), ("watch", watch)]
-        {
-            match told {
-                Ok(told) => {
-                    let after = told.duration_since(at).as_secs_f64();
-                    slowest = slowest.max(after);
-                    if after > WITHIN_SECONDS {
-                        late.push(format!("{name} after {after:.1} s"));
-                    }
+        let answers = [("top", top), ("explain", explain), ("status", status), ("watch", watch)];
+        for (name, told) in answers {
+            match told.map(|told| told.duration_since(at).as_secs_f64()) {
+                Ok(after) if after <= WITHIN_SECONDS => slowest = slowest.max(after),
+                Ok(after) => self.fault(format!("{name} says \"{cause}\" after {after:.1} s only")),
+                Err(error) => {
+                    eprintln!("{name} does not say {cause:?}: {error:#}");
+                    self.fault(format!("{name} does not say \"{cause}\""));
                 }
-                Err(error) => late.push(format!("{name} does not: {error:#}")),
             }
         }
-        if !late.is_empty() {
-            bail!("not told in time: {cause:?}: {}", late.join("; "));
+        if slowest > 0.0 {
+            self.note(format!("told after {slowest:.1} s: \"{cause}\""));
         }
-        self.note(format!("told after {slowest:.1} s: \"{cause}\""));
         Ok(())
     }
 

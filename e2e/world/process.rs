@@ -113,6 +113,10 @@ impl Process {
         }
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The output so far.
     pub(crate) fn output(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()

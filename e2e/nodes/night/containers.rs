@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::super::manifest::{Change, agent};
 use super::super::state::{
-    State, all_updated, event, exited, first_running, phase, ready, updated_count, waiting,
+    State, all_updated, event, exited, first_running, is_refused, phase, ready, updated_count,
+    waiting,
 };
 use super::super::story::{Run, story};
-use crate::world::pod::{is_terminal, name_of};
+use crate::world::pod::name_of;
 
 /// Rolls out the broken version over the good one, checks what is told, and that the rollout stops
 /// there; then rolls out the good one with another image.
@@ -75,10 +76,11 @@ async fn a_liveness_probe_fails_once() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_readiness_probe_flaps() -> Result<()> {
     story(
-        "the new version is ready for 3 s, then not for 3 s, and so on; minReadySeconds 5",
+        "the new version is ready for 2 s, then not for 2 s, and so on; minReadySeconds 5",
         async |run| {
-            run.starts(agent().spec(json!({ "minReadySeconds": 5 }))).await?;
-            let script = "(while :; do sleep 3; rm -f /www/ready; sleep 3; touch /www/ready; done) \
+            let once = json!({ "readinessProbe": { "failureThreshold": 1 } });
+            run.starts(agent().spec(json!({ "minReadySeconds": 5 })).container(once)).await?;
+            let script = "(while :; do sleep 2; rm -f /www/ready; sleep 2; touch /www/ready; done) \
                           & exec /bin/agent";
             let flapping = run.manifest.clone().image("2").script(script);
             run.apply(flapping).await?;
@@ -381,7 +383,7 @@ async fn a_kubelet_refuses_a_pod() -> Result<()> {
         run.apply(agent().image("2").pod(json!({ "securityContext": sysctl }))).await?;
         run.told("SysctlForbidden", phase("Failed", "SysctlForbidden")).await?;
         run.pass(20).await;
-        let refused = run.record.count(is_terminal);
+        let refused = run.record.count(is_refused);
         run.note(format!("{refused} pods were refused"));
         run.apply(agent().image("3")).await?;
         run.within(60, "a fix updated all", all_updated).await

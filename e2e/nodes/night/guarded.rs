@@ -312,7 +312,7 @@ async fn an_eviction_in_the_bake() -> Result<()> {
             run.starts(manifest.clone()).await?;
             let script = "(sleep 5; dd if=/dev/zero of=/v/x bs=1M count=20) & exec /bin/agent";
             run.apply(manifest.image("2").script(script)).await?;
-            run.wait("the kubelet evicts it", event("Evicted", "emptyDir")).await?;
+            run.wait("the kubelet evicts it", event("Evicted", "EmptyDir")).await?;
             run.stays(60, "no other node gets it", |state| {
                 !runs(1, "2")(state) && !runs(3, "2")(state)
             })

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::manifest::{Change, agent};
 use super::super::state::{
-    State, all_updated, exited, first_running, is_ready, ready, terminating, waiting,
+    State, all_updated, first_running, is_ready, ready, terminating, waiting,
 };
 use super::super::story::story;
 
@@ -116,7 +116,7 @@ async fn a_crash_and_a_fix() -> Result<()> {
     story("an image that exits with 1 after 2 s; 30 s later a fixed one", async |run| {
         run.starts(agent()).await?;
         run.image("crash").await?;
-        run.told("exit code 1)", exited(1)).await?;
+        run.told("CrashLoopBackOff of container agent", waiting("CrashLoopBackOff")).await?;
         run.stays(20, "two nodes keep their pods", ready(2)).await?;
         run.image("2").await?;
         run.within(60, "all updated", all_updated).await

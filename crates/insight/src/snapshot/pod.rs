@@ -339,8 +339,9 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
     let not_ready: Vec<String> =
         main.iter().filter(|container| !container.ready).map(|c| c.name.clone()).collect();
     let has_containers = !main.is_empty();
-    let mut waiting: Vec<WaitingContainer> =
-        initial.into_iter().chain(main).filter_map(WireContainer::waiting).collect();
+    let initial = initial.into_iter().filter_map(|container| container.waiting(Ends::Completes));
+    let main = main.into_iter().filter_map(|container| container.waiting(Ends::IsRestarted));
+    let mut waiting: Vec<WaitingContainer> = initial.chain(main).collect();
     // A container that fails is the cause for those that wait for it.
     waiting.sort_by_key(WaitingContainer::is_starting);
     match waiting.into_iter().next() {
@@ -360,13 +361,22 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
     }
 }
 
+/// The meaning of exit code 0.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// An init container has done its work.
+    Completes,
+    /// A DaemonSet's container should run.
+    IsRestarted,
+}
+
 impl WireContainer {
     fn has_ended(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.terminated.is_some())
     }
 
     /// Why the container does not run; `None` if it runs, or has completed.
-    fn waiting(self) -> Option<WaitingContainer> {
+    fn waiting(self, success: Ends) -> Option<WaitingContainer> {
         let state = self.state.unwrap_or_default();
         let last_exit = self.last_state.and_then(|last| last.terminated).map(|t| t.exit());
         let (reason, message, last_exit) = match state {
@@ -376,7 +386,10 @@ impl WireContainer {
                 let last_exit = last_exit.filter(|_| reason == "CrashLoopBackOff");
                 (reason, waiting.message, last_exit)
             }
-            WireState { terminated: Some(terminated), .. } if terminated.exit_code != 0 => {
+            // Kubelets show this for most of the time that they wait to restart it.
+            WireState { terminated: Some(terminated), .. }
+                if terminated.exit_code != 0 || success == Ends::IsRestarted =>
+            {
                 let exit = terminated.exit();
                 (exit.reason.clone(), terminated.message, Some(exit))
             }
@@ -510,6 +523,12 @@ mod tests {
                 json!({ "phase": "Running",
                     "containerStatuses": [container("c", false, killed, none.clone())] }),
                 "OOMKilled of container c (exit code 137)",
+            ),
+            (
+                Some("n"),
+                json!({ "phase": "Running",
+                    "containerStatuses": [container("c", false, done.clone(), none.clone())] }),
+                "Completed of container c (exit code 0)",
             ),
             (
                 Some("n"),
