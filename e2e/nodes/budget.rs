@@ -14,12 +14,14 @@ use crate::world::pod::{is_terminating, name_of, node_of};
 /// A controller may not have seen what is younger: nodes and pods come by different watches.
 const NOT_SEEN_YET: SignedDuration = SignedDuration::from_millis(2_000);
 
-/// Who deletes pods of the DaemonSet in a story.
+/// Who changes the number of the DaemonSet's pods in a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deleters {
     TheController,
-    /// The story, a taint, or somebody else whom no budget binds.
+    /// The story, a taint, or somebody else whom no budget binds, deletes some.
     Others,
+    /// The story also gives a node a second one.
+    OthersWithMore,
 }
 
 /// The violations in the record, each with its time after the first entry.
@@ -34,7 +36,9 @@ pub(crate) fn violations(entries: &[Entry], deleters: Deleters) -> Vec<String> {
         let taken = (deleters == Deleters::TheController).then(|| checker.taken(entry)).flatten();
         checker.state.apply(entry);
         checker.note_times();
-        let texts = taken.into_iter().chain(checker.nodes_with_two());
+        let two = checker.nodes_with_two();
+        let two = if deleters == Deleters::OthersWithMore { Vec::new() } else { two };
+        let texts = taken.into_iter().chain(two);
         let after = entry.at.duration_since(began).as_secs_f64();
         found.extend(texts.map(|text| format!("{text} ({after:.1} s)")));
     }

@@ -16,7 +16,7 @@ use crate::world::process::Process;
 /// Names the program that starts and stops nodes. It takes the commands `start COUNT`, `stop` and
 /// `env` (prints what a shell needs), for node K `off`, `on`, `reboot`, `cut`, `mend` (of its
 /// network) and `kill-` and `start-` of its `kubelet` and `containerd`, `inside K COMMAND…`,
-/// `import IMAGE PROGRAM`, `kill-apiserver` and `start-apiserver`.
+/// `logs K LINES`, `import IMAGE PROGRAM`, `kill-apiserver` and `start-apiserver`.
 const PROGRAM: &str = "EVERYNODE_NODES";
 
 /// Lets stories be played with one controller only, by its name.
@@ -26,7 +26,7 @@ const CONTROLLER: &str = "EVERYNODE_NODES_CONTROLLER";
 pub(crate) const NODES: usize = 3;
 
 /// A command of the program that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Controller {
@@ -114,7 +114,7 @@ impl Nodes {
         let directory = tempfile::tempdir()?;
         let (stdout, stderr) = (directory.path().join("out"), directory.path().join("err"));
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null());
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         command.stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
         let status = tokio::time::timeout(DEADLINE, command.status()).await;
         let status = status.with_context(|| format!("{arguments:?} hangs"))??;

@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
 use super::budget::{self, Deleters};
-use super::fixture::{Controller, Nodes};
+use super::fixture::{Controller, NODES, Nodes};
 use super::manifest::Change;
 use super::page;
 use super::record::Record;
@@ -142,7 +142,8 @@ impl<'a> Run<'a> {
         } else if controller == Controller::Everynode && !run.faults.is_empty() {
             result = Err(anyhow::anyhow!("{}", run.faults.join("; ")));
         }
-        run.keep(&format!("{}.{}", name.replace("::", "."), controller.name()))?;
+        run.keep(&format!("{}.{}", name.replace("::", "."), controller.name()), result.is_err())
+            .await?;
         let outcome = run.notes.join("; ");
         if run.clean().await.is_err() {
             nodes.start().await?;
@@ -165,11 +166,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Saves the record and the log of the controller.
-    fn keep(&self, name: &str) -> Result<()> {
+    /// Saves the record, the log of the controller, and of a failed story those of the nodes.
+    async fn keep(&self, name: &str, failed: bool) -> Result<()> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("real-nodes");
         self.record.save(&folder.join(format!("{name}.jsonl")))?;
-        let log = self.process.as_ref().map(Process::output).unwrap_or_default();
+        let mut log = self.process.as_ref().map(Process::output).unwrap_or_default();
+        for number in (1..=NODES).filter(|_| failed) {
+            log += &self.nodes.call(&["logs", &number.to_string(), "200"]).await?;
+        }
         Ok(std::fs::write(folder.join(format!("{name}.log")), log)?)
     }
 
@@ -192,6 +196,11 @@ impl<'a> Run<'a> {
     /// The DaemonSet's pods may be deleted by others than its controller: no budget binds these.
     pub(crate) fn others_delete_pods(&mut self) {
         self.deleters = Deleters::Others;
+    }
+
+    /// Others also give a node a second pod, of which the controller has to delete one.
+    pub(crate) fn others_create_pods(&mut self) {
+        self.deleters = Deleters::OthersWithMore;
     }
 
     /// The story does not end with an available pod of the latest template on each node.

@@ -71,7 +71,7 @@ async fn a_client_deletes_each_new_pod() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_loses_its_label() -> Result<()> {
     story("somebody takes the label from a pod, and gives it back 5 s later", async |run| {
-        run.others_delete_pods();
+        run.others_create_pods();
         run.starts(agent()).await?;
         let pod = pod_on(run, 2);
         run.kubectl(&["label", "pod", &pod, "app-"]).await?;
@@ -212,7 +212,7 @@ async fn a_stranger_with_the_labels() -> Result<()> {
     story(
         "somebody creates a bare pod with the DaemonSet's labels on a node that has one",
         async |run| {
-            run.others_delete_pods();
+            run.others_create_pods();
             run.starts(agent()).await?;
             let mut pod = json!({ "apiVersion": "v1", "kind": "Pod",
                 "metadata": { "name": "stranger", "labels": { "app": AGENT } } });

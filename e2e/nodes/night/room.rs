@@ -12,6 +12,10 @@ use super::super::story::{Run, story};
 use crate::world::manifest::with;
 use crate::world::pod::{is_terminal, name_of};
 
+/// The runtime looks again only when a file there is written.
+const MEND_NETWORK: &str = "rm -f /etc/cni/net.d/10-x.conflist; \
+                            cat /root/10-pods.conflist > /etc/cni/net.d/10-pods.conflist";
+
 /// A pod of somebody else on node-3.
 async fn other_pod(run: &mut Run<'_>, name: &str, container: Value) -> Result<()> {
     let container = with(json!({ "name": "main", "image": image("1") }), container);
@@ -248,7 +252,7 @@ async fn no_network_plugin() -> Result<()> {
         run.apply(agent()).await?;
         run.within(30, "the other two run", updated(&[1, 3])).await?;
         run.pass(15).await;
-        run.inside(2, "mv /root/10-pods.conflist /etc/cni/net.d/").await?;
+        run.inside(2, MEND_NETWORK).await?;
         run.within(60, "the plugin is there, and all run", all_nodes_updated).await
     })
     .await
@@ -269,9 +273,7 @@ async fn a_network_plugin_that_fails() -> Result<()> {
             run.pass(2).await;
             run.image("2").await?;
             run.told("FailedKillPod", event("FailedKillPod", "nope")).await?;
-            let script = "rm /etc/cni/net.d/10-x.conflist; \
-                          mv /root/10-pods.conflist /etc/cni/net.d/";
-            run.inside(2, script).await?;
+            run.inside(2, MEND_NETWORK).await?;
             run.within(120, "the plugin works, and all updated", all_nodes_updated).await
         },
     )
