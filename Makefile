@@ -8,6 +8,8 @@ VENV := $(CURDIR)/target/venv
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
 # The end-to-end tests of e2e-real: cluster, or beside.
 SUITE ?= cluster
+# The stories of e2e-nodes: the beginning of their names.
+STORY ?=
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
 PROPTEST_RNG_SEED ?= 1
 
@@ -17,7 +19,7 @@ TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/pyth
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test quick night e2e-real lint bench instructions manifest tools clean
+.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions manifest tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -37,6 +39,10 @@ e2e-real: tools ## the end-to-end tests against the cluster of EVERYNODE_E2E_KUB
 	@echo "left out, by file, because each needs a sandbox of its own or no cluster:"
 	@for file in e2e/sandbox/*.rs; do echo "  $$file: $$(sed -n '1s,^//! ,,p' $$file)"; done
 	EVERYNODE_PYTHON=$(VENV)/bin/python $(CARGO) test --package everynode-e2e -- --skip sandbox:: $(SUITE)::
+
+e2e-nodes: ## stories on real kubelets, which write docs/real-nodes.md: EVERYNODE_NODES names the program that starts the nodes; STORY=rollout:: plays those whose names begin so
+	@test -n "$$EVERYNODE_NODES" || { echo "error: set EVERYNODE_NODES to a program that starts nodes; e2e/nodes/fixture.rs says what it has to do" >&2; exit 1; }
+	$(CARGO) test --package everynode-e2e -- "nodes::night::$(STORY)" --nocapture --test-threads=1
 
 lint: ## formatting, clippy without a warning, the house rules of ARCHITECTURE.md
 	$(CARGO) fmt --all --check

@@ -28,7 +28,7 @@ pub(crate) struct Limits {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PodsPerNode {
+pub(crate) enum PodsPerNode {
     /// One, and none beside a terminating pod of the same DaemonSet whose containers may still run
     /// (C22).
     One,
@@ -174,7 +174,7 @@ impl State {
 }
 
 impl PodsPerNode {
-    fn allows(self, pods: &[&Pod]) -> bool {
+    pub(crate) fn allows(self, pods: &[&Pod]) -> bool {
         let running = || pods.iter().filter(|pod| !is_terminating(pod));
         match self {
             PodsPerNode::One => {

@@ -78,6 +78,11 @@ impl World {
         }
     }
 
+    /// A namespace on the cluster of this kubeconfig.
+    pub(crate) async fn on(kubeconfig: &Path) -> Result<World> {
+        World::connect(Permit::acquire(), None, temporary()?, kubeconfig.to_owned()).await
+    }
+
     /// Whether tests run on an existing cluster.
     pub(crate) fn is_external() -> bool {
         std::env::var_os(EXTERNAL).is_some()

@@ -72,10 +72,15 @@ impl Process {
         arguments: &[&str],
         variables: &[(&str, &OsStr)],
     ) -> Result<Process> {
-        let output = directory.join(format!("{}.log", unique(name)));
-        let file = File::create(&output)?;
         let mut command = Command::new(everynode_program());
         command.args(arguments).env_remove("KUBECONFIG").envs(variables.iter().copied());
+        Process::start(directory, name, command)
+    }
+
+    /// Starts any program with its output in a file of the directory.
+    pub(crate) fn start(directory: &Path, name: &str, mut command: Command) -> Result<Process> {
+        let output = directory.join(format!("{}.log", unique(name)));
+        let file = File::create(&output)?;
         let child = command
             .env("HOME", directory)
             .env("TMPDIR", directory)
@@ -83,7 +88,7 @@ impl Process {
             .stdout(file.try_clone()?)
             .stderr(file)
             .spawn()
-            .context("start everynode")?;
+            .with_context(|| format!("start {}", command.get_program().display()))?;
         Ok(Process { child, output })
     }
 
@@ -106,6 +111,10 @@ impl Process {
             Some(status) => bail!("everynode ended with {status}:\n{}", self.output()),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The output so far.

@@ -27,8 +27,11 @@ const PROPERTIES: [&str; 6] = [
     "--package=everynode-cli",
     "--no-fail-fast",
 ];
+/// Names the program that starts nodes for the stories on real kubelets.
+const NODES: &str = "EVERYNODE_NODES";
 /// Number of schedules with fresh seeds.
 const FRESH: &str = "20000";
+const STORIES: &str = "stories on real kubelets";
 /// Number of schedules from seed 0, whose coverage is compared from night to night.
 const KNOWN: &str = "10000";
 const SIMULATION: [&str; 6] =
@@ -57,6 +60,9 @@ pub(crate) fn run(root: &Path, only: &str) -> anyhow::Result<Vec<String>> {
     println!("ran in {}, fresh seeds from {seed}: {}", minutes(started.elapsed()), ran.join("; "));
     let left_out: Vec<&str> = others.iter().map(|step| step.what).collect();
     println!("left out, because only {only:?} was asked for: {}", list(&left_out));
+    if std::env::var_os(NODES).is_none() {
+        println!("left out, because {NODES} names no program that starts nodes: {STORIES}");
+    }
     println!("left out always: what `make lint` and `make test` run; each source mutant");
     Ok(problems)
 }
@@ -93,10 +99,29 @@ fn steps(seed: u64) -> Vec<Step> {
         "hostile::",
         "--nocapture",
     ];
-    vec![
+    let stories = step(
+        STORIES,
+        &[
+            "test",
+            "--package=everynode-e2e",
+            "--",
+            "nodes::night::",
+            "--nocapture",
+            "--test-threads=1",
+        ],
+    );
+    let stories = std::env::var_os(NODES).map(|_| stories);
+    let others = vec![
         step(
             "tests that take long",
-            &["test", "--package=everynode-e2e", "--no-fail-fast", "--", "night::"],
+            &[
+                "test",
+                "--package=everynode-e2e",
+                "--no-fail-fast",
+                "--",
+                "night::",
+                "--skip=nodes::night::",
+            ],
         ),
         Step {
             variables: vec![("EVERYNODE_CASES", "150".to_owned())],
@@ -132,7 +157,8 @@ fn steps(seed: u64) -> Vec<Step> {
         ),
         step("mutants: the known ones", &["xtask", "mutants", "--known"]),
         step("benches", &["bench", "--workspace"]),
-    ]
+    ];
+    others.into_iter().chain(stories).collect()
 }
 
 impl Step {

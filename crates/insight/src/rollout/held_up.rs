@@ -57,7 +57,7 @@ pub struct CauseGroup {
     pub nodes: Vec<NodeName>,
     /// The number of pods, or of nodes that have none.
     pub pods: usize,
-    /// The number of these on nodes that should run a pod.
+    /// The number of these on nodes that should run a pod, or for which others wait.
     pub desired: usize,
     /// The rollout can't end without intervention, because of these pods.
     pub stuck: bool,
@@ -167,7 +167,7 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
 fn mark_budget(daemon_set: &DaemonSet, held_up: &mut [HeldUpPod]) {
     let desired = daemon_set.status.desired_number_scheduled as usize;
     let Some(Budget::Unavailable(budget)) = daemon_set.budget(desired) else { return };
-    let is_down = |it: &HeldUpPod| it.set_aside == Some(SetAside::Down);
+    let is_down = |it: &HeldUpPod| it.set_aside == Some(SetAside::Down) || went_down_in_rollout(it);
     let down: BTreeSet<_> = held_up.iter().filter(|it| is_down(it)).map(|it| &it.node).collect();
     let waits = |it: &HeldUpPod| it.cause.kind == CauseKind::AwaitsReplacement;
     if is_stated_guarded(daemon_set) || down.len() < budget || !held_up.iter().any(waits) {
@@ -176,6 +176,14 @@ fn mark_budget(daemon_set: &DaemonSet, held_up: &mut [HeldUpPod]) {
     for held_up in held_up.iter_mut().filter(|it| is_down(it)) {
         held_up.stuck = held_up.cause.is_stuck();
     }
+}
+
+/// True of a node whose pod was deleted, or is new, and cannot report. The rollout may wait for it
+/// although no pod is desired there: a node that is down has a taint.
+fn went_down_in_rollout(held_up: &HeldUpPod) -> bool {
+    let kind = held_up.cause.kind;
+    let is_new = kind == CauseKind::NodeNotReady && !held_up.outdated;
+    !held_up.desired && (is_new || kind == CauseKind::CannotStop)
 }
 
 /// Marks nodes that are down as stuck if there are no others that could try the template.
@@ -218,7 +226,7 @@ pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
         let group = &mut groups[index];
         group.nodes.extend(held_up.node.clone());
         group.pods += 1;
-        group.desired += usize::from(held_up.desired);
+        group.desired += usize::from(held_up.desired || went_down_in_rollout(held_up));
         group.stuck |= held_up.stuck;
         group.set_aside &= held_up.set_aside.is_some() && !held_up.stuck;
     }

@@ -67,6 +67,33 @@ fn a_node_that_is_down_and_uses_up_the_budget_is_stuck() {
     assert_eq!(with_budget(2), Phase::Progressing);
 }
 
+/// Its taint keeps pods away, so that none is desired there. Those that wait for it are no cause.
+#[test]
+fn a_node_that_is_down_and_tainted_comes_before_those_that_wait_for_it() {
+    let tainted = |since: &str| {
+        let mut node = node(2, OLD, Some(since));
+        let key = "node.kubernetes.io/unreachable";
+        node["spec"] = json!({ "taints": [{ "key": key, "effect": "NoSchedule" }] });
+        node
+    };
+    let mut deleted = pod(2, "old", json!({ "phase": "Running" }));
+    deleted["metadata"]["deletionTimestamp"] = CAME.into();
+    let pods = [pod(1, "old", ready(LONG_AGO)), deleted, pod(3, "old", ready(LONG_AGO))];
+    let rollout = |since: &str| {
+        let nodes = [node(1, OLD, None), tainted(since), node(3, OLD, None)];
+        rollout_on(&nodes, daemon_set(json!({}), [2, 0, 2, 2]), &pods)
+    };
+    check(
+        &rollout("2026-01-01T00:59:00Z"),
+        expect![[r#"
+            Progressing: 0 of 2 pods updated, 2 available
+              node not ready, its pod can't stop on 1 node: node-2
+              older revision, waiting to be replaced on 2 nodes: node-1, node-3
+        "#]],
+    );
+    assert_eq!(rollout(LONG_AGO).phase, Phase::Failing);
+}
+
 #[test]
 fn a_node_that_went_down_with_the_new_revision_is_stuck() {
     let down = node(2, OLD, Some("2026-01-01T00:40:00Z"));

@@ -1,0 +1,13 @@
+//! The stories (`make e2e-nodes`, `make night`), by what is done.
+
+mod clients;
+mod containers;
+mod cost;
+mod faults;
+mod guarded;
+mod installation;
+mod placement;
+mod rollout;
+mod room;
+mod soak;
+mod strategy;
