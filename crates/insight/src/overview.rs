@@ -124,9 +124,12 @@ impl Overview {
         };
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
         let wave = rollout.guard.as_ref().and_then(|guard| guard.wave.clone());
-        let bakes = rollout.class() == Some(ReasonClass::WaitsForTime);
+        let class = rollout.class();
+        let bakes = class == Some(ReasonClass::WaitsForTime);
         let waits = |wave: &GuardedWave| wave.number < wave.waves || bakes;
         let estimate = match &wave {
+            // It may have failed while its pods still crash.
+            _ if class.is_some_and(ReasonClass::awaits_person) => Estimate::Paused,
             // Bake times and approvals lie ahead.
             Some(wave) if waits(wave) && rollout.phase == Phase::Progressing => Estimate::Unknown,
             Some(_) | None => {

@@ -2,6 +2,7 @@
 
 use everynode_core::daemon_set::NodeState;
 use everynode_insight::guarded::StepState;
+use everynode_insight::overview::{Estimate, Overview};
 use everynode_insight::rollout::Rollout;
 use everynode_insight::rollout_nodes::{RolloutNode, RolloutNodes, WaveNodes};
 use everynode_insight::snapshot::ObjectKind;
@@ -135,6 +136,8 @@ fn nodes_of_a_failed_rollout_have_failed() {
     let wave = rollout.guard.and_then(|guard| guard.wave).expect("it is at a wave");
     let wave = wave.to_string();
     assert_eq!(wave, format!("wave 3 of 3, zones/b: 1 of 5 nodes done, {expected}"));
+    let overview = Overview::of(&fixture.snapshot, &key(), NOW).expect("there is a DaemonSet");
+    assert_eq!(overview.estimate, Estimate::Paused);
 }
 
 /// G1: while a wave is updated, all commands tell its nodes from those of later waves.
