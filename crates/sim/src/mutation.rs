@@ -137,6 +137,8 @@ pub enum Mutation {
     WaitForUnreachable,
     /// Nodes whose kubelet does not answer have always been so (C58).
     ForgetBeginnings,
+    /// Nodes whose kubelet does not answer were up when their pods were created or deleted (C58).
+    AssumeBeginnings,
     /// `maxSurge` does not limit (C53).
     UnlimitedSurge,
     /// `maxUnavailable` is never more than one (C52).
@@ -169,7 +171,7 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 56] = [
+    const PLAIN: [(Self, Property); 57] = [
         (Self::SkipExpectations, Property::Duplicate),
         (Self::TerminatingIsGone, Property::Duplicate),
         (Self::UnansweredCreationIsRefused, Property::Duplicate),
@@ -219,6 +221,7 @@ impl Mutation {
         (Self::IgnoreNoSchedule, Property::Status),
         (Self::WaitForUnreachable, Property::Budget),
         (Self::ForgetBeginnings, Property::Budget),
+        (Self::AssumeBeginnings, Property::Budget),
         (Self::UnlimitedSurge, Property::Budget),
         (Self::SlowRollout, Property::Budget),
         (Self::LongHistory, Property::Revision),

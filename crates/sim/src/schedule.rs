@@ -3,6 +3,7 @@
 
 use std::panic::{self, AssertUnwindSafe};
 
+use everynode_sandbox::json::json;
 use everynode_sandbox::kind::DAEMON_SET;
 use rand::seq::IndexedMutRandom;
 use rand::{RngExt, SeedableRng};
@@ -32,6 +33,8 @@ const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
 const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
 /// The same for what a rollout awaits at its end.
 const FINALLY_SEED: u64 = 0x3c6e_f372_fe94_f82b;
+/// The same for the tolerations of the first template.
+const TOLERATIONS_SEED: u64 = 0xa54f_f53a_5f1d_36f1;
 /// How often steps are inserted in which the nodes of a guarded rollout change.
 const FLEET_STEPS: u32 = 3;
 const LONG_PAUSE_MS: std::ops::Range<i64> = 120_000..1_200_000;
@@ -64,6 +67,8 @@ impl Schedule {
     pub fn from_seed(seed: u64, policies: Policies) -> Self {
         let rng = &mut Pcg64Mcg::seed_from_u64(seed ^ GUARDED_SEED);
         let mut schedule = Self::without_policies(seed);
+        let tolerations = &mut Pcg64Mcg::seed_from_u64(seed ^ TOLERATIONS_SEED);
+        schedule.setting.tolerates_all = tolerations.random_ratio(1, 4);
         let is_guarded = rng.random_ratio(1, 3);
         if is_guarded || policies != Policies::Sometimes {
             schedule.guard_rollouts(rng);
@@ -207,8 +212,11 @@ impl Schedule {
 
     fn play_in(&self, world: &mut World) {
         let options = world.write_options();
-        let created =
-            world.registry().create(&DAEMON_SET, NAMESPACE, workload::manifest("a", 1), &options);
+        let mut first = workload::manifest("a", 1);
+        if self.setting.tolerates_all {
+            first["spec"]["template"]["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
+        }
+        let created = world.registry().create(&DAEMON_SET, NAMESPACE, first, &options);
         debug_assert!(created.is_ok(), "{created:?}");
         world.start_replicas();
         for step in &self.steps {

@@ -38,6 +38,8 @@ pub struct Setting {
     pub status_interval_ms: u32,
     /// Whether the controller reads the node selectors of namespaces.
     pub namespace_node_selectors: bool,
+    /// Whether the first template tolerates all taints, as that of a network agent does.
+    pub tolerates_all: bool,
     /// Whether the clocks of replicas may be wrong by seconds or hours.
     pub wrong_clocks: bool,
     /// Maximum number of millionths by which the wall clocks of replicas are too fast or too slow.
@@ -60,6 +62,7 @@ impl Setting {
         schedule_by_controller: false,
         status_interval_ms: 0,
         namespace_node_selectors: false,
+        tolerates_all: false,
         wrong_clocks: false,
         clock_drift_ppm: 0,
     };

@@ -9,6 +9,7 @@ use super::history::History;
 use super::model::Node;
 use super::reason::{Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
+use super::standing::Answer;
 use crate::view::View;
 
 /// The deletions of pods that have ended, by replica, DaemonSet and node.
@@ -70,16 +71,26 @@ impl Backoffs {
             // A repeated deletion does not lengthen the delay.
             return;
         }
-        for (uid, _) in judged.deletions.iter().filter(|(_, reason)| reason.is_of_ended_pod()) {
-            let Some(name) = situation.pods[uid.as_str()].node() else { continue };
+        for (uid, reason) in &judged.deletions {
+            let pod = situation.pods[uid.as_str()];
+            let Some(name) = pod.node() else { continue };
             let Some(on_node) = situation.nodes.get(name) else { continue };
+            let is_sure = reason.is_of_ended_pod();
+            // The node may be one that keeps a pod until a step of the rollout (G42).
+            let may_be = || pod.has_ended() && situation.is_removal(on_node, pod) == Answer::Maybe;
+            if !is_sure && !may_be() {
+                continue;
+            }
             let next_ms = |doubt, last_ms: fn(&Backoff) -> i64| {
                 let end = self.end(view, situation, on_node, doubt, history);
                 let last = end.and_then(|_| self.by_node.get(&key(view, name)));
                 last.map_or(BACKOFF_MIN_MS, |last| (last_ms(last) * 2).min(BACKOFF_MAX_MS))
             };
             let backoff = Backoff {
-                shortest_ms: next_ms(Doubt::Allows, |last| last.shortest_ms),
+                shortest_ms: match is_sure {
+                    true => next_ms(Doubt::Allows, |last| last.shortest_ms),
+                    false => 0,
+                },
                 longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
                 node: on_node.node.cloned().unwrap_or_default(),

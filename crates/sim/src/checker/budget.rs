@@ -171,7 +171,11 @@ fn may_use_budget_going_back(situation: &Situation, on_node: &OnNode) -> bool {
     let is_serving = |pod: &Pod| {
         situation.is_updated(pod) || situation.is_surely_available(pod) && !pod.has_ended()
     };
-    is_up && is_here && !on_node.deletable().any(is_serving)
+    // With surge until the pod of the target is gone beside that of the base.
+    let has_both = on_node.wanted == Wanted::Base
+        && situation.ds.strategy.surges()
+        && on_node.deletable().any(|pod| situation.wants(on_node, pod));
+    is_up && is_here && (has_both || !on_node.deletable().any(is_serving))
 }
 
 /// How far the budget is used.
@@ -190,10 +194,16 @@ impl Use {
             let standing = &on_node.standing;
             standing.states.surely(NodeState::Waiting) && standing.has_outage == Answer::Yes
         };
-        // A node with an available pod of the target has nothing but its old pod to lose.
+        // A node with an available pod of the target has nothing but its old pod to lose, and one
+        // whose pods of the target all end, while the old one is available, has lost nothing.
         let is_new = |pod: &Pod| situation.is_updated(pod) && situation.may_be_available(pod);
+        let serves = |on_node: &OnNode| {
+            on_node.deletable().any(is_new)
+                || on_node.deletable().all(|pod| !situation.is_updated(pod))
+                    && on_node.deletable().any(|pod| situation.may_be_available(pod))
+        };
         let is_updating = |on_node: &OnNode| {
-            on_node.standing.states.surely(NodeState::Updating) && !on_node.deletable().any(is_new)
+            on_node.standing.states.surely(NodeState::Updating) && !serves(on_node)
         };
         let nodes = || situation.nodes.iter().filter(|(name, on)| counts(name, on));
         Self {

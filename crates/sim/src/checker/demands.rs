@@ -93,7 +93,7 @@ impl<'a> Demands<'a> {
                 }
                 match reason {
                     Some(reason) if reason.is_within_budget() => demands.within_budget.push(node),
-                    Some(Deletion::Spare) | None => {}
+                    None => {}
                     Some(Deletion::OldAndUnavailable) if is_limited => {
                         demands.begins_at_once.push(node);
                     }
@@ -148,8 +148,7 @@ impl Deletion {
             | Self::WithinBudget
             | Self::GoingBack
             | Self::Removed
-            | Self::Excused
-            | Self::Spare => Property::Budget,
+            | Self::Excused => Property::Budget,
         }
     }
 }

@@ -21,6 +21,8 @@ const TOLERANCE_MS: i64 = 3_000;
 /// Longer than the watches of a replica are behind each other, or its process stands still: what
 /// happens within this time may be shown in another order.
 const UNORDERED_MS: i64 = 60_000;
+/// How long a node that is not ready has had no available pod before it is updated (G33).
+const REPAIRABLE_MS: i64 = 60_000;
 
 impl<'a> Situation<'a> {
     /// Whether a policy guards a rollout that goes forward, or has yet to begin.
@@ -116,13 +118,19 @@ impl Reading<'_, '_> {
         !self.node.is_ready() || self.policy.is_leaving(self.node)
     }
 
-    /// Whether the node's broken pod may be why its kubelet says that it is not ready: it has had
-    /// no available pod for a minute, as far as the replica has seen (G33).
-    fn may_be_repairable(&self) -> bool {
+    /// Whether the node's broken pod may be why its kubelet says that it is not ready: the node has
+    /// had no available pod for a minute (G33). A replica sees that later, and knows nothing of
+    /// what was before it looked.
+    fn is_repairable(&self) -> Answer {
         let mut old = self.of_others().filter(|our| !our.is_going);
-        self.node.unready_since.is_some()
-            && !self.policy.is_leaving(self.node)
-            && !old.any(|our| self.situation.is_surely_available(our.pod))
+        let was_available =
+            self.past.available_ms.is_some_and(|ago_ms| ago_ms + TOLERANCE_MS < REPAIRABLE_MS);
+        match () {
+            () if self.node.unready_since.is_none() || was_available => Answer::No,
+            () if old.any(|our| self.situation.is_surely_available(our.pod)) => Answer::No,
+            () if self.past.without_ready_ms >= REPAIRABLE_MS + UNORDERED_MS => Answer::Yes,
+            () => Answer::Maybe,
+        }
     }
 
     /// The policy selects it to be held. It is, while no pod of the target is there.
@@ -133,24 +141,25 @@ impl Reading<'_, '_> {
     /// The states of a node with an old pod on which the rollout has not begun.
     fn untouched(&self) -> NodeStates {
         let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
-        let is_tainted = self.situation.ds.placement.eligibility(self.node) == Eligibility::MayKeep;
+        let is_tainted = self.on_node.by_target == Eligibility::MayKeep;
         let is_creation_unknown = self.on_node.pending.is_some() || self.on_node.has_seen_pending;
-        let may_be_repairable = self.may_be_repairable();
-        let is_absent = self.is_absent() && !may_be_repairable;
-        let is_aside = self.is_held() || is_absent || is_unscheduled || is_tainted;
+        let is_down = !self.node.is_ready() || is_unscheduled;
+        let is_repairable = if is_down { self.is_repairable() } else { Answer::Yes };
+        let is_aside = self.is_held()
+            || self.policy.is_leaving(self.node)
+            || is_tainted
+            || is_repairable == Answer::No;
         match () {
             () if self.past.is_deletion_unknown || is_creation_unknown => {
                 [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
             }
             () if is_aside => [NodeState::SetAside].into(),
-            () if may_be_repairable => [NodeState::Waiting, NodeState::SetAside].into(),
+            () if is_repairable == Answer::Maybe => {
+                [NodeState::Waiting, NodeState::SetAside].into()
+            }
             () if self.on_node.by_target == Eligibility::MustNotRun
                 && self.situation.may_await_removals() =>
             {
-                [NodeState::Waiting, NodeState::SetAside].into()
-            }
-            // A namespace keeps new pods away, which is no taint.
-            () if self.on_node.by_target == Eligibility::MayKeep => {
                 [NodeState::Waiting, NodeState::SetAside].into()
             }
             () => [NodeState::Waiting].into(),
@@ -224,12 +233,17 @@ impl Reading<'_, '_> {
         may_be_absent || self.is_held() || may_have_joined || may_be_broken
     }
 
-    /// True if the replica has begun on the node itself before the node was absent, and that has
-    /// not been so for so long that the node is set aside.
+    /// True if the replica has begun on the node itself before the node was absent, or because its
+    /// pod may be why it is not ready, and that has not been so for so long that the node is set
+    /// aside.
     fn is_surely_updating_although_absent(&self) -> bool {
         let absent_ms = self.past.absent_ms.unwrap_or_default();
-        let is_short = absent_ms + TOLERANCE_MS < self.policy.ready_within_ms();
-        is_short && self.past.begun_by_replica_ms.is_some_and(|begun_ms| begun_ms > absent_ms)
+        let is_short = |ms: i64| ms + TOLERANCE_MS < self.policy.ready_within_ms();
+        let was_up = self.past.begun_by_replica_ms.is_some_and(|begun_ms| begun_ms > absent_ms);
+        let is_repaired = !self.policy.is_leaving(self.node)
+            && self.past.has_seen_old
+            && self.is_repairable() == Answer::Yes;
+        is_short(absent_ms) && was_up || is_short(self.past.elapsed_ms) && is_repaired
     }
 
     fn is_surely_aside(&self) -> bool {
@@ -272,7 +286,10 @@ impl Reading<'_, '_> {
         // A node that has failed remains so until a pod is available there.
         let max_restarts = rule.max_restarts;
         let may_restart_too_often = max_restarts.is_some_and(|max| self.past.restarts > max);
-        !self.is_absent() && may_have_been_well && (is_late || may_restart_too_often)
+        !self.is_absent()
+            && may_have_been_well
+            && !self.past.was_surely_unready
+            && (is_late || may_restart_too_often)
     }
 
     /// Whether the node surely has, because a pod restarts too often, even if it is available.

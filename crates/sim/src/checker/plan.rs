@@ -253,7 +253,6 @@ impl<'a> Judge<'a> {
         if let Some(violation) = violation {
             return Err(violation);
         }
-        let count = |reason| judged.deletions.values().filter(|r| **r == reason).count();
         let surging = |reason| judged.creations.values().filter(|r| **r == reason).count();
         let may_be_available = |pod: &Pod| situation.may_be_available(pod);
         let within = judged.deletions.values().filter(|reason| reason.is_within_budget()).count();
@@ -268,18 +267,6 @@ impl<'a> Judge<'a> {
                 return error(situation, Property::Budget, message);
             }
             coverage.record_budget(used + within >= max);
-        }
-        let spare = count(Deletion::Spare);
-        if spare > 0 {
-            let serving = situation.serving_nodes(may_be_available);
-            let desired = situation.desired();
-            if serving < desired + spare {
-                let message = format!(
-                    "{spare} available pods are deleted without another one, {serving} nodes have \
-                     one, {desired} should"
-                );
-                return error(situation, Property::Budget, message);
-            }
         }
         let within = surging(Creation::SurgeWithinBudget);
         if let (Some(Budget::Surge(max)), 1..) = (situation.budget(), within) {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::demands::Demands;
 use super::history::History;
-use super::model::{Budget, Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
-use super::reason::{Deletion, Doubt};
+use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState, NodeStates};
@@ -152,17 +151,7 @@ fn rollout(situation: &Situation) -> Problem {
     if let Some(node) = at_once.filter(|_| demands.left.unavailable > 0).chain(within).next() {
         return Some((Property::Budget, format!("the pod on {node} is old")));
     }
-    let serving = situation.serving_nodes(|pod| situation.is_surely_available(pod));
-    let is_spare = |on_node: &&OnNode| {
-        on_node.deletable().any(|pod| {
-            let reason = situation.reason_to_delete(on_node, pod, Doubt::Demands);
-            reason == Some(Deletion::Spare)
-        })
-    };
-    let has_spare = situation.nodes.values().any(|on_node| is_spare(&on_node));
-    let surges = matches!(situation.budget(), Some(Budget::Surge(_)));
-    (surges && has_spare && serving > situation.desired())
-        .then(|| (Property::Budget, "an old pod is left that no node needs".to_owned()))
+    None
 }
 
 /// The template is stored once, in the newest revision, and the history is no longer than allowed

@@ -44,8 +44,6 @@ pub(super) enum Deletion {
     /// The budget allows it, but nothing shows whether the pod is old: its revision has no label,
     /// or is gone.
     Excused,
-    /// The pod is old, the node gets no other, and enough nodes have one (C53).
-    Spare,
 }
 
 /// A reason to create a pod.
@@ -79,7 +77,6 @@ impl Deletion {
             Self::GoingBack => "of a failed target, within the budget",
             Self::Removed => "removed by the target's placement",
             Self::Excused => "excused",
-            Self::Spare => "old and spare",
         }
     }
 }
@@ -161,12 +158,16 @@ impl<'a> Situation<'a> {
             Eligibility::MustNotRun => return self.misplaced(on_node, pod, doubt),
             Eligibility::MayKeep | Eligibility::ShouldRun => {}
         }
+        self.ended_or_surplus(on_node, pod, doubt).or_else(|| self.old(on_node, pod, doubt))
+    }
+
+    /// Why a pod goes whatever its revision from a node that may keep one (C24–C26).
+    fn ended_or_surplus(&self, on_node: &OnNode<'a>, pod: &Pod, doubt: Doubt) -> Option<Deletion> {
         match pod.status {
-            PodStatus::Failed => return Some(Deletion::Failed),
-            PodStatus::Succeeded => return Some(Deletion::Succeeded),
-            PodStatus::Unfinished => {}
+            PodStatus::Failed => Some(Deletion::Failed),
+            PodStatus::Succeeded => Some(Deletion::Succeeded),
+            PodStatus::Unfinished => self.surplus(on_node, pod, doubt),
         }
-        self.surplus(on_node, pod, doubt).or_else(|| self.old(on_node, pod, doubt))
     }
 
     /// Why a pod is deleted from a node that must not run it: at once, or as a step of the rollout
@@ -176,6 +177,8 @@ impl<'a> Situation<'a> {
             (Answer::No, _) | (Answer::Maybe, Doubt::Allows) => false,
             (Answer::Yes, _) | (Answer::Maybe, Doubt::Demands) => true,
         };
+        // Until the step the node is one that may keep a pod.
+        let other = self.ended_or_surplus(on_node, pod, doubt).filter(|_| is_step);
         match () {
             () if doubt == Doubt::Demands && self.is_target_on_its_way_back(on_node, pod) => {
                 match self.is_old_available(pod, doubt) {
@@ -185,6 +188,7 @@ impl<'a> Situation<'a> {
                 }
             }
             () if !is_step => Some(Deletion::Misplaced),
+            () if other.is_some() => other,
             () if self.keeps_pods(on_node) || self.is_left_alone(on_node, doubt) => None,
             () if self.is_old_available(pod, doubt) => Some(Deletion::Removed),
             () => Some(Deletion::OldAndUnavailable),
@@ -240,17 +244,10 @@ impl<'a> Situation<'a> {
         let is_available = self.is_old_available(old, doubt);
         let is_last = on_node.eligibility == Eligibility::MayKeep;
         match (budget, self.ds.strategy.surges()) {
-            (Budget::Unavailable(_), false) if is_available && on_node.wanted == Wanted::Base => {
-                Some(Deletion::GoingBack)
-            }
-            (Budget::Unavailable(_), false) if is_available => Some(Deletion::WithinBudget),
-            (Budget::Unavailable(_), false) => Some(Deletion::OldAndUnavailable),
-            (Budget::Unavailable(_), true) if is_last && is_available => {
-                Some(Deletion::WithinBudget)
-            }
-            (Budget::Surge(_), _) if is_last && is_available => Some(Deletion::Spare),
-            (_, true) if is_last => Some(Deletion::OldAndUnavailable),
-            (Budget::Unavailable(_) | Budget::Surge(_), _) => None,
+            (Budget::Unavailable(_), true) | (Budget::Surge(_), _) if !is_last => None,
+            _ if is_available && on_node.wanted == Wanted::Base => Some(Deletion::GoingBack),
+            _ if is_available => Some(Deletion::WithinBudget),
+            _ => Some(Deletion::OldAndUnavailable),
         }
     }
 

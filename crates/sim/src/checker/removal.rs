@@ -11,12 +11,21 @@ use super::{Property, Violation, violation, waves};
 use crate::role::Role;
 
 impl<'a> Situation<'a> {
-    /// Whether only the target's own placement removes the pod, while its node keeps what it is.
+    /// Whether the pod is removed with one that only the target's own placement removes, while the
+    /// node keeps what it is.
     pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
         let is_step = self.role == Role::Controller
             && self.goes_forward()
             && on_node.wanted == Wanted::Target;
-        if is_step { self.is_removed_by_target(on_node, pod) } else { Answer::No }
+        let mut others = on_node.occupants();
+        let mut is_kept =
+            || others.any(|our| self.is_removed_by_target(on_node, our.pod) != Answer::No);
+        match self.is_removed_by_target(on_node, pod) {
+            _ if !is_step => Answer::No,
+            // The node keeps its pods while it has one of them.
+            Answer::No if is_kept() => Answer::Maybe,
+            answer => answer,
+        }
     }
 
     /// The same once the wave of its node is open.

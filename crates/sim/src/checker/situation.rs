@@ -522,18 +522,6 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// Number of nodes with an available pod, for a strategy that surges (C53).
-    pub(super) fn serving_nodes(&self, is_available: impl Fn(&Pod) -> bool) -> usize {
-        let serves = |on_node: &&OnNode<'a>| {
-            let active = self.active(on_node);
-            match (&active.new[..], &active.old[..]) {
-                ([pod], []) | ([_] | [], [pod]) => is_available(pod),
-                _ => false,
-            }
-        };
-        self.nodes.values().filter(serves).count()
-    }
-
     /// Whether a pod is still there that has this hash (C44).
     pub(super) fn is_used(&self, hash: &str) -> bool {
         self.pods.values().any(|pod| {

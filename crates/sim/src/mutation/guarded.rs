@@ -114,6 +114,10 @@ pub enum GuardedMutation {
     BaseWithGeneration,
     /// Nodes that are not ready count as ready (G33).
     IgnoreDownNodes,
+    /// Those whose kubelet says so do, but for their taints (G33).
+    IgnoreUnready,
+    /// Those whose kubelet says so are treated as those whose kubelet does not answer (C58, G33).
+    UnreadyIsUnreachable,
     /// Nodes that leave count as all others (G33).
     IgnoreLeaving,
     /// All nodes count as leaving (G33).
@@ -181,7 +185,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 76] = [
+    pub const ALL: [(Self, Property); 78] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -227,6 +231,8 @@ impl GuardedMutation {
         (Self::PauseGoingBack, Property::Budget),
         (Self::BaseWithGeneration, Property::Template),
         (Self::IgnoreDownNodes, Property::Gate),
+        (Self::IgnoreUnready, Property::Gate),
+        (Self::UnreadyIsUnreachable, Property::Budget),
         (Self::IgnoreLeaving, Property::Gate),
         (Self::AllNodesLeave, Property::Budget),
         (Self::LeavingIsGone, Property::Record),
@@ -381,12 +387,18 @@ impl GuardedMutation {
         }
         let Some(conditions) = node["status"]["conditions"].as_array_mut() else { return };
         let is_ready = |condition: &Value| condition["type"] == "Ready";
-        match self {
-            Self::IgnoreDownNodes => {
-                for condition in conditions.iter_mut().filter(|condition| is_ready(condition)) {
-                    condition["status"] = json!("True");
-                }
+        let ready = conditions.iter_mut().find(|condition| is_ready(condition));
+        match (self, ready) {
+            (Self::IgnoreDownNodes, Some(ready)) => ready["status"] = json!("True"),
+            (Self::IgnoreUnready, Some(ready)) if ready["status"] == "False" => {
+                ready["status"] = json!("True");
             }
+            (Self::UnreadyIsUnreachable, Some(ready)) if ready["status"] == "False" => {
+                ready["status"] = json!("Unknown");
+            }
+            _ => {}
+        }
+        match self {
             Self::IgnoreLeaving => conditions.retain(is_ready),
             Self::AllNodesLeave => conditions.push(json!({"type": LEAVING, "status": "True"})),
             _ => {}

@@ -94,13 +94,12 @@ impl Mutation {
                     condition["status"] = json!("True");
                 }
             }
-            Self::WaitForUnreachable | Self::ForgetBeginnings => {
-                for condition in conditions(node).filter(|it| it["status"] == "Unknown") {
-                    match self {
-                        Self::WaitForUnreachable => condition["status"] = json!("False"),
-                        _ => condition["lastTransitionTime"] = json!("2000-01-01T00:00:00Z"),
-                    }
-                }
+            Self::WaitForUnreachable => replace_ready(node, "Unknown", "status", "False"),
+            Self::ForgetBeginnings => {
+                replace_ready(node, "Unknown", "lastTransitionTime", "2000-01-01T00:00:00Z");
+            }
+            Self::AssumeBeginnings => {
+                replace_ready(node, "Unknown", "lastTransitionTime", "2100-01-01T00:00:00Z");
             }
             _ => {}
         }
@@ -109,7 +108,8 @@ impl Mutation {
             Self::RecoverAlways
             | Self::ForgetRecovery
             | Self::WaitForUnreachable
-            | Self::ForgetBeginnings => {}
+            | Self::ForgetBeginnings
+            | Self::AssumeBeginnings => {}
             Self::EvictForNoSchedule => {
                 for taint in all.into_iter().flatten() {
                     if taint["effect"] == "NoSchedule" {
@@ -131,6 +131,12 @@ impl Mutation {
 
 fn conditions(object: &mut Value) -> impl Iterator<Item = &mut Value> {
     object["status"]["conditions"].as_array_mut().into_iter().flatten()
+}
+
+/// Replaces a member of the condition `Ready`, if it has this status.
+fn replace_ready(node: &mut Value, status: &str, key: &str, value: &str) {
+    let is_it = |it: &&mut Value| it["type"] == "Ready" && it["status"] == status;
+    conditions(node).filter(is_it).for_each(|ready| ready[key] = json!(value));
 }
 
 /// Makes a DaemonSet the owner of a ReplicaSet's pod. The pod's annotation contains the UID.

@@ -104,8 +104,8 @@ impl Groups {
 
     /// The nodes that may be begun within the limit of each group, in the order in which they are
     /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
-    /// If no group has room, one node may be begun nevertheless while the rollout is at work on none
-    /// (G14).
+    /// If no group has room, one node may be begun nevertheless while the rollout is at work on
+    /// none (G14).
     pub(crate) fn admitted(
         &self,
         budget: Budget,

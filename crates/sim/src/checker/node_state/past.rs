@@ -35,6 +35,12 @@ pub(super) struct Past {
     /// Since when the pod of another revision that is there has not been available; `None` if it
     /// is not known that there is one, and that it is not.
     pub outage_ms: Option<i64>,
+    /// Since when a pod that was surely available to the end is no longer so; `None` if none was.
+    pub available_ms: Option<i64>,
+    /// For how long at least the replica has surely seen that no pod there is ready.
+    pub without_ready_ms: i64,
+    /// Whether the node was surely not ready when this replica deleted the old pod.
+    pub was_surely_unready: bool,
     /// Since when the node has not been ready.
     pub down_ms: Option<i64>,
     /// Since when the node has not been ready, or has been leaving.
@@ -75,6 +81,7 @@ impl Situation<'_> {
     pub(super) fn past(&self, memory: &Memory, history: &History) -> BTreeMap<&str, Past> {
         let attempt = self.attempt(history);
         let ago = |version: u64| self.now.0 - history.time_of(version).0;
+        let looked = memory.feeds.pods_listed.max(self.guarded_since(memory, history));
         let mut all: BTreeMap<&str, (Past, Pods)> = BTreeMap::new();
         for (name, on_node) in &self.nodes {
             let mut states = on_node.node.map(|node| history.nodes.of(&node.metadata.uid));
@@ -93,6 +100,7 @@ impl Situation<'_> {
                 may_have_been_done: on_node.node.is_some_and(need_none),
                 known_ms: ago(memory.feeds.pods_listed),
                 attempt_ms: ago(attempt),
+                without_ready_ms: ago(looked.max(created)),
                 was_excluded: on_node.node.is_some_and(at_first),
                 ..self.absence(on_node.node, memory.feeds.nodes, history)
             };
@@ -109,6 +117,7 @@ impl Situation<'_> {
             let Some((past, pods)) = last.node().and_then(|node| all.get_mut(node)) else {
                 continue;
             };
+            self.add_readiness(&seen, history, past);
             if self.is_updated(last) {
                 let first = seen[0].0;
                 pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
@@ -124,7 +133,11 @@ impl Situation<'_> {
                     let ends = |pod: &Pod| pod.metadata.is_terminating;
                     let mut all = states.iter();
                     let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
-                    past.begun_by_replica_ms = end.map(|(at, _)| ago(*at));
+                    let end = end.map(|(at, _)| *at);
+                    past.begun_by_replica_ms = end.map(ago);
+                    past.was_surely_unready = end.is_some_and(|end| {
+                        end > attempt && self.was_surely_unready(last.node(), end, history)
+                    });
                 }
                 past.is_deletion_unknown |= memory.maybe_deleted.contains(uid);
             }
@@ -133,6 +146,38 @@ impl Situation<'_> {
             .into_iter()
             .map(|(name, (past, pods))| (name, self.finish(past, &pods, attempt, memory, history)));
         finished.collect()
+    }
+
+    /// Adds when a pod of any revision was ready.
+    fn add_readiness(&self, seen: &[(u64, Option<&Pod>)], history: &History, past: &mut Past) {
+        let long_s = 2 * self.ds.min_ready_seconds + 1 + UNORDERED_MS / 1_000;
+        for (index, (at, pod)) in seen.iter().enumerate() {
+            let Some(pod) = pod.filter(|pod| pod.is_ready) else { continue };
+            let until = seen.get(index + 1).map_or(self.now, |(at, _)| history.time_of(*at));
+            let ago_ms = self.now.0 - until.0;
+            past.without_ready_ms = past.without_ready_ms.min(ago_ms);
+            let was_seen = until.0 - history.time_of(*at).0 >= UNORDERED_MS;
+            let is_active = self.ds.owns(&pod.metadata) && !pod.metadata.is_terminating;
+            if was_seen && is_active && !pod.has_ended() && pod.is_available(long_s, until) {
+                let latest = past.available_ms.map_or(ago_ms, |other| other.min(ago_ms));
+                past.available_ms = Some(latest);
+            }
+        }
+    }
+
+    /// Whether the node was not ready at a version, and long before and after it.
+    fn was_surely_unready(&self, node: Option<&str>, version: u64, history: &History) -> bool {
+        let Some(node) = node.and_then(|name| self.nodes.get(name)?.node) else { return false };
+        let at = history.time_of(version).0;
+        let mut is_ready = None;
+        for (since, state) in history.nodes.of(&node.metadata.uid) {
+            let since = history.time_of(since).0;
+            if since > at - UNORDERED_MS && (is_ready != Some(false) || since > at + UNORDERED_MS) {
+                break;
+            }
+            is_ready = Some(state.is_ready());
+        }
+        is_ready == Some(false)
     }
 
     /// The version with which the attempt began: that of its first record.
