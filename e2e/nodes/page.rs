@@ -30,6 +30,11 @@ end a pod on every node. \"told\" is the time from the kubelet's statement until
 `explain`, `status` and `watch` said the words, at most 5 s. Where the built-in controller's record \
 shows a violation, the row says so in bold.
 
+Not tried, because these nodes can't: clocks that jump (they share the machine's), kubelets of other \
+releases, images that are pulled slowly (there is no registry), several API servers behind one \
+address, the kernel's choice of whom to kill when a node is out of memory, swap, and a graceful \
+shutdown of nodes. What came of hundreds of nodes is in [measurements](measurements/2026-11.md).
+
 | story | what it does | everynode | the built-in controller |
 |---|---|---|---|
 ";

@@ -191,6 +191,15 @@ pub(crate) fn exited(code: i32) -> impl Fn(&State) -> bool {
     }
 }
 
+/// A container of the DaemonSet that was started again has ended once more: the kubelet starts it
+/// at once the first time only.
+pub(crate) fn backs_off(state: &State) -> bool {
+    state.agents().flat_map(container_statuses).any(|status| {
+        let is_running = status.state.as_ref().is_some_and(|state| state.running.is_some());
+        status.restart_count > 0 && !is_running
+    })
+}
+
 /// A pod of the DaemonSet is in this phase, with this reason unless it is empty.
 pub(crate) fn phase(phase: &str, reason: &str) -> impl Fn(&State) -> bool {
     move |state| {

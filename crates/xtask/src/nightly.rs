@@ -45,7 +45,7 @@ const SIMULATION: [&str; 6] =
 pub(crate) fn run(root: &Path, only: &str) -> anyhow::Result<Vec<String>> {
     let seed = SystemTime::UNIX_EPOCH.elapsed().context("the clock is set")?.as_secs();
     let (steps, others): (Vec<Step>, Vec<Step>) =
-        steps(seed).into_iter().partition(|step| step.what.starts_with(only));
+        steps(seed).into_iter().chain(stories()).partition(|step| step.what.starts_with(only));
     let started = Instant::now();
     let mut ran = Vec::new();
     let mut problems = Vec::new();
@@ -99,19 +99,7 @@ fn steps(seed: u64) -> Vec<Step> {
         "hostile::",
         "--nocapture",
     ];
-    let stories = step(
-        STORIES,
-        &[
-            "test",
-            "--package=everynode-e2e",
-            "--",
-            "nodes::night::",
-            "--nocapture",
-            "--test-threads=1",
-        ],
-    );
-    let stories = std::env::var_os(NODES).map(|_| stories);
-    let others = vec![
+    vec![
         step(
             "tests that take long",
             &[
@@ -157,8 +145,21 @@ fn steps(seed: u64) -> Vec<Step> {
         ),
         step("mutants: the known ones", &["xtask", "mutants", "--known"]),
         step("benches", &["bench", "--workspace"]),
+    ]
+}
+
+/// The stories, where a program starts nodes for them.
+fn stories() -> Option<Step> {
+    std::env::var_os(NODES)?;
+    let arguments = vec![
+        "test",
+        "--package=everynode-e2e",
+        "--",
+        "nodes::night::",
+        "--nocapture",
+        "--test-threads=1",
     ];
-    others.into_iter().chain(stories).collect()
+    Some(Step { what: STORIES, arguments, variables: Vec::new() })
 }
 
 impl Step {

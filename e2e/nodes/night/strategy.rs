@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::super::manifest::{Change, agent};
 use super::super::state::{
-    State, all_updated, exited, first_running, is_ready, ready, runs, updated, updated_count,
-    waiting,
+    State, all_updated, backs_off, exited, first_running, is_ready, ready, runs, updated,
+    updated_count, waiting,
 };
 use super::super::story::{story, story_of_everynode};
 use crate::world::pod::name_of;
@@ -161,7 +161,7 @@ async fn a_crash_without_a_probe() -> Result<()> {
             (1..=3).all(|node| runs(node, "2")(state))
         })
         .await;
-        run.told("CrashLoopBackOff of container agent", waiting("CrashLoopBackOff")).await?;
+        run.told("exit code 1)", backs_off).await?;
         run.apply(bare.image("3")).await?;
         run.within(60, "a fix updated all", all_updated).await
     })
@@ -176,7 +176,7 @@ async fn a_crash_without_a_probe_and_min_ready_seconds() -> Result<()> {
         let bare = bare.spec(json!({ "minReadySeconds": 8 }));
         run.starts(bare.clone()).await?;
         run.apply(bare.clone().image("2").env(&[("CRASH_AFTER", "4")])).await?;
-        run.told("CrashLoopBackOff of container agent", waiting("CrashLoopBackOff")).await?;
+        run.told("exit code 1)", backs_off).await?;
         run.stays(30, "two nodes keep their pods", ready(2)).await?;
         run.apply(bare.image("3")).await?;
         run.within(90, "a fix updated all", all_updated).await
