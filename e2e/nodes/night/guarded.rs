@@ -65,7 +65,7 @@ async fn a_good_image() -> Result<()> {
     .await
 }
 
-/// G15, G34
+/// G15, G34: restarts fail the canary
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash() -> Result<()> {
     story_of_everynode("an image that exits with 1 after 2 s", async |run| {
@@ -140,7 +140,7 @@ async fn a_sidecar() -> Result<()> {
     .await
 }
 
-/// C26
+/// C26: a surge goes back without a gap
 #[tokio::test(flavor = "multi_thread")]
 async fn a_surge() -> Result<()> {
     story_of_everynode("maxSurge 1: a good image, then one that crashes", async |run| {

@@ -155,7 +155,7 @@ async fn static_pods() -> Result<()> {
     .await
 }
 
-/// G20
+/// G20: the template itself is restored
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_the_built_in_controller() -> Result<()> {
     story_of_everynode(
@@ -205,7 +205,7 @@ async fn no_scheduler_and_a_host_port() -> Result<()> {
     .await
 }
 
-/// C24, C31
+/// C24, C31: the kubelet refuses pods until there is room
 #[tokio::test(flavor = "multi_thread")]
 async fn no_scheduler_and_a_full_node() -> Result<()> {
     story_of_everynode("--schedule-by=controller: a node without room for 20 s", async |run| {

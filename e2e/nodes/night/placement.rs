@@ -11,7 +11,7 @@ use super::super::state::{
 use super::super::story::story;
 use crate::world::pod::name_of;
 
-/// C16
+/// C16: a node changes, and so do its pods
 #[tokio::test(flavor = "multi_thread")]
 async fn a_taint() -> Result<()> {
     story("a NoExecute taint on a node, and away again", async |run| {

@@ -43,7 +43,7 @@ async fn a_pod_that_ends_slowly() -> Result<()> {
     .await
 }
 
-/// C22
+/// C22: the next pod waits for the hook
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pre_stop_hook() -> Result<()> {
     story("preStop sleeps for 8 s, of a grace period of 20", async |run| {
@@ -82,7 +82,7 @@ async fn a_pod_that_ignores_sigterm() -> Result<()> {
     .await
 }
 
-/// C54
+/// C54: a pod is available some time after it is ready
 #[tokio::test(flavor = "multi_thread")]
 async fn min_ready_seconds() -> Result<()> {
     story("minReadySeconds 5", async |run| {
@@ -124,7 +124,7 @@ async fn a_crash_and_a_fix() -> Result<()> {
     .await
 }
 
-/// C52
+/// C52: the budget is used up by the first node
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_image_and_a_fix() -> Result<()> {
     story("an image that no registry has; 20 s later one that exists", async |run| {

@@ -11,7 +11,7 @@ use super::super::state::{
 use super::super::story::{story, story_of_everynode};
 use crate::world::pod::name_of;
 
-/// C51, C52
+/// C51, C52: two nodes at any time
 #[tokio::test(flavor = "multi_thread")]
 async fn two_at_a_time() -> Result<()> {
     story("maxUnavailable 2; ready 3 s after the start", async |run| {
@@ -23,7 +23,7 @@ async fn two_at_a_time() -> Result<()> {
     .await
 }
 
-/// C51
+/// C51: percentages
 #[tokio::test(flavor = "multi_thread")]
 async fn all_at_once() -> Result<()> {
     story("maxUnavailable 100%; ready 3 s after the start", async |run| {
@@ -35,7 +35,7 @@ async fn all_at_once() -> Result<()> {
     .await
 }
 
-/// C50
+/// C50: pods wait for somebody who deletes them
 #[tokio::test(flavor = "multi_thread")]
 async fn on_delete() -> Result<()> {
     story("OnDelete: another image, then one pod after the other is deleted", async |run| {
@@ -229,7 +229,7 @@ async fn a_surge_over_broken_pods() -> Result<()> {
     .await
 }
 
-/// G6
+/// G6: nothing is replaced in a pause
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause() -> Result<()> {
     story_of_everynode("everynode rollout pause in mid-rollout, resume 8 s later", async |run| {
