@@ -211,6 +211,7 @@ fn sorted(mut held_up: Vec<HeldUpPod>) -> Vec<HeldUpPod> {
 pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
     let mut groups: Vec<CauseGroup> = Vec::new();
     let mut index_of: BTreeMap<&str, usize> = BTreeMap::new();
+    let others_wait = held_up.iter().any(|it| it.cause.kind == CauseKind::AwaitsReplacement);
     for held_up in held_up {
         let index = *index_of.entry(&held_up.cause.text).or_insert(groups.len());
         if index == groups.len() {
@@ -226,7 +227,8 @@ pub(super) fn groups(held_up: &[HeldUpPod]) -> Vec<CauseGroup> {
         let group = &mut groups[index];
         group.nodes.extend(held_up.node.clone());
         group.pods += 1;
-        group.desired += usize::from(held_up.desired || went_down_in_rollout(held_up));
+        group.desired +=
+            usize::from(held_up.desired || (others_wait && went_down_in_rollout(held_up)));
         group.stuck |= held_up.stuck;
         group.set_aside &= held_up.set_aside.is_some() && !held_up.stuck;
     }

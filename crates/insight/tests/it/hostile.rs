@@ -54,9 +54,19 @@ const TEXTS: [&str; 12] = [
     "🦀",
 ];
 
+const TIME: &str = "2026-01-01T00:30:00Z";
+
 /// A rollout of three nodes in a wave, with each optional field that an answer reads.
 fn objects() -> Vec<(ObjectKind, Value)> {
-    let time = "2026-01-01T00:30:00Z";
+    let mut objects = daemon_set_with_revisions();
+    objects.extend(pods().map(|pod| (ObjectKind::Pod, pod)));
+    objects.extend(nodes().map(|node| (ObjectKind::Node, node)));
+    objects.push((ObjectKind::Event, event("DaemonSet", "agent")));
+    objects.push((ObjectKind::PodWarning, event("Pod", "agent-node-01")));
+    objects
+}
+
+fn daemon_set_with_revisions() -> Vec<(ObjectKind, Value)> {
     let policy = json!({
         "steps": [{ "name": "canary", "upTo": [1], "bake": "2h" }, { "name": "rest" }],
         "maxUnavailable": 2, "failure": { "maxNodes": 2, "readyWithin": "5m", "maxRestarts": 1 },
@@ -66,98 +76,82 @@ fn objects() -> Vec<(ObjectKind, Value)> {
             "everynode.dev/rollout-policy": policy.to_string(), "everynode.dev/hold": "",
             "everynode.dev/order": "zone", "everynode.dev/paused": "false" });
         ds["spec"]["minReadySeconds"] = 10.into();
-        ds["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 30.into();
-        ds["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        let spec = &mut ds["spec"]["template"]["spec"];
+        spec["terminationGracePeriodSeconds"] = 30.into();
+        spec["containers"][0]["resources"] =
             json!({ "requests": { "cpu": "100m", "memory": "64Mi" } });
         ds["status"] = json!({ "observedGeneration": 1, "desiredNumberScheduled": 3,
             "currentNumberScheduled": 3, "updatedNumberScheduled": 1, "numberReady": 2,
             "numberAvailable": 2, "numberUnavailable": 1, "numberMisscheduled": 0,
             "collisionCount": 1,
             "conditions": [{ "type": "Progressing", "status": "True", "reason": "Updating",
-                "message": "", "lastTransitionTime": time }] });
+                "message": "", "lastTransitionTime": TIME }] });
     });
-    let record = |hash: &str, phase: &str, wave: Value| {
-        json!({ "revision": format!("agent-{hash}"), "phase": phase, "wave": wave, "began": time,
-            "since": time, "steps": "x" })
-        .to_string()
-    };
-    let recorded = |revision: Value, record: String| {
-        with(revision, |it| {
-            it["metadata"]["annotations"] = json!({ "everynode.dev/rollout": record });
-        })
-    };
-    let old = revision(&daemon_set("agent:1"), "old", 1);
-    let current = record("new", "Updating", json!({ "step": 0, "group": "", "size": 0 }));
-    let mut objects = vec![
-        (ObjectKind::DaemonSet, new.clone()),
-        (ObjectKind::ControllerRevision, recorded(old, record("old", "Complete", Value::Null))),
-        (ObjectKind::ControllerRevision, recorded(revision(&new, "new", 2), current)),
+    let recorded = |of: &Value, hash: &str, number: i64, phase: &str, wave: Value| {
+        let record = json!({ "revision": format!("agent-{hash}"), "phase": phase, "wave": wave,
+            "began": TIME, "since": TIME, "steps": "x" });
+        let annotations = json!({ "everynode.dev/rollout": record.to_string() });
+        let revision = revision(of, hash, number);
         (
-            ObjectKind::Pod,
-            with(waiting_pod("node-01", "new", "CrashLoopBackOff", "b"), |pod| {
-                let ended = json!({ "reason": "Error", "exitCode": 1, "signal": 9,
-                "startedAt": time, "finishedAt": time });
-                let container = &mut pod["status"]["containerStatuses"][0];
-                container["lastState"]["terminated"] = ended.clone();
-                pod["status"]["initContainerStatuses"] = json!([{ "name": "init", "restartCount": 1,
-                "ready": false, "state": { "terminated": ended } }]);
-                pod["status"]["startTime"] = time.into();
-                pod["status"]["conditions"] = json!([
-                    { "type": "Ready", "status": "False", "lastTransitionTime": time },
-                    { "type": "PodScheduled", "status": "True", "lastTransitionTime": time },
-                ]);
+            ObjectKind::ControllerRevision,
+            with(revision, |it| {
+                it["metadata"]["annotations"] = annotations;
             }),
-        ),
-        (
-            ObjectKind::Pod,
-            with(ready_pod("node-02", "old"), |pod| {
-                pod["metadata"]["deletionTimestamp"] = time.into();
-                pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
-            }),
-        ),
-        (
-            ObjectKind::Pod,
-            with(
-                pod(
-                    "node-03",
-                    "old",
-                    json!({ "phase": "Pending",
-            "nominatedNodeName": "node-03", "conditions": [{ "type": "PodScheduled",
-                "status": "False", "reason": "Unschedulable", "message": "0/3 nodes: 1 too full",
-                "lastTransitionTime": time }] }),
-                ),
-                |pod| {
-                    pod["spec"]["containers"][0]["resources"] =
-                        json!({ "requests": { "cpu": "1" } });
-                },
-            ),
-        ),
-    ];
-    for (name, status) in [("node-01", "True"), ("node-02", "Unknown"), ("node-03", "False")] {
-        let node = with(node(name), |node| {
-            node["metadata"]["creationTimestamp"] = time.into();
+        )
+    };
+    let wave = json!({ "step": 0, "group": "", "size": 0 });
+    let old = recorded(&daemon_set("agent:1"), "old", 1, "Complete", Value::Null);
+    let current = recorded(&new, "new", 2, "Updating", wave);
+    vec![(ObjectKind::DaemonSet, new), old, current]
+}
+
+/// A pod that crashes, one that ends, and one that preempts others.
+fn pods() -> [Value; 3] {
+    let crashes = with(waiting_pod("node-01", "new", "CrashLoopBackOff", "b"), |pod| {
+        let ended = json!({ "reason": "Error", "exitCode": 1, "signal": 9, "startedAt": TIME,
+            "finishedAt": TIME });
+        let status = &mut pod["status"];
+        status["containerStatuses"][0]["lastState"]["terminated"] = ended.clone();
+        status["initContainerStatuses"] = json!([{ "name": "init", "restartCount": 1,
+            "ready": false, "state": { "terminated": ended } }]);
+        status["startTime"] = TIME.into();
+        status["conditions"] = json!([
+            { "type": "Ready", "status": "False", "lastTransitionTime": TIME },
+            { "type": "PodScheduled", "status": "True", "lastTransitionTime": TIME },
+        ]);
+    });
+    let ends = with(ready_pod("node-02", "old"), |pod| {
+        pod["metadata"]["deletionTimestamp"] = TIME.into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+    });
+    let status = json!({ "phase": "Pending", "nominatedNodeName": "node-03", "conditions": [
+        { "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/3 nodes: 1 too full", "lastTransitionTime": TIME }] });
+    let preempts = with(pod("node-03", "old", status), |pod| {
+        pod["spec"]["containers"][0]["resources"] = json!({ "requests": { "cpu": "1" } });
+    });
+    [crashes, ends, preempts]
+}
+
+fn nodes() -> [Value; 3] {
+    [("node-01", "True"), ("node-02", "Unknown"), ("node-03", "False")].map(|(name, status)| {
+        with(node(name), |node| {
+            node["metadata"]["creationTimestamp"] = TIME.into();
             node["metadata"]["labels"]["topology.kubernetes.io/zone"] = "a".into();
-            node["spec"] = json!({ "taints": [{ "key": "a", "effect": "NoSchedule",
-                "timeAdded": time }] });
+            node["spec"] =
+                json!({ "taints": [{ "key": "a", "effect": "NoSchedule", "timeAdded": TIME }] });
             node["status"]["conditions"][0] = json!({ "type": "Ready", "status": status,
-                "lastTransitionTime": time, "lastHeartbeatTime": time });
-        });
-        objects.push((ObjectKind::Node, node));
-    }
-    for (kind, of, name) in [
-        (ObjectKind::Event, "DaemonSet", "agent"),
-        (ObjectKind::PodWarning, "Pod", "agent-node-01"),
-    ] {
-        objects.push((
-            kind,
-            json!({ "metadata": { "name": name, "namespace": "infra" },
-            "involvedObject": { "kind": of, "name": name, "namespace": "infra", "uid": "ds" },
-            "type": "Warning", "reason": "FailedCreate", "message": "exceeded quota", "count": 3,
-            "firstTimestamp": time, "lastTimestamp": time, "eventTime": time,
-            "series": { "count": 2, "lastObservedTime": time } }),
-        ));
-    }
-    objects
+                "lastTransitionTime": TIME, "lastHeartbeatTime": TIME });
+        })
+    })
+}
+
+fn event(kind: &str, name: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "infra" },
+        "involvedObject": { "kind": kind, "name": name, "namespace": "infra", "uid": "ds" },
+        "type": "Warning", "reason": "FailedCreate", "message": "exceeded quota", "count": 3,
+        "firstTimestamp": TIME, "lastTimestamp": TIME, "eventTime": TIME,
+        "series": { "count": 2, "lastObservedTime": TIME } })
 }
 
 /// The values of an object that are neither lists nor objects.
