@@ -1,9 +1,10 @@
 //! The hostile run: clients send generated hostile requests to a sandbox in a process of its own,
 //! over HTTP/1.1 and HTTP/2, while another client does ordinary work.
 //!
-//! At the end the sandbox has not panicked, the memory is back near where it was, and the sandbox
-//! works as before. A run of a number that is given also requires that the memory is back within
-//! a fifth, and that the ordinary client never waited for a second; it is for a quiet machine.
+//! At the end the sandbox has not panicked, and works as before. A run of a number that is given
+//! also requires that the memory is back within a fifth, and that the ordinary client never waited
+//! for a second; it is for a quiet machine and the program's allocator, as the C library's keeps
+//! freed pages.
 //! Every connection is generated from the seed and its number, so that a run can be repeated:
 //!
 //! ```sh
@@ -38,9 +39,6 @@ const REQUESTS: u64 = 1_000;
 const LATENCY_MAX: Duration = Duration::from_secs(1);
 /// How much more memory than before the sandbox may use at the end of a long run, in percent.
 const GROWTH_PERCENT_MAX: u64 = 20;
-/// The same at the end of the short run, in KiB: its few requests do not fill the change log, which
-/// therefore still grows, up to its limit.
-const SHORT_GROWTH_KIB_MAX: u64 = 32 * 1024;
 /// The time within which the allocator returns freed pages, with a margin. The short run does not
 /// wait for it.
 const FREED_PAGES_STAY: Duration = Duration::from_secs(15);
@@ -65,7 +63,8 @@ fn hostile_requests_cost_only_themselves() {
     let mut server = server::Process::start();
     let target = Arc::new(server.target());
     let stop = Arc::new(AtomicBool::new(false));
-    let pause = if is_long { FREED_PAGES_STAY } else { Duration::from_secs(2) };
+    let [pause, pause_max] =
+        if is_long { [FREED_PAGES_STAY, PAUSE_MAX] } else { [Duration::ZERO; 2] };
     let fresh = server.settled_memory(pause, None);
     // Before the memory is compared, all code and all caches have been used.
     let first = if is_long { requests / 10 } else { requests / 2 };
@@ -88,9 +87,8 @@ fn hostile_requests_cost_only_themselves() {
     let delay = delay.join().expect("a thread that sleeps");
     let peak = server.peak_memory();
     server.clean();
-    let growth = if is_long { before * GROWTH_PERCENT_MAX / 100 } else { SHORT_GROWTH_KIB_MAX };
-    let allowed = before + growth;
-    let after = server.settled_memory(PAUSE_MAX, Some(allowed));
+    let allowed = before + before * GROWTH_PERCENT_MAX / 100;
+    let after = server.settled_memory(pause_max, Some(allowed));
     println!(
         "hostile run: seed {seed}, {} requests on {} connections in {:.1} s ({} answered)\n\
          ordinary client: {} requests, median {:?}, 99% {:?}, max {:?} ({}); \
@@ -117,8 +115,8 @@ fn hostile_requests_cost_only_themselves() {
         // A machine that runs other things too delays every process.
         let limit = LATENCY_MAX + 5 * delay;
         assert!(latency.max().0 < limit, "{} took {:?}", latency.max().1, latency.max().0);
+        assert!(after <= allowed, "{after} KiB, before {before} KiB");
     }
-    assert!(after <= allowed, "{after} KiB, before {before} KiB");
 }
 
 /// What the hostile clients did.

@@ -78,23 +78,24 @@ impl Process {
 
     /// Removes what the hostile clients left.
     pub(crate) fn clean(&self) {
+        // The classes of the system cannot be deleted.
+        let classes = format!("{}?labelSelector={}", crowd::CLASSES, crowd::LABEL);
+        let core = ["configmaps", "pods", "events", "secrets", "services"]
+            .map(|resource| format!("/api/v1/namespaces/default/{resource}?gracePeriodSeconds=0"));
+        let others = [
+            "/apis/apps/v1/namespaces/default/daemonsets",
+            "/apis/apps/v1/namespaces/default/controllerrevisions",
+            "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+            crowd::BUDGETS,
+            &classes,
+        ];
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            for resource in ["configmaps", "pods", "events", "secrets", "services"] {
-                let path = format!("/api/v1/namespaces/default/{resource}?gracePeriodSeconds=0");
-                self.target.ask("DELETE", &path, b"").await;
+            for path in core.iter().map(String::as_str).chain(others) {
+                let (code, answer) = self.target.ask("DELETE", path, b"").await;
+                let answer = String::from_utf8_lossy(&answer);
+                assert_eq!(code, 200, "DELETE {path}: {answer}");
             }
-            for path in [
-                "/apis/apps/v1/namespaces/default/daemonsets",
-                "/apis/apps/v1/namespaces/default/controllerrevisions",
-                "/apis/coordination.k8s.io/v1/namespaces/default/leases",
-                crowd::BUDGETS,
-            ] {
-                self.target.ask("DELETE", path, b"").await;
-            }
-            // The classes of the system cannot be deleted.
-            let classes = format!("{}?labelSelector={}", crowd::CLASSES, crowd::LABEL);
-            self.target.ask("DELETE", &classes, b"").await;
         });
     }
 
