@@ -60,12 +60,7 @@ pub struct DaemonSetState {
     index: Index,
     pending_names: PendingNames,
     labels: RevisionLabels,
-    /// Pods that neither run on a node nor are pinned to one.
-    unplaced: BTreeMap<Uid, PodView>,
-    /// Owned pods that the selector does not match any more (C21).
-    releases: BTreeMap<PodName, Uid>,
-    /// Pods of a former DaemonSet that have yet to end, by node (C36).
-    former_pods: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
+    other_pods: OtherPods,
     /// When the deletions of terminating pods were requested, on nodes that were not ready then
     /// (C58).
     deleted_at: BTreeMap<Uid, Timestamp>,
@@ -80,6 +75,17 @@ pub struct DaemonSetState {
     creation_limits: CreationLimits,
     /// How far the wall clock was ahead of the steady one at the last plan.
     wall_ahead_ms: i64,
+}
+
+/// Pods that are in no slot.
+#[derive(Debug, Default)]
+struct OtherPods {
+    /// Pods that neither run on a node nor are pinned to one.
+    unplaced: BTreeMap<Uid, PodView>,
+    /// Owned pods that the selector does not match any more (C21).
+    releases: BTreeMap<PodName, Uid>,
+    /// Pods of a former DaemonSet that have yet to end, by node (C36).
+    former: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
 }
 
 /// The slots that are assessed next.
@@ -167,9 +173,7 @@ impl DaemonSetState {
             index: Index::default(),
             pending_names: PendingNames::default(),
             labels: RevisionLabels::default(),
-            unplaced: BTreeMap::new(),
-            releases: BTreeMap::new(),
-            former_pods: BTreeMap::new(),
+            other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
@@ -464,7 +468,7 @@ impl DaemonSetState {
             "the node was applied"
         );
         let budget = self.daemon_set.budget(self.index.counts.desired);
-        let former_pods = self.former_pods.get(&id);
+        let former_pods = self.other_pods.former.get(&id);
         let former_pods = former_pods.into_iter().flat_map(BTreeMap::values).cloned().collect();
         let assessor = self.sync_input(now.into()).assessor();
         Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }

@@ -32,7 +32,7 @@ impl DaemonSetState {
     fn await_former(&mut self, pod: &Pod, node: &NodeName, nodes: &mut NodeTable) -> bool {
         let id = nodes.intern(node);
         self.make_room(nodes);
-        let of_node = self.former_pods.entry(id).or_default();
+        let of_node = self.other_pods.former.entry(id).or_default();
         if of_node.insert(pod.uid.clone(), pod.name.clone()).is_some() {
             return false;
         }
@@ -44,7 +44,7 @@ impl DaemonSetState {
 
     /// Records that this pod does not exist any more, or has ended. Returns whether that is new.
     pub(super) fn forget_former_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        if self.former_pods.is_empty() {
+        if self.other_pods.former.is_empty() {
             return false;
         }
         let id = pod.node_name.as_ref().and_then(|node| nodes.id(node));
@@ -52,12 +52,12 @@ impl DaemonSetState {
     }
 
     fn forget_former(&mut self, id: NodeId, uid: &Uid, nodes: &mut NodeTable) -> bool {
-        let Some(of_node) = self.former_pods.get_mut(&id) else { return false };
+        let Some(of_node) = self.other_pods.former.get_mut(&id) else { return false };
         if of_node.remove(uid).is_none() {
             return false;
         }
         if of_node.is_empty() {
-            self.former_pods.remove(&id);
+            self.other_pods.former.remove(&id);
             self.slots[id.index()].flags.remove(SlotFlags::FORMER_POD);
             self.mark(id);
             self.clear_if_vacant(id, nodes);
@@ -76,7 +76,7 @@ impl DaemonSetState {
                 self.record_end_of(pod, nodes);
                 let was_awaited = pod.terminating && self.expectations.saw_deletion(&pod.uid);
                 let forgotten = self.remove_from_locations(pod, None, nodes);
-                let known = self.releases.insert(pod.name.clone(), pod.uid.clone());
+                let known = self.other_pods.releases.insert(pod.name.clone(), pod.uid.clone());
                 forgotten || was_awaited || known.as_ref() != Some(&pod.uid)
             }
             Ownership::Orphan => self.store_pod(pod, true, nodes),
@@ -99,9 +99,9 @@ impl DaemonSetState {
     }
 
     fn forget_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
-        let released = self.releases.get(&pod.name) == Some(&pod.uid);
+        let released = self.other_pods.releases.get(&pod.name) == Some(&pod.uid);
         if released {
-            self.releases.remove(&pod.name);
+            self.other_pods.releases.remove(&pod.name);
         }
         self.remove_from_locations(pod, None, nodes) || released
     }
@@ -119,9 +119,9 @@ impl DaemonSetState {
                 pods.map(|pod| (pod.uid.clone(), PodLocation::Node(NodeId::from_index(index)))),
             );
         }
-        let unplaced = self.unplaced.keys().filter(|uid| !uids.contains(uid));
+        let unplaced = self.other_pods.unplaced.keys().filter(|uid| !uids.contains(uid));
         gone.extend(unplaced.map(|uid| (uid.clone(), PodLocation::Unplaced)));
-        let releases = self.releases.extract_if(.., |_, uid| !uids.contains(uid));
+        let releases = self.other_pods.releases.extract_if(.., |_, uid| !uids.contains(uid));
         let releases: Vec<Uid> = releases.map(|(_, uid)| uid).collect();
         for (uid, location) in &gone {
             self.record_end(uid, *location);
@@ -130,7 +130,7 @@ impl DaemonSetState {
         for uid in gone.iter().map(|(uid, _)| uid).chain(&releases) {
             self.expectations.saw_deletion(uid);
         }
-        let all = self.former_pods.iter();
+        let all = self.other_pods.former.iter();
         let former = all.flat_map(|(id, pods)| pods.keys().map(|uid| (*id, uid.clone())));
         let former: Vec<_> = former.filter(|(_, uid)| !uids.contains(uid)).collect();
         for (id, uid) in &former {
@@ -149,7 +149,7 @@ impl DaemonSetState {
 
     /// Stores the newest version of a pod in the one location where it belongs.
     fn store_pod(&mut self, pod: &Pod, orphan: bool, nodes: &mut NodeTable) -> bool {
-        let released = self.releases.remove(&pod.name).is_some();
+        let released = self.other_pods.releases.remove(&pod.name).is_some();
         let location = pod
             .target_node_name()
             .map_or(PodLocation::Unplaced, |n| PodLocation::Node(nodes.intern(n)));
@@ -233,7 +233,7 @@ impl DaemonSetState {
 
     fn find(&self, uid: &Uid, location: PodLocation) -> Option<&PodView> {
         match location {
-            PodLocation::Unplaced => self.unplaced.get(uid),
+            PodLocation::Unplaced => self.other_pods.unplaced.get(uid),
             PodLocation::Node(id) => self.slots.get(id.index())?.pods.find(uid),
         }
     }
@@ -241,7 +241,7 @@ impl DaemonSetState {
     fn insert_at(&mut self, pod: PodView, location: PodLocation, nodes: &mut NodeTable) {
         match location {
             PodLocation::Unplaced => {
-                if let Some(old) = self.unplaced.insert(pod.uid.clone(), pod) {
+                if let Some(old) = self.other_pods.unplaced.insert(pod.uid.clone(), pod) {
                     self.labels.release(old.labels);
                 }
             }
@@ -263,7 +263,7 @@ impl DaemonSetState {
     /// Removes a pod from a location; returns whether it was there.
     fn remove_at(&mut self, uid: &Uid, location: PodLocation, nodes: &mut NodeTable) -> bool {
         let removed = match location {
-            PodLocation::Unplaced => self.unplaced.remove(uid),
+            PodLocation::Unplaced => self.other_pods.unplaced.remove(uid),
             PodLocation::Node(id) => {
                 self.slots.get_mut(id.index()).and_then(|slot| slot.pods.remove(uid))
             }
