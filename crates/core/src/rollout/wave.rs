@@ -7,9 +7,8 @@
 //! then the others.
 
 mod count;
-mod fill;
 mod group;
-mod size;
+mod opening;
 mod standing;
 mod state;
 
@@ -28,9 +27,9 @@ use crate::node_table::{NodeId, NodeTable};
 use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
-pub(crate) use fill::Rank;
 pub use group::StateCounts;
 use group::{Class, Counted, Group, Member, add, tolerated};
+pub(crate) use opening::Rank;
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START};
