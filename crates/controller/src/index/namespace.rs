@@ -77,7 +77,7 @@ impl NamespaceIndex {
             }
             if is_terminating != was_terminating {
                 let selector = entry.state.daemon_set().selector.clone();
-                self.assign_orphans(selector.as_ref(), nodes, &mut effects.changed);
+                self.assign_orphans(&key.name, selector.as_ref(), nodes, &mut effects.changed);
             }
             return false;
         }
@@ -97,8 +97,8 @@ impl NamespaceIndex {
         effects.changed.insert(key.clone());
         let selector = state.daemon_set().selector.clone();
         self.names.insert(raw.uid.clone(), key.name.clone());
-        self.daemon_sets.insert(key.name, Entry::new(state, raw));
-        self.assign_orphans(selector.as_ref(), nodes, &mut effects.changed);
+        self.daemon_sets.insert(key.name.clone(), Entry::new(state, raw));
+        self.assign_orphans(&key.name, selector.as_ref(), nodes, &mut effects.changed);
         true
     }
 
@@ -112,8 +112,10 @@ impl NamespaceIndex {
         self.names.remove(&entry.raw.uid);
         let selector = entry.state.daemon_set().selector.clone();
         entry.state.detach(nodes);
-        self.assign_orphans(selector.as_ref(), nodes, changed);
-        self.drop_unwanted_orphans();
+        self.assign_orphans(&key.name, selector.as_ref(), nodes, changed);
+        self.drop_unwanted_orphans(|pod| {
+            selector.as_ref().is_some_and(|it| it.matches(&pod.labels))
+        });
         true
     }
 
@@ -176,14 +178,19 @@ impl NamespaceIndex {
         if old == Some(&pod) {
             return;
         }
-        let mut affected = self.affected_by_pod(&pod);
+        let concerned = self.affected_by_pod(&pod);
+        let mut affected = concerned.clone();
         let is_wanted = pod.controller.is_some()
             || self.listing.is_some()
             || is_selected(&self.daemon_sets, &pod.labels);
         affected.extend(old.into_iter().flat_map(|old| self.affected_by_pod(old)));
         for name in &affected {
             let Some(entry) = self.daemon_sets.get_mut(name) else { continue };
-            if entry.state.apply_pod(&pod, nodes) {
+            let is_changed = match concerned.contains(name) {
+                true => entry.state.apply_pod(&pod, nodes),
+                false => entry.state.delete_pod(&pod, nodes),
+            };
+            if is_changed {
                 changed.insert(entry.raw.key.clone());
             }
         }
@@ -254,7 +261,7 @@ impl NamespaceIndex {
         if let Some(listing) = &mut self.listing {
             listing.has_all = true;
         }
-        self.drop_unwanted_orphans();
+        self.drop_unwanted_orphans(|_| true);
     }
 
     pub(super) fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {
@@ -319,10 +326,12 @@ impl NamespaceIndex {
         affected.into_iter().cloned().collect()
     }
 
-    /// Passes each orphan that this selector matches to its adopter, after a DaemonSet with the
-    /// selector has come or gone. All others forget it.
+    /// Passes each orphan that this selector matches to its adopter, after the DaemonSet with the
+    /// selector has come or gone. The one that had it forgets it: this DaemonSet, or the adopter
+    /// without it. No others are asked, as a namespace may have many orphans and DaemonSets.
     fn assign_orphans(
         &mut self,
+        name: &DaemonSetName,
         selector: Option<&LabelSelector>,
         nodes: &mut NodeTable,
         changed: &mut Changed,
@@ -332,7 +341,10 @@ impl NamespaceIndex {
         let orphans = pods.values().filter(|pod| pod.controller.is_none());
         for pod in orphans.filter(|pod| selector.matches(&pod.labels)) {
             let adopter = adopter(daemon_sets, &pod.labels).cloned();
-            for (name, entry) in daemon_sets.iter_mut() {
+            let without = first_adopter(daemon_sets, &pod.labels, |other| other != name).cloned();
+            let concerned = BTreeSet::from([Some(name), adopter.as_ref(), without.as_ref()]);
+            for name in concerned.into_iter().flatten() {
+                let Some(entry) = daemon_sets.get_mut(name) else { continue };
                 let is_changed = if Some(name) == adopter.as_ref() {
                     entry.state.apply_pod(pod, nodes)
                 } else {
@@ -388,16 +400,20 @@ impl NamespaceIndex {
         listing.lists.retain(|_, count| *count > 0);
         if listing.lists.is_empty() {
             self.listing = None;
-            self.drop_unwanted_orphans();
+            self.drop_unwanted_orphans(|_| true);
         }
         pods
     }
 
-    /// Drops orphans that no DaemonSet selects (C3), unless a pending list may hold them.
-    fn drop_unwanted_orphans(&mut self) {
+    /// Drops orphans that no DaemonSet selects (C3), unless a pending list may hold them. Only
+    /// those that `may_be` so are examined.
+    fn drop_unwanted_orphans(&mut self, may_be: impl Fn(&Pod) -> bool) {
         let Self { daemon_sets, pods, listing, .. } = self;
         if listing.is_none() {
-            pods.retain(|_, pod| pod.controller.is_some() || is_selected(daemon_sets, &pod.labels));
+            let is_wanted = |pod: &Pod| {
+                pod.controller.is_some() || !may_be(pod) || is_selected(daemon_sets, &pod.labels)
+            };
+            pods.retain(|_, pod| is_wanted(pod));
         }
     }
 }
@@ -408,9 +424,19 @@ fn adopter<'a>(
     daemon_sets: &'a BTreeMap<DaemonSetName, Entry>,
     labels: &Labels,
 ) -> Option<&'a DaemonSetName> {
-    let mut adopting =
-        daemon_sets.iter().filter(|(_, entry)| !entry.state.daemon_set().terminating);
-    adopting.find(|(_, entry)| entry.state.selects(labels)).map(|(name, _)| name)
+    first_adopter(daemon_sets, labels, |_| true)
+}
+
+/// The [`adopter`] of those that may be it.
+fn first_adopter<'a>(
+    daemon_sets: &'a BTreeMap<DaemonSetName, Entry>,
+    labels: &Labels,
+    may_be: impl Fn(&DaemonSetName) -> bool,
+) -> Option<&'a DaemonSetName> {
+    let is_adopter = |(name, entry): &(&DaemonSetName, &Entry)| {
+        may_be(name) && !entry.state.daemon_set().terminating && entry.state.selects(labels)
+    };
+    daemon_sets.iter().find(is_adopter).map(|(name, _)| name)
 }
 
 fn is_selected(daemon_sets: &BTreeMap<DaemonSetName, Entry>, labels: &Labels) -> bool {

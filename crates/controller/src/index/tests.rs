@@ -134,8 +134,8 @@ fn a_pod_affects_its_owner_or_the_daemon_set_that_selects_it() {
 }
 
 /// C21: of several DaemonSets that select an orphan the first by name adopts it, unless it is being
-/// deleted. In each history `p` is the orphan, `+m` the creation of a DaemonSet, `~m` its deletion
-/// while pods remain, `-m` its end.
+/// deleted. In each history `p` is the orphan, `on` the same pod while `n` owns it, `+m` the
+/// creation of a DaemonSet, `~m` its deletion while pods remain, `-m` its end.
 #[test]
 fn the_first_daemon_set_that_selects_an_orphan_adopts_it() {
     for (history, adopter) in [
@@ -148,6 +148,8 @@ fn the_first_daemon_set_that_selects_an_orphan_adopts_it() {
         ("p +m +n -m", "n"),
         ("p +m +n +l -l", "m"),
         ("p +m ~m -m +n", "n"),
+        ("+m +n on p", "m"),
+        ("+m +n om p", "m"),
     ] {
         let mut index = index(vec![]);
         let mut orphans = Vec::new();
@@ -158,6 +160,11 @@ fn the_first_daemon_set_that_selects_an_orphan_adopts_it() {
                     let PodObject::Pod(pod) = pod_object("p", "x", None) else { unreachable!() };
                     orphans.push(*pod.clone());
                     Observation::Pod(applied(PodObject::Pod(pod), number))
+                }
+                "o" => {
+                    let owner = format!("uid-{name}");
+                    let owned = pod_object("p", "x", Some(("DaemonSet", &owner)));
+                    Observation::Pod(applied(owned, number))
                 }
                 "-" => {
                     let (item, version) = (daemon_set(name, "x"), version(number));
