@@ -43,6 +43,10 @@ pub struct HeldUpPod {
     #[serde(serialize_with = "serialize_set_aside", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub set_aside: Option<SetAside>,
+    /// The sign by which the node is `leaving`, such as `DiskPressure` or the key of a taint;
+    /// absent unless it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaving_by: Option<String>,
     /// Why the pod holds up the rollout.
     #[serde(flatten)]
     pub cause: Cause,
@@ -128,6 +132,8 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
         let is_late = cause.outlasts_replacement();
         let sets_aside = desired && awaited == Awaited::OfRollout;
         let set_aside = evidence.set_aside(node, detail, &cause).filter(|_| sets_aside);
+        let is_leaving = set_aside == Some(SetAside::Leaving);
+        let leaving = node.filter(|_| is_leaving).and_then(|name| snapshot.nodes.get(name));
         let can_end = outdated && is_replaced && !is_late || set_aside.is_some();
         HeldUpPod {
             node: node.cloned(),
@@ -136,6 +142,7 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
             outdated,
             stuck: cause.is_stuck() && desired && !can_end,
             set_aside,
+            leaving_by: leaving.and_then(|node| evidence.sign_of_leaving(node)),
             cause,
         }
     };

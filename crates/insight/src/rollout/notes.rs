@@ -25,7 +25,7 @@ pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> 
         not_guarded(object),
         two_controllers(snapshot, object),
         same_pods(snapshot, object),
-        ended_pods(snapshot, key, now),
+        ended_pods(snapshot, key),
         restarts(snapshot, key, now),
         namespace(snapshot, key),
     ];
@@ -46,11 +46,10 @@ fn namespace(snapshot: &Snapshot, key: &DaemonSetKey) -> Option<String> {
 }
 
 /// The pods that have ended, so that they hold nothing up, and stay because of finalizers.
-fn ended_pods(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<String> {
+fn ended_pods(snapshot: &Snapshot, key: &DaemonSetKey) -> Option<String> {
     let is_held = |detail: &&PodDetail| {
-        let deletion = detail.deletion.as_ref().filter(|it| !it.finalizers.is_empty());
-        let due_at = deletion.and_then(|deletion| deletion.due_at);
-        detail.pod.phase.is_terminal() && due_at.is_some_and(|at| now.since(at) > PROGRESS_DEADLINE)
+        let has_finalizers = detail.deletion.as_ref().is_some_and(|it| !it.finalizers.is_empty());
+        detail.pod.phase.is_terminal() && has_finalizers
     };
     let mut held = snapshot.pods_of(key).filter(is_held);
     let first = held.next()?;

@@ -1,7 +1,7 @@
 //! Which nodes the end of a rollout does not wait for, and why. The same words as those of guarded
 //! rollouts, for every DaemonSet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{Absent, NodeName, RecordState, Timestamp};
 use everynode_core::daemon_set::SetAside;
@@ -41,7 +41,7 @@ impl Evidence<'_> {
         let outdated = pod.is_some_and(|detail| self.is_outdated(&detail.pod));
         match cause.kind {
             CauseKind::Held => Some(SetAside::Held),
-            _ if self.is_leaving(node) => Some(SetAside::Leaving),
+            _ if self.sign_of_leaving(node).is_some() => Some(SetAside::Leaving),
             // A policy leaves it alone, although its pod may work.
             _ if outdated
                 && is_stated_guarded(self.daemon_set())
@@ -62,11 +62,12 @@ impl Evidence<'_> {
         }
     }
 
-    /// True if the node says that it leaves the cluster, by the signs of the policy.
-    fn is_leaving(&self, node: &NodeDetail) -> bool {
+    /// The sign by which the node leaves the cluster or refuses pods, of those of the policy.
+    pub(super) fn sign_of_leaving(&self, node: &NodeDetail) -> Option<String> {
+        let sign = |absent: &Absent| absent.sign(&node.node).map(str::to_owned);
         match self.daemon_set().policy.valid() {
-            Some(policy) => policy.absent.matches(&node.node),
-            None => Absent::by_default().matches(&node.node),
+            Some(policy) => sign(&policy.absent),
+            None => sign(&Absent::by_default()),
         }
     }
 
@@ -100,20 +101,20 @@ fn is_down_since_before(node: &NodeDetail, new_pod: Option<&PodDetail>) -> bool 
 
 impl Rollout {
     /// The nodes that the end of the rollout does not wait for, such as `set aside: 1 down
-    /// (node-3)`; empty if there are none.
+    /// (node-3), 1 leaving (node-4: DiskPressure)`; empty if there are none.
     pub fn set_aside_text(&self) -> String {
-        let mut nodes: BTreeMap<SetAside, Vec<&str>> = BTreeMap::new();
+        let mut nodes: BTreeMap<(SetAside, Option<&str>), BTreeSet<&str>> = BTreeMap::new();
         for held_up in self.held_up.iter().filter(|held_up| held_up.desired) {
             if let (Some(why), Some(node)) = (held_up.set_aside, &held_up.node) {
-                nodes.entry(why).or_default().push(node.as_str());
+                let why = (why, held_up.leaving_by.as_deref());
+                nodes.entry(why).or_default().insert(node.as_str());
             }
         }
         let mut parts = Vec::new();
-        for (why, mut nodes) in nodes {
-            nodes.sort_unstable();
-            nodes.dedup();
+        for ((why, sign), nodes) in nodes {
             let names = names::shortened(nodes.iter().copied(), NAMES_WIDTH_MAX);
-            parts.push(format!("{} {} ({names})", nodes.len(), why.as_str()));
+            let sign = sign.map(|sign| format!(": {sign}")).unwrap_or_default();
+            parts.push(format!("{} {} ({names}{sign})", nodes.len(), why.as_str()));
         }
         match parts.is_empty() {
             true => String::new(),

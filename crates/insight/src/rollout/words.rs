@@ -67,6 +67,12 @@ impl Rollout {
         Some(&guard.message)
     }
 
+    /// The message about a wave of which no node could try the template.
+    fn not_tried(&self) -> Option<&str> {
+        let guard = self.guard.as_ref()?;
+        (guard.reason == RolloutReason::WaveNotTried).then_some(&*guard.message)
+    }
+
     /// The message about a rollout that waits for a window.
     fn outside_window(&self) -> Option<&str> {
         let guard = self.guard.as_ref()?;
@@ -101,6 +107,11 @@ impl Rollout {
             (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForChecks) => {
                 let of = self.wave_name().map(|wave| format!(" of wave {wave}"));
                 format!("waiting for the checks{}{}", of.unwrap_or_default(), self.checks_text())
+            }
+            (Phase::Progressing, _) if let Some(message) = self.not_tried() => {
+                let set_aside = self.set_aside_text();
+                let separator = if set_aside.is_empty() { "" } else { "; " };
+                format!("{message}{separator}{set_aside}")
             }
             (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
                 match (self.outside_window(), group) {

@@ -350,6 +350,7 @@ fn finalizers_that_hold_a_daemon_set_and_a_pod() {
     other.add(ObjectKind::Pod, &ended);
     let rollout = Rollout::of(&other.snapshot, &key(), NOW).expect("it is there");
     assert_eq!(rollout.waits_for(), "not created on 1 node: node-01");
+    assert!(rollout.notes[0].contains("has ended, and stays because of finalizers"));
     let changed = with(daemon_set("v2"), |ds| {
         ds["metadata"]["generation"] = 2.into();
         ds["status"] = status(2, 2, 2, 1);

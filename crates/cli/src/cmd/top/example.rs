@@ -70,6 +70,7 @@ fn rollout(
         outdated: false,
         stuck: phase == Phase::Failing,
         set_aside: None,
+        leaving_by: None,
         cause: cause.clone(),
     };
     Rollout {

@@ -191,10 +191,20 @@ impl Absent {
 
     /// True if the node shows one of the signs.
     pub fn matches(&self, node: &Node) -> bool {
-        self.cordoned && node.is_cordoned()
-            || self.taints.iter().any(|key| node.has_taint(key))
-            || node.conditions.iter().any(|condition| self.conditions.contains(condition))
-            || !self.nodes.is_empty() && self.nodes.matches(&node.labels)
+        self.sign(node).is_some()
+    }
+
+    /// The sign that the node shows: `cordoned`, the key of a taint, the type of a condition, or
+    /// `labels`.
+    pub fn sign(&self, node: &Node) -> Option<&str> {
+        let is_cordoned = self.cordoned && node.is_cordoned();
+        let taint = || self.taints.iter().find(|key| node.has_taint(key));
+        let condition = || self.conditions.iter().find(|sign| node.conditions.contains(sign));
+        let is_labelled = || !self.nodes.is_empty() && self.nodes.matches(&node.labels);
+        is_cordoned
+            .then_some("cordoned")
+            .or_else(|| taint().or_else(condition).map(|sign| &**sign))
+            .or_else(|| is_labelled().then_some("labels"))
     }
 }
 

@@ -142,13 +142,36 @@ fn a_node_that_joined_later_starts_as_on_any_day() {
 }
 
 #[test]
-fn a_node_that_leaves_is_set_aside() {
-    let mut leaving = node(2, OLD, None);
-    leaving["spec"] = json!({ "taints": [{ "key": "node.kubernetes.io/out-of-service",
-        "effect": "PreferNoSchedule" }] });
-    let rollout = with_second(leaving, Some(pod(2, "old", ready(LONG_AGO))), [2, 1, 2, 2]);
-    assert_eq!(rollout.phase, Phase::Done);
-    assert_eq!(rollout.waits_for(), "set aside: 1 leaving (node-2)");
+fn a_node_that_leaves_or_refuses_pods_is_set_aside_with_the_sign() {
+    let leaving = |change: &dyn Fn(&mut Value)| {
+        let mut leaving = node(2, OLD, None);
+        change(&mut leaving);
+        let rollout = with_second(leaving, Some(pod(2, "old", ready(LONG_AGO))), [2, 1, 2, 2]);
+        assert_eq!(rollout.phase, Phase::Done);
+        rollout.waits_for()
+    };
+    let tainted = leaving(&|node| {
+        node["spec"] = json!({ "taints": [{ "key": "node.kubernetes.io/out-of-service",
+            "effect": "PreferNoSchedule" }] });
+    });
+    assert_eq!(tainted, "set aside: 1 leaving (node-2: node.kubernetes.io/out-of-service)");
+    let full = leaving(&|node| {
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({ "type": "DiskPressure", "status": "True" }));
+    });
+    assert_eq!(full, "set aside: 1 leaving (node-2: DiskPressure)");
+}
+
+#[test]
+fn nodes_that_keep_a_wave_from_being_tried_are_named() {
+    let mut stated = daemon_set(json!({}), [2, 0, 1, 1]);
+    let message = "the only node of wave canary is not done: set aside, or failed";
+    stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+        "reason": "WaveNotTried", "message": message, "lastTransitionTime": LONG_AGO }]);
+    let nodes = [node(1, OLD, None), node(2, OLD, Some(LONG_AGO))];
+    let pods = [pod(1, "old", ready(LONG_AGO)), pod(2, "old", json!({ "phase": "Running" }))];
+    let rollout = rollout_on(&nodes, stated, &pods);
+    assert_eq!(rollout.waits_for(), format!("{message}; set aside: 1 down (node-2)"));
 }
 
 /// A pod on a node that is gone stays until the garbage collector finds it.
