@@ -4,6 +4,9 @@ CARGO ?= cargo
 KUBECTL ?= kubectl
 PYTHON ?= python3
 VENV := $(CURDIR)/target/venv
+TOOLS := $(CURDIR)/target/tools
+# Writes into the program of the image which crates it is made of, which scanners of images read.
+AUDITABLE := $(TOOLS)/bin/cargo-auditable
 # Tests of one program at a time, with `cargo test`: those that need a sandbox mostly wait. nextest: .config/nextest.toml.
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
 # The end-to-end tests of e2e-real: cluster, or beside.
@@ -19,7 +22,7 @@ TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/pyth
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions manifest tools clean
+.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image manifest tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -55,6 +58,9 @@ bench: ## the sizes that the sandbox and the controller must reach, measured
 instructions: ## whether the core's hot paths cost what they did (callgrind; skipped without valgrind)
 	$(CARGO) xtask instructions
 
+image: $(AUDITABLE) ## the container image as an OCI archive in target/image, without a container engine; TARGET names another machine
+	CARGO="$(CARGO)" deploy/image.sh
+
 manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
 	mv deploy/everynode.yaml.new deploy/everynode.yaml
@@ -67,6 +73,9 @@ tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and
 	elif ! for browser in $${EVERYNODE_BROWSER:-$(BROWSERS)}; do command -v "$$browser" && break; done >/dev/null; then \
 		echo "error: the tests need a browser: apt-get install chromium-headless-shell, or set EVERYNODE_BROWSER=/path/to/chromium (none leaves these tests out)" >&2; exit 1; \
 	fi
+
+$(AUDITABLE):
+	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-auditable@0.7.7
 
 $(VENV)/ready: e2e/python/requirements.txt
 	@mkdir -p $(dir $(VENV))
