@@ -1,4 +1,5 @@
-//! A cluster that is reachable only through a proxy, and proxies that do not apply to the cluster.
+//! A cluster that is reachable only through a proxy, proxies that do not apply to the cluster, and
+//! a machine that has no certificates of authorities, as the image of a container.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -152,4 +153,21 @@ async fn commands_use_a_proxy_only_where_configured() -> Result<()> {
     ensure!(refused.stderr.contains("HTTPS_PROXY names a proxy by ftp"), "{}", refused.stderr);
     ensure!(refused.code != 0 && !refused.stderr.contains("s3cret"), "{}", refused.stderr);
     Ok(())
+}
+
+/// C83: as with kubectl, no authority is needed for a certificate that is not verified
+#[tokio::test]
+async fn a_certificate_that_is_not_verified_needs_no_authorities() -> Result<()> {
+    let world = bare(1).await?;
+    let mut document = kubeconfig(&world.kubeconfig)?;
+    let cluster = &mut document["clusters"][0]["cluster"];
+    cluster["certificate-authority-data"] = Value::Null;
+    let path = world.kubeconfig.with_extension("unverified");
+    let none = [("SSL_CERT_FILE", "/dev/null"), ("SSL_CERT_DIR", "/nonexistent")];
+    std::fs::write(&path, document.to_string())?;
+    let verified = everynode(&world, &["top"], &path, &none).await?;
+    ensure!(verified.code != 0 && verified.stderr.contains("certificate"), "{}", verified.stderr);
+    document["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = true.into();
+    std::fs::write(&path, document.to_string())?;
+    everynode(&world, &["top"], &path, &none).await?.ok().map(drop)
 }

@@ -141,7 +141,7 @@ impl Config {
 
     fn new(
         location: &Location,
-        kube: kube::Config,
+        mut kube: kube::Config,
         proxy_url: Option<&str>,
         source: String,
     ) -> Result<Self, Error> {
@@ -150,6 +150,10 @@ impl Config {
             return Err(kubeconfig::error(location, cause));
         }
         let environment = |name: &str| std::env::var(name).ok();
+        if kube.accept_invalid_certs {
+            // Otherwise the system's authorities are read, of which an image may have none.
+            kube.root_cert.get_or_insert_default();
+        }
         let proxy =
             Proxy::for_server(&kube.cluster_url, proxy_url, environment).map_err(|error| {
                 Error::Client { server: address(&kube.cluster_url), cause: error.to_string() }
