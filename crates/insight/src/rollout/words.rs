@@ -108,10 +108,12 @@ impl Rollout {
                 let of = self.wave_name().map(|wave| format!(" of wave {wave}"));
                 format!("waiting for the checks{}{}", of.unwrap_or_default(), self.checks_text())
             }
+            // The nodes of the wave may be down, and then no pod is desired there.
             (Phase::Progressing, _) if let Some(message) = self.not_tried() => {
-                let set_aside = self.set_aside_text();
-                let separator = if set_aside.is_empty() { "" } else { "; " };
-                format!("{message}{separator}{set_aside}")
+                match self.groups().iter().find(|group| !group.cause.is_turn()) {
+                    Some(group) => format!("{message}; {group}"),
+                    None => message.to_owned(),
+                }
             }
             (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
                 match (self.outside_window(), group) {

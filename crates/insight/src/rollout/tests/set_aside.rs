@@ -168,10 +168,20 @@ fn nodes_that_keep_a_wave_from_being_tried_are_named() {
     let message = "the only node of wave canary is not done: set aside, or failed";
     stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
         "reason": "WaveNotTried", "message": message, "lastTransitionTime": LONG_AGO }]);
-    let nodes = [node(1, OLD, None), node(2, OLD, Some(LONG_AGO))];
     let pods = [pod(1, "old", ready(LONG_AGO)), pod(2, "old", json!({ "phase": "Running" }))];
-    let rollout = rollout_on(&nodes, stated, &pods);
-    assert_eq!(rollout.waits_for(), format!("{message}; set aside: 1 down (node-2)"));
+    let waits_for =
+        |down: Value| rollout_on(&[node(1, OLD, None), down], stated.clone(), &pods).waits_for();
+    let down = node(2, OLD, Some(LONG_AGO));
+    let stopped = "node not ready for more than 10 min";
+    assert_eq!(
+        waits_for(down.clone()),
+        format!("{message}; {stopped}, set aside on 1 node: node-2")
+    );
+    // No pod is desired on a node with this taint.
+    let mut tainted = down;
+    let taint = json!({ "key": "node.kubernetes.io/unreachable", "effect": "NoSchedule" });
+    tainted["spec"] = json!({ "taints": [taint] });
+    assert_eq!(waits_for(tainted), format!("{message}; {stopped} on 1 node: node-2"));
 }
 
 /// A pod on a node that is gone stays until the garbage collector finds it.
