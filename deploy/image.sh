@@ -30,7 +30,7 @@ case $target in
   *) fail "no image for $target: only for x86_64 and aarch64" ;;
 esac
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-commit=$(git rev-parse HEAD)
+commit=$(git describe --always --abbrev=40 --dirty --exclude "*")
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 
