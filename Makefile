@@ -22,7 +22,7 @@ TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/pyth
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image manifest tools clean
+.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image manifest policies tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -31,7 +31,7 @@ test: tools ## every test but those that take minutes, through real clients too,
 	$(TEST_ENVIRONMENT) $(CARGO) xtask test
 	$(CARGO) xtask rules --quiet
 
-quick: ## the tests without the end-to-end tests, the hostile run and the simulation; a quarter of the random cases
+quick: ## the tests without the end-to-end tests, the hostile objects and requests, and the simulation; a quarter of the random cases
 	$(TEST_ENVIRONMENT) PROPTEST_CASES=8 $(CARGO) xtask test quick
 
 night: tools ## what takes too long for `make test`: hours. STEP="simulation" runs the steps that begin so
@@ -64,7 +64,10 @@ image: $(AUDITABLE) ## the container image as an OCI archive in target/image, wi
 manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
 	mv deploy/everynode.yaml.new deploy/everynode.yaml
-	$(CARGO) xtask policies
+	$(MAKE) policies
+
+policies: ## the definitions of policies, their copy in deploy/everynode.yaml, and docs/policy-reference.md, from the types
+	EVERYNODE_UPDATE=replace $(CARGO) test --quiet --package everynode-k8s --test it -- policies::
 
 tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }

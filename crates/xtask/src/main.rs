@@ -7,11 +7,9 @@
 //!   recorded.
 //! - `cargo xtask mutants` makes source mutants and checks that the tests notice them.
 //! - `cargo xtask test` and `test quick` run the tests; `night` runs what takes longer.
-//! - `cargo xtask policies` writes the definitions of policies, their copies and their reference.
 //! - `cargo xtask krew` prints the plugin manifest of a release.
 //!
-//! Only `policies` and `instructions --keep` change files; `mutants` changes a copy of the
-//! workspace.
+//! Only `instructions --keep` changes files; `mutants` changes a copy of the workspace.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +21,6 @@ mod krew;
 mod links;
 mod mutants;
 mod nightly;
-mod policies;
 mod rules;
 mod source;
 mod suite;
@@ -38,14 +35,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match arguments.as_slice() {
-        ["tidy"] => [
-            tidy::check(&root)?,
-            links::check(&root)?,
-            dependencies::check(&root)?,
-            policies::check(&root)?,
-        ]
-        .concat(),
-        ["policies"] => policies::write(&root)?,
+        ["tidy"] => {
+            [tidy::check(&root)?, links::check(&root)?, dependencies::check(&root)?].concat()
+        }
         ["rules"] => rules::check(&root, true)?,
         ["rules", "--quiet"] => rules::check(&root, false)?,
         ["instructions"] => instructions::check(&root)?,
@@ -61,7 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         _ => anyhow::bail!(
             "usage: cargo xtask test [quick] | night [BEGINNING OF A STEP] | tidy \
-             | policies | rules [--quiet] | instructions [--keep] \
+             | rules [--quiet] | instructions [--keep] \
              | mutants [--known | ARGUMENT OF CARGO-MUTANTS...] \
              | krew VERSION HOMEPAGE ARCHIVE..."
         ),

@@ -21,12 +21,17 @@ pub(crate) enum Suite {
     Whole,
 }
 
-/// The tests are built without jemalloc, which takes minutes to build.
-const WORKSPACE: [&str; 2] = ["--workspace", "--no-default-features"];
-
 impl Suite {
-    /// The targets that are built. All packages take part, so that cargo chooses the same features
-    /// for both suites, and builds no dependency twice.
+    /// The packages that take part. Without the simulation's, cargo still chooses the same features
+    /// of dependencies, and builds none twice. jemalloc takes minutes to build.
+    const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Quick => &["--workspace", "--exclude=everynode-sim", "--no-default-features"],
+            Self::Whole => &["--workspace", "--no-default-features"],
+        }
+    }
+
+    /// The targets that are built.
     const fn targets(self) -> &'static [&'static str] {
         match self {
             Self::Quick => {
@@ -48,15 +53,7 @@ impl Suite {
     fn filter(self) -> Option<String> {
         let skipped = |name: &&str| format!(" and not test(/(^|::){name}/)");
         let skipped: String = self.skipped().iter().map(skipped).collect();
-        (self == Self::Quick).then(|| format!("not package(everynode-sim){skipped}"))
-    }
-
-    /// The packages whose tests `cargo test` leaves out.
-    const fn excluded(self) -> &'static [&'static str] {
-        match self {
-            Self::Quick => &["--exclude", "everynode-sim"],
-            Self::Whole => &[],
-        }
+        (self == Self::Quick).then(|| format!("all(){skipped}"))
     }
 }
 
@@ -68,7 +65,7 @@ impl Suite {
 pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
     // By itself, so that cargo shows its progress.
     let mut build = cargo::command(root);
-    build.args(["test", "--no-run", "--quiet"]).args(WORKSPACE).args(suite.targets());
+    build.args(["test", "--no-run", "--quiet"]).args(suite.packages()).args(suite.targets());
     ensure!(build.status()?.success(), "the tests do not build");
     let runner = Runner::find();
     let (succeeded, totals) = runner.run(root, suite)?;
@@ -76,7 +73,7 @@ pub(crate) fn run(root: &Path, suite: Suite) -> anyhow::Result<Vec<String>> {
         Suite::Quick => true,
         Suite::Whole => {
             let mut examples = cargo::command(root);
-            examples.args(["test", "--quiet", "--doc"]).args(WORKSPACE).status()?.success()
+            examples.args(["test", "--quiet", "--doc"]).args(suite.packages()).status()?.success()
         }
     };
     println!("{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
@@ -125,13 +122,12 @@ impl Runner {
         match self {
             Self::Nextest => command
                 .args(["nextest", "run"])
-                .args(WORKSPACE)
+                .args(suite.packages())
                 .args(suite.targets())
                 .args(suite.filter().into_iter().flat_map(|filter| ["-E".to_owned(), filter])),
             Self::CargoTest => command
                 .args(["test", "--no-fail-fast"])
-                .args(WORKSPACE)
-                .args(suite.excluded())
+                .args(suite.packages())
                 .args(suite.targets())
                 .arg("--")
                 .args(suite.skipped().iter().flat_map(|name| ["--skip", name])),
@@ -196,8 +192,8 @@ fn summary(suite: Suite, runner: Runner, totals: &Totals) -> [String; 3] {
     let ran = passed + failed;
     let left_out = match suite {
         Suite::Quick => {
-            "the end-to-end tests, the hostile run, the simulation and the examples in the \
-             documentation, which `make test` runs"
+            "the end-to-end tests, those of hostile objects and requests, the simulation and the \
+             examples in the documentation, which `make test` runs"
                 .to_owned()
         }
         Suite::Whole => format!(

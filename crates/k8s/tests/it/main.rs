@@ -2,3 +2,4 @@
 
 mod arbitrary;
 mod near_valid;
+mod policies;

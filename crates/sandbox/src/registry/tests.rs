@@ -1,6 +1,5 @@
 //! The registry and its store as their callers see them.
 
-mod bounds;
 mod crowd;
 mod derived;
 mod hostile;

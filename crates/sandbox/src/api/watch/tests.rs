@@ -156,7 +156,7 @@ impl Client {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watchers_reach_the_current_state() {
     let writes = std::env::var("EVERYNODE_WATCH_EVENTS").ok();
-    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(5_000);
+    let writes: usize = writes.and_then(|text| text.parse().ok()).unwrap_or(2_000);
     let shared = shared();
     let (progress, _) = tokio::sync::watch::channel(0usize);
     let mut clients = Vec::new();
@@ -169,7 +169,7 @@ async fn a_thousand_watchers_reach_the_current_state() {
             let is_slow = index.is_multiple_of(3);
             while *progress.borrow_and_update() < writes {
                 if is_slow {
-                    // Read one chunk per few thousand writes, and nothing in between.
+                    // Read one chunk per thousand writes, and nothing in between.
                     progress.changed().await.expect("the writer is there");
                     client.read().await;
                 } else {
@@ -188,7 +188,7 @@ async fn a_thousand_watchers_reach_the_current_state() {
     }
     for round in 0..writes {
         write(&shared, round);
-        if round % 3_000 == 2_999 {
+        if round % 1_000 == 999 {
             progress.send_replace(round);
             compact(&shared, 100);
         }

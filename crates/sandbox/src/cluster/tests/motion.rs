@@ -209,7 +209,7 @@ fn churned(seed: u64) -> Vec<(BTreeSet<String>, BTreeSet<String>)> {
         let names = nodes.iter().map(|node| node.name().to_owned()).collect();
         (moving.into_iter().flatten().collect(), names)
     };
-    let seconds = (0..400).map(|_| second(&mut sim)).collect();
+    let seconds = (0..200).map(|_| second(&mut sim)).collect();
     let zones = sim.cluster.store().iter(&NODE, None).filter(|node| {
         node.value()["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string()
     });

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+mod bounds;
+
 use super::*;
 use crate::kind::{BUILT_IN, Subresource};
 

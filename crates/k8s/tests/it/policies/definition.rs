@@ -35,9 +35,9 @@ impl Kind {
 }
 
 /// The definition of a kind.
-pub(super) fn yaml(kind: Kind) -> anyhow::Result<String> {
+pub(super) fn yaml(kind: Kind) -> String {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    Ok(serde_saphyr::to_string_with_options(&definition(kind), options)?)
+    serde_saphyr::to_string_with_options(&definition(kind), options).expect("it is a value")
 }
 
 fn definition(kind: Kind) -> Value {

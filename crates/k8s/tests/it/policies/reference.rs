@@ -9,7 +9,7 @@ use super::default_text;
 
 const HEAD: &str = "# The fields of a policy
 
-Written by `cargo xtask policies` from the types that policies are read into.
+Written by `make policies` from the types that policies are read into.
 [Guarded rollouts](rollouts.md) says what they are for. These are the fields of `spec` of a
 RolloutPolicy or a ClusterRolloutPolicy and, without `daemonSets` and `namespaces`, those of the
 annotation `everynode.dev/rollout-policy`. Any other field is an error.

@@ -6,53 +6,49 @@ mod reference;
 
 use std::path::Path;
 
-use anyhow::Context;
 use serde_json::Value;
 
 use definition::Kind;
 
 const SINGLE_FILE: &str = "deploy/everynode.yaml";
-const WRITTEN: &str = "Written by `cargo xtask policies`.";
+const WRITTEN: &str = "Written by `make policies`.";
 const REFERENCE: &str = "docs/policy-reference.md";
 
-/// Writes the files.
-pub(crate) fn write(root: &Path) -> anyhow::Result<Vec<String>> {
-    for (path, text) in files(root)? {
-        std::fs::write(root.join(path), text).context(path)?;
+/// With EVERYNODE_UPDATE set it writes them.
+#[test]
+fn the_files_say_what_the_schema_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut stale = Vec::new();
+    for (path, text) in files(&root) {
+        let file = root.join(path);
+        if std::env::var_os("EVERYNODE_UPDATE").is_some() {
+            std::fs::write(file, text).expect("the file can be written");
+        } else if std::fs::read_to_string(file).ok().as_ref() != Some(&text) {
+            stale.push(path);
+        }
     }
-    Ok(Vec::new())
+    assert!(stale.is_empty(), "{stale:?} are not what the schema of policies says: make policies");
 }
 
-/// Returns a line for each file that says something else than the schema.
-pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
-    let files = files(root)?.into_iter();
-    let stale = files.filter(|(path, text)| {
-        std::fs::read_to_string(root.join(path)).map_or(true, |found| found != *text)
-    });
-    let line =
-        |path| format!("{path} is not what the schema of policies says: cargo xtask policies");
-    Ok(stale.map(|(path, _)| line(path)).collect())
-}
-
-fn files(root: &Path) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn files(root: &Path) -> Vec<(&'static str, String)> {
     let mut files = vec![(REFERENCE, reference::page())];
-    let mut single = std::fs::read_to_string(root.join(SINGLE_FILE)).context(SINGLE_FILE)?;
+    let mut single = std::fs::read_to_string(root.join(SINGLE_FILE)).expect(SINGLE_FILE);
     for kind in [Kind::Namespaced, Kind::Cluster] {
-        let definition = definition::yaml(kind)?;
-        single = with_definition(&single, &definition)?;
+        let definition = definition::yaml(kind);
+        single = with_definition(&single, &definition);
         files.push((kind.path(), format!("{} {WRITTEN}\n{definition}", kind.comment())));
     }
     files.push((SINGLE_FILE, single));
-    Ok(files)
+    files
 }
 
 /// The file with this definition in place of its own of the same name.
-fn with_definition(file: &str, definition: &str) -> anyhow::Result<String> {
-    let end = definition.find("\nspec:").context("a definition has a spec")?;
-    let start = file.find(&definition[..end]).context("the definition is not in the file")?;
+fn with_definition(file: &str, definition: &str) -> String {
+    let end = definition.find("\nspec:").expect("a definition has a spec");
+    let start = file.find(&definition[..end]).expect("the definition is in the file");
     let (before, rest) = file.split_at(start);
     let rest = rest.find("\n---\n").map_or("", |end| &rest[end + 1..]);
-    Ok(format!("{before}{definition}{rest}"))
+    format!("{before}{definition}{rest}")
 }
 
 /// The default of a field as people write YAML, unless it is that nothing is set.
