@@ -17,6 +17,8 @@ const NAMES_WIDTH_MAX: usize = 40;
 /// The reasons of the events with which controllers report what they do to pods.
 const CREATED: &str = "SuccessfulCreate";
 const ACTIONS: [&str; 2] = [CREATED, "SuccessfulDelete"];
+/// The reasons of the events with which they report that they replace a pod that has ended.
+const ENDED: [&str; 2] = ["FailedDaemonPod", "SucceededDaemonPod"];
 
 /// The notes about a DaemonSet, each in one sentence.
 pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<String> {
@@ -27,6 +29,7 @@ pub(crate) fn notes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> 
         same_pods(snapshot, object),
         ended_pods(snapshot, key),
         restarts(snapshot, key, now),
+        replacements(snapshot, object, now),
         namespace(snapshot, key),
     ];
     notes.into_iter().flatten().collect()
@@ -71,24 +74,57 @@ fn restarts(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<S
     if snapshot.pods_of(key).any(|detail| detail.state.is_failing()) {
         return None;
     }
-    let is_recent = |at: Option<Timestamp>| at.is_some_and(|at| now.since(at) <= PROGRESS_DEADLINE);
     let restarted = snapshot.pods_of(key).filter(|detail| !detail.pod.terminating);
     let restarted = restarted.filter_map(|detail| {
         let (name, exit) = detail.last_restart.as_ref()?;
-        is_recent(exit.finished_at).then_some((&detail.pod, name, exit))
+        is_recent(exit.finished_at, now).then_some((&detail.pod, name, exit))
     });
     let restarted: Vec<_> = restarted.collect();
     let (first, name, exit) = restarted.first()?;
     let pod = &first.name;
     let nodes = restarted.iter().filter_map(|(pod, ..)| pod.target_node_name());
-    let nodes: BTreeSet<&str> = nodes.map(NodeName::as_str).collect();
-    let (count, unit) = (nodes.len(), if nodes.len() == 1 { "node" } else { "nodes" });
-    let nodes = names::shortened(nodes, NAMES_WIDTH_MAX);
+    let nodes = on_nodes(nodes);
     let namespace = &key.namespace;
     Some(format!(
-        "restarted within the last 10 min on {count} {unit}: {nodes}: container {name} ({exit}); \
+        "restarted within the last 10 min{nodes}: container {name} ({exit}); \
          try: kubectl -n {namespace} logs {pod} -c {name} --previous"
     ))
+}
+
+/// The pods that ended within [`PROGRESS_DEADLINE`], such as evicted ones, while no pod fails: they
+/// are gone, and between two evictions all looks well. The built-in controller does not name the
+/// nodes.
+fn replacements(snapshot: &Snapshot, object: &DaemonSetObject, now: Timestamp) -> Option<String> {
+    let DaemonSetKey { namespace, .. } = &object.daemon_set.key;
+    if snapshot.pods_of(&object.daemon_set.key).any(|detail| detail.state.is_failing()) {
+        return None;
+    }
+    let is_report = |event: &&EventDetail| {
+        event.about == object.daemon_set.uid
+            && ENDED.contains(&event.reason.as_str())
+            && is_recent(event.at, now)
+    };
+    let mut reports = snapshot.events.values().filter(is_report).peekable();
+    reports.peek()?;
+    let nodes = on_nodes(reports.filter_map(|event| Some(&event.backoff.as_ref()?.0)));
+    Some(format!(
+        "pods that had ended were replaced within the last 10 min{nodes}; \
+         try: kubectl -n {namespace} get events --field-selector involvedObject.kind=Pod"
+    ))
+}
+
+fn is_recent(at: Option<Timestamp>, now: Timestamp) -> bool {
+    at.is_some_and(|at| now.since(at) <= PROGRESS_DEADLINE)
+}
+
+/// " on 2 nodes: node-1, node-2"; empty without nodes.
+fn on_nodes<'a>(nodes: impl Iterator<Item = &'a NodeName>) -> String {
+    let nodes: BTreeSet<&str> = nodes.map(NodeName::as_str).collect();
+    match nodes.len() {
+        0 => String::new(),
+        1 => format!(" on 1 node: {}", names::shortened(nodes, NAMES_WIDTH_MAX)),
+        count => format!(" on {count} nodes: {}", names::shortened(nodes, NAMES_WIDTH_MAX)),
+    }
 }
 
 /// Two controllers that act in turns: one that has replaced another has begun after its end. One

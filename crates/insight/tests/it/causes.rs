@@ -195,6 +195,38 @@ fn a_restart_of_late_is_noted() {
     assert_eq!(notes("2026-01-01T00:45:00Z"), [""; 0]);
 }
 
+/// Between two evictions all looks well: the commands say that a pod was replaced of late.
+#[test]
+fn a_replaced_pod_of_late_is_noted() {
+    let noted = |at: &str, reason: &str, from_everynode: bool| {
+        let mut fixture = Fixture::with_nodes(2);
+        fixture.run(&with_status(status(2, 2, 2, 2)), [1, 2]);
+        let report = event("ds", reason, "it is replaced", at, at);
+        fixture.add(
+            ObjectKind::Event,
+            &with(report, |it| {
+                if from_everynode {
+                    it["related"] = json!({ "kind": "Node", "name": "node-02" });
+                    it["metadata"]["annotations"] = json!({ BACKOFF_ANNOTATION: "2" });
+                }
+            }),
+        );
+        let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
+        assert_eq!(rollout.phase, Phase::Done);
+        rollout.notes.join("")
+    };
+    let step = "; try: kubectl -n infra get events --field-selector involvedObject.kind=Pod";
+    let replaced = "pods that had ended were replaced within the last 10 min";
+    let (recent, old) = ("2026-01-01T00:55:00Z", "2026-01-01T00:45:00Z");
+    assert_eq!(
+        noted(recent, "FailedDaemonPod", true),
+        format!("{replaced} on 1 node: node-02{step}")
+    );
+    assert_eq!(noted(recent, "SucceededDaemonPod", false), format!("{replaced}{step}"));
+    assert_eq!(noted(recent, "SuccessfulCreate", false), "");
+    assert_eq!(noted(old, "FailedDaemonPod", true), "");
+}
+
 /// A probe that failed when the pod started does not say why it does not end.
 #[test]
 fn a_failed_probe_does_not_explain_an_end() {
