@@ -1,6 +1,6 @@
 //! Taints and tolerations (C13, C14).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::api::{Taint, TaintEffect, Toleration, TolerationOperator};
 
@@ -40,26 +40,29 @@ const FEW_TOLERATIONS: usize = 64;
 
 /// Tolerations by their key. A node has at most one taint of a key and an effect, so that each
 /// toleration is compared with few taints, and a DaemonSet with many tolerations holds nobody up.
-struct ByKey<'a>(BTreeMap<&'a str, Vec<&'a Toleration>>);
+struct ByKey<'a> {
+    /// Those without a key, each once. They have no value, so that few of them differ.
+    any: Vec<&'a Toleration>,
+    of_key: HashMap<&'a str, Vec<&'a Toleration>>,
+}
 
 impl<'a> ByKey<'a> {
     fn new(tolerations: &'a [Toleration]) -> Self {
-        let mut by_key = BTreeMap::<&str, Vec<&Toleration>>::new();
+        let mut by_key = Self { any: Vec::new(), of_key: HashMap::new() };
         for toleration in tolerations {
-            let of_key = by_key.entry(&toleration.key).or_default();
-            // Those without a key are compared with every taint. They have no value, so that few
-            // of them differ.
-            if !toleration.key.is_empty() || !of_key.contains(&toleration) {
-                of_key.push(toleration);
+            if !toleration.key.is_empty() {
+                by_key.of_key.entry(&*toleration.key).or_default().push(toleration);
+            } else if !by_key.any.contains(&toleration) {
+                by_key.any.push(toleration);
             }
         }
-        Self(by_key)
+        by_key
     }
 
     /// Those that can tolerate a taint.
     fn of_key(&self, taint: &Taint) -> impl Iterator<Item = &'a Toleration> {
-        let lists = ["", &*taint.key].map(|key| self.0.get(key));
-        lists.into_iter().flatten().flatten().copied()
+        let of_key = self.of_key.get(&*taint.key).into_iter().flatten();
+        self.any.iter().chain(of_key).copied()
     }
 }
 
