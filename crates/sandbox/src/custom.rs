@@ -10,6 +10,8 @@ mod pattern;
 mod pruning;
 
 mod schema;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -19,11 +19,13 @@ struct Step {
     variables: Vec<(&'static str, String)>,
 }
 
-const PROPERTIES: [&str; 6] = [
+const PROPERTIES: [&str; 8] = [
     "test",
     "--package=everynode-core",
     "--package=everynode-k8s",
     "--package=everynode-sandbox",
+    "--package=everynode-controller",
+    "--package=everynode-insight",
     "--package=everynode-cli",
     "--no-fail-fast",
 ];

@@ -11,6 +11,7 @@ use http::{Request, Response, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use proptest::prelude::*;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -128,6 +129,39 @@ fn a_bad_kubeconfig_is_named() {
     let missing = config(&location).map(|_| ()).unwrap_err().to_string();
     assert!(missing.starts_with("kubeconfig /nowhere/kubeconfig: "), "{missing}");
     assert!(!missing.contains('\n'));
+}
+
+/// A kubeconfig, whose values random ones replace.
+const KUBECONFIG: &str = "{apiVersion: v1, kind: Config, current-context: c, \
+    contexts: [{name: c, context: {cluster: c, user: u, namespace: n}}], \
+    clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', tls-server-name: a, \
+    insecure-skip-tls-verify: true, certificate-authority-data: '', proxy-url: 'http://a'}}], \
+    users: [{name: u, user: {token: t, username: n, password: p, client-certificate-data: '', \
+    client-key-data: ''}}]}";
+
+proptest! {
+    /// C83: any kubeconfig leads to a client, or to an error in one line that names it or its
+    /// cluster.
+    #[test]
+    fn any_kubeconfig_is_used_or_refused(
+        at in any::<prop::sample::Index>(),
+        value in r"[a-z0-9:/@.\[\]{}' -]{0,16}|LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==|\PC{0,8}",
+    ) {
+        let parts: Vec<&str> = KUBECONFIG.split_inclusive([' ', ',', '[', '{', ']', '}']).collect();
+        let at = at.index(parts.len());
+        let changed = [parts[..at].concat(), value, parts[at + 1..].concat()].concat();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), changed).unwrap();
+        let location = Location { kubeconfig: Some(file.path().into()), ..Location::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let _guard = runtime.enter();
+        let used = config(&location).and_then(|config| client(&config, Pings::default()));
+        if let Err(error) = used {
+            let error = error.to_string();
+            let is_named = ["kubeconfig ", "cluster "].iter().any(|name| error.starts_with(name));
+            prop_assert!(is_named && !error.contains('\n'), "{error}");
+        }
+    }
 }
 
 /// C83: messages and metrics name the server without the password in its URL.

@@ -315,6 +315,8 @@ impl Lifecycle {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn selected(lifecycles: &mut Lifecycles, annotation: Option<&str>, image: &str) -> Lifecycle {
@@ -412,6 +414,21 @@ choose:
             ("ab*ba", "aba", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_stages_are_a_lifecycle_or_an_error(
+            stage in "admit|pull|start|ready|run|stop|[a-z]{0,4}",
+            value in r"[a-z0-9:{}\[\], -]{0,24}|\PC{0,12}",
+            text in r"\PC{0,30}",
+        ) {
+            let mut lifecycles = Lifecycles::built_in();
+            for text in [text, format!("[{{stage: {stage}, {value}}}]"), format!("- {value}")] {
+                let _ = Lifecycles::parse(&text);
+                let _ = lifecycles.named_or_inline(&text);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod window;
 use std::time::Duration;
 
 use everynode_core::api::{FailureRule, HOLD_LABEL, IntOrPercent};
+use proptest::prelude::*;
 
 use super::*;
 use crate::convert::{Interner, node};
@@ -180,5 +181,32 @@ fn hostile_yaml_is_an_error() {
     for hostile in [bomb, nested, "steps: &a [*a]".to_owned(), long, many] {
         let error = rollout_policy(&hostile).expect_err("hostile YAML");
         assert!(error.len() < 1_000, "{} bytes", error.len());
+    }
+}
+
+/// A policy with most fields, whose values random ones replace.
+const POLICY: &str = "{paused: false, maxUnavailable: 5%, podsPerMinute: 10, steps: [{name: a, \
+    nodes: {matchLabels: {p: c}, matchExpressions: [{key: k, operator: In, values: [v]}]}, \
+    by: zone, upTo: [1, 100%], bake: 1h, approval: true, checks: [c]}], finally: {bake: 1m}, \
+    checks: [{name: c, interval: 30s, http: {url: 'http://a'}}], failure: {maxNodes: 5%, \
+    readyWithin: 10m, maxRestarts: 2, rollbackAfter: 0s}, windows: [{days: [Mon], from: '22:00', \
+    to: '06:00', timeZone: Europe/Berlin}], hold: {matchLabels: {a: b}}}";
+
+proptest! {
+    /// G7: any text is a policy, or an error that can be read.
+    #[test]
+    fn any_text_is_a_policy_or_an_error(
+        text in r"[a-zA-Z0-9:{}\[\],'&*!|> \n-]{0,60}|\PC{0,40}",
+        at in any::<prop::sample::Index>(),
+        value in r"-?[0-9]{0,22}%?|[0-9]{1,3}[hms]{1,2}|[a-z:{}\[\]', -]{0,12}|\PC{0,8}",
+    ) {
+        let tokens: Vec<&str> = POLICY.split_inclusive([' ', ',', '[', '{', ']', '}']).collect();
+        let at = at.index(tokens.len());
+        let changed = [tokens[..at].concat(), value, tokens[at + 1..].concat()].concat();
+        for text in [text, changed] {
+            if let Err(error) = rollout_policy(&text) {
+                prop_assert!(!error.is_empty() && error.len() < 2_000, "{text}: {error}");
+            }
+        }
     }
 }
