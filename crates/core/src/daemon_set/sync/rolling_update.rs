@@ -10,8 +10,8 @@ use crate::api::{Budget, NodeName, RevisionHash};
 use crate::daemon_set::index::{AdmissionOrder, Admitted, NodeSet};
 use crate::node_table::NodeId;
 
-use super::SyncInput;
 use super::draft::Draft;
+use super::{Room, SyncInput};
 
 /// Replaces old pods within the budget, with the current revision's `hash`.
 pub(in crate::daemon_set) fn rolling_update(
@@ -86,19 +86,22 @@ fn surge(
     for (name, id) in input.retry_order.sorted(&sets.delete_old) {
         delete_old(input, name, id, draft);
     }
-    // On nodes that should get no new pod, the old one is deleted.
-    let room = input.room(max_surge);
-    let room = room.after(begin(input, candidates.replace_now, room.nodes, draft));
-    let room = room.after(begin(input, candidates.replace, room.available, draft));
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
     let reserved = |nodes| input.pending_names.nodes_reserving_surge(nodes, input.now.steady);
-    let budget = max_surge.saturating_sub(input.counts.uses_surge).min(room.starting);
+    let (again_now, again) = (reserved(candidates.surge_now), reserved(candidates.surge));
     let outside = input
         .pending_names
         .surges_outside([candidates.surge, candidates.surge_now], input.now.steady);
-    let budget = budget.saturating_sub(reserved(candidates.surge_now).len() + outside);
-    let again = reserved(candidates.surge);
+    let unseen = again_now.len() + again.len() + outside;
+    // On nodes that should get no new pod, the old one is deleted.
+    let room = input.room(max_surge);
+    let unused = |room: Room| room.nodes.saturating_sub(unseen);
+    let room = room.after(begin(input, candidates.replace_now, unused(room), draft));
+    let available = room.available.min(unused(room));
+    let room = room.after(begin(input, candidates.replace, available, draft));
+    let budget = max_surge.saturating_sub(input.counts.uses_surge).min(room.starting);
+    let budget = budget.saturating_sub(again_now.len() + outside);
     let others = input.retry_order.sorted(candidates.surge);
     let others = others.filter(|(name, _)| !again.contains_key(*name));
     let others = others.take(budget.saturating_sub(again.len()));
@@ -106,8 +109,14 @@ fn surge(
     // them may be there.
     let fits = again.len() <= budget;
     let again = again.iter().filter(|_| fits).map(|(name, id)| (name, *id));
+    let mut first = unused(room);
+    let at_once = input.retry_order.sorted(candidates.surge_now).filter(|(name, _)| {
+        let is_sent_again = again_now.contains_key(*name);
+        let begins = is_sent_again || first > 0;
+        first -= usize::from(begins && !is_sent_again);
+        begins
+    });
     let beginnings = room.nodes.saturating_sub(outside);
-    let at_once = input.retry_order.sorted(candidates.surge_now).take(beginnings);
     for (name, id) in at_once.chain(again).chain(others).take(beginnings) {
         if draft.creations_left() == 0 {
             break;
