@@ -319,8 +319,14 @@ fn states_at<'s>(
 }
 
 /// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
+/// The built-in controller creates pods of the target in later waves, too, so that beside it nodes
+/// that are done need not be of this part of their group.
 fn may_be_untried(situation: &Situation, record: &Record) -> bool {
-    !states_at(situation, &record.position).any(NodeStates::has_surely_tried)
+    let states = || states_at(situation, &record.position);
+    let is_part = matches!(record.position, Position::Wave { .. });
+    let may_be_aside = states().any(|states| states.may_be(NodeState::SetAside));
+    !states().any(NodeStates::has_surely_tried)
+        || (situation.role == Role::Beside && is_part && may_be_aside)
 }
 
 /// Whether a wave has nodes, and all that are open are surely set aside.
