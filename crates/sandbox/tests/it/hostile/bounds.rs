@@ -16,6 +16,11 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 /// The number of kinds that are defined, again and again with other schemas.
 const KINDS: usize = 6;
 
+/// The paths of the definitions that the requests create.
+pub(crate) fn definition_paths() -> impl Iterator<Item = String> {
+    (0..KINDS).map(|number| format!("{DEFINITIONS}/kind{number}s.hostile.dev"))
+}
+
 pub(crate) fn request(target: &Target, rng: &mut Pcg64) -> Request {
     let tenant = &target.tenant;
     match rng.random_range(0..12) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use everynode_sandbox::{NodeSource, Options, start};
 
+use super::bounds;
 use super::client::Target;
 use super::crowd;
 
@@ -95,6 +96,12 @@ impl Process {
                 let (code, answer) = self.target.ask("DELETE", path, b"").await;
                 let answer = String::from_utf8_lossy(&answer);
                 assert_eq!(code, 200, "DELETE {path}: {answer}");
+            }
+            // With them go the objects of their kinds.
+            for path in bounds::definition_paths() {
+                let (code, answer) = self.target.ask("DELETE", &path, b"").await;
+                let answer = String::from_utf8_lossy(&answer);
+                assert!(matches!(code, 200 | 404), "DELETE {path}: {code} {answer}");
             }
         });
     }
