@@ -42,8 +42,8 @@ const GROWTH_PERCENT_MAX: u64 = 20;
 /// The time within which the allocator returns freed pages, with a margin. The short run does not
 /// wait for it.
 const FREED_PAGES_STAY: Duration = Duration::from_secs(15);
-/// Maximum time until the memory is back.
-const PAUSE_MAX: Duration = Duration::from_secs(120);
+/// Maximum time until the memory is back: watches can replay the changes of 5 to 10 minutes.
+const PAUSE_MAX: Duration = Duration::from_mins(11);
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
