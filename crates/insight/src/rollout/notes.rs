@@ -92,8 +92,8 @@ fn restarts(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<S
 }
 
 /// The pods that ended within [`PROGRESS_DEADLINE`], such as evicted ones, while no pod fails: they
-/// are gone, and between two evictions all looks well. The built-in controller does not name the
-/// nodes.
+/// are gone, and between two evictions all looks well. Events of the built-in controller name the
+/// node only in their message.
 fn replacements(snapshot: &Snapshot, object: &DaemonSetObject, now: Timestamp) -> Option<String> {
     let DaemonSetKey { namespace, .. } = &object.daemon_set.key;
     if snapshot.pods_of(&object.daemon_set.key).any(|detail| detail.state.is_failing()) {
