@@ -84,25 +84,30 @@ pub(crate) async fn from_cluster(
     Ok(snapshot)
 }
 
-/// Adds what events say about a DaemonSet that is not rolled out, and about its pods.
+/// Adds the events about a DaemonSet. Where the permission is missing, so are notes.
 ///
 /// # Errors
 /// If the cluster can't be reached.
-pub(crate) async fn add_warnings(
+pub(crate) async fn add_events(
     snapshot: &mut Snapshot,
     cluster: &Cluster,
     key: &DaemonSetKey,
 ) -> Result<(), Error> {
-    for (kind, selection) in Selection::warnings(key) {
-        let listed = cluster.list(kind.into(), &selection).await;
-        let is_told = snapshot.unread.contains(&ObjectKind::Event);
-        match listed {
-            // Of the same permission.
-            Err(error) if error.is_forbidden() && is_told => {}
-            listed => add_optional(snapshot, kind, listed)?,
-        }
-    }
-    Ok(())
+    add_permitted(snapshot, cluster, [Selection::events(key)]).await
+}
+
+/// Adds the warnings about the pods of the namespace of a DaemonSet that is not rolled out.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn add_pod_warnings(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    key: &DaemonSetKey,
+) -> Result<(), Error> {
+    let (kind, selection) = Selection::pod_warnings(key);
+    let listed = cluster.list(kind.into(), &selection).await;
+    add_optional(snapshot, kind, listed)
 }
 
 /// Adds what else answers about a DaemonSet need: all pods of a node that one of its pods does not
@@ -120,6 +125,15 @@ pub(crate) async fn add_neighbors(
     let here = Selection::in_namespace(key.namespace.as_str());
     let mut wanted = vec![(ObjectKind::DaemonSet, here)];
     wanted.extend(full_node.map(|node| (ObjectKind::PodOnNode, Selection::all().on_node(node))));
+    add_permitted(snapshot, cluster, wanted).await
+}
+
+/// Adds all objects of the selections that may be read.
+async fn add_permitted(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    wanted: impl IntoIterator<Item = (ObjectKind, Selection)>,
+) -> Result<(), Error> {
     for (kind, selection) in wanted {
         match cluster.list(kind.into(), &selection).await {
             Err(error) if error.is_forbidden() => {

@@ -189,13 +189,6 @@ impl Selection {
         Self { fields: Some(format!("metadata.name={name}")), ..self }
     }
 
-    /// Only the events about this object.
-    #[must_use]
-    pub(crate) fn about(self, kind: ObjectKind, name: &str) -> Self {
-        let fields = format!("involvedObject.kind={kind:?},involvedObject.name={name}");
-        Self { fields: Some(fields), ..self }
-    }
-
     /// Only the pods on this node.
     #[must_use]
     pub(crate) fn on_node(self, node: &NodeName) -> Self {
@@ -220,14 +213,16 @@ impl Selection {
         Self { fields: Some(fields.collect::<Vec<_>>().join(",")), ..self }
     }
 
-    /// The events about a DaemonSet, and the warnings about all pods of its namespace.
-    pub(crate) fn warnings(key: &DaemonSetKey) -> [(ObjectKind, Self); 2] {
-        let namespace = Self::in_namespace(key.namespace.as_str());
-        let of_pods = "involvedObject.kind=Pod,type=Warning".to_owned();
-        [
-            (ObjectKind::Event, namespace.clone().about(ObjectKind::DaemonSet, key.name.as_str())),
-            (ObjectKind::PodWarning, Self { fields: Some(of_pods), ..namespace }),
-        ]
+    /// The events about a DaemonSet.
+    pub(crate) fn events(key: &DaemonSetKey) -> (ObjectKind, Self) {
+        let fields = format!("involvedObject.kind=DaemonSet,involvedObject.name={}", key.name);
+        (ObjectKind::Event, Self::in_namespace(key.namespace.as_str()).and_field(&fields))
+    }
+
+    /// The warnings about all pods of a DaemonSet's namespace.
+    pub(crate) fn pod_warnings(key: &DaemonSetKey) -> (ObjectKind, Self) {
+        let fields = "involvedObject.kind=Pod,type=Warning";
+        (ObjectKind::PodWarning, Self::in_namespace(key.namespace.as_str()).and_field(fields))
     }
 
     /// The namespace; `None` for all.
@@ -337,9 +332,9 @@ mod tests {
             named.path(Resource::DaemonSets, None, None),
             "/apis/apps/v1/namespaces/n/daemonsets?fieldSelector=metadata.name%3Da"
         );
-        let about = Selection::in_namespace("n").about(ObjectKind::DaemonSet, "a");
+        let (_, events) = Selection::events(&DaemonSetKey::new("n", "a"));
         assert_eq!(
-            about.path(Resource::Events, None, None),
+            events.path(Resource::Events, None, None),
             "/api/v1/namespaces/n/events\
              ?fieldSelector=involvedObject.kind%3DDaemonSet%2CinvolvedObject.name%3Da"
         );

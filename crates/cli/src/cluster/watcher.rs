@@ -92,13 +92,12 @@ impl Cluster {
 }
 
 impl Watcher {
-    /// Starts to watch what events say about a DaemonSet that is not rolled out, and about pods of
-    /// its namespace. Events have no labels, so the others are sorted out here.
-    pub(crate) fn follow_warnings(&mut self, key: &DaemonSetKey) {
-        for (kind, selection) in Selection::warnings(key) {
-            if !self.watched.contains_key(&kind) {
-                self.follow(kind, selection);
-            }
+    /// Starts to watch the warnings about pods of the namespace of a DaemonSet that is not rolled
+    /// out. Events have no labels, so the others are sorted out here.
+    pub(crate) fn follow_pod_warnings(&mut self, key: &DaemonSetKey) {
+        if !self.watched.contains_key(&ObjectKind::PodWarning) {
+            let (kind, selection) = Selection::pod_warnings(key);
+            self.follow(kind, selection);
         }
     }
 

@@ -80,12 +80,13 @@ async fn from_cluster(
     snapshot.honors_namespace_node_selectors = arguments.namespace_node_selectors;
     snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
     let key = snapshot_source::key(&daemon_set);
+    snapshot_source::add_events(&mut snapshot, cluster, &key).await?;
     let explanation = explain(&snapshot, &key, clock::now());
     let is_unfinished = |explanation: Explanation| {
         explanation.groups.iter().any(|group| group.situation.holds_up())
     };
     if explanation.is_some_and(is_unfinished) {
-        snapshot_source::add_warnings(&mut snapshot, cluster, &key).await?;
+        snapshot_source::add_pod_warnings(&mut snapshot, cluster, &key).await?;
     }
     let rollout = Rollout::of(&snapshot, &key, clock::now());
     let full_node = rollout.as_ref().and_then(Rollout::full_node).cloned();

@@ -130,8 +130,8 @@ pub(crate) async fn print_changes(
     Ok(result.into())
 }
 
-/// Watches the DaemonSet and the others of its namespace, its pods and revisions, the nodes, its
-/// namespace, and `additional` objects.
+/// Watches the DaemonSet and the others of its namespace, its pods, revisions and events, nodes,
+/// its namespace, and `additional` objects.
 ///
 /// # Errors
 /// If the DaemonSet does not exist, or can't be read.
@@ -148,6 +148,8 @@ pub(crate) async fn watch<const N: usize>(
         (ObjectKind::Pod, Selection::selected_by(&daemon_set)),
         (ObjectKind::Node, Selection::all()),
         (ObjectKind::Namespace, Selection::all().named(cluster.namespace())),
+        // They alone tell of pods that ended, and whose successors are available.
+        Selection::events(&DaemonSetKey::new(cluster.namespace(), name.as_str())),
     ];
     let mut watcher = cluster.watch(selections.into_iter().chain(additional));
     watcher.snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
@@ -219,7 +221,7 @@ impl RolloutWait {
                     evaluated_at = Instant::now();
                     let rollout = self.rollout()?;
                     if rollout.phase != Phase::Done && rollout.events_may_tell_more() {
-                        self.watcher.follow_warnings(&self.key);
+                        self.watcher.follow_pod_warnings(&self.key);
                         if let Some(node) = rollout.full_node() {
                             self.watcher.follow_node(node);
                         }
@@ -246,8 +248,8 @@ impl RolloutWait {
         match update {
             Update::Changed | Update::Reconnected => self.is_disconnected = false,
             Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
-            // Only the note about its deletion is missing.
-            Update::Forbidden(ObjectKind::Namespace, _) => {}
+            // Only notes are missing, such as that about its deletion.
+            Update::Forbidden(ObjectKind::Namespace | ObjectKind::Event, _) => {}
             Update::Forbidden(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))
             }

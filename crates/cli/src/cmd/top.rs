@@ -151,9 +151,8 @@ async fn read_warnings(
         .into_iter()
         .filter(|rollout| rollout.phase != Phase::Done && rollout.events_may_tell_more());
     let wanted: BTreeSet<(ObjectKind, Selection)> = unfinished
-        .flat_map(|rollout| {
-            Selection::warnings(&DaemonSetKey::new(rollout.namespace, rollout.name))
-        })
+        .map(|rollout| DaemonSetKey::new(rollout.namespace, rollout.name))
+        .flat_map(|key| [Selection::events(&key), Selection::pod_warnings(&key)])
         .collect();
     read(cluster, snapshot, wanted.into_iter().collect(), forbidden).await
 }

@@ -224,7 +224,7 @@ impl Session {
             overview.held_up.iter().any(|nodes| nodes.situation != Situation::Outdated)
         };
         if overview.as_ref().is_some_and(events_may_tell_more) {
-            self.watcher.follow_warnings(&self.key);
+            self.watcher.follow_pod_warnings(&self.key);
             if let Some(node) = overview.as_ref().and_then(|overview| overview.full_node.as_ref()) {
                 self.watcher.follow_node(node);
             }
@@ -254,12 +254,8 @@ impl Session {
 }
 
 async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watcher> {
-    let events =
-        Selection::in_namespace(cluster.namespace()).about(ObjectKind::DaemonSet, name.as_str());
-    let namespace = cluster.namespace();
     let additional = [
-        (ObjectKind::Event, events),
-        (ObjectKind::RolloutPolicy, Selection::in_namespace(namespace)),
+        (ObjectKind::RolloutPolicy, Selection::in_namespace(cluster.namespace())),
         (ObjectKind::ClusterRolloutPolicy, Selection::all()),
     ];
     status::watch(cluster, name, additional).await
