@@ -42,24 +42,6 @@ async fn gates_and_warnings_are_named() -> Result<()> {
     Ok(())
 }
 
-/// A DaemonSet that is rolled out names the nodes whose pods ended and were replaced
-#[tokio::test(flavor = "multi_thread")]
-async fn replaced_pods_are_told_between_two_incidents() -> Result<()> {
-    let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
-    world.roll_out(&daemon_set("agent")).await?;
-    let pods = world.pods_of("agent").await?;
-    let pod = pods.first().context("it has pods")?;
-    let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref()).context("it is bound")?;
-    let name = format!("pod/{}", pod.metadata.name.as_deref().context("it has a name")?);
-    let evicted = "{\"status\":{\"phase\":\"Failed\",\"reason\":\"Evicted\"}}";
-    world.kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", evicted]).await?;
-    world.kubectl(&["wait", &name, "--for=delete", "--timeout=30s"]).await?;
-    world.kubectl(&["rollout", "status", "ds/agent", "--timeout=30s"]).await?;
-    let told =
-        format!("pods that had ended were replaced within the last 10 min on 1 node: {node}");
-    shows(&world, &told, false).await
-}
-
 async fn create(world: &World, object: &Value) -> Result<()> {
     let arguments = ["create", "-f", "-"];
     world.kubectl_with_input(&arguments, &object.to_string()).await?.ok()?;

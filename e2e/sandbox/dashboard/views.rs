@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::{Dashboard, is_clean, open_daemon_set, opened};
+use crate::cluster::causes::shows;
 use crate::world::browser::Browser;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
 use crate::world::{Setup, World, eventually};
@@ -52,6 +53,31 @@ async fn every_page_says_what_the_commands_say() -> Result<()> {
     every_node(&world, browser).await?;
     ensure!(!browser.value("location.href").await?.to_string().contains("token"), "it is left");
     is_clean(&dashboard, browser)
+}
+
+/// A DaemonSet that is rolled out names the nodes whose pods ended and were replaced
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_pods_are_told_between_two_incidents() -> Result<()> {
+    let world = World::sandbox(Setup { nodes: 3, ..Setup::default() }).await?;
+    world.roll_out(&daemon_set("agent")).await?;
+    let pods = world.pods_of("agent").await?;
+    let pod = pods.first().context("it has pods")?;
+    let node = pod.spec.as_ref().and_then(|it| it.node_name.as_deref()).context("it is bound")?;
+    let name = format!("pod/{}", pod.metadata.name.as_deref().context("it has a name")?);
+    let evicted = "{\"status\":{\"phase\":\"Failed\",\"reason\":\"Evicted\"}}";
+    world.kubectl(&["patch", &name, "--subresource=status", "--type=merge", "-p", evicted]).await?;
+    world.kubectl(&["wait", &name, "--for=delete", "--timeout=30s"]).await?;
+    world.kubectl(&["rollout", "status", "ds/agent", "--timeout=30s"]).await?;
+    let told =
+        format!("pods that had ended were replaced within the last 10 min on 1 node: {node}");
+    shows(&world, &told, false).await?;
+
+    let Some((_dashboard, mut browser)) = opened(&world).await? else { return Ok(()) };
+    open_daemon_set(&world, &mut browser, "agent").await?;
+    browser.shows(&told).await?;
+    let text = browser.text().await?;
+    ensure!(text.matches(&told).count() == 1, "it stands there once: {text}");
+    Ok(())
 }
 
 async fn json_of(world: &World, arguments: &[&str]) -> Result<Value> {

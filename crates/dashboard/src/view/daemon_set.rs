@@ -95,8 +95,13 @@ fn of_detail(key: &DaemonSetKey, detail: &DaemonSetDetail) -> Vec<Section> {
         section("revisions", "Revisions", revisions(key, &detail.overview.revisions)),
         others,
         section("events", "Events", events(&detail.events)),
-        notes(&detail.notes),
+        notes(&other_notes(&detail.notes, &detail.rollout.notes)),
     ]
+}
+
+/// The notes without those that the summary shows.
+fn other_notes(notes: &[String], of_rollout: &[String]) -> Vec<String> {
+    notes.iter().filter(|note| !of_rollout.contains(note)).cloned().collect()
 }
 
 fn link_of_node(name: &str) -> String {
