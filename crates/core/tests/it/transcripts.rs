@@ -49,6 +49,7 @@ transcripts! {
     guarded_finally: "guarded-finally",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
+    guarded_leaving: "guarded-leaving",
     beside_removals: "beside-removals",
     beside_removals_open: "beside-removals-open",
     guarded_too_many_waves: "guarded-too-many-waves",

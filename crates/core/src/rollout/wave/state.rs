@@ -384,16 +384,23 @@ impl NodeHistory {
 
     /// Records whether the node is absent, and whether the rollout had begun on it before. That is
     /// known by what was seen; of a node that was down when this controller looked for the first
-    /// time, by the times of the node and its pods.
+    /// time, by the times of the node and its pods. A deletion may be shown after the absence that
+    /// it came before: of an absent node the rollout deletes no pod.
     fn apply_absence(&mut self, observed: &Observed<'_>, now: Timestamp, input: &RolloutInput<'_>) {
+        let is_taken = self.loss == Loss::Deleted && self.without_pod_since.is_none();
         match (observed.absent, self.absence) {
-            (Some(_), Some(_)) | (None, None) => {}
+            (Some(_), Some(absence)) => {
+                let has_begun = absence.has_begun || is_taken;
+                self.absence = Some(Absence { has_begun, ..absence });
+            }
+            (None, None) => {}
             (Some(_), None) => {
                 let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let has_begun = self.begun.is_some() || self.before == Before::Unknown && by_times;
+                let has_begun =
+                    self.begun.is_some() || is_taken || self.before == Before::Unknown && by_times;
                 let since = match input.clocks {
                     Clocks::Observed => now,
                     Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
