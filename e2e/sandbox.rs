@@ -16,6 +16,7 @@ mod documents;
 mod faults;
 mod fencing;
 mod guarded;
+mod guides;
 mod half_open;
 mod handover;
 mod hostile_text;

@@ -37,6 +37,7 @@ pub(super) fn commands(page: &str) -> impl Iterator<Item = &str> {
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks
         .flat_map(str::lines)
+        .map(str::trim_start)
         .filter(|line| ["kubectl ", "everynode "].iter().any(|program| line.starts_with(program)))
 }
 
