@@ -13,6 +13,9 @@ TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 
 SUITE ?= cluster
 # The stories of e2e-nodes: the beginning of their names.
 STORY ?=
+# Where the image and the files of a release will be.
+REPOSITORY ?= registry.example/everynode
+HOMEPAGE ?= https://example.com/everynode
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
 PROPTEST_RNG_SEED ?= 1
 
@@ -22,7 +25,7 @@ TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/pyth
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image manifest policies tools clean
+.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image downloaded release-check manifest policies tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -60,6 +63,15 @@ instructions: ## whether the core's hot paths cost what they did (callgrind; ski
 
 image: $(AUDITABLE) ## the container image as an OCI archive in target/image, without a container engine; TARGET names another machine
 	CARGO="$(CARGO)" deploy/image.sh
+
+# The images are built here, unless others have been downloaded into target/image.
+IMAGES ?= image
+downloaded:
+	@ls target/image/everynode-*-linux-*.tar
+
+release-check: $(IMAGES) ## the files of a release in target/release-files, and that they are right; TAG=v0.1.0 checks version and changelog, too
+	$(CARGO) xtask release $(REPOSITORY) $(HOMEPAGE) target/image/everynode-*-linux-*.tar
+	TAG="$(TAG)" KUBECTL="$(KUBECTL)" deploy/release-check.sh
 
 manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new

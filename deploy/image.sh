@@ -46,16 +46,14 @@ root=$work/root layout=$work/layout
 mkdir -p "$root/usr/local/bin" "$root/etc/ssl/certs"
 cp "target/$target/release/everynode" "$root/usr/local/bin/"
 cp "$CERTIFICATES" "$root/etc/ssl/certs/ca-certificates.crt"
-chmod -R u=rwX,go=rX "$root"
-find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 
-# Whoever builds it, its files are root's.
-[ "$(id -u)" = 0 ] && rootless= || rootless="--rootless --uid-map 0:$(id -u):1 --gid-map 0:$(id -g):1"
+# Whoever builds it and when, the same files make the same archive.
+pack() { tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
+pack --file "$work/layer.tar" --directory "$root" etc usr
 image=$layout:$version
 umoci init --layout "$layout"
 umoci new --image "$image"
-# shellcheck disable=SC2086 # no options, or several
-umoci insert $rootless --image "$image" --history.created "$created" --history.created_by deploy/image.sh "$root" /
+umoci raw add-layer --image "$image" --history.created "$created" --history.created_by deploy/image.sh "$work/layer.tar"
 umoci config --image "$image" --no-history --created "$created" --os linux --architecture "$architecture" \
   --config.user 65532:65532 --config.entrypoint /usr/local/bin/everynode --config.cmd run \
   --config.label org.opencontainers.image.title=everynode \
@@ -69,8 +67,7 @@ sed -i "s|\"annotations\":{|&\"io.containerd.image.name\":\"docker.io/library/ev
 
 mkdir -p "$OUTPUT"
 archive=$OUTPUT/everynode-$version-linux-$architecture.tar
-tar --create --file "$archive" --directory "$layout" --sort=name --owner=0 --group=0 --numeric-owner \
-  --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" oci-layout index.json blobs
+pack --file "$archive" --directory "$layout" oci-layout index.json blobs
 digest=$(sed -n 's/.*"digest":"\([^"]*\)".*/\1/p' "$layout/index.json")
 cat << END
 $archive: everynode:$version for linux/$architecture, $(($(stat -c %s "$archive") / 1048576)) MiB, $digest

@@ -2,7 +2,7 @@
 //! and checksums.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use regex::Regex;
@@ -10,23 +10,23 @@ use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = "deploy/krew/everynode.yaml";
 
-/// Prints the manifest. The archives are called `everynode-OS-ARCH.tar.gz`; users download them
-/// from `HOMEPAGE/releases/download/VERSION/`.
-pub(crate) fn print(
+/// The manifest. The archives are called `everynode-OS-ARCH.tar.gz`; users download them from
+/// `HOMEPAGE/releases/download/VERSION/`.
+pub(crate) fn manifest_of(
     root: &Path,
     version: &str,
     homepage: &str,
-    archives: &[&str],
-) -> anyhow::Result<Vec<String>> {
+    archives: &[PathBuf],
+) -> anyhow::Result<String> {
     let template = std::fs::read_to_string(root.join(TEMPLATE)).context(TEMPLATE)?;
     let mut contents = Vec::new();
     for archive in archives {
-        let bytes = std::fs::read(archive).with_context(|| format!("read {archive}"))?;
-        let name = Path::new(archive).file_name().and_then(|name| name.to_str());
+        let bytes =
+            std::fs::read(archive).with_context(|| format!("read {}", archive.display()))?;
+        let name = archive.file_name().and_then(|name| name.to_str());
         contents.push((name.context("an archive has a name")?.to_owned(), bytes));
     }
-    print!("{}", manifest(&template, version, homepage, &contents)?);
-    Ok(Vec::new())
+    manifest(&template, version, homepage, &contents)
 }
 
 fn manifest(
@@ -47,9 +47,7 @@ fn manifest(
         let found = name.captures(archive);
         let found =
             found.with_context(|| format!("{archive} is not called everynode-OS-ARCH.tar.gz"))?;
-        let digest = Sha256::digest(bytes)
-            .iter()
-            .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let digest = sha256(bytes);
         writeln!(
             platforms,
             "  - selector:
@@ -65,6 +63,11 @@ fn manifest(
     let text = lines.map(|line| format!("{line}\n")).collect::<String>();
     let text = text.replace("VERSION", version).replace("HOMEPAGE", homepage);
     Ok(text.replace("  platforms: []\n", &platforms))
+}
+
+/// The digest in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 //!   recorded.
 //! - `cargo xtask mutants` makes source mutants and checks that the tests notice them.
 //! - `cargo xtask test` and `test quick` run the tests; `night` runs what takes longer.
-//! - `cargo xtask krew` prints the plugin manifest of a release.
+//! - `cargo xtask release` makes the files of a release.
 //!
-//! Only `instructions --keep` changes files; `mutants` changes a copy of the workspace.
+//! Only `instructions --keep` changes files of the repository; `mutants` changes a copy.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod krew;
 mod links;
 mod mutants;
 mod nightly;
+mod release;
 mod rules;
 mod source;
 mod suite;
@@ -48,14 +49,14 @@ fn main() -> anyhow::Result<ExitCode> {
         ["test", "quick"] => suite::run(&root, Suite::Quick)?,
         ["night"] => nightly::run(&root, "")?,
         ["night", step] => nightly::run(&root, step)?,
-        ["krew", version, homepage, archives @ ..] => {
-            krew::print(&root, version, homepage, archives)?
+        ["release", repository, homepage, archives @ ..] => {
+            release::assemble(&root, repository, homepage, archives)?
         }
         _ => anyhow::bail!(
             "usage: cargo xtask test [quick] | night [BEGINNING OF A STEP] | tidy \
              | rules [--quiet] | instructions [--keep] \
              | mutants [--known | ARGUMENT OF CARGO-MUTANTS...] \
-             | krew VERSION HOMEPAGE ARCHIVE..."
+             | release REPOSITORY HOMEPAGE ARCHIVE..."
         ),
     };
     for problem in &problems {
