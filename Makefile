@@ -7,13 +7,14 @@ VENV := $(CURDIR)/target/venv
 TOOLS := $(CURDIR)/target/tools
 # Writes into the program of the image which crates it is made of, which scanners of images read.
 AUDITABLE := $(TOOLS)/bin/cargo-auditable
+MDBOOK := $(TOOLS)/bin/mdbook
 # Tests of one program at a time, with `cargo test`: those that need a sandbox mostly wait. nextest: .config/nextest.toml.
 TEST_THREADS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 5 : cores)))
 # The end-to-end tests of e2e-real: cluster, or beside.
 SUITE ?= cluster
 # The stories of e2e-nodes: the beginning of their names.
 STORY ?=
-# Where the image and the files of a release will be.
+# Where the image and the files of a release will be, and the files of the repository to which the site's pages refer.
 REPOSITORY ?= registry.example/everynode
 HOMEPAGE ?= https://example.com/everynode
 # Seed of the property tests: a run of `make test` can be repeated. `cargo test` chooses another seed each time.
@@ -25,7 +26,7 @@ TEST_ENVIRONMENT = GOGC=off KUBECTL=$(KUBECTL) EVERYNODE_PYTHON=$(VENV)/bin/pyth
 # Browsers that the tests of the dashboard know; EVERYNODE_BROWSER names another one.
 BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable
 
-.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image downloaded release-check manifest policies tools clean
+.PHONY: demo test quick night e2e-real e2e-nodes lint bench instructions image downloaded release-check site manifest policies tools clean
 
 demo: ## 20 simulated nodes in 3 zones, with fluentd's DaemonSet on them; stays up until Ctrl-C
 	$(CARGO) run --quiet --package everynode-cli --no-default-features -- sandbox --nodes 20 --zones 3 --apply examples/fluentd-elasticsearch.yaml
@@ -73,6 +74,14 @@ release-check: $(IMAGES) ## the files of a release in target/release-files, and 
 	$(CARGO) xtask release $(REPOSITORY) $(HOMEPAGE) target/image/everynode-*-linux-*.tar
 	TAG="$(TAG)" KUBECTL="$(KUBECTL)" deploy/release-check.sh
 
+site: $(MDBOOK) ## docs and the README as a site with search, in target/site/book
+	rm -rf target/site && mkdir -p target/site && cp -R docs target/site/src && mv target/site/src/book.toml target/site
+	sed -i 's#](\.\./#]($(HOMEPAGE)/blob/main/#g' target/site/src/*.md
+	sed -i 's#](\.\./\.\./#]($(HOMEPAGE)/blob/main/#g' target/site/src/*/*.md
+	sed -E 's#\]\(docs/#](:#g; s#\]\(([A-Za-z.])#]($(HOMEPAGE)/blob/main/\1#g; s#\]\($(HOMEPAGE)/blob/main/(https?:)#](\1#g; s#\]\(:#](#g' README.md > target/site/src/README.md
+	sed -i '2i [everynode](README.md)\n' target/site/src/SUMMARY.md
+	$(MDBOOK) build target/site
+
 manifest: ## deploy/everynode.yaml, from deploy/base
 	{ sed '/^#/!d' deploy/everynode.yaml; $(KUBECTL) kustomize deploy/base; } > deploy/everynode.yaml.new
 	mv deploy/everynode.yaml.new deploy/everynode.yaml
@@ -91,6 +100,9 @@ tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and
 
 $(AUDITABLE):
 	$(CARGO) install --quiet --locked --root $(TOOLS) cargo-auditable@0.7.7
+
+$(MDBOOK):
+	$(CARGO) install --quiet --locked --root $(TOOLS) mdbook@0.5.4
 
 $(VENV)/ready: e2e/python/requirements.txt
 	@mkdir -p $(dir $(VENV))
