@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use http::HeaderValue;
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, KubeconfigError};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::ExposeSecret;
 
 use super::{Error, Location, one_line};
@@ -95,6 +97,9 @@ pub(super) fn check_credentials(kubeconfig: &mut Kubeconfig) -> Result<(), Strin
         if let Some(pipe) = checked_file("certificate-authority", certificate_authority)? {
             certificate_authority_data.get_or_insert(BASE64_STANDARD.encode(pipe));
         }
+        if let Some(data) = certificate_authority_data {
+            check_data("certificate-authority-data", data, Content::Certificate)?;
+        }
     }
     let Some(user) = user_mut(kubeconfig) else { return Ok(()) };
     if let Some(pipe) = checked_file("client-certificate", &mut user.client_certificate)? {
@@ -106,6 +111,12 @@ pub(super) fn check_credentials(kubeconfig: &mut Kubeconfig) -> Result<(), Strin
     if let Some(pipe) = checked_file("tokenFile", &mut user.token_file)? {
         let token = String::from_utf8(pipe).map_err(|_| "tokenFile: it is not UTF-8".to_owned())?;
         user.token.get_or_insert(token.trim().into());
+    }
+    if let Some(data) = &user.client_certificate_data {
+        check_data("client-certificate-data", data, Content::Certificate)?;
+    }
+    if let Some(data) = &user.client_key_data {
+        check_data("client-key-data", data.expose_secret(), Content::PrivateKey)?;
     }
     if let Some(token) = &user.token {
         check_token("token", token.expose_secret())?;
@@ -132,6 +143,27 @@ fn checked_file(field: &str, name: &mut Option<String>) -> Result<Option<Vec<u8>
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("{field} {path}: {error}")),
     }
+}
+
+/// The content of a field, in PEM and base64.
+#[derive(Clone, Copy)]
+enum Content {
+    Certificate,
+    PrivateKey,
+}
+
+/// Refuses data of which a client could not be made, by the name of the field. Empty data counts as
+/// none.
+fn check_data(field: &str, data: &str, content: Content) -> Result<(), String> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    let pem = BASE64_STANDARD.decode(data).map_err(|error| format!("{field}: {error}"))?;
+    let (is_valid, name) = match content {
+        Content::Certificate => (CertificateDer::from_pem_slice(&pem).is_ok(), "certificate"),
+        Content::PrivateKey => (PrivateKeyDer::from_pem_slice(&pem).is_ok(), "private key"),
+    };
+    if is_valid { Ok(()) } else { Err(format!("{field}: it has no {name} in PEM")) }
 }
 
 /// Refuses a token on which kube would panic.
@@ -317,14 +349,43 @@ mod tests {
                 true => format!("{{{field}: /dev/zero}}"),
                 false => "{}".to_owned(),
             };
-            let (cluster, user) = (named("cluster"), named("user"));
-            let text = format!(
-                "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-                 clusters: [{{name: a, cluster: {cluster}}}]\nusers: [{{name: a, user: {user}}}]\n"
-            );
-            let mut kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+            let mut kubeconfig = with(&named("cluster"), &named("user"));
             let expected = Err(format!("{field} /dev/zero: it is a device"));
             assert_eq!(check_credentials(&mut kubeconfig), expected);
+        }
+    }
+
+    /// A kubeconfig with these fields of its cluster and its user.
+    fn with(cluster: &str, user: &str) -> Kubeconfig {
+        let text = format!(
+            "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+             clusters: [{{name: a, cluster: {cluster}}}]\nusers: [{{name: a, user: {user}}}]\n"
+        );
+        Kubeconfig::from_yaml(&text).unwrap()
+    }
+
+    /// C83: data that no client can be made of is an error that names the field.
+    #[test]
+    fn data_that_is_no_certificate_is_named() {
+        for (field, owner, content) in [
+            ("certificate-authority-data", "cluster", "certificate"),
+            ("client-certificate-data", "user", "certificate"),
+            ("client-key-data", "user", "private key"),
+        ] {
+            let checked = |data: &str| {
+                let named = |kind: &str| match owner == kind {
+                    true => format!("{{{field}: '{data}'}}"),
+                    false => "{}".to_owned(),
+                };
+                check_credentials(&mut with(&named("cluster"), &named("user")))
+            };
+            assert_eq!(checked(""), Ok(()));
+            assert_eq!(
+                checked("Z2FyYmFnZQ=="),
+                Err(format!("{field}: it has no {content} in PEM"))
+            );
+            let error = checked("%").unwrap_err();
+            assert!(error.starts_with(&format!("{field}: ")), "{error}");
         }
     }
 
