@@ -148,7 +148,7 @@ pub(crate) async fn watch<const N: usize>(
         (ObjectKind::Pod, Selection::selected_by(&daemon_set)),
         (ObjectKind::Node, Selection::all()),
         (ObjectKind::Namespace, Selection::all().named(cluster.namespace())),
-        // They alone tell of pods that ended, and whose successors are available.
+        // Only events tell of pods that ended and were replaced.
         Selection::events(&DaemonSetKey::new(cluster.namespace(), name.as_str())),
     ];
     let mut watcher = cluster.watch(selections.into_iter().chain(additional));
