@@ -25,12 +25,13 @@ use client::SandboxClient;
 use controller::Controller;
 use import::ClusterCopy;
 use inputs::Inputs;
-use settle::{Phases, Scope};
+use settle::{Phases, PodCounts, Scope};
 
 /// The interval at which the cluster's progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The interval at which all objects are read, of which the counts of DaemonSets say too little.
+/// How long the counts of DaemonSets, which may say too little, stand still before all objects are
+/// read, and how long it takes until they are read again.
 const CLOSE_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The definitions of policies, which a sandbox has from its start.
@@ -205,17 +206,20 @@ async fn settle(
     let mut display = progress::ProgressDisplay::new();
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut looked_closely_at = started;
+    let (mut last_counts, mut still_since) = (PodCounts::default(), started);
     loop {
         ticks.tick().await;
         let daemon_sets = client.daemon_sets().await?;
         let counts = settle::pod_counts(&daemon_sets);
         display.update(counts);
+        if counts != last_counts {
+            (last_counts, still_since) = (counts, Instant::now());
+        }
         let is_last = started.elapsed() >= timeout;
         let mut open = settle::unsettled_daemon_sets(&daemon_sets, &Phases::new(), scope);
-        let is_due = is_last || looked_closely_at.elapsed() >= CLOSE_LOOK_INTERVAL;
+        let is_due = is_last || still_since.elapsed() >= CLOSE_LOOK_INTERVAL;
         if !open.is_empty() && is_due {
-            looked_closely_at = Instant::now();
+            still_since = Instant::now();
             open = settle::unsettled_daemon_sets(&daemon_sets, &client.phases().await?, scope);
         }
         let mut missing: Vec<String> = open.into_iter().map(|open| open.phrase).collect();
