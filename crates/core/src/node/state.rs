@@ -132,7 +132,7 @@ impl NodeAssessment {
             NodeState::Waiting { outage } => (outage != Outage::None, NodeProgress::NotBegun),
             NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
             // Its new pod is available beside the old one.
-            NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
+            NodeState::Updating { .. } => (false, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
             NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
         };

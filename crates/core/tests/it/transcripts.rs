@@ -83,6 +83,7 @@ transcripts! {
     guarded_not_ready: "guarded-not-ready",
     guarded_not_ready_restart: "guarded-not-ready-restart",
     guarded_outage: "guarded-outage",
+    guarded_outage_surge: "guarded-outage-surge",
     guarded_orphans: "guarded-orphans",
     guarded_back: "guarded-back",
     guarded_deadline: "guarded-deadline",

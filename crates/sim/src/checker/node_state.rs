@@ -343,13 +343,15 @@ impl Reading<'_, '_> {
             return Answer::No;
         }
         let [pod] = old[..] else { return Answer::Maybe };
+        let is_new = |ago_ms: i64| ago_ms + UNORDERED_MS < self.past.attempt_ms;
         match self.past.outage_ms {
             _ if self.situation.may_be_available(pod) => Answer::Maybe,
             // A replica that took over later takes the pod to have been well before.
             Some(_) if self.past.known_ms <= self.past.attempt_ms => Answer::Maybe,
             Some(ago_ms) if ago_ms > self.past.attempt_ms + UNORDERED_MS => Answer::No,
             Some(ago_ms)
-                if ago_ms + UNORDERED_MS < self.past.attempt_ms
+                if is_new(ago_ms)
+                    && self.past.available_ms.is_some_and(is_new)
                     && ago_ms + UNORDERED_MS < self.past.known_ms
                     && self.is_untouched() =>
             {

@@ -463,7 +463,8 @@ impl<'a> Judge<'a> {
             return error(situation, Property::Budget, message);
         }
         let left = left.min(beginnings_left.saturating_sub(begun));
-        let left = match situation.goes_forward() {
+        // Guarded, nodes with an unavailable pod use the budget from now on, too (G14, G41).
+        let left = match situation.goes_forward() || situation.goes_back() {
             true => left.saturating_sub(begun + doubtful),
             false => left,
         };

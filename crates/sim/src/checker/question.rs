@@ -1,13 +1,13 @@
 //! When the checks of a wave are asked: from when a node of it is done, the first time after their
 //! `initialDelay` (G46), and then at their interval (G5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::CheckQuestion;
 
 use super::history::History;
-use super::model::{DaemonSet, Phase, Policy, Position, Record, Revision};
+use super::model::{DaemonSet, Metadata, Phase, Policy, Position, Record, Revision};
 use super::situation::Situation;
 use super::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View};
@@ -69,7 +69,12 @@ fn problem(
     let all = first.into_iter().chain(later.map(|(_, ds)| ds));
     let mut policies: Vec<&Policy> = all.filter_map(|ds| ds.policy.valid()).collect();
     policies.dedup();
-    let asked = Asked { question, at: known.answered_at, ds, history };
+    let asked_of = history.revisions.states().filter(|(_, revision)| is_asked(revision));
+    let uids: BTreeSet<&str> = asked_of.map(|(_, it)| it.metadata.uid.as_str()).collect();
+    let labelled = history.revisions.states().map(|(_, revision)| &revision.metadata);
+    let labelled = labelled.filter(|metadata| uids.contains(metadata.uid.as_str()));
+    let hashes = labelled.filter_map(Metadata::hash).collect();
+    let asked = Asked { question, at: known.answered_at, ds, hashes, history };
     let is_right = policies.iter().any(|policy| {
         records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
     });
@@ -113,6 +118,9 @@ struct Asked<'a> {
     question: &'a CheckQuestion,
     at: Timestamp,
     ds: &'a DaemonSet,
+    /// The hash labels that the revision has had. Pods with a former one are of it by their
+    /// generation (C45).
+    hashes: BTreeSet<&'a str>,
     history: &'a History,
 }
 
@@ -150,7 +158,7 @@ impl Asked<'_> {
         };
         let pods = self.history.pods.states();
         // Admission may have removed the hash: then the generation tells the revision (C45).
-        let is_it = |hash: &str| hash == self.question.revision.as_str();
+        let is_it = |hash: &str| self.hashes.contains(hash);
         let ready = pods.filter(move |(_, pod)| {
             pod.is_ready
                 && self.ds.owns(&pod.metadata)

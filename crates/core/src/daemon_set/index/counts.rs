@@ -23,6 +23,8 @@ pub struct NodeCounts {
     pub uses_surge: usize,
     /// Nodes on which a guarded rollout has begun and is not done (G14).
     pub in_flight: usize,
+    /// Nodes that use the budget of a guarded rollout that goes forward (G14).
+    pub in_use: usize,
     /// Nodes of which an earlier guarded rollout took the available pod away (G14).
     pub taken: usize,
 }
@@ -45,12 +47,13 @@ impl NodeCounts {
         self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 10] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 11] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
             Scheduling::Unneeded | Scheduling::Misscheduled | Scheduling::Missing => (None, false),
         };
+        let is_unavailable = budget_use.contains(BudgetUse::UNAVAILABLE);
         [
             (&mut self.desired, assessment.is_desired()),
             (&mut self.current, health.is_some()),
@@ -58,9 +61,10 @@ impl NodeCounts {
             (&mut self.ready, health >= Some(Health::Ready)),
             (&mut self.available, health == Some(Health::Available)),
             (&mut self.updated, is_updated),
-            (&mut self.uses_unavailable, budget_use.contains(BudgetUse::UNAVAILABLE)),
+            (&mut self.uses_unavailable, is_unavailable),
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
+            (&mut self.in_use, progress.is_in_flight() || is_unavailable),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
         ]
     }
@@ -88,15 +92,14 @@ impl Room {
         max: usize,
         counts: &NodeCounts,
     ) -> Self {
-        let unused = max.saturating_sub(counts.uses_unavailable);
+        let available = max.saturating_sub(counts.uses_unavailable);
         let not_begun = max.saturating_sub(counts.in_flight);
         match guarded {
-            None => Self { nodes: usize::MAX, available: unused, starting: usize::MAX },
-            Some(Direction::Back) => {
-                Self { nodes: usize::MAX, available: unused, starting: not_begun }
-            }
+            None => Self { nodes: usize::MAX, available, starting: usize::MAX },
+            Some(Direction::Back) => Self { nodes: usize::MAX, available, starting: not_begun },
             Some(Direction::Forward) => {
-                Self { nodes: not_begun, available: unused.min(not_begun), starting: not_begun }
+                let unused = max.saturating_sub(counts.in_use);
+                Self { nodes: not_begun, available: unused, starting: unused }
             }
         }
     }

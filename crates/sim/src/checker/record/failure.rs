@@ -44,10 +44,17 @@ impl Judge<'_> {
         let ago_ms = self.view.planned_at.0 - since;
         // The first template waits for no window.
         let has_waited = !self.situation.revisions.old.is_empty();
-        if has_waited && !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms)) {
+        let begun = self.history.phase_stored_at(&current.metadata.uid, record);
+        // By the clock before it was set the window may have been open.
+        let clock_now = self.view.followed_clock.0 - self.view.planned_at.0;
+        let was_clock_set =
+            begun.is_some_and(|begun| (record.since.0 - begun.0 - clock_now).abs() > TOLERANCE_MS);
+        if has_waited
+            && !was_clock_set
+            && !policy.is_open(Timestamp(self.view.followed_clock.0 - ago_ms))
+        {
             return Some("fails for want of progress too early in its window".to_owned());
         }
-        let begun = self.history.phase_stored_at(&current.metadata.uid, record);
         if begun.is_some_and(|begun| begun.0 > since) {
             return Some("fails for want of progress too early in its phase".to_owned());
         }
