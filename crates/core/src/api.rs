@@ -1,5 +1,6 @@
 //! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
+mod config;
 mod daemon_set;
 mod int_or_percent;
 mod labels;
@@ -15,6 +16,7 @@ mod scheduling;
 pub mod schema;
 mod time;
 
+pub use config::{ConfigObject, StoredConfig, unrestored};
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
     Template, UpdateStrategy,
@@ -37,14 +39,14 @@ pub use revision::Revision;
 pub(crate) use rollout::NAMED_NODES;
 pub use rollout::{
     Absent, Attribution, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict,
-    Course, CourseEvent, CourseEventKind, Days, Decimal, FAILED_NODES_MAX, FINALLY, FailedNode,
-    FailedNodes, FailureCause, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence,
-    ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION,
-    POLICY_ANNOTATION, PolicySource, Position, RECORD_ANNOTATION, ReasonClass, RecordReason,
-    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
-    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
-    with_statements,
+    ConfigRequirement, ConfigRule, Course, CourseEvent, CourseEventKind, Days, Decimal,
+    FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
+    GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, Opening, Order,
+    OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position,
+    RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, RolloutCheck, RolloutCondition,
+    RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedAnswer,
+    StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window, WindowState, Windows,
+    stated_checks, stated_wave, statements_of_checks, time_zone, with_statements,
 };
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,

@@ -7,6 +7,7 @@
 //! of the object still counts (C4). Only an object without a name, or with a field of a wrong type,
 //! is an [`Error`].
 
+mod config;
 mod daemon_set;
 mod intern;
 mod label;

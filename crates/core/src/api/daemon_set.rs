@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::config::{ConfigObject, StoredConfig};
 use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
@@ -121,6 +122,8 @@ pub struct Template {
     pub placement: Arc<Placement>,
     /// `spec.terminationGracePeriodSeconds`.
     pub termination_grace_period: Duration,
+    /// Its configuration that is stored elsewhere, if it names any (G53).
+    pub config: Option<Arc<StoredConfig>>,
 }
 
 /// The default of `spec.terminationGracePeriodSeconds`.
@@ -135,6 +138,21 @@ impl Template {
             canonical: canonical.into(),
             placement,
             termination_grace_period: TERMINATION_GRACE_PERIOD_DEFAULT,
+            config: None,
+        }
+    }
+
+    /// The template with this configuration that is stored elsewhere.
+    #[must_use]
+    pub fn with_config(self, config: Option<Arc<StoredConfig>>) -> Self {
+        Self { config, ..self }
+    }
+
+    /// The configuration of this template that going back to `base` does not restore (G53).
+    pub fn unrestored_by(&self, base: &Self) -> Vec<ConfigObject> {
+        match (&self.config, &base.config) {
+            (Some(own), Some(base)) => own.shared_with(base),
+            _ => Vec::new(),
         }
     }
 

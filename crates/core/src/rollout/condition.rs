@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use crate::api::{
-    CheckStatement, DaemonSet, FailedNodes, NodeName, Opening, PAUSED_ANNOTATION, PodTrouble,
-    PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
-    with_statements,
+    CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName, Opening, PAUSED_ANNOTATION,
+    PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
+    unrestored, with_statements,
 };
 
 use super::rollback::RollbackProgress;
@@ -22,6 +22,8 @@ pub(super) struct ConditionInput<'a> {
     /// The reason for which a wave that bakes still waits.
     pub blocker: Option<WaveBlocker>,
     pub hindrance: Option<Hindrance>,
+    /// The configuration that going back does not restore.
+    pub unrestored: &'a [ConfigObject],
     pub rollback: RollbackProgress,
     /// When the next window opens, if the rollout waits for it.
     pub opening: Option<&'a Opening>,
@@ -66,8 +68,15 @@ impl WaveProgress {
     }
 }
 
-/// The reason of the condition, and the beginning of its message, which counts no nodes.
-pub(super) type Headline = (RolloutReason, String);
+/// The reason of the condition, and the parts of its message that count no nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Headline {
+    reason: RolloutReason,
+    /// The beginning of the message.
+    text: String,
+    /// What is said after the numbers of nodes.
+    note: Option<String>,
+}
 
 /// The statement of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,11 +91,12 @@ impl Stated {
     /// The headline with the numbers of the wave's nodes, the last answers to its checks, and the
     /// number of nodes that have the target although their wave is closed.
     pub(super) fn new(
-        (reason, headline): &Headline,
+        headline: &Headline,
         wave: Option<&WaveProgress>,
         checks: &[CheckStatement],
         leaked: usize,
     ) -> Self {
+        let Headline { reason, text, note } = headline;
         let has_counts = matches!(
             reason,
             RolloutReason::Updating
@@ -94,9 +104,12 @@ impl Stated {
                 | RolloutReason::WaveNotTried
         );
         let counts = wave.filter(|_| has_counts);
-        let mut message = headline.clone();
+        let mut message = text.clone();
         if let Some(wave) = counts {
             wave.write(&mut message).expect("a String takes any text");
+        }
+        if let Some(note) = note {
+            message += &format!("; {note}");
         }
         message = with_statements(&message, checks.iter());
         match leaked {
@@ -106,7 +119,7 @@ impl Stated {
                 message += &format!("; {leaked} nodes of later waves got the new template already");
             }
         }
-        let headline = if counts.is_some() { headline.len() } else { message.len() };
+        let headline = if counts.is_some() { text.len() } else { message.len() };
         Self { reason: *reason, message: message.into(), headline }
     }
 }
@@ -117,6 +130,31 @@ pub(super) fn headline(
     stage: &Stage<'_>,
     input: &ConditionInput<'_>,
 ) -> Option<Headline> {
+    let (reason, text) = beginning(daemon_set, stage, input)?;
+    // Before it goes beyond its first wave, and when it goes back (G53).
+    let is_first = |record: &RolloutRecord| {
+        record.phase.is_under_way()
+            && input.waves.is_some_and(|waves| waves.first() == record.position)
+    };
+    let says_unrestored = match stage {
+        Stage::Moving(record) => !daemon_set.is_paused() && is_first(record),
+        Stage::Failed { goes_back, .. } => reason == RolloutReason::RollingBack && *goes_back,
+        Stage::Unguarded
+        | Stage::NotGuarded
+        | Stage::Paused
+        | Stage::Pending
+        | Stage::Halted { .. } => false,
+    };
+    let note = says_unrestored.then(|| unrestored(input.unrestored)).flatten();
+    Some(Headline { reason, text, note })
+}
+
+/// The reason of the condition, and the beginning of its message.
+fn beginning(
+    daemon_set: &DaemonSet,
+    stage: &Stage<'_>,
+    input: &ConditionInput<'_>,
+) -> Option<(RolloutReason, String)> {
     let ConditionInput { waves, blocker, hindrance, rollback, opening, .. } = *input;
     let name = |record: &RolloutRecord| waves.and_then(|waves| waves.name(&record.position));
     Some(match stage {
@@ -154,13 +192,13 @@ pub(super) fn headline(
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
         Stage::Paused | Stage::Pending => match (hindrance, opening) {
-            (Some(hindrance), _) => hindered(hindrance, None),
+            (Some(hindrance), _) => hindered(hindrance, None, input.unrestored),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
             (None, None) => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
         Stage::Moving(record) => match (hindrance, blocker) {
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
-                hindered(hindrance, name(record).as_ref())
+                hindered(hindrance, name(record).as_ref(), input.unrestored)
             }
             (_, _) => moving(name(record).as_ref(), blocker, opening, input.is_stuck),
         },
@@ -178,7 +216,7 @@ fn moving(
     blocker: Option<WaveBlocker>,
     opening: Option<&Opening>,
     is_stuck: bool,
-) -> Headline {
+) -> (RolloutReason, String) {
     let is_updated = || match wave {
         Some(name) => format!("wave {name} is updated"),
         None => "all nodes are updated".to_owned(),
@@ -221,7 +259,11 @@ fn moving(
 }
 
 /// The condition of a rollout that nodes of this wave, or of the next one, hinder.
-fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> Headline {
+fn hindered(
+    hindrance: Hindrance,
+    wave: Option<&WaveName>,
+    config: &[ConfigObject],
+) -> (RolloutReason, String) {
     match hindrance {
         Hindrance::Removals { pods, is_beside } => {
             let pods = if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") };
@@ -234,6 +276,14 @@ fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> Headline {
                  the rollout, or allow that with failure.maxRemoved"
             );
             (RolloutReason::RemovesNodes, message)
+        }
+        Hindrance::MutableConfig => {
+            let message = format!(
+                "{}, of which a checksum has changed; give it a name that changes with its \
+                 content, promote the rollout, or take config.require out of the policy",
+                unrestored(config).unwrap_or_default()
+            );
+            (RolloutReason::MutableConfig, message)
         }
         Hindrance::BuiltIn => (
             RolloutReason::Updating,
@@ -261,7 +311,7 @@ fn hindered(hindrance: Hindrance, wave: Option<&WaveName>) -> Headline {
 }
 
 /// The condition of a rollout that is held until somebody acts.
-fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> Headline {
+fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutReason, String) {
     let invalid = |why: &str| {
         (
             RolloutReason::InvalidPolicy,
@@ -286,12 +336,16 @@ fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> Headline {
 }
 
 /// The condition of a rollout that waits for a window.
-fn outside(opening: &Opening, what: &str) -> Headline {
+fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
     (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
 }
 
 /// The condition of a failed rollout.
-fn failed(record: &RolloutRecord, goes_back: bool, rollback: RollbackProgress) -> Headline {
+fn failed(
+    record: &RolloutRecord,
+    goes_back: bool,
+    rollback: RollbackProgress,
+) -> (RolloutReason, String) {
     let reason = match &record.reason {
         Some(RecordReason::Aborted) => "was aborted".to_owned(),
         Some(RecordReason::NodesFailed(nodes)) => {

@@ -7,8 +7,8 @@ mod stated;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, NodeName, Opening, Order, Position, RecordReason, RevisionHash, RolloutPhase,
-    RolloutPolicy, RolloutRecord, Timestamp, WaveName,
+    CheckSubject, ConfigObject, ConfigRequirement, NodeName, Opening, Order, Position,
+    RecordReason, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
@@ -531,7 +531,28 @@ impl RolloutState {
             order_before: self.facts.last().order_before.as_ref().and_then(|it| it.as_ref()),
             is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
+            holds_config: self.holds_config(input, revisions),
         }
+    }
+
+    /// The configuration that going back does not restore (G53).
+    fn unrestored(
+        &self,
+        input: &RolloutInput<'_>,
+        revisions: &RevisionSet<'_>,
+    ) -> Vec<ConfigObject> {
+        let base = self.gate.base();
+        let mut bases = revisions.old.iter().filter(|old| Some(&old.pod_hash()) == base);
+        let base = bases.find_map(|old| old.template.as_ref().ok());
+        base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
+    }
+
+    /// True if the policy holds the rollout because of that.
+    fn holds_config(&self, input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) -> bool {
+        let rule = input.policy().and_then(|policy| policy.config);
+        rule.is_some_and(|rule| match rule.require {
+            ConfigRequirement::HashedNames => !self.unrestored(input, revisions).is_empty(),
+        })
     }
 
     /// Applies the outcome of a write of a record. If it failed, and was about a failed rollout,

@@ -50,6 +50,8 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
+    /// True if the policy holds the rollout because of the template's configuration (G53).
+    pub holds_config: bool,
 }
 
 /// The reason for which a rollout waits between two waves.
@@ -73,6 +75,8 @@ pub(crate) enum Hindrance {
     Removals { pods: usize, is_beside: bool },
     /// The built-in controller, beside which this one works, has yet to act on the target (G19).
     BuiltIn,
+    /// Going back would not restore the configuration, as the policy requires (G53).
+    MutableConfig,
     /// All nodes of the wave are set aside (G39).
     NotTried { nodes: usize },
 }
@@ -247,11 +251,12 @@ impl<'a> TransitionInput<'a> {
     }
 
     /// The record of a rollout that begins, or that waits because it is paused or no window is open
-    /// (G38). Meanwhile it can be aborted, or promoted in full (G10).
+    /// (G38), or because of what its template does (G42, G53). Meanwhile it can be aborted, or promoted in full (G10).
     fn begin_or_wait(&self, target: &Revision, waves: &Waves) -> Option<Change> {
         let begun = self.begin(target, waves);
         let removes = waves.forbidden_removals(&begun.0.position).is_some();
-        let may_begin = self.opening.is_none() && !self.daemon_set.is_paused() && !removes;
+        let is_held = self.daemon_set.is_paused() || removes || self.holds_config;
+        let may_begin = self.opening.is_none() && !is_held;
         if may_begin || begun.0.phase == RolloutPhase::Complete {
             return Some(begun);
         }
@@ -413,9 +418,10 @@ impl<'a> TransitionInput<'a> {
             }
             OrderVerb::Retry => {
                 let first = waves?.first();
-                let begun = match waves?.forbidden_removals(&first) {
-                    None => self.at(record, first, RolloutPhase::Updating),
-                    Some(_) => self.at(record, Position::AllNodes, RolloutPhase::Pending),
+                let is_held = waves?.forbidden_removals(&first).is_some() || self.holds_config;
+                let begun = match is_held {
+                    false => self.at(record, first, RolloutPhase::Updating),
+                    true => self.at(record, Position::AllNodes, RolloutPhase::Pending),
                 };
                 let steps_hash = waves?.policy().steps_hash.clone();
                 let (began, approvals) = (self.wall, Vec::new());
@@ -539,9 +545,11 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
 pub(crate) fn hindrance(
     waves: &Waves,
     position: Option<&Position>,
+    holds_config: bool,
     is_beside: bool,
 ) -> Option<Hindrance> {
     let next = match position {
+        None if holds_config => return Some(Hindrance::MutableConfig),
         None => waves.first(),
         Some(position) if waves.is_untried(position) => {
             let nodes = waves.group(position).open.total();

@@ -2,17 +2,18 @@
 
 mod policy;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    Attribution, CheckAnswer, CheckKind, CheckVerdict, DaemonSet, Days, FailureRule, GroupLimit,
-    HASH_LABEL, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, NodeReadiness, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource,
-    Problem, Readiness, RecordState, Revision, RolloutCheck, RolloutPolicy, RolloutStep,
-    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy,
-    Wait, Window, Windows,
+    Attribution, CheckAnswer, CheckKind, CheckVerdict, ConfigObject, ConfigRequirement, ConfigRule,
+    DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, JobPresence, LabelOperator,
+    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Order, OrderVerb, Placement, Pod,
+    PodPhase, PodTrouble, PolicySource, Problem, Readiness, RecordState, Revision, RolloutCheck,
+    RolloutPolicy, RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
+    Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -257,6 +258,14 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
             let selector = Some(value).filter(|value| !value.is_empty());
             placement.node_selector = selector.map(|value| pair(value, '=')).into_iter().collect();
             ds.template = Template::new(ds.template.canonical.clone(), placement);
+        }
+        // A ConfigMap, and the checksum of its content.
+        "config" => {
+            let (name, checksum) = pair(value, ':');
+            ds.template.config = Some(Arc::new(StoredConfig {
+                objects: BTreeSet::from([ConfigObject::ConfigMap(name.into())]),
+                checksums: BTreeMap::from([("checksum/config".into(), checksum.into())]),
+            }));
         }
         "template-generation" => ds.template_generation = value.parse().ok(),
         "max-unavailable" => {

@@ -65,6 +65,7 @@ transcripts! {
     guarded_record: "guarded-record",
     guarded_orders: "guarded-orders",
     guarded_clock: "guarded-clock",
+    guarded_config: "guarded-config",
     guarded_course: "guarded-course",
     guarded_stuck: "guarded-stuck",
     guarded_taken: "guarded-taken",

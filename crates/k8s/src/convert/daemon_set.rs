@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::config::stored_config;
 use super::placement::termination_grace_period_seconds;
 use super::selector::daemon_set_selector;
 use super::wire::{Metadata, TextMap, text};
@@ -211,7 +212,8 @@ fn template(
             let spec = value.get("spec").unwrap_or(&Value::Null);
             let (placement, problems) = placement(spec, "spec.template.spec");
             let template = Template::new(canonical(&value), placement)
-                .with_termination_grace_period(termination_grace_period_seconds(spec));
+                .with_termination_grace_period(termination_grace_period_seconds(spec))
+                .with_config(stored_config(&value));
             (template, raw, problems)
         }
         Err(cause) => {

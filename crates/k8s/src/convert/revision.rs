@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::config::stored_config;
 use super::placement::termination_grace_period_seconds;
 use super::wire::{Metadata, TextMap, text};
 use super::{Controller, Error, Interner, placement, resource_version};
@@ -92,10 +93,12 @@ fn template(data: Option<&RawValue>, interner: &mut Interner) -> Result<Template
     let data = data.ok_or("it has no data")?;
     let data = go_json::parse(data.get().as_bytes()).map_err(|error| error.to_string())?;
     let template = template_of_data(&data)?;
-    let spec = data.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    let stored = data.pointer("/spec/template").unwrap_or(&Value::Null);
+    let spec = stored.get("spec").unwrap_or(&Value::Null);
     let (placement, _) = placement(spec, "data.spec.template.spec");
     Ok(Template::new(interner.text(&template), placement)
-        .with_termination_grace_period(termination_grace_period_seconds(spec)))
+        .with_termination_grace_period(termination_grace_period_seconds(spec))
+        .with_config(stored_config(stored)))
 }
 
 #[cfg(test)]

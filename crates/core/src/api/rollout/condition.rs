@@ -66,6 +66,8 @@ pub enum RolloutReason {
     WaveNotTried,
     /// The template's placement would remove more pods than the policy allows (G42).
     RemovesNodes,
+    /// Going back would not restore the template's configuration, as the policy requires (G53).
+    MutableConfig,
     /// The rollout was done with no node for too long (G47).
     ProgressDeadlineExceeded,
     /// Nodes go back to the base after a failure.
@@ -81,7 +83,7 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::InvalidRecord,
@@ -93,6 +95,7 @@ impl RolloutReason {
         Self::OutsideWindow,
         Self::WaveNotTried,
         Self::RemovesNodes,
+        Self::MutableConfig,
         Self::ProgressDeadlineExceeded,
         Self::RollingBack,
         Self::Failed,
@@ -114,6 +117,7 @@ impl RolloutReason {
             Self::OutsideWindow => ("OutsideWindow", ReasonClass::WaitsForWindow),
             Self::WaveNotTried => ("WaveNotTried", ReasonClass::WaitsForNodes),
             Self::RemovesNodes => ("RemovesNodes", ReasonClass::WaitsForPerson),
+            Self::MutableConfig => ("MutableConfig", ReasonClass::WaitsForPerson),
             Self::ProgressDeadlineExceeded => ("ProgressDeadlineExceeded", ReasonClass::Stuck),
             Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
             Self::Failed => ("Failed", ReasonClass::Failed),
@@ -150,7 +154,7 @@ impl RolloutReason {
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        matches!(self, Self::RemovesNodes)
+        matches!(self, Self::RemovesNodes | Self::MutableConfig)
             || matches!(
                 self.class(),
                 ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck

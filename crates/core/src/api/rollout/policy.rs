@@ -123,6 +123,8 @@ pub struct RolloutPolicy {
     /// alone and waits for none of them, until they are as before.
     #[schemars(extend("default" = absent_by_default()))]
     pub absent: Absent,
+    /// What is done about configuration that a template only names.
+    pub config: Option<ConfigRule>,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -206,6 +208,22 @@ impl Absent {
             .or_else(|| taint().or_else(condition).map(|sign| &**sign))
             .or_else(|| is_labelled().then_some("labels"))
     }
+}
+
+/// What is done about ConfigMaps and Secrets that templates name (G53).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct ConfigRule {
+    /// `hashedNames` holds a rollout whose template has another checksum of such an object while
+    /// the name of the object stays: going back would not restore the object.
+    pub require: ConfigRequirement,
+}
+
+/// What the names of ConfigMaps and Secrets must be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ConfigRequirement {
+    /// They change with the content of the objects.
+    HashedNames,
 }
 
 /// A limit for each group of nodes that have the same value of a label. Nodes without the label

@@ -83,7 +83,9 @@ impl RolloutState {
         let stage = Stage::new(input, &revisions);
         let of = (self.gate.base(), self.waves.as_deref());
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
+        let unrestored = self.unrestored(input, &revisions);
         let parts = ConditionInput {
+            unrestored: &unrestored,
             waves: self.waves.as_deref(),
             blocker: key.blocker,
             hindrance: key.hindrance,
@@ -143,7 +145,11 @@ impl RolloutState {
         };
         match awaits_built_in(input) {
             true => Some(Hindrance::BuiltIn),
-            false => hindrance(waves, position, input.is_beside()),
+            false => {
+                let holds_config =
+                    position.is_none() && self.holds_config(input, &input.revisions());
+                hindrance(waves, position, holds_config, input.is_beside())
+            }
         }
     }
 

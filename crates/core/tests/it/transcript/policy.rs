@@ -44,6 +44,9 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("windows", _) => policy.windows = windows(value),
             ("progress-deadline", _) => policy.progress_deadline = duration(value),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
+            ("hashed-names", _) => {
+                policy.config = Some(ConfigRule { require: ConfigRequirement::HashedNames });
+            }
             ("absent-taint", _) => policy.absent.taints.push(value.into()),
             ("absent-condition", _) => policy.absent.conditions.push(value.into()),
             ("nodes", Some(step)) => {

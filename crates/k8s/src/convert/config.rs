@@ -1,0 +1,95 @@
+//! The ConfigMaps and Secrets that a template names, and the checksums of their content that its
+//! pods are annotated with.
+
+use std::sync::Arc;
+
+use everynode_core::api::{ConfigObject, StoredConfig};
+
+use crate::json::Json;
+
+/// Part of the key of an annotation that states a checksum, such as Helm's `checksum/config`.
+const CHECKSUM: &str = "checksum";
+
+/// Decodes the configuration of a template that is stored elsewhere (G53); `None` if it names none.
+/// Malformed parts are left out: the API server refuses them.
+pub(super) fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
+    let mut config = StoredConfig::default();
+    for volume in template.items_at(&["spec", "volumes"]) {
+        let projected = volume.items_at(&["projected", "sources"]).iter();
+        let sources = [volume].into_iter().chain(projected);
+        for source in sources {
+            add(&mut config, source, "configMap", "secret");
+        }
+    }
+    for field in ["containers", "initContainers"] {
+        for container in template.items_at(&["spec", field]) {
+            for source in container.items_at(&["envFrom"]) {
+                add(&mut config, source, "configMapRef", "secretRef");
+            }
+            for variable in container.items_at(&["env"]) {
+                let Some(source) = variable.field("valueFrom") else { continue };
+                add(&mut config, source, "configMapKeyRef", "secretKeyRef");
+            }
+        }
+    }
+    if config.objects.is_empty() {
+        return None;
+    }
+    let annotations = template.at(&["metadata", "annotations"]).into_iter().flat_map(Json::fields);
+    let checksums = annotations.filter(|(key, _)| key.to_ascii_lowercase().contains(CHECKSUM));
+    config.checksums =
+        checksums.map(|(key, value)| (key.into(), value.string().unwrap_or("").into())).collect();
+    Some(Arc::new(config))
+}
+
+/// Adds the objects that a source names in these fields.
+fn add(config: &mut StoredConfig, source: &impl Json, config_map: &str, secret: &str) {
+    let name = |field: &str| {
+        let object = source.field(field)?;
+        // A volume of a Secret has its own name for the name.
+        let name = object.field("name").or_else(|| object.field("secretName"))?.string()?;
+        (!name.is_empty()).then(|| name.into())
+    };
+    config.objects.extend(name(config_map).map(ConfigObject::ConfigMap));
+    config.objects.extend(name(secret).map(ConfigObject::Secret));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// G53: all references of volumes and containers count, and checksums by their keys.
+    #[test]
+    fn all_references_count() {
+        let template = json!({
+            "metadata": { "annotations": { "checksum/config": "1", "other": "2",
+                "cilium.io/cilium-configmap-checksum": "3" } },
+            "spec": {
+                "volumes": [
+                    { "name": "a", "configMap": { "name": "map" } },
+                    { "name": "b", "secret": { "secretName": "key" } },
+                    { "name": "c", "projected": { "sources": [
+                        { "configMap": { "name": "part" } }, { "secret": { "name": "token" } },
+                    ] } },
+                    { "name": "d", "hostPath": { "path": "/" } },
+                    { "name": "e", "configMap": { "name": "" } },
+                    7,
+                ],
+                "initContainers": [{ "envFrom": [{ "configMapRef": { "name": "env" } }] }],
+                "containers": [{ "env": [
+                    { "name": "A", "valueFrom": { "configMapKeyRef": { "name": "one" } } },
+                    { "name": "B", "valueFrom": { "secretKeyRef": { "name": "two" } } },
+                    { "name": "C", "value": "c" },
+                ] }],
+            },
+        });
+        let config = stored_config(&template).unwrap();
+        let named: Vec<String> = config.objects.iter().map(ToString::to_string).collect();
+        let expected = ["env", "map", "one", "part"].map(|name| format!("ConfigMap {name}"));
+        let secrets = ["key", "token", "two"].map(|name| format!("Secret {name}"));
+        assert_eq!(named, [&expected[..], &secrets[..]].concat());
+        assert_eq!(config.checksums.len(), 2);
+        assert_eq!(stored_config(&json!({ "spec": { "containers": [{}] } })), None);
+    }
+}
