@@ -232,7 +232,10 @@ impl Use {
 /// gone, or an earlier rollout did not end well (G14).
 fn may_be_taken(situation: &Situation, on_node: &OnNode) -> bool {
     let mut records = situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
-    let has_ended_badly = records.any(|record| record.phase != Phase::Complete);
+    // The pods of one that was adopted were not all available.
+    let has_ended_badly = records.any(|record| {
+        record.phase != Phase::Complete || record.reason.as_deref() == Some("Adopted")
+    });
     let is_available = |pod: &Pod| situation.is_surely_available(pod) && !pod.has_ended();
     on_node.standing.states.may_be(NodeState::Waiting)
         && !on_node.deletable().any(is_available)

@@ -278,12 +278,12 @@ impl Reading<'_, '_> {
     fn may_have_failed(&self) -> bool {
         let Some(rule) = &self.policy.failure else { return false };
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
-        let is_late = rule.ready_within_ms.is_some_and(|ready_within_ms| {
+        // By an earlier policy it may have failed sooner, and remains so.
+        let is_late = self.past.ready_within_ms.is_some_and(|ready_within_ms| {
             self.past.elapsed_ms + TOLERANCE_MS >= ready_within_ms + min_ready_ms
         });
         let may_have_been_well =
             self.past.may_have_been_well || self.situation.role == Role::Beside;
-        // A node that has failed remains so until a pod is available there.
         let max_restarts = rule.max_restarts;
         let may_restart_too_often = max_restarts.is_some_and(|max| self.past.restarts > max);
         !self.is_absent()

@@ -10,7 +10,7 @@ use crate::config::Clocks;
 use crate::node::{
     Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
 };
-use crate::placement::{self, Eligibility};
+use crate::placement;
 
 use super::super::input::RolloutInput;
 use observed::{Holds, Observed};
@@ -217,13 +217,6 @@ impl NodeHistory {
     /// The history of a node that was there before this controller looked. An earlier rollout may
     /// have taken the predecessor of its pod away since `taken_since`; of an older pod it has not.
     pub(super) fn unknown(slot: Option<&Slot>, taken_since: Option<Timestamp>) -> Self {
-        // Where no pod is to be, none was taken away.
-        let is_vacant = slot.is_none_or(|slot| {
-            slot.pods.as_slice().is_empty()
-                && slot.eligibility == Eligibility::MustNotRun
-                && !slot.flags.contains(SlotFlags::LOSES_POD)
-        });
-        let before = if is_vacant { Before::Nothing } else { Before::Unknown };
         let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
         let mut is_older =
             |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
@@ -231,7 +224,7 @@ impl NodeHistory {
             Some(at) if !is_older(at) => Loss::Taken,
             Some(_) | None => Loss::None,
         };
-        Self { before, loss, ..Self::default() }
+        Self { before: Before::Unknown, loss, ..Self::default() }
     }
 
     /// Records that the watch shows the deletion of a pod that this controller has deleted.

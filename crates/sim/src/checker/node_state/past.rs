@@ -32,6 +32,8 @@ pub(super) struct Past {
     pub was_surely_well: bool,
     /// Whether the first pod was one of the target, as the replica has surely seen.
     pub has_surely_joined: bool,
+    /// The shortest `readyWithin` by which it may have been judged.
+    pub ready_within_ms: Option<i64>,
     /// Since when the pod of another revision that is there has not been available; `None` if it
     /// is not known that there is one, and that it is not.
     pub outage_ms: Option<i64>,
@@ -286,6 +288,7 @@ impl Situation<'_> {
             was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             may_have_been_well: past.may_have_been_well || took_over,
+            ready_within_ms: self.least_ready_within_ms(history),
             was_surely_well: pods.last_old_was_well,
             has_surely_joined: self.role == Role::Controller
                 && !pods.had_old
@@ -293,6 +296,12 @@ impl Situation<'_> {
                 && pods.target_since.is_some_and(|at| at >= attempt),
             ..past
         }
+    }
+
+    /// The shortest `readyWithin` that the policy has had.
+    fn least_ready_within_ms(&self, history: &History) -> Option<i64> {
+        let all = history.daemon_sets(self.role).of(&self.ds.metadata.uid);
+        all.filter_map(|(_, ds)| ds.policy.valid()?.failure.as_ref()?.ready_within_ms).min()
     }
 
     /// For how long a node has been down, or absent.
