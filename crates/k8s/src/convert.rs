@@ -23,6 +23,7 @@ mod revision;
 mod selector;
 mod wire;
 
+pub use config::stored_config;
 pub use daemon_set::{DaemonSetObject, RawDaemonSet, RawTemplate, daemon_set};
 pub use intern::Interner;
 pub use namespace::{NamespaceObject, namespace, namespace_of_protobuf};

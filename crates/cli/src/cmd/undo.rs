@@ -1,8 +1,9 @@
 //! `everynode undo`: restores an earlier pod template, as `kubectl rollout undo` does.
 
+use everynode_core::api::unrestored;
 use everynode_insight::history::RevisionEntry;
 use everynode_k8s::canonical::canonical;
-use everynode_k8s::patch;
+use everynode_k8s::{convert, patch};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use serde_json::Value;
 
@@ -45,6 +46,7 @@ pub(crate) async fn execute(arguments: UndoArguments) -> anyhow::Result<()> {
         on_delete_warning(daemon_set).iter().for_each(output::note);
     }
     begins.iter().for_each(output::note);
+    unrestored_by(&revisions.template, template).iter().for_each(output::note);
     Ok(())
 }
 
@@ -61,6 +63,12 @@ pub(crate) async fn roll_back(
     let patch = patch_to(daemon_set, target);
     let name = daemon_set.metadata.name.as_deref().unwrap_or_default();
     cluster.patch(Resource::DaemonSets, Some(cluster.namespace()), name, &patch, dry_run).await
+}
+
+/// The configuration that restoring a template does not restore (G53).
+pub(crate) fn unrestored_by(current: &Value, restored: &Value) -> Option<String> {
+    let [current, restored] = [current, restored].map(convert::stored_config);
+    unrestored(&current?.shared_with(&*restored?))
 }
 
 /// The patch that restores the template of the revision.

@@ -74,7 +74,7 @@ pub(super) struct Headline {
     reason: RolloutReason,
     /// The beginning of the message.
     text: String,
-    /// What is said after the numbers of nodes.
+    /// The text after the numbers of nodes.
     note: Option<String>,
 }
 

@@ -7,7 +7,7 @@ mod stated;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, ConfigObject, ConfigRequirement, NodeName, Opening, Order, Position,
+    CheckSubject, ConfigObject, ConfigRequirement, ConfigRule, NodeName, Opening, Order, Position,
     RecordReason, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
@@ -531,7 +531,7 @@ impl RolloutState {
             order_before: self.facts.last().order_before.as_ref().and_then(|it| it.as_ref()),
             is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
-            holds_config: self.holds_config(input, revisions),
+            held_config: self.held_config(input, revisions),
         }
     }
 
@@ -547,12 +547,18 @@ impl RolloutState {
         base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
     }
 
-    /// True if the policy holds the rollout because of that.
-    fn holds_config(&self, input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) -> bool {
-        let rule = input.policy().and_then(|policy| policy.config);
-        rule.is_some_and(|rule| match rule.require {
-            ConfigRequirement::HashedNames => !self.unrestored(input, revisions).is_empty(),
-        })
+    /// That because of which the policy holds the rollout.
+    fn held_config(
+        &self,
+        input: &RolloutInput<'_>,
+        revisions: &RevisionSet<'_>,
+    ) -> Vec<ConfigObject> {
+        match input.policy().and_then(|policy| policy.config) {
+            Some(ConfigRule { require: ConfigRequirement::HashedNames }) => {
+                self.unrestored(input, revisions)
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Applies the outcome of a write of a record. If it failed, and was about a failed rollout,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason, RecordState,
-    Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    ConfigObject, DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason,
+    RecordState, Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
 use crate::plan::Transition;
@@ -50,8 +50,8 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
-    /// True if the policy holds the rollout because of the template's configuration (G53).
-    pub holds_config: bool,
+    /// The configuration because of which the policy holds the rollout (G53).
+    pub held_config: Vec<ConfigObject>,
 }
 
 /// The reason for which a rollout waits between two waves.
@@ -251,11 +251,12 @@ impl<'a> TransitionInput<'a> {
     }
 
     /// The record of a rollout that begins, or that waits because it is paused or no window is open
-    /// (G38), or because of what its template does (G42, G53). Meanwhile it can be aborted, or promoted in full (G10).
+    /// (G38), or because of its template (G42, G53). Meanwhile it can be aborted, or promoted in
+    /// full (G10).
     fn begin_or_wait(&self, target: &Revision, waves: &Waves) -> Option<Change> {
         let begun = self.begin(target, waves);
         let removes = waves.forbidden_removals(&begun.0.position).is_some();
-        let is_held = self.daemon_set.is_paused() || removes || self.holds_config;
+        let is_held = self.daemon_set.is_paused() || removes || !self.held_config.is_empty();
         let may_begin = self.opening.is_none() && !is_held;
         if may_begin || begun.0.phase == RolloutPhase::Complete {
             return Some(begun);
@@ -418,7 +419,8 @@ impl<'a> TransitionInput<'a> {
             }
             OrderVerb::Retry => {
                 let first = waves?.first();
-                let is_held = waves?.forbidden_removals(&first).is_some() || self.holds_config;
+                let is_held =
+                    waves?.forbidden_removals(&first).is_some() || !self.held_config.is_empty();
                 let begun = match is_held {
                     false => self.at(record, first, RolloutPhase::Updating),
                     true => self.at(record, Position::AllNodes, RolloutPhase::Pending),

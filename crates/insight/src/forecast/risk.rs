@@ -102,6 +102,9 @@ pub enum RiskKind {
     LimitWithoutEffect,
     /// The template names ConfigMaps or Secrets, which are no part of its revision.
     ConfigurationOutside,
+    /// The content of ConfigMaps or Secrets changes by a checksum, and going back does not restore
+    /// it.
+    ConfigurationChanges,
 }
 
 /// All risks of applying the proposal.
@@ -148,8 +151,17 @@ pub(super) fn risks(
     risks.extend(no_priority_class(spec));
     risks.extend(no_eviction(spec));
     risks.extend(unused_tolerations(snapshot, daemon_set));
-    risks.extend(configuration::outside_of_revision(&template));
+    let stated = simulation.rollout_status().map(|state| state.reason);
+    if stated != Some(RolloutReason::MutableConfig) {
+        risks.extend(configuration(snapshot, daemon_set));
+    }
     risks
+}
+
+fn configuration(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> {
+    let live = snapshot.daemon_sets.get(&daemon_set.key);
+    let live = live.map(|live| &live.daemon_set.template);
+    configuration::outside_of_revision(&daemon_set.template, live)
 }
 
 /// The risks that do not depend on nodes.
@@ -170,7 +182,7 @@ pub(super) fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Vec<Ris
     risks.extend(new_template_early(snapshot, proposal));
     risks.extend(no_priority_class(spec));
     risks.extend(no_eviction(spec));
-    risks.extend(configuration::outside_of_revision(&template));
+    risks.extend(configuration(snapshot, daemon_set));
     risks
 }
 

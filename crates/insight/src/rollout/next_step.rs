@@ -40,6 +40,10 @@ pub(crate) fn of_reason(
             "correct the template, or if these pods are to go: {}",
             line("rollout promote --full")
         ),
+        RolloutReason::MutableConfig => format!(
+            "name the object by its content, or if it may stay changed: {}",
+            line("rollout promote --full")
+        ),
         RolloutReason::Failed => {
             format!("{}, or once more: {}", line("undo"), line("rollout retry"))
         }

@@ -10,9 +10,13 @@ use crate::json::Json;
 /// Part of the key of an annotation that states a checksum, such as Helm's `checksum/config`.
 const CHECKSUM: &str = "checksum";
 
+/// A ConfigMap that every namespace has, and that a rollout does not concern.
+const OF_CLUSTER: &str = "kube-root-ca.crt";
+
 /// Decodes the configuration of a template that is stored elsewhere (G53); `None` if it names none.
-/// Malformed parts are left out: the API server refuses them.
-pub(super) fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
+/// Objects whose names end with a hash of their content are restored, and left out. So are
+/// malformed parts: the API server refuses them.
+pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
     let mut config = StoredConfig::default();
     for volume in template.items_at(&["spec", "volumes"]) {
         let projected = volume.items_at(&["projected", "sources"]).iter();
@@ -48,10 +52,19 @@ fn add(config: &mut StoredConfig, source: &impl Json, config_map: &str, secret: 
         let object = source.field(field)?;
         // A volume of a Secret has its own name for the name.
         let name = object.field("name").or_else(|| object.field("secretName"))?.string()?;
-        (!name.is_empty()).then(|| name.into())
+        let is_restored = name.is_empty() || name == OF_CLUSTER || has_hash(name);
+        (!is_restored).then(|| name.into())
     };
     config.objects.extend(name(config_map).map(ConfigObject::ConfigMap));
     config.objects.extend(name(secret).map(ConfigObject::Secret));
+}
+
+/// True if the name ends with a hash of the content, as kustomize's generators make it.
+fn has_hash(name: &str) -> bool {
+    const LENGTH: usize = 10;
+    const LETTERS: &str = "2456789bcdfghkmt";
+    let hash = name.rsplit_once('-').map(|(_, hash)| hash);
+    hash.is_some_and(|hash| hash.len() == LENGTH && hash.chars().all(|c| LETTERS.contains(c)))
 }
 
 #[cfg(test)]
@@ -59,9 +72,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// G53: all references of volumes and containers count, and checksums by their keys.
+    /// G53: all references of volumes and containers count, but those with a hash of the content,
+    /// and checksums by their keys.
     #[test]
-    fn all_references_count() {
+    fn all_references_with_a_fixed_name_count() {
         let template = json!({
             "metadata": { "annotations": { "checksum/config": "1", "other": "2",
                 "cilium.io/cilium-configmap-checksum": "3" } },
@@ -74,6 +88,8 @@ mod tests {
                     ] } },
                     { "name": "d", "hostPath": { "path": "/" } },
                     { "name": "e", "configMap": { "name": "" } },
+                    { "name": "f", "configMap": { "name": "agent-2fk5g7d9mt" } },
+                    { "name": "g", "configMap": { "name": "kube-root-ca.crt" } },
                     7,
                 ],
                 "initContainers": [{ "envFrom": [{ "configMapRef": { "name": "env" } }] }],

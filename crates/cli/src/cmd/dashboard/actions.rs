@@ -200,6 +200,7 @@ async fn prepare_undo(
     effects.extend(undo::on_delete_warning(daemon_set).map(str::to_owned));
     let patch = undo::patch_to(daemon_set, &target);
     effects.extend(first_wave::of(cluster, name, daemon_set, &patch).await);
+    effects.extend(undo::unrestored_by(&revisions.template, template));
     effects.extend(written.warnings.iter().map(|warning| format!("The server warns: {warning}")));
     let entries = revisions.entries(None);
     let current = entries.iter().rev().find(|entry| entry.current);

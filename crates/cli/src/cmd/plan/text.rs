@@ -212,6 +212,7 @@ impl Formatter {
                 | RiskKind::TolerationMatchesNothing
                 | RiskKind::LimitWithoutEffect
                 | RiskKind::ConfigurationOutside
+                | RiskKind::ConfigurationChanges
                 | RiskKind::SameTemplate => (Tone::Waiting, "*"),
             };
             let which = if risk.nodes.is_empty() {

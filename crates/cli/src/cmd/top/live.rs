@@ -301,10 +301,12 @@ async fn roll_back(
         let revisions = DaemonSetRevisions::read(cluster, name).await?;
         let target = revisions.target(Some(revision))?;
         undo::roll_back(cluster, &revisions.daemon_set, &target, DryRun::No).await?;
-        anyhow::Ok(())
+        let restored = target.template.as_ref();
+        anyhow::Ok(restored.and_then(|it| undo::unrestored_by(&revisions.template, it)))
     };
     Outcome::Message(match rolled_back.await {
-        Ok(()) => format!("{key} rolled back to revision {revision}"),
+        Ok(None) => format!("{key} rolled back to revision {revision}"),
+        Ok(Some(note)) => format!("{key} rolled back to revision {revision}; {note}"),
         Err(error) => format!("{key}: {error:#}"),
     })
 }

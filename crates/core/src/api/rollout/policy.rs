@@ -210,16 +210,17 @@ impl Absent {
     }
 }
 
-/// What is done about ConfigMaps and Secrets that templates name (G53).
+/// The rule for ConfigMaps and Secrets that templates name (G53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct ConfigRule {
     /// `hashedNames` holds a rollout whose template has another checksum of such an object while
     /// the name of the object stays: going back would not restore the object.
+    #[schemars(schema_with = "schema::config_requirement")]
     pub require: ConfigRequirement,
 }
 
-/// What the names of ConfigMaps and Secrets must be like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+/// The names that ConfigMaps and Secrets must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ConfigRequirement {
     /// They change with the content of the objects.

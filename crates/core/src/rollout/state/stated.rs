@@ -147,7 +147,7 @@ impl RolloutState {
             true => Some(Hindrance::BuiltIn),
             false => {
                 let holds_config =
-                    position.is_none() && self.holds_config(input, &input.revisions());
+                    position.is_none() && !self.held_config(input, &input.revisions()).is_empty();
                 hindrance(waves, position, holds_config, input.is_beside())
             }
         }

@@ -288,6 +288,7 @@ impl Schema {
                 let maximum = self.maximum.unwrap_or(u64::MAX);
                 format!("must be a number from {} to {maximum}", self.minimum)
             }
+            (None, _, Some((only, []))) => format!("must be {only}"),
             (None, _, Some((last, names))) => {
                 format!("must be one of {} and {last}", names.join(", "))
             }
