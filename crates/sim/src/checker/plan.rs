@@ -396,7 +396,13 @@ impl<'a> Judge<'a> {
                 !situation.is_unavailable(&situation.nodes[**node], surely_available);
             is_available && !candidates.contains(node)
         };
-        let others = deleted.iter().filter(becomes_unavailable).count();
+        // Going back, each node that loses its pod uses the budget from then on (G41).
+        let is_begun =
+            |node: &&&str| !candidates.contains(*node) && !demanded.begins_at_once.contains(*node);
+        let others = match situation.goes_back() {
+            true => deleted.iter().filter(is_begun).count(),
+            false => deleted.iter().filter(becomes_unavailable).count(),
+        };
         // So does one that loses its pod, which may not have been demanded.
         let is_other = |uid: &&String, reason: &Deletion| {
             let node = situation.pods.get(uid.as_str()).and_then(|pod| pod.node());
