@@ -7,7 +7,7 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::CheckQuestion;
 
 use super::history::History;
-use super::model::{DaemonSet, Metadata, Phase, Policy, Position, Record, Revision};
+use super::model::{DaemonSet, Phase, Policy, Position, Record, Revision};
 use super::situation::Situation;
 use super::{Property, Violation, violation};
 use crate::view::{KnownAnswer, View};
@@ -58,9 +58,13 @@ fn problem(
     let is_asked = |revision: &Revision| {
         ds.owns(&revision.metadata) && revision.metadata.hash() == Some(question.revision.as_str())
     };
-    let revisions = history.revisions.states().filter(|(_, revision)| is_asked(revision));
+    let asked_of = history.revisions.states().filter(|(_, revision)| is_asked(revision));
+    let uids: BTreeSet<&str> = asked_of.map(|(_, it)| it.metadata.uid.as_str()).collect();
+    let states = history.revisions.states();
+    let states: Vec<(u64, &Revision)> =
+        states.filter(|(_, it)| uids.contains(it.metadata.uid.as_str())).collect();
     let records: Vec<(u64, &Record)> =
-        revisions.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?))).collect();
+        states.iter().filter_map(|(at, revision)| Some((*at, revision.record.as_ref()?))).collect();
     // The policies that may have counted when it was asked.
     let since = history.version_before(Timestamp(known.answered_at.0 - BEHIND_MS));
     let daemon_sets = history.daemon_sets(view.role);
@@ -69,11 +73,7 @@ fn problem(
     let all = first.into_iter().chain(later.map(|(_, ds)| ds));
     let mut policies: Vec<&Policy> = all.filter_map(|ds| ds.policy.valid()).collect();
     policies.dedup();
-    let asked_of = history.revisions.states().filter(|(_, revision)| is_asked(revision));
-    let uids: BTreeSet<&str> = asked_of.map(|(_, it)| it.metadata.uid.as_str()).collect();
-    let labelled = history.revisions.states().map(|(_, revision)| &revision.metadata);
-    let labelled = labelled.filter(|metadata| uids.contains(metadata.uid.as_str()));
-    let hashes = labelled.filter_map(Metadata::hash).collect();
+    let hashes = states.iter().filter_map(|(_, revision)| revision.metadata.hash()).collect();
     let asked = Asked { question, at: known.answered_at, ds, hashes, history };
     let is_right = policies.iter().any(|policy| {
         records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
