@@ -34,6 +34,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// read, and how long it takes until they are read again.
 const CLOSE_LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The same while the counts change: some may never stand still.
+const CLOSE_LOOK_INTERVAL_MAX: Duration = Duration::from_secs(20);
+
 /// The definitions of policies, which a sandbox has from its start.
 const DEFINITIONS: [&str; 2] = [
     include_str!("../../../../deploy/policies/rollout-policies.yaml"),
@@ -207,6 +210,7 @@ async fn settle(
     let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut last_counts, mut still_since) = (PodCounts::default(), started);
+    let mut looked_closely_at = started;
     loop {
         ticks.tick().await;
         let daemon_sets = client.daemon_sets().await?;
@@ -217,9 +221,11 @@ async fn settle(
         }
         let is_last = started.elapsed() >= timeout;
         let mut open = settle::unsettled_daemon_sets(&daemon_sets, &Phases::new(), scope);
-        let is_due = is_last || still_since.elapsed() >= CLOSE_LOOK_INTERVAL;
+        let is_due = is_last
+            || still_since.elapsed() >= CLOSE_LOOK_INTERVAL
+            || looked_closely_at.elapsed() >= CLOSE_LOOK_INTERVAL_MAX;
         if !open.is_empty() && is_due {
-            still_since = Instant::now();
+            (still_since, looked_closely_at) = (Instant::now(), Instant::now());
             open = settle::unsettled_daemon_sets(&daemon_sets, &client.phases().await?, scope);
         }
         let mut missing: Vec<String> = open.into_iter().map(|open| open.phrase).collect();

@@ -68,7 +68,7 @@ pub(crate) async fn roll_back(
 /// The configuration that restoring a template does not restore (G53).
 pub(crate) fn unrestored_by(current: &Value, restored: &Value) -> Option<String> {
     let [current, restored] = [current, restored].map(convert::stored_config);
-    unrestored(&current?.shared_with(&*restored?))
+    unrestored(&current?.changed_since(&*restored?))
 }
 
 /// The patch that restores the template of the revision.

@@ -17,20 +17,24 @@ pub enum ConfigObject {
 /// The configuration of a template that is stored elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredConfig {
-    /// The objects that its volumes and containers name.
+    /// The objects that its volumes and containers name, and whose names say nothing of their
+    /// content.
     pub objects: BTreeSet<ConfigObject>,
+    /// Those whose names end with a hash of their content: another content has another name.
+    pub hashed: BTreeSet<ConfigObject>,
     /// The annotations of its pods that state checksums of their content, such as
     /// `checksum/config`.
     pub checksums: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl StoredConfig {
-    /// The objects that both templates name, if their checksums differ: their content has changed,
-    /// and their names have not.
-    pub fn shared_with(&self, other: &Self) -> Vec<ConfigObject> {
-        match self.checksums == other.checksums {
-            true => Vec::new(),
-            false => self.objects.intersection(&other.objects).cloned().collect(),
+    /// The objects with a fixed name, if nothing but checksums differs: the content of some has
+    /// changed. Where an object has another name, that explains the checksum.
+    pub fn changed_since(&self, other: &Self) -> Vec<ConfigObject> {
+        let has_same_names = self.objects == other.objects && self.hashed == other.hashed;
+        match has_same_names && self.checksums != other.checksums {
+            true => self.objects.iter().cloned().collect(),
+            false => Vec::new(),
         }
     }
 }
@@ -66,23 +70,22 @@ mod tests {
     fn config(checksum: &str, maps: &[&str]) -> StoredConfig {
         StoredConfig {
             objects: maps.iter().map(|name| ConfigObject::ConfigMap((*name).into())).collect(),
+            hashed: BTreeSet::new(),
             checksums: BTreeMap::from([("checksum/config".into(), checksum.into())]),
         }
     }
 
-    /// G53: objects whose names stay while a checksum changes are not restored. One with another
-    /// name is, and so is all if no checksum says that anything has changed.
+    /// G53: objects are not restored whose names stay while a checksum changes. Another name of
+    /// any explains the checksum, and without one nothing has changed.
     #[test]
     fn objects_with_the_same_name_are_not_restored() {
-        let old = config("1", &["agent", "rules-1"]);
-        assert_eq!(
-            old.shared_with(&config("2", &["agent", "rules-2"])),
-            [ConfigObject::ConfigMap("agent".into())]
-        );
-        assert_eq!(old.shared_with(&config("1", &["agent"])), []);
-        let without = StoredConfig { checksums: BTreeMap::new(), ..config("", &["agent"]) };
-        assert_eq!(without.shared_with(&without), []);
-        assert_eq!(without.shared_with(&old).len(), 1);
+        let old = config("1", &["agent", "login"]);
+        assert_eq!(config("2", &["agent", "login"]).changed_since(&old).len(), 2);
+        assert_eq!(config("1", &["agent", "login"]).changed_since(&old), []);
+        assert_eq!(config("2", &["agent-2", "login"]).changed_since(&old), []);
+        let hashed = BTreeSet::from([ConfigObject::ConfigMap("rules-2fk5g7d9mt".into())]);
+        let renamed = StoredConfig { hashed, ..config("2", &["agent", "login"]) };
+        assert_eq!(renamed.changed_since(&old), []);
     }
 
     /// G53: a statement names at most three objects.

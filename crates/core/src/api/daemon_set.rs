@@ -151,7 +151,7 @@ impl Template {
     /// The configuration of this template that going back to `base` does not restore (G53).
     pub fn unrestored_by(&self, base: &Self) -> Vec<ConfigObject> {
         match (&self.config, &base.config) {
-            (Some(own), Some(base)) => own.shared_with(base),
+            (Some(own), Some(base)) => own.changed_since(base),
             _ => Vec::new(),
         }
     }

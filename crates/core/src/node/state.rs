@@ -131,8 +131,11 @@ impl NodeAssessment {
         let (uses_budget, progress) = match state {
             NodeState::Waiting { outage } => (outage != Outage::None, NodeProgress::NotBegun),
             NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
-            // Its new pod is available beside the old one.
-            NodeState::Updating { .. } => (false, NodeProgress::NotBegun),
+            // Its new pod is available beside the old one, which is deleted next.
+            NodeState::Updating { .. } if self.step == Step::DeleteOld => {
+                (false, NodeProgress::NotBegun)
+            }
+            NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
             NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
         };

@@ -279,8 +279,8 @@ fn hindered(
         }
         Hindrance::MutableConfig => {
             let message = format!(
-                "{}, of which a checksum has changed; give it a name that changes with its \
-                 content, promote the rollout, or take config.require out of the policy",
+                "{}: a checksum has changed, and the names stay; let names change with the \
+                 content, promote the rollout in full, or take config.require out of the policy",
                 unrestored(config).unwrap_or_default()
             );
             (RolloutReason::MutableConfig, message)

@@ -553,7 +553,10 @@ impl RolloutState {
         input: &RolloutInput<'_>,
         revisions: &RevisionSet<'_>,
     ) -> Vec<ConfigObject> {
-        match input.policy().and_then(|policy| policy.config) {
+        // One that was complete before may be gone back to at any time.
+        let record = revisions.current.and_then(|target| target.record.stored());
+        let was_complete = record.is_some_and(|it| it.phase == RolloutPhase::Complete);
+        match input.policy().and_then(|policy| policy.config).filter(|_| !was_complete) {
             Some(ConfigRule { require: ConfigRequirement::HashedNames }) => {
                 self.unrestored(input, revisions)
             }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::api::{RolloutPhase, RolloutReason, RolloutRecord, Timestamp, WaveName};
+use crate::api::{RolloutReason, RolloutRecord, Timestamp, WaveName};
 
 use super::state::RolloutState;
 use super::wave::{StateCounts, Waves};
@@ -57,7 +57,6 @@ impl RolloutStatus {
             nodes: waves.map(Waves::states).unwrap_or_default(),
             leaked_nodes,
             wave: record
-                .filter(|record| record.phase != RolloutPhase::Pending)
                 .zip(waves)
                 .and_then(|(record, waves)| WaveStatus::new(record, waves, rollout.bake.ends_at())),
         })

@@ -280,7 +280,9 @@ impl<'a> TransitionInput<'a> {
             return None;
         }
         let failed = RolloutRecord { phase: RolloutPhase::Failed, ..self.new_record(target) };
-        self.apply_operator_order(&failed).filter(|(record, _)| record.has_begun())
+        // A retry may be held (G42, G53).
+        self.apply_operator_order(&failed)
+            .filter(|(record, _)| record.phase != RolloutPhase::Failed)
     }
 
     /// A record of which nothing is known but the revision and, if there was one, the course of

@@ -265,6 +265,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
             ds.template.config = Some(Arc::new(StoredConfig {
                 objects: BTreeSet::from([ConfigObject::ConfigMap(name.into())]),
                 checksums: BTreeMap::from([("checksum/config".into(), checksum.into())]),
+                ..StoredConfig::default()
             }));
         }
         "template-generation" => ds.template_generation = value.parse().ok(),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, DaemonSetKey, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -66,7 +66,7 @@ impl Guard {
         let state = || ControllerView::new(snapshot, daemon_set.clone(), now).rollout_status();
         let state = if is_under_way { state().filter(|state| state.wave.is_some()) } else { None };
         Some(match state {
-            Some(RolloutStatus { reason, message, wave, .. }) => {
+            Some(RolloutStatus { reason, message, wave, record, .. }) => {
                 let wave = match reason {
                     RolloutReason::Failed => {
                         let view = ControllerView::under_way(snapshot, daemon_set.clone(), now);
@@ -76,7 +76,8 @@ impl Guard {
                     }
                     _ => wave,
                 };
-                let wave = wave.filter(|_| reason != RolloutReason::Complete);
+                let has_begun = record.is_some_and(|it| it.phase != RolloutPhase::Pending);
+                let wave = wave.filter(|_| has_begun && reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
                 let of_checks = stated_of_checks(daemon_set, reason, name);

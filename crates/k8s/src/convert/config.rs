@@ -13,9 +13,9 @@ const CHECKSUM: &str = "checksum";
 /// A ConfigMap that every namespace has, and that a rollout does not concern.
 const OF_CLUSTER: &str = "kube-root-ca.crt";
 
-/// Decodes the configuration of a template that is stored elsewhere (G53); `None` if it names none.
-/// Objects whose names end with a hash of their content are restored, and left out. So are
-/// malformed parts: the API server refuses them.
+/// Decodes the configuration of a template that is stored elsewhere, as its volumes and the
+/// environments of its containers name it (G53); `None` if they name none. Malformed parts are left
+/// out: the API server refuses them.
 pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
     let mut config = StoredConfig::default();
     for volume in template.items_at(&["spec", "volumes"]) {
@@ -36,7 +36,7 @@ pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
             }
         }
     }
-    if config.objects.is_empty() {
+    if config.objects.is_empty() && config.hashed.is_empty() {
         return None;
     }
     let annotations = template.at(&["metadata", "annotations"]).into_iter().flat_map(Json::fields);
@@ -48,23 +48,27 @@ pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
 
 /// Adds the objects that a source names in these fields.
 fn add(config: &mut StoredConfig, source: &impl Json, config_map: &str, secret: &str) {
-    let name = |field: &str| {
+    let name = |field: &str| -> Option<Arc<str>> {
         let object = source.field(field)?;
         // A volume of a Secret has its own name for the name.
         let name = object.field("name").or_else(|| object.field("secretName"))?.string()?;
-        let is_restored = name.is_empty() || name == OF_CLUSTER || has_hash(name);
-        (!is_restored).then(|| name.into())
+        (!name.is_empty() && name != OF_CLUSTER).then(|| name.into())
     };
-    config.objects.extend(name(config_map).map(ConfigObject::ConfigMap));
-    config.objects.extend(name(secret).map(ConfigObject::Secret));
+    let config_map = name(config_map).map(|name| (has_hash(&name), ConfigObject::ConfigMap(name)));
+    let secret = name(secret).map(|name| (has_hash(&name), ConfigObject::Secret(name)));
+    for (has_hash, object) in config_map.into_iter().chain(secret) {
+        if has_hash { &mut config.hashed } else { &mut config.objects }.insert(object);
+    }
 }
 
-/// True if the name ends with a hash of the content, as kustomize's generators make it.
+/// True if the name ends with a hash of the content, as kustomize's generators make it, or with
+/// eight or more hexadecimal digits.
 fn has_hash(name: &str) -> bool {
-    const LENGTH: usize = 10;
-    const LETTERS: &str = "2456789bcdfghkmt";
-    let hash = name.rsplit_once('-').map(|(_, hash)| hash);
-    hash.is_some_and(|hash| hash.len() == LENGTH && hash.chars().all(|c| LETTERS.contains(c)))
+    const KUSTOMIZE: (usize, &str) = (10, "2456789bcdfghkmt");
+    let Some((_, hash)) = name.rsplit_once('-') else { return false };
+    let is_kustomize = hash.len() == KUSTOMIZE.0 && hash.chars().all(|c| KUSTOMIZE.1.contains(c));
+    let is_hex = hash.len() >= 8 && hash.chars().all(|c| c.is_ascii_hexdigit());
+    is_kustomize || is_hex && hash.chars().any(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -72,10 +76,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// G53: all references of volumes and containers count, but those with a hash of the content,
+    /// G53: references of volumes and environments count, those with a hash of the content apart,
     /// and checksums by their keys.
     #[test]
-    fn all_references_with_a_fixed_name_count() {
+    fn references_of_volumes_and_environments_count() {
         let template = json!({
             "metadata": { "annotations": { "checksum/config": "1", "other": "2",
                 "cilium.io/cilium-configmap-checksum": "3" } },
@@ -89,6 +93,7 @@ mod tests {
                     { "name": "d", "hostPath": { "path": "/" } },
                     { "name": "e", "configMap": { "name": "" } },
                     { "name": "f", "configMap": { "name": "agent-2fk5g7d9mt" } },
+                    { "name": "h", "secret": { "secretName": "agent-1a2b3c4d" } },
                     { "name": "g", "configMap": { "name": "kube-root-ca.crt" } },
                     7,
                 ],
@@ -105,7 +110,7 @@ mod tests {
         let expected = ["env", "map", "one", "part"].map(|name| format!("ConfigMap {name}"));
         let secrets = ["key", "token", "two"].map(|name| format!("Secret {name}"));
         assert_eq!(named, [&expected[..], &secrets[..]].concat());
-        assert_eq!(config.checksums.len(), 2);
+        assert_eq!((config.checksums.len(), config.hashed.len()), (2, 2));
         assert_eq!(stored_config(&json!({ "spec": { "containers": [{}] } })), None);
     }
 }

@@ -213,8 +213,8 @@ impl Absent {
 /// The rule for ConfigMaps and Secrets that templates name (G53).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct ConfigRule {
-    /// `hashedNames` holds a rollout whose template has another checksum of such an object while
-    /// the name of the object stays: going back would not restore the object.
+    /// `hashedNames` holds a rollout whose template has another checksum of a ConfigMap or Secret,
+    /// while the names of these objects stay: going back would not restore them.
     #[schemars(schema_with = "schema::config_requirement")]
     pub require: ConfigRequirement,
 }

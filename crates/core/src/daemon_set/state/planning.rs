@@ -536,6 +536,7 @@ impl DaemonSetState {
         let mut counts = self.index.counts;
         counts.uses_unavailable += deleted;
         counts.in_flight += deleted;
+        counts.in_use += deleted;
         let input = SyncInput { counts: &counts, ..self.sync_input(now) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);

@@ -9,11 +9,11 @@ const NAMES_MAX: usize = 5;
 
 /// The risk that the template names configuration whose name stays when its content changes.
 pub(super) fn outside_of_revision(template: &Template, live: Option<&Template>) -> Option<Risk> {
-    let config = template.config.as_deref()?;
+    let config = template.config.as_deref().filter(|config| !config.objects.is_empty())?;
     let changed = live.map(|live| template.unrestored_by(live)).unwrap_or_default();
     Some(match unrestored(&changed) {
         Some(statement) => {
-            let message = format!("{statement}: a checksum has changed, and no name with it");
+            let message = format!("{statement}: a checksum changes, and the names stay");
             everywhere(RiskKind::ConfigurationChanges, message)
         }
         None => everywhere(RiskKind::ConfigurationOutside, outside(config)),

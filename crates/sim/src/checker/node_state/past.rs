@@ -288,7 +288,7 @@ impl Situation<'_> {
             was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             may_have_been_well: past.may_have_been_well || took_over,
-            ready_within_ms: self.least_ready_within_ms(history),
+            ready_within_ms: self.least_ready_within_ms(attempt, history),
             was_surely_well: pods.last_old_was_well,
             has_surely_joined: self.role == Role::Controller
                 && !pods.had_old
@@ -298,10 +298,12 @@ impl Situation<'_> {
         }
     }
 
-    /// The shortest `readyWithin` that the policy has had.
-    fn least_ready_within_ms(&self, history: &History) -> Option<i64> {
-        let all = history.daemon_sets(self.role).of(&self.ds.metadata.uid);
-        all.filter_map(|(_, ds)| ds.policy.valid()?.failure.as_ref()?.ready_within_ms).min()
+    /// The shortest `readyWithin` that the policy has had since the attempt began.
+    fn least_ready_within_ms(&self, attempt: u64, history: &History) -> Option<i64> {
+        let (uid, all) = (&self.ds.metadata.uid, history.daemon_sets(self.role));
+        let later = all.of(uid).filter(|(at, _)| *at > attempt).map(|(_, ds)| ds);
+        let policies = all.at(uid, attempt).into_iter().chain(later);
+        policies.filter_map(|ds| ds.policy.valid()?.failure.as_ref()?.ready_within_ms).min()
     }
 
     /// For how long a node has been down, or absent.
