@@ -7,14 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::separate_process::{bare, run};
 use crate::observe::{Limits, Observer};
 use crate::world::account::{LOG_REQUESTS, LoggedRequest};
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
-use crate::world::process::Process;
+use crate::world::process::{Process, get};
 use crate::world::{Setup, World, eventually, within};
 
 /// Long enough to distinguish a released lease from an expired one; see the deadline below.
@@ -191,15 +189,4 @@ pub(crate) async fn holder(world: &World) -> Result<String> {
         Ok(holder)
     })
     .await
-}
-
-/// Sends a minimal GET request; returns the code and the complete answer.
-pub(crate) async fn get(address: &str, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let code = answer.split_whitespace().nth(1).context("no status line")?.parse()?;
-    Ok((code, answer))
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::leader;
 use super::separate_process::bare;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch, with};
+use crate::world::process::get;
 use crate::world::{World, eventually};
 
 const ALERTS: &str = include_str!("../../deploy/components/monitoring/alerts.yaml");
@@ -175,7 +176,7 @@ async fn scrape(world: &World) -> Result<Samples> {
     world.reaches("a", "Complete").await?;
     world.patch_daemon_set("a", image_patch(NEXT_IMAGE)).await?;
     eventually("the controller has reported problems", async || {
-        let (_, answer) = leader::get(&address, "/metrics").await?;
+        let (_, answer) = get(&address, "/metrics").await?;
         for expected in [
             "everynode_problems_total{",
             "everynode_daemonset_updated{",

@@ -9,6 +9,8 @@ use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Maximum number of concurrent sandboxes; more would only slow each other down.
 const SANDBOXES_MAX: usize = 6;
@@ -183,4 +185,15 @@ impl Drop for Permit {
         *IN_USE.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         RETURNED.notify_one();
     }
+}
+
+/// Sends a minimal GET request; returns the code and the complete answer.
+pub(crate) async fn get(address: &str, path: &str) -> Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let code = answer.split_whitespace().nth(1).context("no status line")?.parse()?;
+    Ok((code, answer))
 }
