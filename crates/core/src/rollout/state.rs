@@ -531,7 +531,7 @@ impl RolloutState {
             order_before: self.facts.last().order_before.as_ref().and_then(|it| it.as_ref()),
             is_stuck: self.progress.has_failed(input.now.steady),
             is_rolled_out: input.is_rolled_out,
-            held_config: self.held_config(input, revisions),
+            unmet_requirement: self.unmet_requirement(input, revisions),
         }
     }
 
@@ -547,21 +547,20 @@ impl RolloutState {
         base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
     }
 
-    /// That because of which the policy holds the rollout.
-    fn held_config(
+    /// What the policy requires of the template's configuration, if that holds the rollout (G53).
+    fn unmet_requirement(
         &self,
         input: &RolloutInput<'_>,
         revisions: &RevisionSet<'_>,
-    ) -> Vec<ConfigObject> {
+    ) -> Option<ConfigRequirement> {
+        let ConfigRule { require } = input.policy()?.config?;
         // One that was complete before may be gone back to at any time.
         let record = revisions.current.and_then(|target| target.record.stored());
         let was_complete = record.is_some_and(|it| it.phase == RolloutPhase::Complete);
-        match input.policy().and_then(|policy| policy.config).filter(|_| !was_complete) {
-            Some(ConfigRule { require: ConfigRequirement::HashedNames }) => {
-                self.unrestored(input, revisions)
-            }
-            None => Vec::new(),
-        }
+        let is_met = match require {
+            ConfigRequirement::HashedNames => self.unrestored(input, revisions).is_empty(),
+        };
+        (!was_complete && !is_met).then_some(require)
     }
 
     /// Applies the outcome of a write of a record. If it failed, and was about a failed rollout,

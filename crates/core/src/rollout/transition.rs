@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ConfigObject, DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason,
+    ConfigRequirement, DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason,
     RecordState, Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
@@ -50,8 +50,8 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
-    /// The configuration because of which the policy holds the rollout (G53).
-    pub held_config: Vec<ConfigObject>,
+    /// What the policy requires of the template's configuration, if that holds the rollout (G53).
+    pub unmet_requirement: Option<ConfigRequirement>,
 }
 
 /// The reason for which a rollout waits between two waves.
@@ -256,7 +256,7 @@ impl<'a> TransitionInput<'a> {
     fn begin_or_wait(&self, target: &Revision, waves: &Waves) -> Option<Change> {
         let begun = self.begin(target, waves);
         let removes = waves.forbidden_removals(&begun.0.position).is_some();
-        let is_held = self.daemon_set.is_paused() || removes || !self.held_config.is_empty();
+        let is_held = self.daemon_set.is_paused() || removes || self.unmet_requirement.is_some();
         let may_begin = self.opening.is_none() && !is_held;
         if may_begin || begun.0.phase == RolloutPhase::Complete {
             return Some(begun);
@@ -422,7 +422,7 @@ impl<'a> TransitionInput<'a> {
             OrderVerb::Retry => {
                 let first = waves?.first();
                 let is_held =
-                    waves?.forbidden_removals(&first).is_some() || !self.held_config.is_empty();
+                    waves?.forbidden_removals(&first).is_some() || self.unmet_requirement.is_some();
                 let begun = match is_held {
                     false => self.at(record, first, RolloutPhase::Updating),
                     true => self.at(record, Position::AllNodes, RolloutPhase::Pending),

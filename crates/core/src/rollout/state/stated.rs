@@ -1,6 +1,8 @@
 //! The statement of a rollout's condition, and its inputs that its stage does not determine.
 
-use crate::api::{FailedNode, FailedNodes, FailureCause, NAMED_NODES, RolloutPhase, Timestamp};
+use crate::api::{
+    FailedNode, FailedNodes, FailureCause, NAMED_NODES, Position, RolloutPhase, Timestamp,
+};
 use crate::node::NodeState;
 use crate::node_table::{NodeId, NodeTable};
 
@@ -26,6 +28,8 @@ pub(super) struct HeadlineKey {
     has_nodes_left: bool,
     /// True if a node has a pod of the target.
     has_target: bool,
+    /// The first wave, which may be another one when a node joins.
+    first: Option<Position>,
     /// The nodes that have failed since the rollout was complete, if these are too many.
     late: Option<FailedNodes>,
 }
@@ -71,6 +75,7 @@ impl RolloutState {
             stuck_since: self.progress.stuck_since(input.now.steady),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
+            first: self.waves.as_ref().map(|waves| waves.first()),
             late: self.has_late_failures.then(|| {
                 // A container that crashes in a loop must not write the status again and again.
                 self.nodes_in(NodeState::Failed, input, nodes).without_causes()
@@ -146,8 +151,8 @@ impl RolloutState {
         match awaits_built_in(input) {
             true => Some(Hindrance::BuiltIn),
             false => {
-                let holds_config =
-                    position.is_none() && !self.held_config(input, &input.revisions()).is_empty();
+                let holds_config = position.is_none()
+                    && self.unmet_requirement(input, &input.revisions()).is_some();
                 hindrance(waves, position, holds_config, input.is_beside())
             }
         }
