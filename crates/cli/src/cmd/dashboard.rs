@@ -118,8 +118,11 @@ impl Source for Shared {
             Some((at, names)) if at.elapsed() < NODE_NAMES_AGE_MAX => names.clone(),
             Some(_) | None => {
                 let read = self.0.cluster.list_metadata(Resource::Nodes, &Selection::all()).await;
-                let names = read.unwrap_or_default().into_iter().filter_map(|node| node.name);
-                let names = Arc::new(names.collect());
+                let nodes = read.unwrap_or_else(|error| {
+                    output::note(format!("no names of nodes are suggested: {error}"));
+                    Vec::new()
+                });
+                let names = Arc::new(nodes.into_iter().filter_map(|node| node.name).collect());
                 *last = Some((Instant::now(), Arc::clone(&names)));
                 names
             }

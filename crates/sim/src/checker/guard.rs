@@ -78,10 +78,14 @@ impl<'a> Situation<'a> {
 
     /// Whether the node is down, leaves, or has a taint that keeps new pods away.
     fn is_absent(&self, on_node: &OnNode<'a>) -> bool {
+        on_node.eligibility != Eligibility::ShouldRun || self.is_away(on_node)
+    }
+
+    /// Whether the node is down or leaves (G33).
+    pub(super) fn is_away(&self, on_node: &OnNode<'a>) -> bool {
         let leaves =
             |node: &Node| self.ds.policy.valid().is_some_and(|policy| policy.is_leaving(node));
-        on_node.eligibility != Eligibility::ShouldRun
-            || on_node.node.is_some_and(|node| !node.is_ready() || leaves(node))
+        on_node.node.is_some_and(|node| !node.is_ready() || leaves(node))
     }
 
     /// Whether the rollout wants the pod on its node.

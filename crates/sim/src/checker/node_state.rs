@@ -263,7 +263,7 @@ impl Reading<'_, '_> {
         };
         let is_without = !self.of_target().any(|our| self.situation.may_be_available(our.pod));
         let is_begun = self.of_target().next().is_some() && self.past.has_seen_old;
-        let is_later = |down_ms: i64| down_ms + UNORDERED_MS < self.past.elapsed_ms;
+        let is_later = |down_ms: i64| down_ms + UNORDERED_MS < self.past.least_elapsed_ms;
         let is_long = |down_ms: i64| down_ms >= limit_ms + UNORDERED_MS;
         let was_seen = |down_ms: i64| down_ms + UNORDERED_MS < self.past.known_ms;
         let is_sure = |down_ms: i64| is_later(down_ms) && is_long(down_ms) && was_seen(down_ms);
@@ -324,7 +324,7 @@ impl Reading<'_, '_> {
     fn has_surely_failed_late(&self) -> bool {
         self.past.was_begun_when_complete
             && self.past.has_seen_old
-            && self.past.elapsed_ms >= self.late_after_ms() + UNORDERED_MS
+            && self.past.least_elapsed_ms >= self.late_after_ms() + UNORDERED_MS
             && self.past.known_ms >= self.past.elapsed_ms + UNORDERED_MS
             && self.past.was_always_present
             && !self.past.was_target_ready

@@ -97,9 +97,10 @@ fn placement(situation: &Situation) -> Problem {
         let is_right = match on_node.eligibility {
             Eligibility::ShouldRun => here.len() == 1,
             Eligibility::MayKeep => here.len() <= 1 || is_stuck_surge(situation, &here),
-            Eligibility::MustNotRun => {
-                here.iter().all(|pod| situation.is_removal(on_node, pod) != Answer::No)
-            }
+            Eligibility::MustNotRun => here.iter().all(|pod| {
+                situation.is_removal(on_node, pod) != Answer::No
+                    || situation.is_target_left_alone(on_node, pod)
+            }),
             Eligibility::NoNode => here.is_empty(),
         };
         let is_leaving = on_node.pods.iter().any(|our| our.is_going);
@@ -301,11 +302,11 @@ fn reason_of<'a>(
     }
 }
 
-/// The states of the open nodes that are of the group of a position.
+/// The states of the nodes of the group of a position that are open or have the target, by name.
 fn states_at<'s>(
     situation: &'s Situation,
     position: &'s Position,
-) -> impl Iterator<Item = &'s NodeStates> {
+) -> impl Iterator<Item = (&'s str, &'s NodeStates)> {
     let policy = situation.ds.policy.valid();
     let is_of = move |on_node: &OnNode| match position {
         Position::AllNodes => true,
@@ -313,25 +314,27 @@ fn states_at<'s>(
             .zip(on_node.node)
             .is_some_and(|(it, node)| it.groups(&node.metadata.labels).get(step) == Some(group)),
     };
-    let nodes = situation.nodes.values();
-    let open = nodes.filter(|on_node| on_node.is_member && on_node.wanted == Wanted::Target);
-    open.filter(move |on_node| is_of(on_node)).map(|on_node| &on_node.standing.states)
+    let nodes = situation.nodes.iter();
+    let open = nodes.filter(|(_, on)| on.is_member && on.wanted == Wanted::Target);
+    open.filter(move |(_, on)| is_of(on)).map(|(name, on)| (*name, &on.standing.states))
 }
 
 /// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
-/// The built-in controller creates pods of the target in later waves, too, so that beside it nodes
+/// One that got the target while its wave was closed is none of the wave's. The built-in controller creates pods of the target in later waves, too, so that beside it nodes
 /// that are done need not be of this part of their group.
 fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     let states = || states_at(situation, &record.position);
     let is_part = matches!(record.position, Position::Wave { .. });
-    let may_be_aside = states().any(|states| states.may_be(NodeState::SetAside));
-    !states().any(NodeStates::has_surely_tried)
-        || (situation.role == Role::Beside && is_part && may_be_aside)
+    let may_be_aside = states().any(|(_, states)| states.may_be(NodeState::SetAside));
+    let has_tried = |(name, states): (&str, &NodeStates)| {
+        situation.open_nodes.contains(name) && states.has_surely_tried()
+    };
+    !states().any(has_tried) || (situation.role == Role::Beside && is_part && may_be_aside)
 }
 
 /// Whether a wave has nodes, and all that are open are surely set aside.
 fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
-    let is_aside = |states: &NodeStates| states.surely(NodeState::SetAside);
+    let is_aside = |(_, states): (&str, &NodeStates)| states.surely(NodeState::SetAside);
     let states = || states_at(situation, &record.position);
     record.phase == Phase::Updating && states().next().is_some() && states().all(is_aside)
 }
@@ -364,5 +367,5 @@ fn has_target_pod(situation: &Situation) -> bool {
 /// Whether a node of the rollout may hold it up: its pod cannot start, or cannot leave.
 fn has_blocker(situation: &Situation) -> bool {
     let mut states = states_at(situation, &Position::AllNodes);
-    states.any(|states| !states.has_surely_passed())
+    states.any(|(_, states)| !states.has_surely_passed())
 }

@@ -182,7 +182,9 @@ impl<'a> Situation<'a> {
         match () {
             () if doubt == Doubt::Demands && self.is_target_on_its_way_back(on_node, pod) => {
                 match self.is_old_available(pod, doubt) {
-                    _ if self.keeps_pods(on_node) => None,
+                    _ if self.keeps_pods(on_node) || self.is_target_left_alone(on_node, pod) => {
+                        None
+                    }
                     true => Some(Deletion::GoingBack),
                     false => Some(Deletion::OldAndUnavailable),
                 }
@@ -203,6 +205,11 @@ impl<'a> Situation<'a> {
             && on_node.by_target.keeps()
             && self.is_updated(pod)
             && !pod.has_ended()
+    }
+
+    /// The same on a node that is down or leaves: what becomes of that pod does not matter (G33).
+    pub(super) fn is_target_left_alone(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
+        self.is_target_on_its_way_back(on_node, pod) && self.is_away(on_node)
     }
 
     /// Whether the pod is one too many on its node (C25, C26).

@@ -15,7 +15,7 @@ impl<'a> Situation<'a> {
     /// node keeps what it is.
     pub(super) fn is_removal(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
         let is_step = self.role == Role::Controller
-            && self.goes_forward()
+            && self.movement().is_some_and(|movement| !movement.goes_back)
             && on_node.wanted == Wanted::Target;
         let mut others = on_node.occupants();
         let mut is_kept =
@@ -34,7 +34,8 @@ impl<'a> Situation<'a> {
             |(node, revision): (&Node, &Revision)| revision.placement.eligibility(node).keeps();
         let own = on_node.node.zip(self.old_revision_of(pod));
         match !self.is_updated(pod) && own.is_some_and(allows) {
-            true if pod.has_ended() => Answer::Maybe,
+            // Without a valid policy nothing is known of how the node was.
+            true if pod.has_ended() || on_node.standing.states.is_unguarded() => Answer::Maybe,
             true => on_node.standing.is_excluded,
             false => Answer::No,
         }

@@ -20,6 +20,8 @@ pub(super) struct Past {
     /// At most since when the rollout has been at work on the node: a pod of the target is there,
     /// or the last pod of another revision ends or is gone.
     pub elapsed_ms: i64,
+    /// At least since then: what an attempt did on the node that has gone back since does not count.
+    pub least_elapsed_ms: i64,
     /// Since when the replica has surely followed the pods.
     pub known_ms: i64,
     /// Since the attempt began.
@@ -201,7 +203,7 @@ impl Situation<'_> {
         let seen = states.take_while(|(at, _)| *at <= memory.feeds.daemon_sets);
         let comes = seen.scan(false, |was_guarded, (at, ds)| {
             let is_guarded = ds.policy.valid().is_some();
-            let is_new = is_guarded && !std::mem::replace(was_guarded, is_guarded);
+            let is_new = !std::mem::replace(was_guarded, is_guarded) && is_guarded;
             Some(is_new.then_some(at))
         });
         comes.flatten().last().unwrap_or_default()
@@ -278,6 +280,7 @@ impl Situation<'_> {
             (Some(target), Some(old)) => target.min(old),
             (target, old) => target.or(old).unwrap_or(attempt),
         };
+        let lately = pods.old_until.unwrap_or_default();
         // A replica that takes over takes the nodes that it finds to have been well. It looks at
         // nodes from when a policy comes, too.
         let listed = memory.feeds.pods_listed;
@@ -287,6 +290,7 @@ impl Situation<'_> {
         Past {
             was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
+            least_elapsed_ms: self.now.0 - history.time_of(begun.max(lately)).0,
             may_have_been_well: past.may_have_been_well || took_over,
             ready_within_ms: self.least_ready_within_ms(attempt, history),
             was_surely_well: pods.last_old_was_well,
