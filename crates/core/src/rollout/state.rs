@@ -547,7 +547,7 @@ impl RolloutState {
         base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
     }
 
-    /// What the policy requires of the template's configuration, if that holds the rollout (G53).
+    /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
     fn unmet_requirement(
         &self,
         input: &RolloutInput<'_>,

@@ -50,7 +50,7 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
-    /// What the policy requires of the template's configuration, if that holds the rollout (G53).
+    /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
     pub unmet_requirement: Option<ConfigRequirement>,
 }
 

@@ -314,7 +314,7 @@ impl NodeHistory {
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
         self.apply_absence(&observed, now, input);
-        self.apply_beginning(&observed, judgement);
+        self.apply_beginning(&observed, judgement, input);
         let is_available = observed.has(Holds::AVAILABLE);
         self.loss = match self.loss {
             // A deletion may be shown after another template that it was not for.
@@ -416,7 +416,12 @@ impl NodeHistory {
     }
 
     /// Records how the node is when the rollout begins on it, and when it no longer has begun.
-    fn apply_beginning(&mut self, observed: &Observed<'_>, judgement: &Judgement) {
+    fn apply_beginning(
+        &mut self,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+        input: &RolloutInput<'_>,
+    ) {
         let is_undone = match judgement.direction {
             Direction::Forward => !observed.has_begun(),
             Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
@@ -424,11 +429,16 @@ impl NodeHistory {
         if is_undone {
             (self.begun, self.starting_since) = (None, None);
         } else if self.begun.is_none() && self.absence.is_none_or(|absence| absence.has_begun) {
-            self.begun = self.when_begun(observed, judgement);
+            self.begun = self.when_begun(observed, judgement, input);
         }
     }
 
-    fn when_begun(&self, observed: &Observed<'_>, judgement: &Judgement) -> Option<WhenBegun> {
+    fn when_begun(
+        &self,
+        observed: &Observed<'_>,
+        judgement: &Judgement,
+        input: &RolloutInput<'_>,
+    ) -> Option<WhenBegun> {
         let has_begun = match judgement.direction {
             Direction::Forward => true,
             // Another controller has taken the pod of the target away, or this one had no time to
@@ -445,9 +455,12 @@ impl NodeHistory {
         let has_joined = |since: Timestamp| observed.node.created > since;
         let is_replaced = judgement.phase_since.is_some_and(|at| !observed.keeps_pod_of(at));
         let is_unready = observed.node.not_ready_since().is_some();
+        // A pod of the target in a closed wave counts toward it. On a new node only the built-in
+        // controller creates one there (G17).
+        let is_leaked =
+            observed.wave == Wave::Closed && (input.is_beside() || self.before != Before::Nothing);
         has_begun.then(|| match self.before {
-            // A pod of the target in a closed wave counts toward it (G17).
-            _ if observed.wave == Wave::Closed => WhenBegun::Well,
+            _ if is_leaked => WhenBegun::Well,
             Before::Pod if is_unready || self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
