@@ -60,6 +60,22 @@ impl Usage {
     }
 }
 
+/// The memory and files of the controller after two minutes, half of the time and all of it.
+fn summary(usage: &[Usage]) -> Result<String> {
+    let [first, half, last] = usage else { bail!("at least 6 minutes") };
+    let all =
+        |of: &dyn Fn(&Usage) -> String| format!("{}, {} and {}", of(first), of(half), of(last));
+    let minutes = all(&|it| it.minute.to_string());
+    let memory = all(&|it| format!("{:.1}", it.megabytes));
+    let files = all(&|it| it.files.to_string());
+    Ok(format!(
+        "after {minutes} minutes {memory} MB of memory and {files} open files; per minute of the \
+         first half {}, of the second {}",
+        half.rates(first),
+        last.rates(half),
+    ))
+}
+
 /// One of the faults, on one of the nodes.
 async fn fault(run: &mut Run<'_>, choice: u64) -> Result<()> {
     let node = usize::try_from(choice / 8 % 3)? + 1;
@@ -132,14 +148,8 @@ async fn a_rollout_every_minute() -> Result<()> {
                 usage.push(Usage::now(run, &address, minute).await?);
             }
         }
-        let [first, half, last] = &usage[..] else { bail!("at least 6 minutes") };
-        run.note(format!(
-            "after 2, {} and {minutes} minutes {:.1}, {:.1} and {:.1} MB of memory and {}, {} and {} \
-             open files; per minute of the first half {}, of the second {}; the slowest rollout with \
-             its fault took {slowest:.0} s",
-            half.minute, first.megabytes, half.megabytes, last.megabytes,
-            first.files, half.files, last.files, half.rates(first), last.rates(half),
-        ));
+        run.note(summary(&usage)?);
+        run.note(format!("the slowest rollout with its fault took {slowest:.0} s"));
         Ok(())
     })
     .await
