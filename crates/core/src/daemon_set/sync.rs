@@ -90,10 +90,12 @@ impl<'a> SyncInput<'a> {
 
     /// On how many more nodes the rollout may begin, within this maximum.
     pub(super) fn room(&self, max: usize) -> Room {
-        let room = Room::new(self.rules.guarded, max, self.counts);
+        let room = |max| Room::new(self.rules.guarded, max, self.counts);
         match self.rules.guarded {
-            Some(Direction::Forward) => room.or_one(self.counts),
-            Some(Direction::Back) | None => room,
+            Some(Direction::Forward) => room(max).or_one(self.counts),
+            // A percentage of no desired node is 0, but the failed pods must go (G41).
+            Some(Direction::Back) => room(max.max(1)),
+            None => room(max),
         }
     }
 }

@@ -313,7 +313,7 @@ impl RolloutState {
         waves.refresh_excess();
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
-        let is_restarted = waves.set_attempt(attempt.map(|it| it.began), input.now.steady);
+        let is_restarted = waves.set_attempt(attempt, input.now.steady);
         if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
             waves.advance(position);
         }

@@ -409,6 +409,8 @@ impl<'a> TransitionInput<'a> {
             }
             OrderVerb::PromoteFull => Ok(RolloutRecord {
                 reason: Some(RecordReason::PromotedInFull),
+                // After a failure it is another attempt, which measures all times anew.
+                began: if record.phase == RolloutPhase::Failed { self.wall } else { record.began },
                 ..self.at(record, Position::AllNodes, RolloutPhase::Updating)
             }),
             OrderVerb::Abort if !is_under_way => Err("the rollout is not under way"),

@@ -17,8 +17,8 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::{
-    GroupValue, IntOrPercent, Labels, Node, Position, RolloutPolicy, RolloutStep, Timestamp, Wait,
-    WaveName, WavePosition,
+    GroupValue, IntOrPercent, Labels, Node, Position, RolloutPolicy, RolloutRecord, RolloutStep,
+    Timestamp, Wait, WaveName, WavePosition,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, SetAside, Slot, Wave};
@@ -149,11 +149,16 @@ impl Waves {
         }
     }
 
-    /// Records when the attempt began. Another one measures all times anew; returns whether it
-    /// does.
-    pub(crate) fn set_attempt(&mut self, attempt: Option<Timestamp>, now: Timestamp) -> bool {
+    /// Records when the attempt of a record began. Another one measures all times anew; returns
+    /// whether it does. Nodes without an available pod are not blamed for it once somebody has
+    /// promoted a failed rollout in full.
+    pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Timestamp) -> bool {
+        let attempt = record.map(|record| record.began);
         let is_another = self.attempt.is_some() && self.attempt != attempt;
         if is_another {
+            if record.is_some_and(RolloutRecord::is_promoted_in_full) {
+                self.nodes.iter_mut().for_each(|node| node.history.forgive());
+            }
             self.restart_clocks(now);
         }
         self.attempt = attempt;

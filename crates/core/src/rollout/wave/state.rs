@@ -61,6 +61,28 @@ pub(super) struct NodeHistory {
     available_since: Option<Timestamp>,
     /// True if the rollout was done with it before: only the first time is progress (G15).
     was_passed: bool,
+    restarts: Restarts,
+}
+
+/// The restarts of a container of a node's pod of the target.
+#[derive(Clone, Copy, Debug, Default)]
+struct Restarts {
+    /// Those that were there when the attempt began.
+    before: u8,
+    seen: u8,
+}
+
+impl Restarts {
+    /// Records how many there are now: of another pod, none was there before.
+    fn record(&mut self, seen: u8) {
+        let before = if seen < self.before { 0 } else { self.before };
+        *self = Self { before, seen };
+    }
+
+    /// How many there were since the attempt began.
+    const fn since(self) -> u8 {
+        self.seen.saturating_sub(self.before)
+    }
 }
 
 /// The pods of other revisions than the target that a node had.
@@ -254,10 +276,21 @@ impl NodeHistory {
         self.before == Before::Unknown && self.without_pod_since.is_some() && is_older
     }
 
-    /// Measures anew how long the node is without an available pod.
+    /// Measures anew how long the node is without an available pod, or absent, and how often its
+    /// pod restarts.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.was_passed = false;
         self.starting_since = self.starting_since.map(|_| now);
+        self.absence = self.absence.map(|absence| Absence { since: now, ..absence });
+        self.restarts.before = self.restarts.seen;
+    }
+
+    /// Records that the rollout goes on although the node, on which it has begun, has no available
+    /// pod of the target.
+    pub(super) fn forgive(&mut self) {
+        if self.starting_since.is_some() {
+            self.begun = self.begun.map(|_| WhenBegun::Broken);
+        }
     }
 
     /// When its pod of the target became available, by the steady clock, unless the node has
@@ -315,6 +348,7 @@ impl NodeHistory {
         }
         self.apply_absence(&observed, now, input);
         self.apply_beginning(&observed, judgement, input);
+        self.restarts.record(observed.restarts);
         let is_available = observed.has(Holds::AVAILABLE);
         self.loss = match self.loss {
             // A deletion may be shown after another template that it was not for.
@@ -458,7 +492,7 @@ impl NodeHistory {
         // A pod of the target in a closed wave counts toward it. On a new node only the built-in
         // controller creates one there (G17).
         let is_leaked =
-            observed.wave == Wave::Closed && (input.is_beside() || self.before != Before::Nothing);
+            observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
             _ if is_leaked => WhenBegun::Well,
             Before::Pod if is_unready || self.without_pod_since.as_ref().is_some_and(is_broken) => {
@@ -484,7 +518,7 @@ impl NodeHistory {
     ) -> NodeState {
         let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
         let Blame { after, max_restarts, cannot_start } = judgement.blame;
-        let restarts_too_often = max_restarts.is_some_and(|max| observed.restarts > max);
+        let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
