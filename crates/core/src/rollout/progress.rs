@@ -17,8 +17,33 @@ use super::wave::Waves;
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub deadline: Option<Deadline>,
-    /// By the steady clock; `None` while the rollout has nothing to do, or must not do anything.
-    since: Memo<PhaseKey, Option<Timestamp>>,
+    /// `None` while the rollout has nothing to do, or must not do anything.
+    clock: Memo<PhaseKey, Option<Clock>>,
+}
+
+/// The time without progress.
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    /// Since this time, by the steady clock.
+    Running(Timestamp),
+    /// So much of it is over, while the rollout waits for a node that went down.
+    Stopped(Duration),
+}
+
+impl Clock {
+    fn stop(self, now: Timestamp) -> Self {
+        match self {
+            Self::Running(since) => Self::Stopped(now.since(since.min(now))),
+            Self::Stopped(_) => self,
+        }
+    }
+
+    fn run(self, now: Timestamp) -> Self {
+        match self {
+            Self::Running(_) => self,
+            Self::Stopped(over) => Self::Running(now - over),
+        }
+    }
 }
 
 /// How long a rollout may be without progress, and what is said of it then.
@@ -34,7 +59,10 @@ impl Progress {
     /// When the rollout counts as stuck, by the steady clock, unless it makes progress before.
     pub(super) fn ends_at(&self) -> Option<Timestamp> {
         let (Deadline::Fails(after) | Deadline::Stated(after)) = self.deadline?;
-        Some((*self.since.last())? + after)
+        match (*self.clock.last())? {
+            Clock::Running(since) => Some(since + after),
+            Clock::Stopped(_) => None,
+        }
     }
 
     /// True if the rollout fails, because it has been without progress for too long.
@@ -49,7 +77,7 @@ impl Progress {
 
     /// Measures the time anew.
     pub(super) fn restart(&mut self) {
-        self.since = Memo::default();
+        self.clock = Memo::default();
     }
 
     /// Determines since when the rollout is without progress. Time in which it bakes, awaits an
@@ -66,16 +94,18 @@ impl Progress {
             self.restart();
         }
         let is_updating = |record: &&RolloutRecord| {
-            let group = waves.group(&record.position);
             record.phase == RolloutPhase::Updating
-                && group.open.left() > 0
-                && group.absent == 0
+                && waves.group(&record.position).open.left() > 0
                 && !waves.is_complete(&record.position)
         };
         let Some(record) = record.filter(is_updating) else { return self.restart() };
-        let key = PhaseKey::new(record);
-        let known = self.since.get(&key).copied().flatten();
-        self.since.set(key, Some(known.unwrap_or(input.now.steady)));
+        let (key, now) = (PhaseKey::new(record), input.now.steady);
+        let known = self.clock.get(&key).copied().flatten().unwrap_or(Clock::Running(now));
+        let clock = match waves.group(&record.position).absent {
+            0 => known.run(now),
+            _ => known.stop(now),
+        };
+        self.clock.set(key, Some(clock));
     }
 }
 

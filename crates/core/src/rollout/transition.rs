@@ -423,8 +423,9 @@ impl<'a> TransitionInput<'a> {
             }
             OrderVerb::Retry => {
                 let first = waves?.first();
-                let is_held =
-                    waves?.forbidden_removals(&first).is_some() || self.unmet_requirement.is_some();
+                let is_held = self.daemon_set.is_paused()
+                    || waves?.forbidden_removals(&first).is_some()
+                    || self.unmet_requirement.is_some();
                 let begun = match is_held {
                     false => self.at(record, first, RolloutPhase::Updating),
                     true => self.at(record, Position::AllNodes, RolloutPhase::Pending),

@@ -34,8 +34,8 @@ impl Waves {
 
     fn find_excess(&self) -> Option<Arc<str>> {
         // The values of a step's `each` cost as much as waves.
-        let parts =
-            |step: usize| self.steps[step].parts.len() * self.policy.steps[step].up_to.len();
+        let values = |step: usize| self.with_nodes(self.steps[step].parts.iter()).count();
+        let parts = |step: usize| values(step) * self.policy.steps[step].up_to.len();
         let waves = |step: usize| self.waves_of_step(step).max(parts(step));
         let total: usize = (0..self.policy.steps.len()).map(waves).sum();
         let step = (0..self.policy.steps.len()).max_by_key(|step| waves(*step))?;
