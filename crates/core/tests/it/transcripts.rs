@@ -73,6 +73,7 @@ transcripts! {
     guarded_stuck: "guarded-stuck",
     guarded_taken: "guarded-taken",
     guarded_jobs: "guarded-jobs",
+    guarded_joined_broken: "guarded-joined-broken",
     guarded_pace: "guarded-pace",
     guarded_pace_restart: "guarded-pace-restart",
     guarded_pace_stuck: "guarded-pace-stuck",

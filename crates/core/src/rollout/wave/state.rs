@@ -61,6 +61,8 @@ pub(super) struct NodeHistory {
     available_since: Option<Timestamp>,
     /// True if the rollout was done with it before: only the first time is progress (G15).
     was_passed: bool,
+    /// True unless it has had no available pod since it came.
+    was_available: bool,
     restarts: Restarts,
 }
 
@@ -246,7 +248,7 @@ impl NodeHistory {
             Some(at) if !is_older(at) => Loss::Taken,
             Some(_) | None => Loss::None,
         };
-        Self { before: Before::Unknown, loss, ..Self::default() }
+        Self { before: Before::Unknown, loss, was_available: true, ..Self::default() }
     }
 
     /// Records that the watch shows the deletion of a pod that this controller has deleted.
@@ -266,8 +268,8 @@ impl NodeHistory {
         let is_begun =
             self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
         let loss = if is_begun { Loss::Taken } else { self.loss };
-        let without_pod_since = self.without_pod_since;
-        Self { before, without_pod_since, loss, absence, ..Self::default() }
+        let (without_pod_since, was_available) = (self.without_pod_since, self.was_available);
+        Self { before, without_pod_since, loss, absence, was_available, ..Self::default() }
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
@@ -359,6 +361,7 @@ impl NodeHistory {
         if is_available || !observed.eligibility.should_run() {
             self.loss = Loss::None;
         }
+        self.was_available |= is_available;
         self.without_pod_since = (!is_available).then(|| self.without_pod_since.unwrap_or(now));
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
@@ -495,7 +498,9 @@ impl NodeHistory {
             observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
             _ if is_leaked => WhenBegun::Well,
-            Before::Pod if is_unready || self.without_pod_since.as_ref().is_some_and(is_broken) => {
+            // Nothing says that a machine on which no pod was ever available is well.
+            Before::Pod if is_unready || !self.was_available => WhenBegun::Broken,
+            Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
             Before::Pod if judgement.is_complete => WhenBegun::Late,
@@ -540,6 +545,7 @@ impl NodeHistory {
                 let outage = match (self.taken(judgement), self.without_pod_since) {
                     (Outage::None, Some(since))
                         if self.before != Before::Nothing
+                            && self.was_available
                             && !judgement.is_before_attempt(since) =>
                     {
                         Outage::New
