@@ -96,7 +96,14 @@ impl Gate {
         let used = newest_first.filter(may_be_base).find(|hash| labels.is_live(hash));
         let is_rolled_out = || revisions.current_hashes().iter().any(|hash| labels.is_live(hash));
         let before = || self.base().into_iter().chain(labels.current_hashes()).cloned();
+        // Without a guard somebody has gone back to the target, which was complete before.
+        let is_left = |hash: &RevisionHash| {
+            let current = revisions.current.and_then(|current| current.record.stored());
+            let was_complete = current.is_some_and(|it| it.phase == RolloutPhase::Complete);
+            was_complete && is_rolled_out() && !labels.is_live(hash)
+        };
         let base = match (last_complete(revisions), used) {
+            (Some(Complete::Old(hash)), _) if is_left(&hash) => None,
             (Some(Complete::Old(hash)), _) if is_stored(&hash) => Some(hash),
             (Some(Complete::Current), _) => None,
             (_, Some(hash)) => Some(hash),

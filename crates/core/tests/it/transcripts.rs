@@ -100,6 +100,7 @@ transcripts! {
     guarded_restart: "guarded-restart",
     guarded_rollback: "guarded-rollback",
     guarded_unlabelled: "guarded-unlabelled",
+    guarded_undone_before: "guarded-undone-before",
     guarded_unknown_surge: "guarded-unknown-surge",
     handover: "handover",
     highest_revision_number: "highest-revision-number",
