@@ -283,7 +283,7 @@ impl Left {
     pub(super) fn back(situation: &Situation) -> Self {
         let nodes = situation.nodes.values();
         let used = nodes.filter(|on_node| may_use_budget_going_back(situation, on_node)).count();
-        let max = limit(situation).unwrap_or_default();
+        let max = limit(situation).unwrap_or_default().max(1);
         Self { available: max.saturating_sub(used), unavailable: usize::MAX }
     }
 }

@@ -220,8 +220,17 @@ impl<'a> Situation<'a> {
         let is_current = |revision: &Revision| {
             current.is_some_and(|current| current.metadata.uid == revision.metadata.uid)
         };
+        // Somebody has gone back to the target without a guard.
+        let is_left = |last: &Revision| {
+            let was_complete = |revision: &Revision| {
+                revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
+            };
+            current.is_some_and(|current| {
+                was_complete(current) && self.is_used(current.metadata.pod_hash())
+            }) && !self.is_used(last.metadata.pod_hash())
+        };
         match last {
-            Some(last) if is_current(last) => return Governing::Target,
+            Some(last) if is_current(last) || is_left(last) => return Governing::Target,
             Some(last) if is_stored(last) => return Governing::Old(last),
             Some(_) | None => {}
         }

@@ -229,7 +229,7 @@ impl Reading<'_, '_> {
         let may_be_absent = self.is_absent() && !self.is_surely_updating_although_absent();
         let may_have_joined = !self.past.has_seen_old;
         let may_be_broken = self.past.elapsed_ms + TOLERANCE_MS >= self.policy.ready_within_ms()
-            && !self.past.was_surely_well;
+            && (!self.past.was_surely_well || self.is_promoted_in_full());
         may_be_absent || self.is_held() || may_have_joined || may_be_broken
     }
 
@@ -264,7 +264,8 @@ impl Reading<'_, '_> {
         let is_without = !self.of_target().any(|our| self.situation.may_be_available(our.pod));
         let is_begun = self.of_target().next().is_some() && self.past.has_seen_old;
         let is_later = |down_ms: i64| down_ms + UNORDERED_MS < self.past.least_elapsed_ms;
-        let is_long = |down_ms: i64| down_ms >= limit_ms + UNORDERED_MS;
+        // A retry gives it time again.
+        let is_long = |down_ms: i64| down_ms.min(self.past.attempt_ms) >= limit_ms + UNORDERED_MS;
         let was_seen = |down_ms: i64| down_ms + UNORDERED_MS < self.past.known_ms;
         let is_sure = |down_ms: i64| is_later(down_ms) && is_long(down_ms) && was_seen(down_ms);
         match self.past.down_ms {
@@ -298,6 +299,7 @@ impl Reading<'_, '_> {
         let stage = self.situation.stage;
         let is_judged = matches!(stage, Stage::Moving(record) if record.is_under_way());
         is_judged
+            && !self.is_promoted_in_full()
             && !self.is_absent()
             && self.past.was_surely_well
             && self.past.has_seen_old
@@ -305,10 +307,18 @@ impl Reading<'_, '_> {
             && self.restarts_too_often()
     }
 
+    /// Whether somebody may have promoted the rollout after it failed. Then nodes without an
+    /// available pod are not blamed (G10).
+    fn is_promoted_in_full(&self) -> bool {
+        matches!(self.situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
+    }
+
     fn restarts_too_often(&self) -> bool {
         let rule = self.policy.failure.as_ref();
         let max = rule.and_then(|rule| rule.max_restarts);
-        let restarts_too_often = |pod: &Pod| max.is_some_and(|max| pod.restarts > max);
+        // Those before the attempt do not count.
+        let restarts = |pod: &Pod| pod.restarts.saturating_sub(self.past.restarts_before);
+        let restarts_too_often = |pod: &Pod| max.is_some_and(|max| restarts(pod) > max);
         self.of_target().any(|our| restarts_too_often(our.pod))
     }
 

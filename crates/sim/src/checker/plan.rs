@@ -347,14 +347,17 @@ impl<'a> Judge<'a> {
             let message = format!("pod {pod} is not deleted ({})", reason.name());
             return error(situation, property, message);
         }
-        let left_out =
-            demanded.creations.iter().find(|node| !judged.creations.contains_key(**node));
+        let deleted: BTreeSet<&str> =
+            judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
+        // A node from which a pod that has ended is deleted gets another one after that.
+        let left_out = demanded
+            .creations
+            .iter()
+            .find(|node| !judged.creations.contains_key(**node) && !deleted.contains(**node));
         if let Some(node) = left_out.filter(|_| may_create) {
             let message = format!("no pod is created on {node}");
             return error(situation, Property::Placement, message);
         }
-        let deleted: BTreeSet<&str> =
-            judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
         if may_delete {
             self.demands_deletions(&demanded, judged, &deleted)?;
         }

@@ -228,7 +228,7 @@ fn guard(situation: &Situation) -> Problem {
     if reason == Some("Updating") && is_tried && !has_blocker(situation) {
         return Some((Property::Record, "the rollout does not move on".to_owned()));
     }
-    // A percentage of no desired node is no budget: a pod that no node needs may stay.
+    // A pod on a node that is down, leaves or is held may stay.
     let goes_back = match (situation.role, situation.stage, stated) {
         (Role::Beside, Stage::Moving(record), Some("Updating")) => {
             record.phase == Phase::Complete && has_blocker(situation)
@@ -320,8 +320,9 @@ fn states_at<'s>(
 }
 
 /// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
-/// One that got the target while its wave was closed is none of the wave's. The built-in controller creates pods of the target in later waves, too, so that beside it nodes
-/// that are done need not be of this part of their group.
+/// One that got the target while its wave was closed is none of the wave's. The built-in controller
+/// creates pods of the target in later waves, too, so that beside it nodes that are done need not
+/// be of this part of their group.
 fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     let states = || states_at(situation, &record.position);
     let is_part = matches!(record.position, Position::Wave { .. });

@@ -282,6 +282,8 @@ impl Judge<'_> {
         let promoted_in_full = || Record {
             reason: Some("PromotedInFull".to_owned()),
             failed_nodes: Vec::new(),
+            // After a failure it is another attempt.
+            began: if old.phase == Phase::Failed { new.began } else { old.began },
             ..at(Position::AllNodes, Phase::Updating)
         };
         match (&order.verb, policy) {
@@ -308,10 +310,19 @@ impl Judge<'_> {
                 failed_nodes: Vec::new(),
                 is_rolled_back: false,
                 steps: new.steps.clone(),
-                ..at(one_of(self.first_of_step(policy, 0), new), Phase::Updating)
+                ..match new.phase == Phase::Pending && self.may_retry_wait() {
+                    true => at(Position::AllNodes, Phase::Pending),
+                    false => at(one_of(self.first_of_step(policy, 0), new), Phase::Updating),
+                }
             },
             _ => old.clone(),
         }
+    }
+
+    /// Whether a rollout that begins again may have to wait: for somebody who resumes it, or allows
+    /// it to remove pods (G38, G42).
+    fn may_retry_wait(&self) -> bool {
+        self.situation.ds.is_paused() || self.situation.possible_removals() > 0
     }
 
     /// How a rollout moves on by itself (G11).

@@ -3,7 +3,7 @@
 use super::guard::Governing;
 use super::history::History;
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
-use super::reason::JudgedPlan;
+use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState};
@@ -100,7 +100,10 @@ pub(super) fn check(
     history: &History,
 ) -> Option<Violation> {
     let Stage::Moving(record) = &situation.stage else { return None };
-    let removed = judged.deletions.keys().find(|uid| {
+    // Of a node that may keep a pod, one too many goes at once, and one that has ended.
+    let may_be_step = |reason: &Deletion| reason.begins() || *reason == Deletion::Misplaced;
+    let mut steps = judged.deletions.iter().filter(|(_, reason)| may_be_step(reason));
+    let (removed, _) = steps.find(|(uid, _)| {
         let pod = situation.pods[uid.as_str()];
         let on_node = pod.node().and_then(|node| situation.nodes.get(node));
         on_node.is_some_and(|on_node| {

@@ -593,7 +593,8 @@ impl NodeHistory {
         match (self.begun, observed.absent) {
             // It may have been so since before this controller looked.
             (None, Some(why)) if observed.has(Holds::TARGET) => NodeState::SetAside(why),
-            (None, _) => NodeState::Waiting { outage: self.taken(judgement) },
+            (None, Some(_)) => NodeState::default(),
+            (None, None) => NodeState::Waiting { outage: self.taken(judgement) },
             (Some(_), Some(why)) => NodeState::SetAside(why),
             // A pod of the base starts beside that of the target.
             (Some(_), None) if observed.has(Holds::TARGET) && observed.has(Holds::OLD) => UPDATING,

@@ -20,7 +20,7 @@ pub(super) struct Past {
     /// At most since when the rollout has been at work on the node: a pod of the target is there,
     /// or the last pod of another revision ends or is gone.
     pub elapsed_ms: i64,
-    /// At least since then: what an attempt did on the node that has gone back since does not count.
+    /// At least since then: what was done on a node that has gone back since does not count.
     pub least_elapsed_ms: i64,
     /// Since when the replica has surely followed the pods.
     pub known_ms: i64,
@@ -67,6 +67,8 @@ pub(super) struct Past {
     pub was_always_present: bool,
     /// The most restarts of a container of a pod of the target there.
     pub restarts: u64,
+    /// At most so many of them were before the attempt.
+    pub restarts_before: u64,
 }
 
 /// What is gathered of the pods of a node.
@@ -78,6 +80,8 @@ struct Pods {
     old_until: Option<u64>,
     had_old: bool,
     last_old_was_well: bool,
+    /// Whether a pod of the target has gone, maybe for another target.
+    has_lost_target: bool,
 }
 
 impl Situation<'_> {
@@ -123,13 +127,7 @@ impl Situation<'_> {
             };
             self.add_readiness(&seen, history, past);
             if self.is_updated(last) {
-                let first = seen[0].0;
-                pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
-                past.was_target_ready |=
-                    seen.iter().any(|(_, pod)| pod.is_some_and(|pod| pod.is_ready));
-                past.may_have_been_done |= past.was_target_ready;
-                let restarts = seen.iter().filter_map(|(_, pod)| Some(pod.as_ref()?.restarts));
-                past.restarts = restarts.chain([past.restarts]).max().unwrap_or_default();
+                self.add_target(&seen, attempt, history, (past, pods));
             } else {
                 self.add_old(&seen, attempt, memory, history, (past, pods));
                 // One that has ended is deleted whatever its revision.
@@ -150,6 +148,29 @@ impl Situation<'_> {
             .into_iter()
             .map(|(name, (past, pods))| (name, self.finish(past, &pods, attempt, memory, history)));
         finished.collect()
+    }
+
+    /// Adds a pod of the target.
+    fn add_target(
+        &self,
+        seen: &[(u64, Option<&Pod>)],
+        attempt: u64,
+        history: &History,
+        (past, pods): (&mut Past, &mut Pods),
+    ) {
+        let first = seen[0].0;
+        pods.target_since = Some(pods.target_since.map_or(first, |old| old.min(first)));
+        past.was_target_ready |= seen.iter().any(|(_, pod)| pod.is_some_and(|pod| pod.is_ready));
+        past.may_have_been_done |= past.was_target_ready;
+        let is_gone = |pod: &Option<&Pod>| pod.is_none_or(|pod| pod.metadata.is_terminating);
+        pods.has_lost_target |= seen.iter().any(|(_, pod)| is_gone(pod));
+        let until = history.time_of(attempt).0 + UNORDERED_MS;
+        let most = |until: i64| {
+            let states = seen.iter().filter(|(at, _)| history.time_of(*at).0 <= until);
+            states.filter_map(|(_, pod)| Some(pod.as_ref()?.restarts)).max().unwrap_or_default()
+        };
+        past.restarts = past.restarts.max(most(i64::MAX));
+        past.restarts_before = past.restarts_before.max(most(until));
     }
 
     /// Adds when a pod of any revision was ready.
@@ -296,6 +317,7 @@ impl Situation<'_> {
             was_surely_well: pods.last_old_was_well,
             has_surely_joined: self.role == Role::Controller
                 && !pods.had_old
+                && !pods.has_lost_target
                 && !took_over
                 && pods.target_since.is_some_and(|at| at >= attempt),
             ..past
