@@ -64,6 +64,7 @@ async fn one_policy_counts_and_what_has_none_is_held() -> Result<()> {
     world.kubectl(&["delete", "rolloutpolicy", "other"]).await?;
     at_gate(&world, "own").await?;
     condition(&world, "rolloutpolicy", "own", "Ready", "True Valid").await?;
+    commands_know_the_policy(&world).await?;
 
     // In the middle of the rollout all policies go away.
     let none = json!({ "metadata": { "annotations": { ANNOTATION: null } } });
@@ -219,6 +220,40 @@ async fn create(world: &World, kind: &str, spec: &Value) -> Result<Result<(), St
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The commands read policies that are objects: a pause, and an order that ends a record that can't
+/// be read. In the end the rollout is at the gate again.
+async fn commands_know_the_policy(world: &World) -> Result<()> {
+    let mut spec = gate("own");
+    spec["daemonSets"] = json!({ "name": "agent" });
+    let mut paused = spec.clone();
+    paused["paused"] = json!(true);
+    apply(world, "RolloutPolicy", "own", paused).await?;
+    eventually("the pause is stated", async || world.stated("agent", "Paused").await).await?;
+    let status = world.everynode(&["status", "ds/agent", "--fail-fast"]).await?;
+    ensure!(status.code == 5 && status.stdout.contains("paused: "), "{status:?}");
+    let top = world.everynode(&["top", "-o", "json"]).await?.ok()?;
+    ensure!(top.contains(r#""state": "paused""#), "{top}");
+    let resumed = world.everynode(&["rollout", "resume", "ds/agent"]).await?;
+    let why = "the rollout policy pauses the rollout";
+    ensure!(resumed.code == 1 && resumed.stderr.contains(why), "{resumed:?}");
+    apply(world, "RolloutPolicy", "own", spec).await?;
+    at_gate(world, "own").await?;
+
+    let history = world.everynode(&["history", "ds/agent", "-o", "json"]).await?.ok()?;
+    let history: Value = serde_json::from_str(&history)?;
+    let entries = history.as_array().or_else(|| history["items"].as_array());
+    let mut entries = entries.context("a list")?.iter();
+    let current = entries.find(|entry| entry["current"] == true).context("a current one")?;
+    let name = current["name"].as_str().context("a name")?;
+    let unreadable = r#"everynode.dev/rollout={"phase":"Wondering"}"#;
+    world.kubectl(&["annotate", "controllerrevision", name, unreadable, "--overwrite"]).await?;
+    eventually("it is stated", async || world.stated("agent", "InvalidRecord").await).await?;
+    let approved = world.everynode(&["rollout", "approve", "ds/agent"]).await?;
+    ensure!(approved.code == 1 && approved.stderr.contains("cannot be read"), "{approved:?}");
+    world.everynode(&["rollout", "retry", "ds/agent"]).await?.ok()?;
+    at_gate(world, "own").await
 }
 
 /// Installs the definitions, and waits until they are served.

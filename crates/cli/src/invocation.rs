@@ -54,21 +54,20 @@ pub(crate) fn command(invocation: Invocation) -> Command {
         Invocation::KubectlPlugin | Invocation::KubectlCompletion => {
             let name = invocation.command_name();
             let command = command.bin_name(name).display_name(name);
-            as_plugin(command).mut_subcommands(as_plugin)
+            as_plugin(command)
         }
     }
 }
 
-/// Replaces `everynode` by `kubectl everynode` in the examples.
+/// Replaces `everynode` by `kubectl everynode` in the examples of a command and those below it.
 fn as_plugin(command: Command) -> Command {
+    let command = command.mut_subcommands(as_plugin);
     let Some(examples) = command.get_after_help().map(ToString::to_string) else { return command };
-    let lines = examples.lines().map(|line| match line.strip_prefix("  everynode ") {
-        Some(rest) => format!(
-            "  kubectl everynode {}",
-            rest.replace("&& everynode ", "&& kubectl everynode ")
-                .replace("|| everynode ", "|| kubectl everynode ")
-        ),
-        None => line.to_owned(),
+    let lines = examples.lines().map(|line| match line.starts_with("  ") {
+        true => ["  ", "&& ", "|| ", "| "].into_iter().fold(line.to_owned(), |line, before| {
+            line.replace(&format!("{before}everynode "), &format!("{before}kubectl everynode "))
+        }),
+        false => line.to_owned(),
     });
     command.after_help(lines.collect::<Vec<_>>().join("\n"))
 }

@@ -165,6 +165,32 @@ pub(crate) async fn add_policies(
     add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)
 }
 
+/// Adds the policies that may govern the DaemonSets of a scope, and the namespaces that they may
+/// select.
+///
+/// # Errors
+/// If the cluster can't be reached.
+pub(crate) async fn add_policies_in(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    scope: &Selection,
+) -> Result<(), Error> {
+    let all = Selection::all();
+    let (policies, of_cluster) = tokio::join!(
+        cluster.list(Resource::RolloutPolicies, scope),
+        cluster.list(Resource::ClusterRolloutPolicies, &all),
+    );
+    let selects_namespaces = of_cluster.as_ref().is_ok_and(|policies| !policies.is_empty());
+    add_optional(snapshot, ObjectKind::RolloutPolicy, policies)?;
+    add_optional(snapshot, ObjectKind::ClusterRolloutPolicy, of_cluster)?;
+    if selects_namespaces {
+        let wanted = scope.namespace().map_or(all, |name| Selection::all().named(name));
+        let namespaces = cluster.list(Resource::Namespaces, &wanted).await;
+        add_optional(snapshot, ObjectKind::Namespace, namespaces)?;
+    }
+    Ok(())
+}
+
 /// True if an installation guards rollouts beside the built-in controller: it holds its lease, and
 /// none that is the DaemonSet controller itself does, beside which it does nothing (G18).
 ///

@@ -246,8 +246,9 @@ pub fn numbered(
     })
 }
 
-/// The revision to go back to: the one whose guarded rollout was completed last, or, without any
-/// such record, the newest one with another template than the current one.
+/// The revision to go back to: the one whose guarded rollout was completed last, unless another one
+/// was rolled out without a guard since. Without any such record, or then, the newest one with
+/// another template than the current one.
 ///
 /// # Errors
 /// [`RevisionNotFound::NoPrevious`] if there is none.
@@ -264,6 +265,11 @@ pub fn previous(entries: &[RevisionEntry]) -> Result<&RevisionEntry, RevisionNot
         (record.phase == RolloutPhase::Complete).then_some(record.since)
     };
     let base = others.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
+    // A newer one without a record was rolled out without a guard since.
+    let is_newer = |base: &RevisionEntry, entry: &RevisionEntry| {
+        entry.revision > base.revision && entry.rollout.is_none()
+    };
+    let base = base.filter(|base| !others.iter().any(|entry| is_newer(base, entry)));
     base.or(others.first()).copied().ok_or(RevisionNotFound::NoPrevious)
 }
 
@@ -339,6 +345,8 @@ fn entry(revision: StoredRevision, pods: Option<&BTreeMap<String, usize>>) -> Re
 
 #[cfg(test)]
 mod tests {
+    use everynode_core::api::{Course, Position};
+
     use super::*;
     use serde_json::json;
 
@@ -471,6 +479,35 @@ mod tests {
         let revisions = vec![revision(1, "u", data("v1")), revision(2, "u", data("v2"))];
         let entries = history(&stated(&template("v3")), revisions, None);
         assert_eq!(previous(&entries).map(|entry| entry.revision), Ok(2));
+    }
+
+    /// G22: the base comes before a guarded rollout; before one that came later without a guard,
+    /// the newest revision.
+    #[test]
+    fn an_unguarded_rollout_is_no_reason_to_go_back_behind_it() {
+        let template = template("v5");
+        let of = |numbers: &[i64]| {
+            let revisions =
+                numbers.iter().map(|number| revision(*number, "u", data(&format!("v{number}"))));
+            let mut entries = history(&stated(&template), revisions.collect(), None);
+            let record = RolloutRecord {
+                phase: RolloutPhase::Complete,
+                position: Position::AllNodes,
+                began: everynode_core::api::Timestamp(0),
+                since: everynode_core::api::Timestamp(0),
+                approvals: Vec::new(),
+                steps_hash: "h".into(),
+                order: None,
+                reason: None,
+                is_rolled_back: false,
+                course: Course::default(),
+            };
+            let guarded = entries.iter_mut().filter(|entry| entry.revision <= 3);
+            guarded.for_each(|entry| entry.rollout = Some(record.clone().into()));
+            previous(&entries).map(|entry| entry.revision)
+        };
+        assert_eq!(of(&[3, 5]), Ok(3));
+        assert_eq!(of(&[3, 4, 5]), Ok(4));
     }
 
     /// C4: a revision that stores no template is listed, but never current.

@@ -4,6 +4,7 @@
 use everynode_core::api::RolloutReason;
 use everynode_insight::forecast::{Forecast, Proposal, RiskKind, changes, forecast};
 use everynode_insight::names;
+use everynode_insight::program;
 use everynode_insight::snapshot::ObjectKind;
 use everynode_k8s::convert;
 use everynode_k8s::patch::PROGRESSING;
@@ -32,7 +33,7 @@ pub(crate) async fn of(
     match planned(cluster, name, patch).await {
         Ok(forecast) => {
             let name = format!("ds/{name} -n {}", cluster.namespace());
-            sentence(&forecast, &format!("everynode rollout promote {name} --full"))
+            sentence(&forecast, &program::command(format_args!("rollout promote {name} --full")))
         }
         // It is no reason not to go back.
         Err(error) => Some(format!("unknown on which nodes its rollout begins: {error:#}")),

@@ -60,7 +60,7 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
     let deadline = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let cluster = Cluster::connect(&arguments.connection).await?;
     let name = arguments.daemon_set.as_str();
-    let watching = watch(&cluster, &arguments.daemon_set, []);
+    let watching = watch(&cluster, &arguments.daemon_set);
     let watcher = match arguments.timeout {
         Some(within) => cluster.within(within, watching).await??,
         None => watching.await?,
@@ -80,6 +80,7 @@ pub(crate) async fn execute(arguments: StatusArguments) -> anyhow::Result<ExitCo
         watcher,
         display,
         is_disconnected: false,
+        policy_notes: Vec::new(),
     };
     let (rollout, result) = wait.run(deadline).await?;
     match arguments.output.output {
@@ -122,24 +123,21 @@ pub(crate) async fn print_changes(
         key: DaemonSetKey::new(cluster.namespace(), name.as_str()),
         policy: if until_done { WaitPolicy::UntilRolledOut } else { WaitPolicy::Forever },
         awaited,
-        watcher: watch(cluster, name, []).await?,
+        watcher: watch(cluster, name).await?,
         display: RolloutDisplay::lines(),
         is_disconnected: false,
+        policy_notes: Vec::new(),
     };
     let (_, result) = wait.run(None).await?;
     Ok(result.into())
 }
 
 /// Watches the DaemonSet and the others of its namespace, its pods, revisions and events, nodes,
-/// its namespace, and `additional` objects.
+/// its namespace, and the policies that may govern it.
 ///
 /// # Errors
 /// If the DaemonSet does not exist, or can't be read.
-pub(crate) async fn watch<const N: usize>(
-    cluster: &Cluster,
-    name: &DaemonSetName,
-    additional: [(ObjectKind, Selection); N],
-) -> anyhow::Result<Watcher> {
+pub(crate) async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watcher> {
     let json = cluster.daemon_set_json(name).await?;
     let daemon_set = parsed(Resource::DaemonSets, json.get())?;
     let selections = [
@@ -150,8 +148,10 @@ pub(crate) async fn watch<const N: usize>(
         (ObjectKind::Namespace, Selection::all().named(cluster.namespace())),
         // Only events tell of pods that ended and were replaced.
         Selection::events(&DaemonSetKey::new(cluster.namespace(), name.as_str())),
+        (ObjectKind::RolloutPolicy, Selection::in_namespace(cluster.namespace())),
+        (ObjectKind::ClusterRolloutPolicy, Selection::all()),
     ];
-    let mut watcher = cluster.watch(selections.into_iter().chain(additional));
+    let mut watcher = cluster.watch(selections);
     watcher.snapshot.add(ObjectKind::DaemonSet, json.get().as_bytes());
     Ok(watcher)
 }
@@ -199,6 +199,8 @@ struct RolloutWait {
     display: RolloutDisplay,
     /// A lost connection has been reported.
     is_disconnected: bool,
+    /// That policies may not be read, which matters for a guarded rollout only.
+    policy_notes: Vec<String>,
 }
 
 impl RolloutWait {
@@ -220,6 +222,11 @@ impl RolloutWait {
                     }
                     evaluated_at = Instant::now();
                     let rollout = self.rollout()?;
+                    if rollout.guard.is_some() {
+                        for note in std::mem::take(&mut self.policy_notes) {
+                            self.display.note(&note);
+                        }
+                    }
                     if rollout.phase != Phase::Done && rollout.events_may_tell_more() {
                         self.watcher.follow_pod_warnings(&self.key);
                         if let Some(node) = rollout.full_node() {
@@ -250,6 +257,10 @@ impl RolloutWait {
             Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
             // Only notes are missing, such as that about its deletion.
             Update::Forbidden(ObjectKind::Namespace | ObjectKind::Event, _) => {}
+            Update::Forbidden(
+                ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy,
+                error,
+            ) => self.policy_notes.push(format!("reasons are incomplete: {error}")),
             Update::Forbidden(_, error) => {
                 self.display.note(&format!("reasons are incomplete: {error}"))
             }

@@ -83,6 +83,9 @@ impl Top {
             daemon_sets.insert(key, ds);
         }
         read_deletions(cluster, scope.namespace(), &mut snapshot).await?;
+        if rollouts(&snapshot, Awaited::OfRollout).iter().any(|it| it.guard.is_some()) {
+            snapshot_source::add_policies_in(&mut snapshot, cluster, scope).await?;
+        }
         let mut forbidden = read_details(cluster, &mut snapshot, &daemon_sets).await?;
         read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
         read_full_nodes(cluster, &mut snapshot).await?;

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use everynode_core::api::{
     ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy,
-    RolloutRecord, Uid,
+    RolloutReason, RolloutRecord, Uid,
 };
-use everynode_insight::history::RevisionEntry;
 use everynode_insight::program;
 use everynode_k8s::convert::{attribution_text, rollout_order_text};
 use jiff::Timestamp;
@@ -62,7 +61,8 @@ pub(crate) struct PreparedOrder {
     pub verb: OrderVerb,
     /// The hash of the current revision.
     hash: String,
-    record: RolloutRecord,
+    /// `None` if it cannot be read: then the order ends it.
+    record: Option<RolloutRecord>,
     /// Objects that could not be read.
     pub problems: Vec<String>,
 }
@@ -78,12 +78,28 @@ impl PreparedOrder {
         kind: OrderKind,
     ) -> anyhow::Result<Self> {
         let Guarded { daemon_set, revisions, problems } = super::read(cluster, name).await?;
-        let (entry, record) = current(&revisions)?;
-        let verb = verb(kind, record, daemon_set.policy.valid().map(|policy| &**policy))?;
+        let Some(entry) = revisions.iter().rev().find(|entry| entry.current) else {
+            bail!("no revision of its template is stored yet")
+        };
+        let policy = daemon_set.policy.valid().map(|policy| &**policy);
+        let stated = daemon_set.status.rollout.as_ref().map(|rollout| rollout.reason);
+        let verb = match entry.rollout.as_deref() {
+            Some(record) => verb(kind, record, policy),
+            None if stated == Some(RolloutReason::InvalidRecord) => verb_without_record(kind),
+            None => Err(anyhow::anyhow!(
+                "the current revision has no record of a guarded rollout: no policy guards it, or \
+                 no controller has begun it yet"
+            )),
+        };
+        let verb = verb.map_err(|error| match problems.is_empty() {
+            true => error,
+            false => anyhow::anyhow!("{error}; {}", problems.join("; ")),
+        })?;
         let Some(hash) = entry.hash.clone() else {
             bail!("revision {} has no hash label yet", entry.name)
         };
-        Ok(Self { uid: daemon_set.uid, verb, hash, record: record.clone(), problems })
+        let record = entry.rollout.as_deref().cloned();
+        Ok(Self { uid: daemon_set.uid, verb, hash, record, problems })
     }
 
     /// Gives the order, and states who gives it and why. Returns whether a controller has carried
@@ -109,11 +125,13 @@ impl PreparedOrder {
         let namespace = Some(cluster.namespace());
         cluster.patch(Resource::DaemonSets, namespace, name.as_str(), &patch, DryRun::No).await?;
         let Some(after) = carried_out(cluster, name, &text).await? else { return Ok(false) };
-        let ordered = RolloutRecord { order: after.order.clone(), ..self.record.clone() };
-        let approvals = &self.record.approvals;
-        let repeats_approval =
-            matches!(&self.verb, OrderVerb::Approve(wave) if approvals.contains(wave));
-        if after == ordered && !repeats_approval {
+        let has_no_effect = self.record.as_ref().is_some_and(|record| {
+            let ordered = RolloutRecord { order: after.order.clone(), ..record.clone() };
+            let repeats_approval =
+                matches!(&self.verb, OrderVerb::Approve(wave) if record.approvals.contains(wave));
+            after == ordered && !repeats_approval
+        });
+        if has_no_effect {
             let get = program::command("rollout get");
             bail!("the order had no effect: the rollout had moved on; see {get}");
         }
@@ -131,16 +149,17 @@ impl PreparedOrder {
     }
 }
 
-/// The current revision and its record.
-fn current(revisions: &[RevisionEntry]) -> anyhow::Result<(&RevisionEntry, &RolloutRecord)> {
-    let entry = revisions.iter().rev().find(|entry| entry.current);
-    let found = entry.and_then(|entry| Some((entry, entry.rollout.as_deref()?)));
-    found.ok_or_else(|| {
-        anyhow::anyhow!(
-            "the current revision has no record of a guarded rollout: no policy guards it, or no \
-             controller has begun it yet"
-        )
-    })
+/// The order that ends a record that cannot be read (G44).
+fn verb_without_record(kind: OrderKind) -> anyhow::Result<OrderVerb> {
+    match kind {
+        OrderKind::Retry => Ok(OrderVerb::Retry),
+        OrderKind::PromoteFull => Ok(OrderVerb::PromoteFull),
+        OrderKind::Approve { .. } | OrderKind::Promote | OrderKind::Abort => bail!(
+            "the record of the rollout cannot be read: to begin anew, {}; to go on to all nodes, {}",
+            program::command("rollout retry"),
+            program::command("rollout promote --full")
+        ),
+    }
 }
 
 /// The order, unless the record shows that it would have no effect.

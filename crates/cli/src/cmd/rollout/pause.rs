@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use everynode_core::api::{PAUSE_REASON_ANNOTATION, PAUSED_ANNOTATION, RolloutReason};
 use everynode_k8s::convert::{self, attribution_text};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, POLL_INTERVAL, attribution};
+use super::{ACKNOWLEDGEMENT_TIMEOUT, EXIT_NOT_ACKNOWLEDGED, Guarded, POLL_INTERVAL, attribution};
 use crate::args::{DaemonSetName, RolloutTarget};
 use crate::cluster::{Cluster, DryRun, Resource};
 use crate::output;
@@ -18,6 +19,10 @@ pub(super) async fn set_paused(target: RolloutTarget, pauses: bool) -> anyhow::R
     let cluster = Cluster::connect(&target.connection).await?;
     let name = &target.daemon_set;
     let done = annotate(&cluster, name, pauses, target.reason.as_deref()).await?;
+    let Guarded { daemon_set, .. } = super::read(&cluster, name).await?;
+    if !pauses && daemon_set.policy.valid().is_some_and(|policy| policy.paused) {
+        bail!("the rollout policy pauses the rollout: set paused to false there");
+    }
     output::print(&format!("daemonset.apps/{name} {done}\n"))?;
     if is_acknowledged(&cluster, name, pauses).await? {
         return Ok(ExitCode::SUCCESS);

@@ -15,7 +15,7 @@ use super::keys::Key;
 use super::view::{Connection, Content, Position, View};
 use crate::args::DaemonSetName;
 use crate::clock;
-use crate::cluster::{Cluster, Selection, Update, Watcher};
+use crate::cluster::{Cluster, Update, Watcher};
 use crate::cmd::status;
 
 /// The interval at which ages and estimates are updated.
@@ -64,7 +64,7 @@ impl Session {
     /// # Errors
     /// If the DaemonSet does not exist, or can't be read.
     pub(crate) async fn start(cluster: Cluster, name: DaemonSetName) -> anyhow::Result<Self> {
-        let watcher = watch(&cluster, &name).await?;
+        let watcher = status::watch(&cluster, &name).await?;
         let key = DaemonSetKey::new(cluster.namespace(), name.as_str());
         Ok(Self {
             uid: uid(&watcher, &key),
@@ -241,7 +241,7 @@ impl Session {
         if uid_now.is_none() || uid_now == self.uid {
             return;
         }
-        match watch(&self.cluster, &self.name).await {
+        match status::watch(&self.cluster, &self.name).await {
             Ok(watcher) => {
                 self.uid = uid(&watcher, &self.key);
                 self.watcher = watcher;
@@ -251,14 +251,6 @@ impl Session {
             Err(error) => self.connection_error = Some(error.to_string()),
         }
     }
-}
-
-async fn watch(cluster: &Cluster, name: &DaemonSetName) -> anyhow::Result<Watcher> {
-    let additional = [
-        (ObjectKind::RolloutPolicy, Selection::in_namespace(cluster.namespace())),
-        (ObjectKind::ClusterRolloutPolicy, Selection::all()),
-    ];
-    status::watch(cluster, name, additional).await
 }
 
 fn uid(watcher: &Watcher, key: &DaemonSetKey) -> Option<Uid> {
