@@ -155,7 +155,8 @@ fn verb_without_record(kind: OrderKind) -> anyhow::Result<OrderVerb> {
         OrderKind::Retry => Ok(OrderVerb::Retry),
         OrderKind::PromoteFull => Ok(OrderVerb::PromoteFull),
         OrderKind::Approve { .. } | OrderKind::Promote | OrderKind::Abort => bail!(
-            "the record of the rollout cannot be read: to begin anew, {}; to go on to all nodes, {}",
+            "the record of the rollout cannot be read: to begin anew, {}; to go on to all nodes, \
+             {}",
             program::command("rollout retry"),
             program::command("rollout promote --full")
         ),
