@@ -310,7 +310,8 @@ impl Reading<'_, '_> {
     /// Whether somebody may have promoted the rollout after it failed. Then nodes without an
     /// available pod are not blamed (G10).
     fn is_promoted_in_full(&self) -> bool {
-        matches!(self.situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
+        self.past.is_repeated
+            && matches!(self.situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
     }
 
     fn restarts_too_often(&self) -> bool {

@@ -26,6 +26,8 @@ pub(super) struct Past {
     pub known_ms: i64,
     /// Since the attempt began.
     pub attempt_ms: i64,
+    /// Whether another attempt came before it.
+    pub is_repeated: bool,
     /// Whether the replica has surely seen a pod of another revision there since then.
     pub has_seen_old: bool,
     /// Whether one of them may have been available when the rollout began on the node.
@@ -108,6 +110,7 @@ impl Situation<'_> {
                 may_have_been_done: on_node.node.is_some_and(need_none),
                 known_ms: ago(memory.feeds.pods_listed),
                 attempt_ms: ago(attempt),
+                is_repeated: self.is_repeated(history),
                 without_ready_ms: ago(looked.max(created)),
                 was_excluded: on_node.node.is_some_and(at_first),
                 ..self.absence(on_node.node, memory.feeds.nodes, history)
@@ -164,7 +167,11 @@ impl Situation<'_> {
         past.may_have_been_done |= past.was_target_ready;
         let is_gone = |pod: &Option<&Pod>| pod.is_none_or(|pod| pod.metadata.is_terminating);
         pods.has_lost_target |= seen.iter().any(|(_, pod)| is_gone(pod));
-        let until = history.time_of(attempt).0 + UNORDERED_MS;
+        // Only of a second attempt they are counted anew.
+        let until = match self.is_repeated(history) {
+            true => history.time_of(attempt).0 + UNORDERED_MS,
+            false => i64::MIN,
+        };
         let most = |until: i64| {
             let states = seen.iter().filter(|(at, _)| history.time_of(*at).0 <= until);
             states.filter_map(|(_, pod)| Some(pod.as_ref()?.restarts)).max().unwrap_or_default()
@@ -216,6 +223,21 @@ impl Situation<'_> {
             revision.record.as_ref().is_some_and(|other| other.began == record.began)
         };
         states.find(is_it).map_or(history.version(), |(at, _)| at)
+    }
+
+    /// Whether the target has had another attempt before this one.
+    pub(super) fn is_repeated(&self, history: &History) -> bool {
+        let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
+        else {
+            return false;
+        };
+        let mut records = history.revisions.of(&current.metadata.uid);
+        records.any(|(_, revision)| {
+            revision
+                .record
+                .as_ref()
+                .is_some_and(|it| it.began != record.began && it.phase != Phase::Pending)
+        })
     }
 
     /// The version with which the policy came, as far as the replica has seen.
