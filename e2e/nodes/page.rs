@@ -18,8 +18,8 @@ const HEAD: &str = "\
 Each story below was played on three nodes with kubelets, containerd and runc of their own, \
 against a real control plane of Kubernetes 1.36: processes on one machine with 2 cores, in \
 namespaces and control groups of their own. Probes, hooks, restarts, image pulls, evictions, \
-reboots and outages are genuine. They are not real machines, and a story lasts minutes, not \
-months.
+reboots and outages are genuine. They are not real machines, and a story lasts minutes, one of \
+them an hour, not months.
 
 `make e2e-nodes` plays the stories, once with everynode and once with the built-in controller, \
 and writes this page; `make e2e-nodes STORY=rollout::` plays those whose names begin so, and \
@@ -31,11 +31,11 @@ the budget, and in the end a pod on every node. \"told\" is the time from the ku
 statement until the last of `top`, `explain`, `status` and `watch` said the words, at most 5 s. \
 Where the built-in controller's record shows a violation, the row says so in bold.
 
-Not tried, because these nodes can't: clocks that jump (they share the machine's), kubelets of \
-other releases, images that are pulled slowly (there is no registry), several API servers behind \
-one address, the kernel's choice of whom to kill when a node is out of memory, swap, and a \
-graceful shutdown of nodes. What came of hundreds of nodes is in \
-[measurements](measurements/2026-11.md).
+Not tried, because these nodes can't: clocks that jump (they share the machine's), images that \
+are pulled slowly (there is no registry), several API servers behind one address, the kernel's \
+choice of whom to kill when a node is out of memory, swap, and a graceful shutdown of nodes. \
+What came of hundreds of nodes is in [measurements](measurements/2026-11.md), and of kubelets of \
+another release in [versions](versions.md#kubernetes).
 
 | story | what it does | everynode | the built-in controller |
 |---|---|---|---|
