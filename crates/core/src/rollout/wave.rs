@@ -149,15 +149,19 @@ impl Waves {
         }
     }
 
-    /// Records when the attempt of a record began. Another one measures all times anew; returns
-    /// whether it does. Nodes without an available pod are not blamed for it once somebody has
+    /// Records when the attempt of a record began. Another one measures all times anew, and counts
+    /// restarts anew; returns whether it does. Nodes without an available pod are not blamed for it once somebody has
     /// promoted a failed rollout in full.
     pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Timestamp) -> bool {
         let attempt = record.map(|record| record.began);
         let is_another = self.attempt.is_some() && self.attempt != attempt;
         if is_another {
-            if record.is_some_and(RolloutRecord::is_promoted_in_full) {
-                self.nodes.iter_mut().for_each(|node| node.history.forgive());
+            let is_promoted = record.is_some_and(RolloutRecord::is_promoted_in_full);
+            for node in &mut self.nodes {
+                node.history.forget_restarts();
+                if is_promoted {
+                    node.history.forgive();
+                }
             }
             self.restart_clocks(now);
         }

@@ -47,6 +47,7 @@ transcripts! {
     guarded_checks: "guarded-checks",
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",
+    guarded_failure_unwritten: "guarded-failure-unwritten",
     guarded_finally: "guarded-finally",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",

@@ -278,12 +278,15 @@ impl NodeHistory {
         self.before == Before::Unknown && self.without_pod_since.is_some() && is_older
     }
 
-    /// Measures anew how long the node is without an available pod, or absent, and how often its
-    /// pod restarts.
+    /// Measures anew how long the node is without an available pod, or absent.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.was_passed = false;
         self.starting_since = self.starting_since.map(|_| now);
         self.absence = self.absence.map(|absence| Absence { since: now, ..absence });
+    }
+
+    /// Counts the restarts of its pod anew, for another attempt.
+    pub(super) fn forget_restarts(&mut self) {
         self.restarts.before = self.restarts.seen;
     }
 
