@@ -101,5 +101,12 @@ mod tests {
         assert!(plugin.contains("\n  kubectl everynode status ds/fluentd"), "{plugin}");
         assert!(plugin.contains("|| kubectl everynode undo"), "{plugin}");
         assert!(help(Invocation::Program).contains("Usage: everynode status"));
+        let mut command = command(Invocation::KubectlPlugin);
+        command.build();
+        let rollout = command.find_subcommand_mut("rollout").expect("there is one");
+        let approve = rollout.find_subcommand_mut("approve").expect("there is one");
+        let help = approve.render_help().to_string();
+        assert!(help.contains("\n  kubectl everynode rollout approve "), "{help}");
+        assert!(!help.contains("\n  everynode "), "{help}");
     }
 }

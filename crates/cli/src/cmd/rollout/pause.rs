@@ -19,9 +19,16 @@ pub(super) async fn set_paused(target: RolloutTarget, pauses: bool) -> anyhow::R
     let cluster = Cluster::connect(&target.connection).await?;
     let name = &target.daemon_set;
     let done = annotate(&cluster, name, pauses, target.reason.as_deref()).await?;
-    let Guarded { daemon_set, .. } = super::read(&cluster, name).await?;
-    if !pauses && daemon_set.policy.valid().is_some_and(|policy| policy.paused) {
-        bail!("the rollout policy pauses the rollout: set paused to false there");
+    if !pauses {
+        match super::read(&cluster, name).await {
+            Ok(Guarded { daemon_set, .. })
+                if daemon_set.policy.valid().is_some_and(|policy| policy.paused) =>
+            {
+                bail!("the rollout policy pauses the rollout: set paused to false there")
+            }
+            Ok(_) => {}
+            Err(error) => output::note(format!("unknown whether a policy pauses it: {error:#}")),
+        }
     }
     output::print(&format!("daemonset.apps/{name} {done}\n"))?;
     if is_acknowledged(&cluster, name, pauses).await? {
