@@ -149,9 +149,9 @@ impl Waves {
         }
     }
 
-    /// Records when the attempt of a record began. Another one measures all times anew, and counts
-    /// restarts anew; returns whether it does. Nodes without an available pod are not blamed for it once somebody has
-    /// promoted a failed rollout in full.
+    /// Records when the attempt of a record began. Another one measures all times and counts all
+    /// restarts anew; returns whether it does. Nodes without an available pod are not blamed for
+    /// it once somebody has promoted a failed rollout in full.
     pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Timestamp) -> bool {
         let attempt = record.map(|record| record.began);
         let is_another = self.attempt.is_some() && self.attempt != attempt;
