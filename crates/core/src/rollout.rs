@@ -10,6 +10,7 @@
 //! | `input` | the parts of its DaemonSet's state that a rollout reads |
 //! | `stage` | where the rollout is, by its record, its policy and the time |
 //! | `transition` | which record comes next |
+//! | `hindrance` | why it waits between two waves |
 //! | `course` | which event of its course a change of the record is |
 //! | `record_writes` | records whose write has failed, or has an unknown outcome |
 //! | `wave` | which nodes a position of the rollout opens |
@@ -32,6 +33,7 @@ mod checks;
 mod condition;
 mod course;
 mod gate;
+mod hindrance;
 mod input;
 mod pace;
 mod progress;

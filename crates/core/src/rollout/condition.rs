@@ -10,9 +10,9 @@ use crate::api::{
     unrestored, with_statements,
 };
 
+use super::hindrance::{Hindrance, WaveBlocker};
 use super::rollback::RollbackProgress;
 use super::stage::{Halt, Stage};
-use super::transition::{Hindrance, WaveBlocker};
 use super::wave::{StateCounts, Waves};
 
 /// The parts of the headline that the stage does not determine.
@@ -45,6 +45,8 @@ pub(super) struct WaveProgress {
     pub starting: Vec<(NodeName, Option<PodTrouble>)>,
     /// How many others there are.
     pub more_starting: usize,
+    /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
+    pub awaited_outages: usize,
 }
 
 impl WaveProgress {
@@ -63,6 +65,16 @@ impl WaveProgress {
         }
         if self.more_starting > 0 {
             write!(text, ", {} more", self.more_starting)?;
+        }
+        match self.awaited_outages {
+            0 => {}
+            1 => text.push_str(
+                "; 1 node without an available pod since before this rollout uses the budget",
+            ),
+            nodes => write!(
+                text,
+                "; {nodes} nodes without an available pod since before this rollout use the budget"
+            )?,
         }
         Ok(())
     }

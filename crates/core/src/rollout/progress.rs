@@ -26,7 +26,8 @@ pub(crate) struct Progress {
 enum Clock {
     /// Since this time, by the steady clock.
     Running(Timestamp),
-    /// So much of it is over, while the rollout waits for a node that went down.
+    /// So much of it is over, while the rollout waits for a node that went down, or for the budget
+    /// that outages of an earlier attempt use.
     Stopped(Duration),
 }
 
@@ -81,8 +82,8 @@ impl Progress {
     }
 
     /// Determines since when the rollout is without progress. Time in which it bakes, awaits an
-    /// approval, or waits for a node that went down, does not count. `record` is that of a rollout
-    /// that moves forward and is not held.
+    /// approval, or waits for a node that went down or for outages of an earlier attempt, does not
+    /// count. `record` is that of a rollout that moves forward and is not held.
     pub(super) fn refresh(
         &mut self,
         record: Option<&RolloutRecord>,
@@ -101,10 +102,9 @@ impl Progress {
         let Some(record) = record.filter(is_updating) else { return self.restart() };
         let (key, now) = (PhaseKey::new(record), input.now.steady);
         let known = self.clock.get(&key).copied().flatten().unwrap_or(Clock::Running(now));
-        let clock = match waves.group(&record.position).absent {
-            0 => known.run(now),
-            _ => known.stop(now),
-        };
+        let position = &record.position;
+        let awaits = waves.group(position).absent > 0 || waves.awaited_outages(position) > 0;
+        let clock = if awaits { known.stop(now) } else { known.run(now) };
         self.clock.set(key, Some(clock));
     }
 }

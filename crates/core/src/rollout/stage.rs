@@ -251,7 +251,7 @@ impl PhaseKey {
 }
 
 /// True if the rollout of this revision was completed after the one of this record.
-fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
+pub(super) fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
     let other = other.record.stored();
     other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)
 }

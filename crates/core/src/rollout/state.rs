@@ -38,6 +38,9 @@ pub(crate) struct RolloutState {
     pub gate: Gate,
     /// The waves of the policy, if a valid one guards the rollout.
     pub waves: Option<Box<Waves>>,
+    /// The waves of the last valid policy, while none is and the rollout is held for that: which
+    /// nodes it had begun on, and how they were before, remains known (G33).
+    left_waves: Option<Box<Waves>>,
     facts: Memo<StageKey, StageFacts>,
     pub bake: Bake,
     /// The checks of a wave; `None` if it has none, or no node of it has the target.
@@ -118,6 +121,13 @@ impl RolloutState {
     /// The state of the node's wave.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
         self.waves.as_deref().map_or(Wave::Closed, |waves| waves.wave(id))
+    }
+
+    /// Forgets a node that is gone: another one may get its number.
+    pub(crate) fn forget_node(&mut self, id: NodeId) {
+        for waves in self.waves.iter_mut().chain(&mut self.left_waves) {
+            waves.apply_node(id, None);
+        }
     }
 
     /// The statement of the condition.
@@ -208,7 +218,9 @@ impl RolloutState {
             }
             (self.facts, self.bake, self.checks, self.progress) = Default::default();
             (self.headline, self.condition) = Default::default();
-            return self.apply_gate(Gate::Open, None, input, nodes);
+            let is_changed = self.apply_gate(Gate::Open, None, input, nodes);
+            self.left_waves = None;
+            return is_changed;
         }
         let now = input.now;
         let key = StageKey {
@@ -236,7 +248,11 @@ impl RolloutState {
         self.progress.deadline = deadline(input, &revisions);
         self.facts.set(key, facts);
         self.headline.invalidate();
-        self.apply_gate(gate, stage.position().cloned(), input, nodes)
+        let is_changed = self.apply_gate(gate, stage.position().cloned(), input, nodes);
+        if stage.halt().is_none() {
+            self.left_waves = None;
+        }
+        is_changed
     }
 
     fn facts(
@@ -292,7 +308,12 @@ impl RolloutState {
         input: &RolloutInput<'_>,
         nodes: &NodeTable,
     ) -> bool {
-        let Some(policy) = input.policy() else { return self.waves.take().is_some() };
+        let Some(policy) = input.policy() else {
+            let waves = self.waves.take();
+            let is_left = waves.is_some();
+            self.left_waves = waves.or_else(|| self.left_waves.take());
+            return is_left;
+        };
         let template = &input.daemon_set.template.canonical;
         let continues = |waves: &Waves| {
             waves.are_for(policy, template) && waves.position() <= position.as_ref()
@@ -304,6 +325,7 @@ impl RolloutState {
                 (waves, true)
             }
             earlier => {
+                let earlier = earlier.or_else(|| self.left_waves.take());
                 let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
                 waves.apply_nodes(nodes);
                 waves.continue_from(earlier.as_deref(), input);

@@ -14,7 +14,8 @@ use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
 use super::course;
-use super::stage::{Halt, Stage};
+use super::hindrance::{WaveBlocker, wave_blocker};
+use super::stage::{Halt, Stage, completed_after};
 use super::wave::Waves;
 
 /// A change of a revision's record, and what it means to people.
@@ -52,33 +53,6 @@ pub(crate) struct TransitionInput<'a> {
     pub is_rolled_out: bool,
     /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
     pub unmet_requirement: Option<ConfigRequirement>,
-}
-
-/// The reason for which a rollout waits between two waves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaveBlocker {
-    Nothing,
-    /// Nodes of the wave: they have joined it since, or become unavailable.
-    Nodes,
-    /// The end of the bake time.
-    Bake,
-    /// An answer after that which lets a check pass.
-    Checks,
-    Approval,
-}
-
-/// The reason for which no wave begins or ends, although the policy's steps let it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hindrance {
-    /// The next wave would remove a pod, and the rollout so many in all; beside the built-in
-    /// controller, that one has removed them (G42).
-    Removals { pods: usize, is_beside: bool },
-    /// The built-in controller, beside which this one works, has yet to act on the target (G19).
-    BuiltIn,
-    /// Going back would not restore the configuration, as the policy requires (G53).
-    MutableConfig,
-    /// All nodes of the wave are set aside (G39).
-    NotTried { nodes: usize },
 }
 
 impl<'a> TransitionInput<'a> {
@@ -135,7 +109,8 @@ impl<'a> TransitionInput<'a> {
     /// The change of a record that comes before the rollout itself, whatever that waits for.
     fn first_change(&self) -> Option<RecordChange<'a>> {
         let adopted = || self.adopt(self.target()?);
-        self.supersede().or_else(|| self.mark_rolled_back()).or_else(adopted)
+        let adopted_again = || self.adopt_again(self.target()?);
+        self.supersede().or_else(|| self.mark_rolled_back()).or_else(adopted).or_else(adopted_again)
     }
 
     /// The target, if pods can be told by it: until it has its label back, labels tell which pods
@@ -187,6 +162,27 @@ impl<'a> TransitionInput<'a> {
         };
         let transition = Some(Transition::Adopted { revision: chosen.pod_hash() });
         Some(RecordChange { revision: chosen, record, transition })
+    }
+
+    /// The record of a target that was complete before, and to which somebody has gone back without
+    /// a guard: pods have it, and none has a revision that was complete later (G36).
+    fn adopt_again(&self, target: &'a Revision) -> Option<RecordChange<'a>> {
+        let record = target.record.stored()?;
+        if record.phase != RolloutPhase::Complete || !self.daemon_set.is_guarded() {
+            return None;
+        }
+        let later: Vec<_> =
+            self.revisions.old.iter().filter(|old| completed_after(old, record)).collect();
+        let is_gone = |old: &&&Revision| self.labels.pods_with(&old.pod_hash()) == 0;
+        if later.is_empty() || self.labels.updated_pods() == 0 || !later.iter().all(is_gone) {
+            return None;
+        }
+        let record = RolloutRecord {
+            reason: Some(RecordReason::Adopted),
+            ..self.with_phase(record, RolloutPhase::Complete)
+        };
+        let transition = Some(Transition::Adopted { revision: target.pod_hash() });
+        Some(RecordChange { revision: target, record, transition })
     }
 
     /// The record of a rollout that goes to all nodes without a policy, once they have the target:
@@ -545,44 +541,5 @@ fn unproven(revision: &Revision) -> Option<(Timestamp, &Revision)> {
         | RecordState::Malformed(_)
         | RecordState::Foreign
         | RecordState::Stored(_) => None,
-    }
-}
-
-/// The hindrance of the rollout at this position, or to its beginning, if there is one.
-pub(crate) fn hindrance(
-    waves: &Waves,
-    position: Option<&Position>,
-    holds_config: bool,
-    is_beside: bool,
-) -> Option<Hindrance> {
-    let next = match position {
-        None if holds_config => return Some(Hindrance::MutableConfig),
-        None => waves.first(),
-        Some(position) if waves.is_untried(position) => {
-            let nodes = waves.group(position).open.total();
-            return Some(Hindrance::NotTried { nodes });
-        }
-        Some(position) if waves.is_complete(position) => waves.next(position),
-        Some(_) => return None,
-    };
-    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods, is_beside })
-}
-
-/// The reason for which the wave of a record that bakes still waits.
-pub(crate) fn wave_blocker(
-    waves: &Waves,
-    record: &RolloutRecord,
-    is_baked: bool,
-    have_checks_passed: bool,
-) -> WaveBlocker {
-    let policy = waves.policy();
-    let is_approved = record.approvals.contains(&policy.order_name(&record.position));
-    let needs_approval = policy.wait(&record.position).approval && !is_approved;
-    match (is_baked, have_checks_passed, needs_approval) {
-        (false, _, _) if !waves.is_complete(&record.position) => WaveBlocker::Nodes,
-        (false, _, _) => WaveBlocker::Bake,
-        (true, false, _) => WaveBlocker::Checks,
-        (true, true, true) => WaveBlocker::Approval,
-        (true, true, false) => WaveBlocker::Nothing,
     }
 }

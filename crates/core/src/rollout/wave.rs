@@ -364,6 +364,12 @@ impl Waves {
         has_nodes && tried == 0
     }
 
+    /// The nodes for whose outage the wave at this position waits: an earlier attempt has taken
+    /// their pods, and this one is at work on no node of the wave (G14).
+    pub(crate) fn awaited_outages(&self, position: &Position) -> usize {
+        if self.group(position).open.updating == 0 { self.all.taken } else { 0 }
+    }
+
     /// True if more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();

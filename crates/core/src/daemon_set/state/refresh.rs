@@ -341,9 +341,7 @@ impl DaemonSetState {
         if slot.is_vacant() {
             let old = std::mem::take(&mut slot.assessment);
             self.apply_assessment(id, old, nodes);
-            if let Some(waves) = &mut self.rollout.waves {
-                waves.apply_node(id, None);
-            }
+            self.rollout.forget_node(id);
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);

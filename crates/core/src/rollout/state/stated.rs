@@ -9,10 +9,10 @@ use crate::node_table::{NodeId, NodeTable};
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
 use super::super::condition::{ConditionInput, Stated, WaveProgress, headline};
+use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
-use super::super::transition::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::wave::LONG_START;
 use super::{Course, RolloutState};
 
@@ -173,6 +173,7 @@ impl RolloutState {
             states: waves.states_at(&record.position),
             starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
             more_starting: starting.count(),
+            awaited_outages: waves.awaited_outages(&record.position),
         })
     }
 }

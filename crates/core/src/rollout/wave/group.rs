@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::node::{NodeState, SetAside};
+use crate::node::{NodeState, Outage, SetAside};
 use crate::node_table::NodeId;
 
 use super::state::Holding;
@@ -34,6 +34,9 @@ pub(crate) struct Group {
     pub disturbed_absent: usize,
     /// Members that have failed since the rollout was complete (G40).
     pub late: usize,
+    /// Members on which the rollout has yet to begin, and of which an earlier attempt has taken the
+    /// pod: they use the budget (G14).
+    pub taken: usize,
 }
 
 /// Numbers of nodes by their state (G31).
@@ -225,6 +228,7 @@ impl Group {
                 &mut self.disturbed_absent,
                 is_disturbed && matches!(state, NodeState::Updating { is_absent: true, .. }),
             ),
+            (&mut self.taken, state == NodeState::Waiting { outage: Outage::Taken }),
             (&mut self.late, is_late && state == NodeState::Failed),
         ];
         for (count, counts) in counts {

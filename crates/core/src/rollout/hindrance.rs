@@ -1,0 +1,72 @@
+//! Why a rollout waits at a wave that is updated, and why no wave begins or ends although the
+//! policy's steps let it. Pure functions.
+
+use crate::api::{Position, RolloutRecord};
+
+use super::wave::Waves;
+
+/// The reason for which a rollout waits between two waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaveBlocker {
+    Nothing,
+    /// Nodes of the wave: they have joined it since, or become unavailable.
+    Nodes,
+    /// The end of the bake time.
+    Bake,
+    /// An answer after that which lets a check pass.
+    Checks,
+    Approval,
+}
+
+/// The reason for which no wave begins or ends, although the policy's steps let it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hindrance {
+    /// The next wave would remove a pod, and the rollout so many in all; beside the built-in
+    /// controller, that one has removed them (G42).
+    Removals { pods: usize, is_beside: bool },
+    /// The built-in controller, beside which this one works, has yet to act on the target (G19).
+    BuiltIn,
+    /// Going back would not restore the configuration, as the policy requires (G53).
+    MutableConfig,
+    /// All nodes of the wave are set aside (G39).
+    NotTried { nodes: usize },
+}
+
+/// The hindrance of the rollout at this position, or to its beginning, if there is one.
+pub(crate) fn hindrance(
+    waves: &Waves,
+    position: Option<&Position>,
+    holds_config: bool,
+    is_beside: bool,
+) -> Option<Hindrance> {
+    let next = match position {
+        None if holds_config => return Some(Hindrance::MutableConfig),
+        None => waves.first(),
+        Some(position) if waves.is_untried(position) => {
+            let nodes = waves.group(position).open.total();
+            return Some(Hindrance::NotTried { nodes });
+        }
+        Some(position) if waves.is_complete(position) => waves.next(position),
+        Some(_) => return None,
+    };
+    waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods, is_beside })
+}
+
+/// The reason for which the wave of a record that bakes still waits.
+pub(crate) fn wave_blocker(
+    waves: &Waves,
+    record: &RolloutRecord,
+    is_baked: bool,
+    have_checks_passed: bool,
+) -> WaveBlocker {
+    let policy = waves.policy();
+    let is_approved = record.approvals.contains(&policy.order_name(&record.position));
+    let needs_approval = policy.wait(&record.position).approval && !is_approved;
+    match (is_baked, have_checks_passed, needs_approval) {
+        (false, _, _) if !waves.is_complete(&record.position) => WaveBlocker::Nodes,
+        (false, _, _) => WaveBlocker::Bake,
+        (true, false, _) => WaveBlocker::Checks,
+        (true, true, true) => WaveBlocker::Approval,
+        (true, true, false) => WaveBlocker::Nothing,
+    }
+}
