@@ -28,7 +28,7 @@ pub(crate) struct Watcher {
     context: Arc<WatchContext<Event>>,
     /// The watched selections, and whether they have been read.
     watched: BTreeMap<ObjectKind, (Selection, ReadState)>,
-    /// The resources whose watches have no connection.
+    /// The names of the watches that have no connection.
     lost: BTreeSet<&'static str>,
     refusals: Refusals,
 }
@@ -112,7 +112,7 @@ impl Watcher {
         let resource = Resource::from(kind);
         let watch = Watch {
             resource: watch::Resource {
-                name: resource.name(),
+                name: watch_name(kind),
                 path: selection.path(resource, None, None),
             },
             decoder: RawDecoder,
@@ -190,31 +190,47 @@ impl Watcher {
 
     /// The update that a failed request means; `None` if it has been reported.
     fn update_of(&mut self, failure: &RequestFailure) -> Option<Update> {
-        let failed = |kind: ObjectKind| Resource::from(kind).name() == failure.resource;
-        let mut failed = self.watched.iter_mut().filter(|(kind, _)| failed(**kind));
-        let (kind, (selection, state)) = failed.next()?;
-        let permission = Permission::new("watch", (*kind).into(), selection.namespace());
+        let is_failed = |kind: &&ObjectKind| watch_name(**kind) == failure.resource;
+        let kind = *self.watched.keys().find(is_failed)?;
+        let (selection, state) = &self.watched[&kind];
+        let permission = Permission::new("watch", kind.into(), selection.namespace());
         let message = failure.message.clone();
         let error = match failure.code {
             Some(code) => Error::of_status(&permission, &self.server, code, message),
             None => Error::Unreachable { server: self.server.clone(), cause: message },
         };
         let was_read = matches!(state, ReadState::Complete);
-        if !error.is_forbidden() || self.refusals.may_pass(*kind, was_read, Instant::now()) {
+        if !error.is_forbidden() || self.refusals.may_pass(kind, was_read, Instant::now()) {
             self.lost.insert(failure.resource);
             return Some(Update::ConnectionLost(error));
         }
-        self.snapshot.unread.insert(*kind);
-        let before = std::mem::replace(state, ReadState::Forbidden);
-        // The same permission is missing for the other selections of events.
-        for (kind, (_, state)) in failed {
-            self.snapshot.unread.insert(*kind);
-            *state = ReadState::Forbidden;
+        let namespace = selection.namespace().map(str::to_owned);
+        let mut is_known = false;
+        for (other, (selection, state)) in &mut self.watched {
+            let is_same = Resource::from(*other) == kind.into();
+            if is_same && selection.namespace() == namespace.as_deref() {
+                self.snapshot.unread.insert(*other);
+                is_known |= matches!(state, ReadState::Forbidden);
+                *state = ReadState::Forbidden;
+            }
         }
-        match before {
-            ReadState::Forbidden => None,
-            ReadState::Pending | ReadState::Complete => Some(Update::Forbidden(*kind, error)),
-        }
+        (!is_known).then_some(Update::Forbidden(kind, error))
+    }
+}
+
+/// The name of the watch of a kind: two of them are of one resource, and fail apart.
+fn watch_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::PodOnNode => "pods of a node",
+        ObjectKind::PodWarning => "warnings about pods",
+        ObjectKind::ControllerRevision
+        | ObjectKind::DaemonSet
+        | ObjectKind::Event
+        | ObjectKind::Namespace
+        | ObjectKind::Node
+        | ObjectKind::Pod
+        | ObjectKind::RolloutPolicy
+        | ObjectKind::ClusterRolloutPolicy => Resource::from(kind).name(),
     }
 }
 

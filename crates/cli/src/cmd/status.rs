@@ -255,8 +255,8 @@ impl RolloutWait {
         match update {
             Update::Changed | Update::Reconnected => self.is_disconnected = false,
             Update::Forbidden(ObjectKind::DaemonSet, error) => return Err(error.into()),
-            // Only notes are missing, such as that about its deletion.
-            Update::Forbidden(ObjectKind::Namespace | ObjectKind::Event, _) => {}
+            // Only the note about its deletion is missing.
+            Update::Forbidden(ObjectKind::Namespace, _) => {}
             Update::Forbidden(
                 ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy,
                 error,
