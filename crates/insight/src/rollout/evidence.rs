@@ -32,6 +32,9 @@ const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "
 /// The reasons of warnings about a pod that its state and that of its node tell better.
 const KNOWN_OTHERWISE: [&str; 2] = ["FailedScheduling", "NodeNotReady"];
 
+/// How long before a pod ceases to be ready the kubelet may have warned of the reason.
+const WARNING_LEAD: Duration = Duration::from_secs(10);
+
 /// The reason of warnings that a probe has failed.
 const UNHEALTHY: &str = "Unhealthy";
 
@@ -279,9 +282,16 @@ impl<'a> Evidence<'a> {
         self.daemon_set.status.rollout.as_ref().map(|stated| &*stated.message)
     }
 
-    /// The last warning about a pod. That a probe failed does not say why a pod does not end.
+    /// The last warning about a pod, unless it is older than the state of the pod: of one that was
+    /// ready before, or that ends. That a probe failed does not say why a pod does not end.
     pub(super) fn warning(&self, detail: &PodDetail) -> Option<&'a EventDetail> {
+        let since = match &detail.deletion {
+            Some(deletion) => deletion.since,
+            None => Some(detail.not_ready_since - WARNING_LEAD),
+        };
+        let is_news = |at: Timestamp| since.is_none_or(|since| at >= since);
         let warning = self.warnings.get(&detail.pod.uid).copied();
+        let warning = warning.filter(|warning| warning.at.is_none_or(is_news));
         warning.filter(|warning| !detail.pod.terminating || warning.reason != UNHEALTHY)
     }
 

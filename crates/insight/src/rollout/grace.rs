@@ -39,6 +39,9 @@ pub(super) fn end(detail: &PodDetail) -> Option<Timestamp> {
 
 fn of_container(detail: &PodDetail, container: &WaitingContainer) -> Option<Timestamp> {
     let crashes = container.reason == "CrashLoopBackOff";
+    // Before that, another container was the one to wait for.
+    let since =
+        detail.initialized_at.map_or(detail.not_ready_since, |at| at.max(detail.not_ready_since));
     let is_loop = container.last_exit.as_ref().map_or(crashes, ran_shortly);
     match (&container.last_exit, container.reason.as_str()) {
         _ if is_loop && container.restarts >= RESTARTS_MAX => None,
@@ -46,9 +49,9 @@ fn of_container(detail: &PodDetail, container: &WaitingContainer) -> Option<Time
         (None, "InvalidImageName" | "ErrImageNeverPull") => None,
         (None, "ErrImagePull" | "ImagePullBackOff") => {
             let is_refused = REFUSALS.iter().any(|words| container.message.contains(words));
-            Some(detail.not_ready_since + if is_refused { REFUSED_PULL } else { PULL })
+            Some(since + if is_refused { REFUSED_PULL } else { PULL })
         }
-        (None, _) => Some(detail.not_ready_since + START),
+        (None, _) => Some(since + START),
     }
 }
 

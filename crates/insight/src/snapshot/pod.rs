@@ -1,5 +1,6 @@
 //! Pods: the fields that decisions read, and those that answers report.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct PodDetail {
     /// Since when the pod is not ready: since its creation, or since it ceased to be. Of a pod that
     /// is ready, it is its creation.
     pub not_ready_since: Timestamp,
+    /// When its last init container was done; `None` if it has none, or none is yet.
+    pub initialized_at: Option<Timestamp>,
     /// The deletion, if somebody has deleted it.
     pub deletion: Option<Deletion>,
     /// All containers have ended.
@@ -297,6 +300,8 @@ impl PodDetail {
             Readiness::ReadySince(at) if restarts == 0 => Some(at.since(pod.creation_timestamp)),
             Readiness::ReadySince(_) | Readiness::Ready | Readiness::NotReady => None,
         };
+        let initial = status.init_container_statuses.iter().flatten();
+        let initialized_at = initial.filter_map(WireContainer::done_at).max();
         let lost_at = status.ready().filter(|ready| ready.status != "True");
         let lost_at = lost_at.and_then(Condition::since);
         let created = pod.creation_timestamp;
@@ -306,9 +311,10 @@ impl PodDetail {
         Self {
             has_ended,
             not_ready_since: lost_at.map_or(created, |at| at.max(created)),
+            initialized_at,
             deletion: if pod.terminating { Deletion::of(json) } else { None },
             scheduling: status.scheduling(),
-            state: state(&pod, status),
+            state: state(&pod, status, &sidecars(&wire.spec)),
             restarts,
             last_restart,
             start_up,
@@ -331,7 +337,14 @@ pub(super) fn usage_on_node(json: &[u8], interner: &mut Interner) -> Option<(Nod
     (!has_ended).then(|| (NodeName::from(interner.text(node)), Usage::of_spec(&pod.spec)))
 }
 
-fn state(pod: &Pod, status: WireStatus) -> PodState {
+/// The names of the init containers that run until the pod is deleted.
+fn sidecars(spec: &Value) -> BTreeSet<&str> {
+    let initial = spec["initContainers"].as_array().into_iter().flatten();
+    let sidecars = initial.filter(|container| container["restartPolicy"] == "Always");
+    sidecars.filter_map(|container| container["name"].as_str()).collect()
+}
+
+fn state(pod: &Pod, status: WireStatus, sidecars: &BTreeSet<&str>) -> PodState {
     if pod.terminating {
         return PodState::Terminating;
     }
@@ -348,20 +361,25 @@ fn state(pod: &Pod, status: WireStatus) -> PodState {
                 conditions.into_iter().find(|c| c.kind == "PodScheduled" && c.status == "False");
             PodState::Unscheduled { message: refused.and_then(|c| c.message).unwrap_or_default() }
         }
-        PodPhase::Pending | PodPhase::Running => of_containers(pod, status),
+        PodPhase::Pending | PodPhase::Running => of_containers(pod, status, sidecars),
     }
 }
 
-fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
+fn of_containers(pod: &Pod, status: WireStatus, sidecars: &BTreeSet<&str>) -> PodState {
     let ready = status.ready().and_then(|ready| ready.message.clone());
     let initial = status.init_container_statuses.unwrap_or_default();
     let main = status.container_statuses.unwrap_or_default();
+    let is_sidecar = |container: &&WireContainer| sidecars.contains(container.name.as_str());
+    let stay = initial.iter().filter(is_sidecar).chain(&main);
     let not_ready: Vec<String> =
-        main.iter().filter(|container| !container.ready).map(|c| c.name.clone()).collect();
+        stay.filter(|container| !container.ready).map(|c| c.name.clone()).collect();
     let has_containers = !main.is_empty();
     let initializing = initial.iter().find(|it| it.is_running() && !it.ready);
     let initializing = initializing.map(|container| container.name.clone());
-    let initial = initial.into_iter().filter_map(|container| container.waiting(Role::Initial));
+    let initial = initial.into_iter().filter_map(|container| {
+        let role = if is_sidecar(&&container) { Role::Main } else { Role::Initial };
+        container.waiting(role)
+    });
     let main = main.into_iter().filter_map(|container| container.waiting(Role::Main));
     let mut waiting: Vec<WaitingContainer> = initial.chain(main).collect();
     // A container that fails is the cause for those that wait for it.
@@ -390,6 +408,12 @@ fn of_containers(pod: &Pod, status: WireStatus) -> PodState {
 impl WireContainer {
     fn has_ended(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.terminated.is_some())
+    }
+
+    /// When it was done, if it is an init container that is.
+    fn done_at(&self) -> Option<Timestamp> {
+        let ended = self.state.as_ref()?.terminated.as_ref()?;
+        timestamp(ended.finished_at.as_deref().filter(|_| ended.exit_code == 0)?)
     }
 
     /// Its name and how it had ended, if it was restarted.
@@ -516,7 +540,8 @@ mod tests {
         let json = json!({
             "metadata": { "name": "p", "namespace": "ns",
                 "creationTimestamp": "2026-01-01T00:00:00Z" },
-            "spec": { "nodeName": node, "containers": [] },
+            "spec": { "nodeName": node, "containers": [], "initContainers": [
+                { "name": "init" }, { "name": "proxy", "restartPolicy": "Always" }] },
             "status": status,
         })
         .to_string();
@@ -539,6 +564,7 @@ mod tests {
         let killed = json!({ "terminated": { "reason": "OOMKilled", "exitCode": 137 } });
         let running = json!({ "running": {} });
         let done = json!({ "terminated": { "reason": "Completed", "exitCode": 0 } });
+        let ended = done.clone();
         let none = json!({});
         for (node, status, expected) in [
             (None, json!({ "phase": "Pending" }), "waiting for the scheduler"),
@@ -576,8 +602,24 @@ mod tests {
                 json!({ "phase": "Running",
                     "initContainerStatuses": [container("init", true, done, none.clone())],
                     "containerStatuses": [container("c", false, running.clone(), none.clone()),
-                        container("d", true, running, none)] }),
+                        container("d", true, running.clone(), none.clone())] }),
                 "running, not ready (c)",
+            ),
+            // A sidecar is not meant to end, and must be ready.
+            (
+                Some("n"),
+                json!({ "phase": "Running",
+                    "initContainerStatuses": [container("proxy", false, ended, none.clone())],
+                    "containerStatuses": [container("c", true, running.clone(), none.clone())] }),
+                "Completed of container proxy (exit code 0)",
+            ),
+            (
+                Some("n"),
+                json!({ "phase": "Running",
+                    "initContainerStatuses": [
+                        container("proxy", false, running.clone(), none.clone())],
+                    "containerStatuses": [container("c", true, running, none)] }),
+                "running, not ready (proxy)",
             ),
             (
                 Some("n"),

@@ -240,6 +240,26 @@ fn a_failed_probe_does_not_explain_an_end() {
     assert_eq!(cause_of(&ending, &[stuck]).1, "error killing pod");
 }
 
+/// A warning from before the pod was ready, or was deleted, does not explain its present state.
+#[test]
+fn an_old_warning_does_not_explain_the_present_state() {
+    let ending = with(ready_pod("node-01", "old"), |pod| {
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:40:00Z".into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+    });
+    let mount = |at| ("FailedMount", "secret \"a\" not found", at);
+    assert_eq!(cause_of(&ending, &[mount("2026-01-01T00:39:29Z")]).1, "");
+    assert_eq!(cause_of(&ending, &[mount("2026-01-01T00:39:30Z")]).1, "secret \"a\" not found");
+    let lost = with(ready_pod("node-01", "old"), |pod| {
+        pod["status"] = json!({ "phase": "Running", "conditions": [{ "type": "Ready",
+            "status": "False", "lastTransitionTime": "2026-01-01T00:40:00Z" }],
+            "containerStatuses": [
+                { "name": "main", "ready": false, "state": { "running": {} } }] });
+    });
+    assert_eq!(cause_of(&lost, &[mount("2026-01-01T00:39:49Z")]).1, "");
+    assert_eq!(cause_of(&lost, &[mount("2026-01-01T00:39:50Z")]).1, "secret \"a\" not found");
+}
+
 fn next_step(fixture: &Fixture) -> String {
     let rollout = Rollout::of(&fixture.snapshot, &key(), NOW).expect("it is there");
     rollout.groups()[0].cause.next.clone().unwrap_or_default()
@@ -331,7 +351,7 @@ fn pods_that_never_start() {
         }),
     );
     let missing = "MountVolume.SetUp failed for volume \"cfg\" : configmap \"agent-cfg\" not found";
-    let late = "2026-01-01T00:58:00Z";
+    let late = "2026-01-01T00:59:30Z";
     for (about, reason, message) in [
         ("agent-node-01", "FailedMount", missing),
         ("agent-node-02", "FailedMount", missing),

@@ -251,7 +251,15 @@ fn a_failure_that_may_pass_by_itself_is_not_stuck_at_once() {
             json!({}),
         )
     };
+    let after_init = |done: i64| {
+        let mut status = waiting("ErrImagePull");
+        status["initContainerStatuses"] = json!([{ "name": "i", "ready": true, "state": {
+            "terminated": { "exitCode": 0, "finishedAt": at(done) } } }]);
+        status
+    };
     for (age, status, stuck) in [
+        (300, after_init(50), false),
+        (300, after_init(70), true),
         (15, refused(), false),
         (25, refused(), true),
         (50, waiting("ErrImagePull"), false),
