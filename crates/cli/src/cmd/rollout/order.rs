@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use everynode_core::api::{
     ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy,
     RolloutReason, RolloutRecord, Uid,
@@ -81,7 +81,11 @@ impl PreparedOrder {
         let Some(entry) = revisions.iter().rev().find(|entry| entry.current) else {
             bail!("no revision of its template is stored yet")
         };
-        let policy = daemon_set.policy.valid().map(|policy| &**policy);
+        let policy = match daemon_set.policy.valid() {
+            Some(policy) => PolicyRead::Valid(policy),
+            None if problems.is_empty() => PolicyRead::None,
+            None => PolicyRead::Unread,
+        };
         let stated = daemon_set.status.rollout.as_ref().map(|rollout| rollout.reason);
         let verb = match entry.rollout.as_deref() {
             Some(record) => verb(kind, record, policy),
@@ -149,6 +153,32 @@ impl PreparedOrder {
     }
 }
 
+/// The policy that guards the rollout, as far as the user may read it.
+#[derive(Clone, Copy)]
+enum PolicyRead<'a> {
+    Valid(&'a RolloutPolicy),
+    /// There is no valid one.
+    None,
+    /// Not all policies could be read: one of them may guard it.
+    Unread,
+}
+
+impl<'a> PolicyRead<'a> {
+    fn valid(self) -> anyhow::Result<&'a RolloutPolicy> {
+        match self {
+            Self::Valid(policy) => Ok(policy),
+            Self::None => {
+                bail!("there is no valid rollout policy; see {}", program::command("rollout get"))
+            }
+            Self::Unread => bail!(
+                "the policy cannot be read; to approve a wave without reading it, add --wave and \
+                 the name that {} states",
+                program::command("status")
+            ),
+        }
+    }
+}
+
 /// The order that ends a record that cannot be read (G44).
 fn verb_without_record(kind: OrderKind) -> anyhow::Result<OrderVerb> {
     match kind {
@@ -167,22 +197,25 @@ fn verb_without_record(kind: OrderKind) -> anyhow::Result<OrderVerb> {
 fn verb(
     kind: OrderKind,
     record: &RolloutRecord,
-    policy: Option<&RolloutPolicy>,
+    policy: PolicyRead<'_>,
 ) -> anyhow::Result<OrderVerb> {
     let phase = record.phase.as_str();
-    let needs_policy = || {
-        let get = program::command("rollout get");
-        policy.with_context(|| format!("there is no valid rollout policy; see {get}"))
-    };
     let at_wave = || match record.has_begun() {
-        true => Ok(needs_policy()?.order_name(&record.position)),
+        true => Ok(policy.valid()?.order_name(&record.position)),
         false => bail!("the rollout is at no wave: its phase is {phase}"),
     };
-    Ok(match kind {
-        OrderKind::Approve { wave: named } => {
+    Ok(match (kind, policy) {
+        // The controller knows at which wave the rollout is.
+        (OrderKind::Approve { wave: Some(named) }, PolicyRead::Unread) => {
+            OrderVerb::Approve((&*named).into())
+        }
+        (OrderKind::Retry, PolicyRead::Unread) if record.phase == RolloutPhase::Failed => {
+            OrderVerb::Retry
+        }
+        (OrderKind::Approve { wave: named }, _) => {
             let wave = at_wave()?;
             let is_last = record.position == Position::AllNodes;
-            if is_last && !needs_policy()?.wait(&record.position).approval {
+            if is_last && !policy.valid()?.wait(&record.position).approval {
                 bail!("the rollout is at its last wave, which nobody must approve");
             }
             match named {
@@ -190,26 +223,26 @@ fn verb(
                     bail!("the rollout is at wave {wave}, not {named}")
                 }
                 // Else a second person approves the next wave, which nobody has seen.
-                None if !awaits_approval(record, needs_policy()?) => bail!(
+                None if !awaits_approval(record, policy.valid()?) => bail!(
                     "wave {wave} does not await an approval; to approve it beforehand, add --wave \
                      {wave}"
                 ),
                 Some(_) | None => OrderVerb::Approve(wave),
             }
         }
-        OrderKind::Promote => OrderVerb::Promote(at_wave()?),
-        OrderKind::PromoteFull if record.phase == RolloutPhase::Complete => {
+        (OrderKind::Promote, _) => OrderVerb::Promote(at_wave()?),
+        (OrderKind::PromoteFull, _) if record.phase == RolloutPhase::Complete => {
             bail!("the rollout is complete")
         }
-        OrderKind::PromoteFull => OrderVerb::PromoteFull,
-        OrderKind::Abort if !record.phase.is_under_way() => {
+        (OrderKind::PromoteFull, _) => OrderVerb::PromoteFull,
+        (OrderKind::Abort, _) if !record.phase.is_under_way() => {
             bail!("the rollout is not under way: its phase is {phase}")
         }
-        OrderKind::Abort => OrderVerb::Abort,
-        OrderKind::Retry if record.phase != RolloutPhase::Failed => {
+        (OrderKind::Abort, _) => OrderVerb::Abort,
+        (OrderKind::Retry, _) if record.phase != RolloutPhase::Failed => {
             bail!("the rollout has not failed: its phase is {phase}")
         }
-        OrderKind::Retry => needs_policy().map(|_| OrderVerb::Retry)?,
+        (OrderKind::Retry, _) => policy.valid().map(|_| OrderVerb::Retry)?,
     })
 }
 
@@ -288,7 +321,7 @@ mod tests {
         let approve = |phase, step, wave: Option<&str>| {
             let kind = OrderKind::Approve { wave: wave.map(str::to_owned) };
             let policy = policy();
-            verb(kind, &record(phase, step), Some(&policy)).map(|it| done(&it))
+            verb(kind, &record(phase, step), PolicyRead::Valid(&policy)).map(|it| done(&it))
         };
         let refused = |phase, step| approve(phase, step, None).unwrap_err().to_string();
         assert_eq!(approve(RolloutPhase::Baking, 0, None).unwrap(), "wave canary approved");
@@ -298,5 +331,17 @@ mod tests {
         assert!(refused(RolloutPhase::Baking, 1).starts_with("wave half does not await"));
         let beforehand = approve(RolloutPhase::Updating, 0, Some("canary"));
         assert_eq!(beforehand.unwrap(), "wave canary approved");
+    }
+
+    #[test]
+    fn who_may_not_read_the_policy_approves_a_wave_by_its_name() {
+        let order = |kind, phase| verb(kind, &record(phase, 0), PolicyRead::Unread);
+        let approve = |wave: Option<&str>| OrderKind::Approve { wave: wave.map(str::to_owned) };
+        let named = order(approve(Some("canary")), RolloutPhase::Baking).unwrap();
+        assert_eq!(done(&named), "wave canary approved");
+        let unnamed = order(approve(None), RolloutPhase::Baking).unwrap_err().to_string();
+        assert!(unnamed.contains("cannot be read") && unnamed.contains("--wave"), "{unnamed}");
+        assert!(order(OrderKind::Retry, RolloutPhase::Failed).is_ok());
+        assert!(order(OrderKind::Retry, RolloutPhase::Baking).is_err());
     }
 }
