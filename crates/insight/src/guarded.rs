@@ -65,6 +65,9 @@ pub struct GuardedRollout {
     /// could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<RolloutNodes>,
+    /// The operator's next step; `None` if there is nothing to do.
+    #[serde(skip)]
+    pub next: Option<String>,
 }
 
 /// A check of a policy, and its last answer for the wave that the rollout is at.
@@ -221,6 +224,7 @@ impl GuardedRollout {
         let steps = policy.map(|policy| steps(policy, record)).unwrap_or_default();
         let message = stated.map_or("", |stated| &*stated.message);
         let checks = policy.map(|policy| checks(policy, message)).unwrap_or_default();
+        let wave = policy.zip(position).and_then(|(policy, at)| policy.wave_name(at));
         Some(Self {
             namespace: daemon_set.key.namespace.to_string(),
             name: daemon_set.key.name.to_string(),
@@ -231,7 +235,6 @@ impl GuardedRollout {
             base: base.and_then(|entry| entry.hash.clone()),
             numbers: [current, base].map(|entry| entry.map(|entry| entry.number)),
             phase: record.map(|record| record.phase),
-            wave: policy.zip(position).and_then(|(policy, at)| policy.wave_name(at)),
             steps,
             checks,
             course: course(revisions),
@@ -240,6 +243,10 @@ impl GuardedRollout {
                 .filter_map(|entry| Some(entry.record?.course.omitted))
                 .sum(),
             nodes: None,
+            next: stated.and_then(|stated| {
+                of_reason(stated.reason, wave.as_ref().map(WaveName::as_str), daemon_set)
+            }),
+            wave,
         })
     }
 
@@ -253,12 +260,6 @@ impl GuardedRollout {
         let [current, base] = self.numbers;
         let (current, base) = (text(&self.revision, current), text(&self.base, base));
         format!("revision {current}; completed before: {base}")
-    }
-
-    /// The operator's next step; `None` if there is nothing to do.
-    pub fn next_step(&self) -> Option<String> {
-        let key = DaemonSetKey::new(self.namespace.as_str(), self.name.as_str());
-        of_reason(self.reason?, self.wave.as_ref().map(WaveName::as_str), &key)
     }
 
     /// The rollout with the last pause in its course, if the annotations of the DaemonSet say who

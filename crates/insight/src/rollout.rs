@@ -145,11 +145,11 @@ impl Rollout {
             (Phase::Deleting, Some(deletion)) => deletion.next_step(key),
             (Phase::Unobserved, _) if long_unobserved => Some(next_step::see_controller()),
             (Phase::AwaitsPerson | Phase::Progressing, _) => {
-                guard.as_ref().and_then(|guard| guard.next_step(key))
+                guard.as_ref().and_then(|guard| guard.next.clone())
             }
             (Phase::Failing, _) => {
                 let failed = guard.as_ref().filter(|guard| guard.has_failed());
-                failed.and_then(|guard| guard.next_step(key))
+                failed.and_then(|guard| guard.next.clone())
             }
             _ => no_node_next,
         };
@@ -238,8 +238,7 @@ impl Rollout {
     /// True if the next step is an order or the rolling back of the rollout, for which pages have
     /// buttons.
     pub fn next_is_order(&self) -> bool {
-        let key = DaemonSetKey::new(self.namespace.as_str(), self.name.as_str());
-        let order = self.guard.as_ref().and_then(|guard| guard.next_step(&key));
+        let order = self.guard.as_ref().and_then(|guard| guard.next.clone());
         self.next.is_some() && self.next == order
     }
 

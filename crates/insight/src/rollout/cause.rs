@@ -290,7 +290,7 @@ impl CauseKind {
                 outlasts_replacement: false,
                 text: |_| "older revision, kept while the rollout is paused".into(),
                 message: |_| None,
-                next: |at| of_reason(RolloutReason::Paused, None, at.key()),
+                next: |at| of_reason(RolloutReason::Paused, None, at.evidence.daemon_set()),
             },
             Self::WaveNotOpen => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),

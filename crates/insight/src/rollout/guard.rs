@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
+    DaemonSet, RolloutPhase, RolloutReason, Timestamp, stated_checks, stated_wave,
 };
 use everynode_core::daemon_set::{RolloutStatus, WaveStatus};
 use schemars::JsonSchema;
@@ -28,6 +28,9 @@ pub struct Guard {
     /// there is no valid policy, or if nodes could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wave: Option<GuardedWave>,
+    /// The operator's next step; `None` if there is nothing to do.
+    #[serde(skip)]
+    pub(super) next: Option<String>,
 }
 
 /// The wave that a guarded rollout is at.
@@ -82,20 +85,26 @@ impl Guard {
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
                 let of_checks = stated_of_checks(daemon_set, reason, name);
                 let (reason, message) = of_checks.unwrap_or((reason, &message));
-                Self { reason, message: message.to_owned(), wave }
+                Self::new(reason, message, wave, daemon_set)
             }
-            None => Self { reason: stated.reason, message: stated.message.to_string(), wave: None },
+            None => Self::new(stated.reason, &stated.message, None, daemon_set),
         })
+    }
+
+    fn new(
+        reason: RolloutReason,
+        message: &str,
+        wave: Option<GuardedWave>,
+        daemon_set: &DaemonSet,
+    ) -> Self {
+        let mut guard = Self { reason, message: message.to_owned(), wave, next: None };
+        guard.next = of_reason(reason, guard.wave_name(), daemon_set);
+        guard
     }
 
     /// True if the rollout has failed by its nodes, checks or an order, which the message names.
     pub(super) const fn has_failed(&self) -> bool {
         matches!(self.reason, RolloutReason::Failed | RolloutReason::LateNodesFail)
-    }
-
-    /// The operator's next step; `None` if there is nothing to do.
-    pub(super) fn next_step(&self, key: &DaemonSetKey) -> Option<String> {
-        of_reason(self.reason, self.wave_name(), key)
     }
 
     /// The wave that the rollout is at, if it has a name. Without nodes only the message has it.

@@ -1,7 +1,7 @@
 //! The operator's next step for each cause, for all commands: a command that can be pasted where
 //! one helps.
 
-use everynode_core::api::{DaemonSetKey, NodeName, RETRY_ANNOTATION, RolloutReason};
+use everynode_core::api::{DaemonSet, DaemonSetKey, NodeName, RETRY_ANNOTATION, RolloutReason};
 
 use super::evidence::{Evidence, Refusal};
 use crate::program::command;
@@ -28,8 +28,9 @@ pub(super) fn see_controller() -> String {
 pub(crate) fn of_reason(
     reason: RolloutReason,
     wave: Option<&str>,
-    DaemonSetKey { namespace, name }: &DaemonSetKey,
+    daemon_set: &DaemonSet,
 ) -> Option<String> {
+    let DaemonSetKey { namespace, name } = &daemon_set.key;
     let line = |verb: &str| command(format_args!("{verb} ds/{name} -n {namespace}"));
     Some(match reason {
         RolloutReason::AwaitingApproval => match wave {
@@ -63,7 +64,8 @@ pub(crate) fn of_reason(
         RolloutReason::AwaitingChecks => {
             format!("it goes on when they pass; without them: {}", line("rollout promote"))
         }
-        RolloutReason::Paused => line("rollout resume"),
+        RolloutReason::Paused if daemon_set.paused => line("rollout resume"),
+        RolloutReason::Paused => "set paused to false in the rollout policy".to_owned(),
         RolloutReason::NotGuarded
         | RolloutReason::Updating
         | RolloutReason::Baking

@@ -112,7 +112,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
     text += &attribution::orders(rollout, layout);
-    if let Some(next) = rollout.next_step() {
+    if let Some(next) = &rollout.next {
         let _ = writeln!(text, "\n{}", layout.paint(Tone::Plain, &announced(&next)));
     }
     text
