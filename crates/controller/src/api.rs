@@ -31,7 +31,8 @@ pub enum Error {
     Refused {
         /// The HTTP status code.
         code: u16,
-        /// The `reason` of the `Status`, empty if the answer is not a `Status`.
+        /// The `reason` of the `Status`, `Unknown` if it has none; empty if the answer is not a
+        /// `Status`.
         reason: String,
         /// The `message` of the `Status`, or the HTTP status.
         message: String,
@@ -398,6 +399,7 @@ async fn read_body(body: Body) -> Result<Bytes, Error> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireStatus {
+    kind: String,
     code: u16,
     reason: String,
     message: String,
@@ -422,10 +424,13 @@ fn refusal(status: StatusCode, body: &[u8]) -> Error {
         "" => status.to_string(),
         message => message.to_owned(),
     };
+    // A webhook that refuses a request may leave the reason out.
+    let has_reason = !wire.reason.is_empty() || wire.kind != "Status";
+    let reason = if has_reason { wire.reason } else { "Unknown".to_owned() };
     let causes = wire.details.and_then(|details| details.causes).unwrap_or_default();
     Error::Refused {
         code: status.as_u16(),
-        reason: wire.reason,
+        reason,
         message,
         causes: causes.into_iter().map(|cause| cause.reason).collect(),
     }

@@ -42,6 +42,7 @@ fn answers() -> Vec<(Script, Class)> {
             },
             Class::Failed,
         ),
+        (|_, _| status(400, "", DENYING_WEBHOOK), Class::Failed),
         (|_, _| status(429, "TooManyRequests", "no"), Class::Failed),
         (|_, _| (429, "Too many requests, please try again later.".into()), Class::Failed),
         (|_, _| status(500, "InternalError", FAILED_WEBHOOK), Class::Failed),
