@@ -40,10 +40,15 @@ pub struct Revisions(Interner);
 /// Decodes DaemonSets. Keeps the last state of each, so that an unchanged template is not decoded
 /// again.
 #[derive(Default)]
-pub struct DaemonSets(BTreeMap<DaemonSetKey, DaemonSetObject>);
+pub struct DaemonSets {
+    /// Each with the length of its text.
+    known: BTreeMap<DaemonSetKey, (DaemonSetObject, usize)>,
+    bytes: usize,
+}
 
-/// Maximum number of DaemonSets whose last state is kept.
-const DAEMON_SETS_MAX: usize = 10_000;
+/// Maximum number of bytes of the DaemonSets whose last state is kept, as text: some may not exist
+/// any more.
+const DAEMON_SETS_BYTES_MAX: usize = 64 << 20;
 
 impl Decode for Nodes {
     type Item = Node;
@@ -161,12 +166,15 @@ impl Decode for DaemonSets {
         let key = convert::meta(json)
             .ok()
             .map(|meta| DaemonSetKey::new(meta.namespace.unwrap_or_default(), meta.name));
-        let previous = key.and_then(|key| self.0.get(&key));
+        let previous = key.and_then(|key| self.known.get(&key)).map(|(known, _)| known);
         let daemon_set = convert::daemon_set(json, previous)?;
-        if self.0.len() >= DAEMON_SETS_MAX {
-            self.0.clear();
+        if self.bytes + json.len() > DAEMON_SETS_BYTES_MAX {
+            *self = Self::default();
         }
-        self.0.insert(daemon_set.raw.key.clone(), daemon_set.clone());
+        let entry = (daemon_set.clone(), json.len());
+        let replaced = self.known.insert(daemon_set.raw.key.clone(), entry);
+        self.bytes += json.len();
+        self.bytes -= replaced.map_or(0, |(_, bytes)| bytes);
         Ok(daemon_set)
     }
 
