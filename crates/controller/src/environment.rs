@@ -112,6 +112,20 @@ impl Moment {
             .saturating_sub(earlier.monotonic)
             .max(Duration::try_from(wall).unwrap_or_default())
     }
+
+    /// The time since `earlier` by the monotonic clock alone: at least so much has passed, also if
+    /// somebody has set the wall clock.
+    pub fn surely_since(self, earlier: Self) -> Duration {
+        self.monotonic.saturating_sub(earlier.monotonic)
+    }
+}
+
+#[cfg(test)]
+impl Moment {
+    /// The same moment on a machine whose wall clock was set forward.
+    pub fn with_wall_ahead(self, by: Duration) -> Self {
+        Self { wall: (self + by).wall, ..self }
+    }
 }
 
 impl Add<Duration> for Moment {

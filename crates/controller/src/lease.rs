@@ -281,6 +281,9 @@ impl Candidate {
     /// Reads the Lease, decides, and writes it. Returns whether this replica now holds the lease.
     async fn try_acquire_or_renew(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.leases.get_opt(&self.config.name).await? else {
+            if !self.election.may_create(self.now()) {
+                return Ok(false);
+            }
             let lease = self.with_our_identity(Lease::default(), true);
             return was_written(self.leases.create(&PostParams::default(), &lease).await);
         };

@@ -106,9 +106,25 @@ impl Election {
             Some((seen, since)) if *seen == record => *since,
             Some(_) | None => now,
         };
-        let wait = record.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
+        let is_over = self.is_over(&record, since, now);
         self.seen = Some((record, since));
-        if now.since(since) > wait { Decision::TakeOver } else { Decision::Wait }
+        if is_over { Decision::TakeOver } else { Decision::Wait }
+    }
+
+    /// True if this candidate may create the Lease, which does not exist: whoever held it when it
+    /// was seen last may act until it finds that out.
+    pub(super) fn may_create(&self, now: Moment) -> bool {
+        self.seen.as_ref().is_none_or(|(seen, since)| {
+            let is_held = !seen.holder.is_empty() && seen.holder != self.identity;
+            !is_held || self.is_over(seen, *since, now)
+        })
+    }
+
+    /// True if a record that was seen for the first time at `since` has expired. A wall clock that
+    /// somebody sets must not make that sooner.
+    fn is_over(&self, record: &LeaseRecord, since: Moment, now: Moment) -> bool {
+        let wait = record.lease_duration.unwrap_or_default().max(self.timing.lease_duration);
+        now.surely_since(since) > wait
     }
 }
 
@@ -162,6 +178,32 @@ mod tests {
             Decision::Wait
         );
         assert_eq!(election.evaluate(long, start + Duration::from_secs(61)), Decision::TakeOver);
+    }
+
+    /// C63: a wall clock that is set forward does not end the lease of another candidate.
+    #[test]
+    fn a_wall_clock_that_is_set_forward_does_not_end_a_lease() {
+        let mut election = Election::new("us".to_owned(), Timing::default());
+        let start = Environment::default().moment();
+        assert_eq!(election.evaluate(record("them", "1"), start), Decision::Wait);
+        let set = (start + Duration::from_secs(2)).with_wall_ahead(Duration::from_secs(3600));
+        assert_eq!(election.evaluate(record("them", "1"), set), Decision::Wait);
+    }
+
+    /// C63: a Lease that somebody has deleted is created at once by its holder or by a candidate
+    /// that has not seen it, and by others once it would have expired.
+    #[test]
+    fn a_deleted_lease_still_lasts_for_others() {
+        let start = Environment::default().moment();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut election = Election::new("us".to_owned(), Timing::default());
+        assert!(election.may_create(start), "it has not seen it");
+        election.evaluate(record("them", "1"), start);
+        assert!(!election.may_create(at(15)) && election.may_create(at(16)));
+        election.evaluate(record("us", "2"), at(16));
+        assert!(election.may_create(at(17)), "it is the holder");
+        election.evaluate(record("", "3"), at(18));
+        assert!(election.may_create(at(18)), "nobody is");
     }
 
     /// C63: timings with which two replicas could lead are refused.
