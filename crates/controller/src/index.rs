@@ -348,14 +348,17 @@ impl Index {
             effects.changed.remove(key);
             effects.deleted.insert(key.clone());
         }
+        self.forget_if_empty(&key.namespace);
     }
 
     fn observe_pod(&mut self, change: Change<PodObject>, effects: &mut Effects) {
         match change {
             Change::Reset { items: pods, .. } => self.reset_pods(pods, effects),
             Change::Applied { item: PodObject::Pod(pod), .. } => {
-                let namespace_index = self.namespaces.entry(pod.namespace.clone()).or_default();
+                let namespace = pod.namespace.clone();
+                let namespace_index = self.namespaces.entry(namespace.clone()).or_default();
                 namespace_index.apply_pod(pod, &mut self.nodes, &mut effects.changed);
+                self.forget_if_empty(&namespace);
             }
             Change::Applied { item: PodObject::Foreign { namespace, uid }, .. }
             | Change::Deleted { item: PodObject::Foreign { namespace, uid }, .. } => {
@@ -379,6 +382,7 @@ impl Index {
         if let Some(namespace_index) = self.namespaces.get_mut(namespace) {
             namespace_index.delete_pod(uid, last, &mut self.nodes, &mut effects.changed);
         }
+        self.forget_if_empty(namespace);
     }
 
     fn reset_pods(&mut self, pods: Vec<PodObject>, effects: &mut Effects) {
@@ -414,6 +418,7 @@ impl Index {
         if let Some(namespace_index) = self.namespaces.get_mut(namespace) {
             namespace_index.delete_revision(uid, &mut effects.changed);
         }
+        self.forget_if_empty(namespace);
     }
 
     fn reset_revisions(&mut self, revisions: Vec<RevisionObject>, effects: &mut Effects) {
@@ -442,6 +447,19 @@ impl Index {
             reset(self.namespaces.entry(namespace).or_default(), objects, &mut self.nodes);
         }
         self.namespaces.retain(|_, namespace_index| !namespace_index.is_empty());
+    }
+
+    /// Forgets a namespace in which nothing is left.
+    fn forget_if_empty(&mut self, namespace: &Namespace) {
+        if self.namespaces.get(namespace).is_some_and(NamespaceIndex::is_empty) {
+            self.namespaces.remove(namespace);
+        }
+    }
+
+    /// True if the DaemonSet exists.
+    pub fn has(&self, key: &DaemonSetKey) -> bool {
+        let namespace = self.namespaces.get(&key.namespace);
+        namespace.is_some_and(|index| index.daemon_sets.contains_key(&key.name))
     }
 
     /// Namespace and name of each DaemonSet.

@@ -38,6 +38,10 @@ const POLICY_STATUS_AFTER: Duration = Duration::from_secs(1);
 /// the DaemonSet has them earlier.
 const POLICY_COUNTS_AFTER: Duration = Duration::from_secs(10);
 
+/// For how long everything waits for the first list of namespaces, because a policy selects by
+/// their labels. After that only the DaemonSets are held that it may select.
+const NAMESPACES_AWAITED: Duration = Duration::from_secs(5);
+
 /// How far the wall clock must have been set before decisions follow it, in milliseconds: half of
 /// the resolution of the times in objects. All nodes are assessed again then, which would cost too
 /// much for each of the small corrections of a time server.
@@ -77,6 +81,8 @@ pub struct LoopState {
     pub outages: OutageLog,
     /// Resources whose first list is not complete. Nothing is decided before all are (C1).
     pub pending_lists: BTreeSet<WatchedResource>,
+    /// When that of namespaces, which only policies need, is not awaited any more.
+    pub namespaces_awaited_until: Option<Timestamp>,
     /// Set to true when all initial lists are complete.
     pub synced: watch::Sender<bool>,
     /// When to plan for which DaemonSet.
@@ -112,6 +118,7 @@ impl LoopState {
             outages,
             watched,
             pending_lists,
+            namespaces_awaited_until: None,
             synced,
             queue: Queue::default(),
             policy_queue: Queue::default(),
@@ -129,6 +136,9 @@ impl LoopState {
     ) -> Vec<Task> {
         let now = now.into();
         self.follow_wall_clock(now);
+        if self.namespaces_awaited_until.take_if(|at| *at <= now.steady).is_some() {
+            self.record_initial_list(WatchedResource::Namespace);
+        }
         for event in events {
             self.handle(event, now.steady);
         }
@@ -144,7 +154,10 @@ impl LoopState {
     /// arrives before.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let deadlines = [self.queue.next_at(), self.policy_queue.next_at()];
-        deadlines.into_iter().flatten().min().filter(|_| self.pending_lists.is_empty())
+        match self.pending_lists.is_empty() {
+            true => deadlines.into_iter().flatten().min(),
+            false => self.namespaces_awaited_until,
+        }
     }
 
     /// True if nothing is left to do for a DaemonSet until something changes or a timer ends: it is
@@ -198,8 +211,11 @@ impl LoopState {
         let effects = self.index.observe(observation);
         self.apply_effects(effects, now);
         // What a policy selects by the labels of namespaces is not known until they are listed.
-        if resource == WatchedResource::ClusterRolloutPolicy && self.index.needs_namespaces() {
-            self.watch(WatchedResource::Namespace);
+        if resource == WatchedResource::ClusterRolloutPolicy
+            && self.index.needs_namespaces()
+            && self.watch(WatchedResource::Namespace)
+        {
+            self.namespaces_awaited_until = Some(now + NAMESPACES_AWAITED);
         }
         if matches!(change, Change::Reset { .. }) {
             self.record_initial_list(resource);
@@ -293,13 +309,15 @@ impl LoopState {
         }
     }
 
-    /// Starts a watch, unless it is started already. Until its first list is complete, nothing is
-    /// decided.
-    fn watch(&mut self, resource: WatchedResource) {
-        if self.watched.insert(resource) {
+    /// Starts a watch, unless it is started already; returns whether it does. Until its first list
+    /// is complete, nothing is decided.
+    fn watch(&mut self, resource: WatchedResource) -> bool {
+        let is_new = self.watched.insert(resource);
+        if is_new {
             self.pending_lists.insert(resource);
             self.tasks.push(Task::Watch(resource));
         }
+        is_new
     }
 
     /// Writes the statuses of policy objects that have changed.
@@ -357,6 +375,11 @@ impl LoopState {
         let now = Now { steady: now, wall_ahead_ms: self.wall_ahead_ms };
         let planned = self.metrics.time_sync(|| self.index.plan(key, now));
         let Some(planned) = planned else {
+            // A result may have arrived after the deletion of its DaemonSet.
+            if !self.index.has(key) {
+                self.queue.forget_failures(key);
+                self.outages.forget(&subject(key));
+            }
             return self.finish_sync(key, metrics::Outcome::success);
         };
         let (plan, raw) = (planned.plan, planned.raw);

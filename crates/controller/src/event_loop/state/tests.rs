@@ -30,6 +30,7 @@ fn state() -> LoopState {
         watched: BTreeSet::new(),
         tasks: Vec::new(),
         wall_ahead_ms: 0,
+        namespaces_awaited_until: None,
     };
     let node = json!({ "metadata": { "name": "n", "resourceVersion": "1" } });
     let node = convert::node(node.to_string().as_bytes(), &mut Interner::default()).unwrap();
@@ -164,10 +165,27 @@ fn namespaces_are_awaited_once_a_policy_needs_them() {
         ),
         "{tasks:?}"
     );
-    assert_eq!(state.next_deadline(), None);
+    assert_eq!(state.next_deadline(), Some(Timestamp(5_000)));
+    assert!(state.process([], Timestamp(4_999)).is_empty());
     let listed = Event::Observed(Observation::Namespace(reset([])));
     let tasks = state.process([listed], Timestamp(0));
     assert!(matches!(tasks[..], [Task::Execute { .. }]), "{tasks:?}");
+}
+
+/// C29, G4: a list of namespaces that does not come holds all others for 5 seconds only.
+#[test]
+fn namespaces_are_not_awaited_for_long() {
+    let mut state = state();
+    let spec = json!({ "daemonSets": { "selector": { "matchLabels": { "a": "other" } } },
+        "namespaces": { "matchLabels": { "team": "a" } } });
+    let policy = json!({ "metadata": { "name": "p", "uid": "p" }, "spec": spec });
+    let item = convert::policy_object(policy.to_string().as_bytes()).unwrap();
+    let change = Change::Applied { item, version: ResourceVersion(6) };
+    let applied = Event::Observed(Observation::ClusterRolloutPolicy(change));
+    let tasks = state.process([applied], Timestamp(0));
+    assert!(!tasks.iter().any(|task| matches!(task, Task::Execute { .. })), "{tasks:?}");
+    let tasks = state.process([], Timestamp(5_000));
+    assert!(tasks.iter().any(|task| matches!(task, Task::Execute { .. })), "{tasks:?}");
 }
 
 /// C1: pods are watched once, although namespaces are awaited while pods are listed.
