@@ -6,7 +6,7 @@
 
 mod aggregate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use everynode_core::api::Timestamp;
@@ -27,6 +27,12 @@ pub use aggregate::{Occurrence, Regarding, Severity};
 const QUEUE_CAPACITY: usize = 1024;
 /// The subject of the requests in the log.
 const SUBJECT: &str = "events";
+/// The pause before an Event is sent again that had no definite answer.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// For how long an Event is sent again.
+const RETRIED_FOR: Duration = Duration::from_secs(300);
+/// Maximum number of Events that wait to be sent again; further ones are lost.
+const UNSENT_MAX: usize = 256;
 /// Timeout for the last events on shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -58,8 +64,14 @@ pub fn recorder(
     shutdown: CancellationToken,
 ) -> (Recorder, impl Future<Output = ()> + Send) {
     let (recorder, receiver) = Recorder::channel();
-    let writer =
-        Writer { client, instance, outages, environment, aggregator: Aggregator::default() };
+    let writer = Writer {
+        client,
+        instance,
+        outages,
+        environment,
+        aggregator: Aggregator::default(),
+        unsent: VecDeque::new(),
+    };
     (recorder, writer.run(receiver, shutdown))
 }
 
@@ -69,16 +81,28 @@ struct Writer {
     outages: OutageLog,
     environment: Environment,
     aggregator: Aggregator,
+    /// Events whose creation had no definite answer, the oldest first. Their names are fixed, so
+    /// that none is written twice.
+    unsent: VecDeque<Unsent>,
+}
+
+/// An Event that is sent again.
+struct Unsent {
+    event: Event,
+    /// When it was sent for the first time.
+    first: Timestamp,
+    /// When it is sent again.
+    again: Timestamp,
 }
 
 impl Writer {
     async fn run(mut self, mut receiver: mpsc::Receiver<Occurrence>, shutdown: CancellationToken) {
         let mut batch = Vec::new();
         loop {
-            let wait = self
-                .aggregator
-                .deadline()
-                .map_or(Duration::MAX, |at| at.since(self.environment.now().steady));
+            let again = self.unsent.front().map(|unsent| unsent.again);
+            let deadlines = self.aggregator.deadline().into_iter().chain(again);
+            let wait =
+                deadlines.min().map_or(Duration::MAX, |at| at.since(self.environment.now().steady));
             tokio::select! {
                 received = receiver.recv_many(&mut batch, QUEUE_CAPACITY) => {
                     if received == 0 { break; }
@@ -101,10 +125,17 @@ impl Writer {
         for occurrence in batch.drain(..) {
             self.aggregator.record(occurrence, now);
         }
+        while let Some(unsent) = self.unsent.pop_front_if(|unsent| unsent.again <= now) {
+            if !self.send(unsent.event, unsent.first, now).await {
+                break;
+            }
+        }
         for write in self.aggregator.take_due(now) {
             match write {
                 EventWrite::Create { name, at, occurrence } => {
-                    self.create(name, at, occurrence).await;
+                    let time = self.time(at);
+                    let event = event(name, time, occurrence, self.instance.clone());
+                    self.send(event, now, now).await;
                 }
                 EventWrite::Repeat { namespace, name, count, last } => {
                     self.update(&namespace, &name, count, last).await;
@@ -113,13 +144,28 @@ impl Writer {
         }
     }
 
-    async fn create(&mut self, name: String, at: Timestamp, occurrence: Occurrence) {
-        let events: Api<Event> =
-            Api::namespaced(self.client.clone(), &occurrence.regarding.namespace);
-        let event = event(name, self.time(at), occurrence, self.instance.clone());
+    /// Creates an Event that was sent for the first time at `first`. Returns whether it is known
+    /// if there is one; if not, it is sent again later.
+    async fn send(&mut self, event: Event, first: Timestamp, now: Timestamp) -> bool {
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let written = events.create(&PostParams::default(), &event).await;
-        let name = event.metadata.name.unwrap_or_default();
-        self.handle_result(&name, written.map(drop));
+        let name = event.metadata.name.clone().unwrap_or_default();
+        match written {
+            Err(error) if may_be_repeated(&error) && now.since(first) < RETRIED_FOR => {
+                let (kind, cause) = outage_log::failure(&error);
+                self.outages.failed(SUBJECT, kind, &cause);
+                if self.unsent.len() < UNSENT_MAX {
+                    self.unsent.push_back(Unsent { event, first, again: now + RETRY_AFTER });
+                }
+                false
+            }
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => true,
+            written => {
+                self.handle_result(&name, written.map(drop));
+                true
+            }
+        }
     }
 
     async fn update(&mut self, namespace: &str, name: &str, count: i32, last: Timestamp) {
@@ -151,6 +197,16 @@ impl Writer {
     fn time(&self, at: Timestamp) -> jiff::Timestamp {
         let wall = self.environment.now().to_wall(at);
         jiff::Timestamp::from_millisecond(wall.as_millis()).unwrap_or_default()
+    }
+}
+
+/// True if the request had no definite answer, or the server had no time for it.
+fn may_be_repeated(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            status.code == 429 || status.code >= 500 && !is_namespace_terminating(error)
+        }
+        _ => true,
     }
 }
 
@@ -218,6 +274,8 @@ fn is_namespace_terminating(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    mod unsent;
+
     use super::*;
     use serde_json::{Value, json};
 
