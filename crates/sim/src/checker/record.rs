@@ -154,6 +154,30 @@ impl Judge<'_> {
         (!situation.is_hash_doubtful()).then(|| why.to_owned())
     }
 
+    /// Why the target, which was complete before, must not be recorded once more as the revision in
+    /// use: somebody has gone back to it without a guard, so that pods have it, and none has one
+    /// that was complete later (G36).
+    fn adoption_again(&self, target: &Revision, old: &Record, new: &Record) -> Option<String> {
+        let situation = self.situation;
+        let completed = |other: &&Revision| {
+            let record = other.record.as_ref();
+            record.is_some_and(|it| it.phase == Phase::Complete && it.since.0 > old.since.0)
+        };
+        let mut later = situation.revisions.old.iter().filter(completed).peekable();
+        let pods = |revision: &Revision| situation.pods_of(revision, target);
+        let why = match () {
+            () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
+            () if later.peek().is_none() => "is that of the base already",
+            () if pods(target) == 0 => "is that of a revision that no pod has",
+            () if later.any(|other| pods(other) > 0) => "is not the only one in use",
+            () => {
+                let reason = Some("Adopted".to_owned());
+                return self.differs(new, &Record { reason, since: new.since, ..old.clone() });
+            }
+        };
+        (!situation.is_hash_doubtful()).then(|| why.to_owned())
+    }
+
     /// The text of an order that names another revision than the target: it does not concern an
     /// attempt that begins.
     fn foreign_order(&self) -> Option<String> {
@@ -173,6 +197,9 @@ impl Judge<'_> {
         let older = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
         if older.into_iter().any(Record::is_under_way) {
             return Some("changes before the older one is superseded".to_owned());
+        }
+        if let Some(old) = old.filter(|old| old.phase == Phase::Complete && new.is_adoption()) {
+            return self.adoption_again(target, old, new);
         }
         let policy = self.situation.ds.policy.valid();
         if let Some(why) = removal::unawaited(self.situation, self.history, old, new) {

@@ -105,7 +105,7 @@ impl Groups {
     /// The nodes that may be begun within the limit of each group, in the order in which they are
     /// tried. Nodes for which a creation has an unknown outcome come first: their pods may exist.
     /// If no group has room, one node may be begun nevertheless while the rollout is at work on
-    /// none (G14).
+    /// none, or going back while all are available (G14, G41).
     pub(crate) fn admitted(
         &self,
         budget: Budget,
@@ -117,7 +117,13 @@ impl Groups {
             let max = self.limit.max.resolve(group.counts.desired);
             admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
         }
-        if guarded == Some(Direction::Forward) && all.in_flight == 0 && all.taken == 0 {
+        let is_at_rest = match guarded {
+            Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0,
+            // A percentage of a group without desired nodes is 0 (G41).
+            Some(Direction::Back) => all.uses_unavailable == 0,
+            None => false,
+        };
+        if is_at_rest {
             let mut groups = self.groups.values();
             while admitted.is_empty()
                 && let Some(group) = groups.next()
