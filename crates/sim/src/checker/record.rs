@@ -159,7 +159,7 @@ impl Judge<'_> {
     /// that was complete later (G36).
     fn adoption_again(&self, target: &Revision, old: &Record, new: &Record) -> Option<String> {
         let situation = self.situation;
-        let completed = |other: &&Revision| {
+        let completed = |other: &&&Revision| {
             let record = other.record.as_ref();
             record.is_some_and(|it| it.phase == Phase::Complete && it.since.0 > old.since.0)
         };
@@ -198,7 +198,8 @@ impl Judge<'_> {
         if older.into_iter().any(Record::is_under_way) {
             return Some("changes before the older one is superseded".to_owned());
         }
-        if let Some(old) = old.filter(|old| old.phase == Phase::Complete && new.is_adoption()) {
+        let is_again = |old: &&Record| old.phase == Phase::Complete && old.order == new.order;
+        if let Some(old) = old.filter(is_again).filter(|_| new.is_adoption()) {
             return self.adoption_again(target, old, new);
         }
         let policy = self.situation.ds.policy.valid();
