@@ -193,6 +193,8 @@ impl<S: Server> Execution<'_, S> {
             | Write::RaiseRevision { .. }
             | Write::RaiseCollisionCount { .. }
             | Write::RelabelPod { .. }
+            | Write::AskForReplacement { .. }
+            | Write::MarkReplaced { .. }
             | Write::DeleteRevision(_)
             | Write::UpdateStatus { .. }
             | Write::UpdateConditions { .. } => self.update(write).await,
@@ -401,6 +403,8 @@ fn unanswered(write: &Write, cause: impl Display) -> Outcome {
         | Write::AdoptPod(_)
         | Write::ReleasePod(_)
         | Write::RelabelPod { .. }
+        | Write::AskForReplacement { .. }
+        | Write::MarkReplaced { .. }
         | Write::CreateRevision(_)
         | Write::AdoptRevision(_)
         | Write::ReleaseRevision(_)

@@ -59,6 +59,7 @@ mod tests {
             restarts: 0,
             trouble: None,
             unschedulable: false,
+            replacement: None,
         };
         edit(&mut pod);
         pod

@@ -33,16 +33,19 @@ pub use names::{
 };
 pub use namespace::NamespaceNodeSelector;
 pub use node::{CORDONED_TAINT, Node, NodeReadiness, Taint, TaintEffect};
-pub use pod::{Pod, PodPhase, PodTrouble, Readiness};
+pub use pod::{
+    AGREED, Pod, PodPhase, PodTrouble, REPLACE_ANNOTATION, REPLACED_ANNOTATION,
+    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
+};
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub(crate) use rollout::NAMED_NODES;
 pub use rollout::{
-    Absent, Attribution, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict,
+    Absent, Agree, Attribution, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict,
     ConfigRequirement, ConfigRule, Course, CourseEvent, CourseEventKind, Days, Decimal,
     FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
     GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, Opening, Order,
-    OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position,
+    OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare,
     RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, RolloutCheck, RolloutCondition,
     RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedAnswer,
     StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window, WindowState, Windows,

@@ -97,6 +97,24 @@ pub enum Write {
         /// The hash of the current revision.
         hash: RevisionHash,
     },
+    /// Ask whether an old pod may go, by its annotations (G54).
+    AskForReplacement {
+        /// The pod.
+        pod: PodReference,
+        /// The hash of the target.
+        hash: RevisionHash,
+        /// The time, by the wall clock, in whole seconds.
+        since: Timestamp,
+        /// True if an answer to an earlier question is there, which is removed.
+        withdraws: bool,
+    },
+    /// State on a new pod that its node is updated (G54).
+    MarkReplaced {
+        /// The pod.
+        pod: PodReference,
+        /// The hash of its revision.
+        hash: RevisionHash,
+    },
     /// Delete a duplicate, or a revision beyond the history limit (C42, C44).
     DeleteRevision(RevisionReference),
     /// Create a pod (C30).
@@ -562,6 +580,8 @@ impl Write {
             Self::WriteRecord { .. } => "write record",
             Self::RaiseCollisionCount { .. } => "raise collisionCount",
             Self::RelabelPod { .. } => "relabel pod",
+            Self::AskForReplacement { .. } => "ask for replacement",
+            Self::MarkReplaced { .. } => "mark replaced",
             Self::DeleteRevision(_) => "delete revision",
             Self::CreatePod(_) => "create pod",
             Self::DeletePod(_) => "delete pod",
@@ -577,6 +597,8 @@ impl Write {
             Self::AdoptPod(pod)
             | Self::ReleasePod(pod)
             | Self::RelabelPod { pod, .. }
+            | Self::AskForReplacement { pod, .. }
+            | Self::MarkReplaced { pod, .. }
             | Self::DeletePod(pod) => WriteTarget::Pod(pod),
             Self::CreateRevision(_) => WriteTarget::NewRevision,
             Self::AdoptRevision(revision)
@@ -590,6 +612,11 @@ impl Write {
             | Self::UpdateConditions { .. }
             | Self::RollBack { .. } => WriteTarget::DaemonSet,
         }
+    }
+
+    /// True if the write is of the status, of which one is in flight at a time.
+    pub(crate) const fn is_of_status(&self) -> bool {
+        matches!(self, Self::UpdateStatus { .. } | Self::UpdateConditions { .. })
     }
 
     /// The UID of the object that the write deletes, if it deletes one.

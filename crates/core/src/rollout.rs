@@ -19,6 +19,7 @@
 //! | `bake` | when the bake time of a wave is over |
 //! | `checks` | which checks of a wave are due, and what their answers say together |
 //! | `progress` | whether it has been without progress for too long |
+//! | `agreement` | who must agree that an old pod goes |
 //! | `beside` | whether the built-in controller beside it has seen the target |
 //! | `rollback` | how nodes go back to the base |
 //! | `condition` | reason and message of its condition |
@@ -27,6 +28,7 @@
 //! Nothing here has I/O or a clock. [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes
 //! nodes and pods, and does what is said here.
 
+mod agreement;
 mod bake;
 mod beside;
 mod checks;

@@ -75,6 +75,7 @@ fn running_pod(number: usize) -> Pod {
         restarts: 0,
         trouble: None,
         unschedulable: false,
+        replacement: None,
         ..pod
     }
 }

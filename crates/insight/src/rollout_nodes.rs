@@ -175,6 +175,7 @@ impl RolloutNode {
             set_aside: match state {
                 NodeState::SetAside(why) => Some(why.as_str()),
                 NodeState::Waiting { .. }
+                | NodeState::Asked { .. }
                 | NodeState::Updating { .. }
                 | NodeState::Done
                 | NodeState::Failed => None,

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    HASH_LABEL, RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutRecord, Status,
-    TEMPLATE_GENERATION_ANNOTATION, Uid,
+    HASH_LABEL, RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
+    REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutRecord, Status,
+    TEMPLATE_GENERATION_ANNOTATION, Timestamp, Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -67,6 +68,30 @@ pub fn release(owner: &Owner, uid: &Uid) -> Value {
 /// The merge patch that sets a pod's hash label (C42).
 pub fn relabel_pod(pod: &PodReference, hash: &str) -> Value {
     json!({ "metadata": { "uid": pod.uid.to_string(), "labels": { HASH_LABEL: hash } } })
+}
+
+/// The merge patch that asks whether an old pod may go for the revision with this hash (G54).
+pub fn ask_for_replacement(
+    pod: &PodReference,
+    hash: &str,
+    since: Timestamp,
+    withdraws: bool,
+) -> Value {
+    let mut annotations = json!({
+        REPLACING_ANNOTATION: hash,
+        REPLACING_SINCE_ANNOTATION: time_text(since),
+    });
+    if withdraws {
+        annotations[REPLACE_ANNOTATION] = Value::Null;
+    }
+    json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
+}
+
+/// The merge patch that states on a new pod that its node is updated (G54).
+pub fn mark_replaced(pod: &PodReference, hash: &str) -> Value {
+    json!({ "metadata": {
+        "uid": pod.uid.to_string(), "annotations": { REPLACED_ANNOTATION: hash },
+    } })
 }
 
 /// The merge patch that sets a revision's hash label (C42).

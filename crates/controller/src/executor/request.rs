@@ -56,6 +56,13 @@ impl Request {
             Write::RelabelPod { pod: p, hash } => {
                 pod(p, Content::MergePatch, patch::relabel_pod(p, hash.as_str()))
             }
+            Write::AskForReplacement { pod: p, hash, since, withdraws } => {
+                let patch = patch::ask_for_replacement(p, hash.as_str(), *since, *withdraws);
+                pod(p, Content::MergePatch, patch)
+            }
+            Write::MarkReplaced { pod: p, hash } => {
+                pod(p, Content::MergePatch, patch::mark_replaced(p, hash.as_str()))
+            }
             Write::DeletePod(p) => {
                 pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
             }

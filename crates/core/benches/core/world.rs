@@ -252,6 +252,7 @@ impl World {
             restarts: 0,
             trouble: None,
             unschedulable: false,
+            replacement: None,
         };
         let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
         let running = Pod { phase: PodPhase::Running, ..scheduled.clone() };

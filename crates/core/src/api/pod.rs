@@ -43,6 +43,38 @@ pub struct Pod {
     pub trouble: Option<PodTrouble>,
     /// True if the condition `PodScheduled` is false (G33).
     pub unschedulable: bool,
+    /// The annotations about its replacement, if it has one of them (G54).
+    pub replacement: Option<Box<Replacement>>,
+}
+
+/// The annotation of an old pod with the hash of the revision whose pod is to replace it, once
+/// somebody agrees (G54).
+pub const REPLACING_ANNOTATION: &str = "everynode.dev/replacing";
+
+/// The annotation with the time since when [`REPLACING_ANNOTATION`] is there (G54).
+pub const REPLACING_SINCE_ANNOTATION: &str = "everynode.dev/replacing-since";
+
+/// The annotation with which somebody agrees that the old pod is replaced: [`AGREED`] (G54).
+pub const REPLACE_ANNOTATION: &str = "everynode.dev/replace";
+
+/// The value of [`REPLACE_ANNOTATION`].
+pub const AGREED: &str = "agreed";
+
+/// The annotation of a new pod with the hash of its revision: it is available, and its node is
+/// updated (G54).
+pub const REPLACED_ANNOTATION: &str = "everynode.dev/replaced";
+
+/// The annotations of a pod about its replacement (G54).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replacement {
+    /// The revision for which the pod is to go.
+    pub replacing: Option<RevisionHash>,
+    /// Since when somebody is asked for it, by the wall clock of whoever asked.
+    pub since: Option<Timestamp>,
+    /// True if somebody agrees.
+    pub is_agreed: bool,
+    /// The revision that the node was updated to with this pod.
+    pub replaced: Option<RevisionHash>,
 }
 
 impl Pod {

@@ -18,8 +18,8 @@ pub use condition::{
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use policy::{
-    Absent, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,
-    POLICY_ANNOTATION, PolicySource, RolloutPolicy, RolloutStep, Wait,
+    Absent, Agree, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,
+    POLICY_ANNOTATION, PolicySource, Prepare, RolloutPolicy, RolloutStep, Wait,
 };
 pub(crate) use record::NAMED_NODES;
 pub use record::{

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::api::{
     Budget, DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName,
-    PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid, WaveName,
+    PolicySource, Problem, Replacement, Revision, RolloutReason, Timestamp, Uid, WaveName,
 };
 use crate::backoff::{Backoff, Cause, Delay};
 use crate::expectations::Expectations;
@@ -64,6 +64,10 @@ pub struct DaemonSetState {
     /// When the deletions of terminating pods were requested, on nodes that were not ready then
     /// (C58).
     deleted_at: BTreeMap<Uid, Timestamp>,
+    /// The annotations of pods that somebody is asked about, or has agreed to replace (G54).
+    replacements: BTreeMap<Uid, Replacement>,
+    /// True if the last new pod could not be marked: records do not wait for that then.
+    has_mark_failed: bool,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -175,6 +179,8 @@ impl DaemonSetState {
             labels: RevisionLabels::default(),
             other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
+            replacements: BTreeMap::new(),
+            has_mark_failed: false,
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
             rollout: RolloutState::default(),
@@ -551,6 +557,7 @@ impl DaemonSetState {
             history: &self.history,
             labels: &self.labels,
             slots: &self.slots,
+            replacements: &self.replacements,
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),
             clocks: self.config.clocks,

@@ -10,9 +10,9 @@ mod status;
 
 use std::collections::BTreeMap;
 
-use crate::api::{DaemonSet, NodeName, Now, PodName, RevisionHash, Uid};
+use crate::api::{DaemonSet, NodeName, Now, PodName, Replacement, RevisionHash, Uid};
 use crate::node_table::NodeId;
-use crate::plan::NewPod;
+use crate::plan::{NewPod, Write};
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::RolloutState;
 
@@ -24,7 +24,7 @@ pub(super) use draft::Draft;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
-pub(super) use rolling_update::rolling_update;
+pub(super) use rolling_update::{rolling_update, tell};
 pub(super) use status::{StatusState, plan_status};
 
 /// The input of a sync. Counts and sets are up to date at `now`.
@@ -39,6 +39,7 @@ pub(super) struct SyncInput<'a> {
     pub releases: &'a BTreeMap<PodName, Uid>,
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
+    pub replacements: &'a BTreeMap<Uid, Replacement>,
     pub rules: RolloutRules<'a>,
     pub rollout: &'a RolloutState,
     pub counts: &'a NodeCounts,
@@ -85,6 +86,17 @@ impl<'a> SyncInput<'a> {
                 template: Some(template.canonical.clone()),
                 ..self.new_pod(node, hash)
             },
+        }
+    }
+
+    /// The question whether this old pod may go for the target, whose hash is `target` (G54).
+    pub(super) fn question(&self, node: &NodeName, pod: &PodView, target: &RevisionHash) -> Write {
+        let answered = self.replacements.get(&pod.uid).is_some_and(|known| known.is_agreed);
+        Write::AskForReplacement {
+            pod: pod.reference(Some(node)),
+            hash: target.clone(),
+            since: self.now.wall_seconds(),
+            withdraws: answered,
         }
     }
 

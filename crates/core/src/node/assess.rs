@@ -45,6 +45,8 @@ pub(crate) struct RolloutRules<'a> {
     pub base: Option<&'a RevisionHash>,
     /// The direction of a guarded rollout; `None` if no policy guards it.
     pub guarded: Option<Direction>,
+    /// Since when pods of the target were created that state that their node is updated (G54).
+    pub told_since: Option<Timestamp>,
 }
 
 impl RolloutParameters {
@@ -95,6 +97,7 @@ impl<'a> Assessor<'a> {
         work.set(Work::DELETE_SURPLUS, !surplus_pods(slot, self).is_empty());
         work.set(Work::DELETE_ENDED, has_ended && deletion_until.is_none());
         work.set(Work::ADOPT, pods.iter().any(PodView::is_orphan));
+        work.set(Work::TELL, self.must_tell(slot));
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
@@ -137,6 +140,28 @@ impl<'a> Assessor<'a> {
             ActivePods::Old(old) | ActivePods::Both { old, .. } => Some(old),
             ActivePods::Nothing | ActivePods::New(_) | ActivePods::TooMany => None,
         }
+    }
+
+    /// The new pod, if it is the only one.
+    pub(crate) fn new_pod<'p>(&self, slot: &'p Slot) -> Option<&'p PodView> {
+        match self.active_pods(slot) {
+            ActivePods::New(new) => Some(new),
+            ActivePods::Nothing
+            | ActivePods::Old(_)
+            | ActivePods::Both { .. }
+            | ActivePods::TooMany => None,
+        }
+    }
+
+    /// True if the node is updated, and its new pod does not say so yet (G54).
+    fn must_tell(&self, slot: &Slot) -> bool {
+        let Some(since) = self.rules.told_since else { return false };
+        let new = self.new_pod(slot).filter(|_| slot.wanted == Wanted::Target);
+        new.is_some_and(|pod| {
+            pod.creation_timestamp >= since
+                && !pod.flags.contains(PodFlags::REPLACED)
+                && self.is_available(pod)
+        })
     }
 
     /// When the pod becomes available, if that lies in the future.

@@ -49,6 +49,10 @@ bitflags! {
         /// It was created, or its deletion was requested, since the kubelet of its node no longer
         /// answers (C58).
         const SINCE_UNREACHABLE = 1 << 4;
+        /// Somebody is asked whether it may go, or agrees to that (G54).
+        const ASKED = 1 << 5;
+        /// It states that its node is updated (G54).
+        const REPLACED = 1 << 6;
     }
 }
 
@@ -59,6 +63,13 @@ impl PodView {
         flags.set(PodFlags::UNSCHEDULABLE, pod.unschedulable);
         flags.set(PodFlags::SCHEDULED, pod.node_name.is_some());
         flags.set(PodFlags::ORPHAN, orphan);
+        if let Some(replacement) = &pod.replacement {
+            let is_asked = replacement.replacing.is_some() || replacement.is_agreed;
+            flags.set(PodFlags::ASKED, is_asked);
+            let hash = pod.revision_hash();
+            let is_replaced = replacement.replaced.is_some() && replacement.replaced == hash;
+            flags.set(PodFlags::REPLACED, is_replaced);
+        }
         Self {
             name: pod.name.clone(),
             uid: pod.uid.clone(),

@@ -122,6 +122,8 @@ bitflags! {
         const SURGE = 1 << 1;
         /// An earlier guarded rollout took its available pod away (G14).
         const TAKEN = 1 << 2;
+        /// Somebody is asked whether its old pod, which is available, may go (G54).
+        const ASKED = 1 << 3;
     }
 }
 
@@ -151,6 +153,8 @@ bitflags! {
         const DELETE_ENDED = 1 << 2;
         /// Some pods must be adopted (C21).
         const ADOPT = 1 << 3;
+        /// Its pod of the target must state that the node is updated (G54).
+        const TELL = 1 << 4;
     }
 }
 
@@ -189,8 +193,11 @@ pub enum Step {
     SurgeNow,
     /// Create a new pod beside the old one if the `maxSurge` budget allows it (C53).
     Surge,
-    /// Delete the old pod: the new one is available (C53).
+    /// Delete the old pod: the new one is available (C53), or the old one is not, and somebody
+    /// agrees (G54).
     DeleteOld,
+    /// Delete the old pod if the budget allows it: it is available, and somebody agrees (G54).
+    DeleteAgreed,
 }
 
 impl Step {
@@ -198,7 +205,11 @@ impl Step {
     pub(crate) const fn creates(self) -> bool {
         match self {
             Self::SurgeNow | Self::Surge => true,
-            Self::None | Self::ReplaceNow | Self::Replace | Self::DeleteOld => false,
+            Self::None
+            | Self::ReplaceNow
+            | Self::Replace
+            | Self::DeleteOld
+            | Self::DeleteAgreed => false,
         }
     }
 }

@@ -11,6 +11,11 @@ pub enum NodeState {
         /// Since when its pod is not available.
         outage: Outage,
     },
+    /// It is its turn, and somebody is asked whether its old pod may go (G54).
+    Asked {
+        /// True if somebody agrees.
+        is_agreed: bool,
+    },
     /// The rollout has begun on it, and is not done.
     Updating {
         /// True if the node went down, or began to leave, since.
@@ -58,6 +63,8 @@ pub enum SetAside {
     BrokenBefore,
     /// It went down, or began to leave, after the rollout had begun on it.
     Lost,
+    /// Nobody has agreed in time that its old pod goes (G54).
+    NotAgreed,
 }
 
 /// The direction of a rollout.
@@ -80,6 +87,7 @@ impl NodeState {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting { .. } => "waiting",
+            Self::Asked { .. } => "asked",
             Self::Updating { .. } => "updating",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -90,7 +98,7 @@ impl NodeState {
 
 impl SetAside {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Held,
         Self::Down,
         Self::Leaving,
@@ -99,6 +107,7 @@ impl SetAside {
         Self::Joined,
         Self::BrokenBefore,
         Self::Lost,
+        Self::NotAgreed,
     ];
 
     /// The name in reports and metrics.
@@ -112,13 +121,19 @@ impl SetAside {
             Self::Joined => "joined",
             Self::BrokenBefore => "brokenBefore",
             Self::Lost => "lost",
+            Self::NotAgreed => "notAgreed",
         }
     }
 
     /// True if the old pod of such a node is left alone.
     const fn keeps_old_pod(self) -> bool {
         match self {
-            Self::Held | Self::Down | Self::Leaving | Self::Tainted | Self::Excluded => true,
+            Self::Held
+            | Self::Down
+            | Self::Leaving
+            | Self::Tainted
+            | Self::Excluded
+            | Self::NotAgreed => true,
             Self::Joined | Self::BrokenBefore | Self::Lost => false,
         }
     }
@@ -130,6 +145,7 @@ impl NodeAssessment {
         let is_in_flight = self.progress.is_in_flight() || direction == Direction::Back;
         let (uses_budget, progress) = match state {
             NodeState::Waiting { outage } => (outage != Outage::None, NodeProgress::NotBegun),
+            NodeState::Asked { .. } => (true, NodeProgress::InFlight),
             NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
             // Its new pod is available beside the old one, which is deleted next.
             NodeState::Updating { .. } if self.step == Step::DeleteOld => {
@@ -142,6 +158,15 @@ impl NodeAssessment {
         self.progress = progress;
         let is_taken = state == NodeState::Waiting { outage: Outage::Taken };
         self.budget_use.set(BudgetUse::TAKEN, is_taken);
+        if let NodeState::Asked { is_agreed } = state {
+            let is_available = !self.budget_use.contains(BudgetUse::UNAVAILABLE);
+            self.budget_use.set(BudgetUse::ASKED, is_available);
+            self.step = match (is_agreed, self.step) {
+                (true, Step::Replace) if is_available => Step::DeleteAgreed,
+                (true, Step::Replace | Step::ReplaceNow) => Step::DeleteOld,
+                _ => Step::None,
+            };
+        }
         if !uses_budget {
             self.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);
         }

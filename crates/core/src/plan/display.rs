@@ -43,7 +43,13 @@ impl fmt::Display for Write {
                 write!(f, "{} to {number}", revision.name)
             }
             Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),
-            Self::RelabelPod { pod, hash } => write!(f, "{pod} {hash}"),
+            Self::RelabelPod { pod, hash } | Self::MarkReplaced { pod, hash } => {
+                write!(f, "{pod} {hash}")
+            }
+            Self::AskForReplacement { pod, hash, withdraws, .. } => {
+                let withdraws = if *withdraws { ", anew" } else { "" };
+                write!(f, "{pod} {hash}{withdraws}")
+            }
             Self::CreatePod(new) => {
                 write!(f, "on {} of {}", new.node, new.hash)?;
                 new.name.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))

@@ -45,6 +45,8 @@ pub(super) struct WaveProgress {
     pub starting: Vec<(NodeName, Option<PodTrouble>)>,
     /// How many others there are.
     pub more_starting: usize,
+    /// The first nodes for which nobody has agreed in time that their old pod goes.
+    pub not_agreed: Vec<NodeName>,
     /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
     pub awaited_outages: usize,
 }
@@ -65,6 +67,10 @@ impl WaveProgress {
         }
         if self.more_starting > 0 {
             write!(text, ", {} more", self.more_starting)?;
+        }
+        for (index, node) in self.not_agreed.iter().enumerate() {
+            let separator = if index == 0 { "; nobody has agreed in time for " } else { ", " };
+            write!(text, "{separator}{node}")?;
         }
         match self.awaited_outages {
             0 => {}
@@ -339,6 +345,10 @@ fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutRe
         (Halt::TooManyWaves, _) => {
             invalid(waves.and_then(Waves::excess).map_or("too many waves", |why| why))
         }
+        (Halt::AgreementWithSurge, _) => invalid(
+            "prepare.agree: not with maxSurge, which starts new pods beside old ones: set \
+             updateStrategy.rollingUpdate.maxSurge of the DaemonSet to 0",
+        ),
         (Halt::PolicyInvalid | Halt::PolicyRemoved, _) => (
             RolloutReason::InvalidPolicy,
             "the rollout policy was removed before the rollout was complete; no pod is replaced"

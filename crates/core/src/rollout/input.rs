@@ -1,10 +1,12 @@
 //! The input of a rollout: the parts of its DaemonSet's state that it reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{DaemonSet, Labels, Now, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp};
+use crate::api::{
+    DaemonSet, Labels, Now, Replacement, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp, Uid,
+};
 use crate::config::{Clocks, Duties, PodDuty};
 use crate::node::Slot;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
@@ -25,6 +27,8 @@ pub(crate) struct RolloutInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub slots: &'a [Slot],
+    /// The pods that somebody is asked about, or has agreed to replace.
+    pub replacements: &'a BTreeMap<Uid, Replacement>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
     /// True if the policy makes too many waves of the nodes that there are (G50).

@@ -82,8 +82,9 @@ impl Progress {
     }
 
     /// Determines since when the rollout is without progress. Time in which it bakes, awaits an
-    /// approval, or waits for a node that went down or for outages of an earlier attempt, does not
-    /// count. `record` is that of a rollout that moves forward and is not held.
+    /// approval, or waits for a node that went down, for outages of an earlier attempt or for
+    /// somebody to agree, does not count. `record` is that of a rollout that moves forward and is
+    /// not held.
     pub(super) fn refresh(
         &mut self,
         record: Option<&RolloutRecord>,
@@ -103,8 +104,9 @@ impl Progress {
         let (key, now) = (PhaseKey::new(record), input.now.steady);
         let known = self.clock.get(&key).copied().flatten().unwrap_or(Clock::Running(now));
         let position = &record.position;
-        let awaits = waves.group(position).absent > 0 || waves.awaited_outages(position) > 0;
-        let clock = if awaits { known.stop(now) } else { known.run(now) };
+        let group = waves.group(position);
+        let awaited = group.absent + group.open.asked + waves.awaited_outages(position);
+        let clock = if awaited > 0 { known.stop(now) } else { known.run(now) };
         self.clock.set(key, Some(clock));
     }
 }

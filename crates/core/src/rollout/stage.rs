@@ -64,6 +64,8 @@ pub(crate) enum Halt {
     PolicyInvalid,
     /// The policy makes too many waves of the nodes that there are (G50).
     TooManyWaves,
+    /// The policy wants somebody to agree that an old pod goes, and the DaemonSet surges (G54).
+    AgreementWithSurge,
     /// The policy is gone, and the rollout has yet to end (G7, G43).
     PolicyRemoved,
     /// The record cannot be read (G44).
@@ -103,6 +105,13 @@ impl<'a> Stage<'a> {
                     && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
             {
                 Self::Halted { why: Halt::TooManyWaves, has_failed }
+            }
+            PolicySource::Valid(policy)
+                if policy.agree_within().is_some()
+                    && daemon_set.strategy().surges()
+                    && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
+            {
+                Self::Halted { why: Halt::AgreementWithSurge, has_failed }
             }
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, now),

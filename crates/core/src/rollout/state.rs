@@ -16,6 +16,7 @@ use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{Notice, Outcome, Plan, RevisionReference, Write};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
+use super::agreement::told_since;
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
 use super::condition::{Headline, Stated};
@@ -160,21 +161,20 @@ impl RolloutState {
     pub(crate) fn rules(&self) -> RolloutRules<'_> {
         let guarded = self.waves.is_some().then(|| self.gate.direction());
         let replaces = self.gate.replaces() && !self.has_late_failures;
-        RolloutRules { replaces, base: self.gate.base(), guarded }
+        let told_since = self.moving().filter(|_| self.asks()).and_then(told_since);
+        RolloutRules { replaces, base: self.gate.base(), guarded, told_since }
+    }
+
+    /// True if somebody must agree that an old pod goes (G54).
+    pub(crate) fn asks(&self) -> bool {
+        let policy = self.waves.as_deref().map(Waves::policy);
+        policy.is_some_and(|it| it.agree_within().is_some()) && self.moving().is_some()
     }
 
     /// The assessment of a node, by its state in a guarded rollout.
     pub(crate) fn judged(&self, id: NodeId, assessment: NodeAssessment) -> NodeAssessment {
         let waves = self.waves.as_deref();
         waves.map_or(assessment, |it| assessment.in_state(it.state(id), self.gate.direction()))
-    }
-
-    /// The number of nodes that have the target although their wave is closed, while the rollout
-    /// moves on beside the built-in controller (G17).
-    pub(crate) fn leaked_nodes(&self, is_beside: bool) -> usize {
-        let is_under_way = self.moving().is_some_and(|record| record.phase.is_under_way());
-        let waves = self.waves.as_deref().filter(|_| is_under_way && is_beside);
-        waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
     }
 
     /// When the next plan is due for the rollout.

@@ -186,6 +186,8 @@ fn effects_of(plan: &Plan) -> BTreeSet<Effect> {
         Write::DeleteRevision(revision) => Effect::DeleteRevision(revision.uid.clone()),
         Write::UpdateStatus { status, .. } => Effect::UpdateStatus(Counts::from(status)),
         Write::WriteRecord { .. }
+        | Write::AskForReplacement { .. }
+        | Write::MarkReplaced { .. }
         | Write::RaiseCollisionCount { .. }
         | Write::UpdateConditions { .. }
         | Write::RollBack { .. } => panic!("{write} in\n{plan}"),

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    Attribution, CheckAnswer, CheckKind, CheckVerdict, ConfigObject, ConfigRequirement, ConfigRule,
-    DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, JobPresence, LabelOperator,
-    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Order, OrderVerb, Placement, Pod,
-    PodPhase, PodTrouble, PolicySource, Problem, Readiness, RecordState, Revision, RolloutCheck,
-    RolloutPolicy, RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
-    Template, TimeOfDay, Timestamp, UpdateStrategy, Wait, Window, Windows,
+    Agree, Attribution, CheckAnswer, CheckKind, CheckVerdict, ConfigObject, ConfigRequirement,
+    ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, JobPresence,
+    LabelOperator, LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Order, OrderVerb,
+    Placement, Pod, PodPhase, PodTrouble, PolicySource, Prepare, Problem, Readiness, RecordState,
+    Replacement, Revision, RolloutCheck, RolloutPolicy, RolloutStep, StoredConfig,
+    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy,
+    Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -166,8 +167,17 @@ fn describe_pods(world: &World) -> String {
         let orphan = if pod.controller.is_none() { " orphan" } else { "" };
         let ready = if pod.readiness.is_ready() { " ready" } else { "" };
         let phase = pod.phase;
-        writeln!(text, "{} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}", pod.name)
+        let name = &pod.name;
+        write!(text, "{name} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}")
             .expect("a string grows");
+        if let Some(Replacement { replacing, is_agreed, replaced, .. }) = pod.replacement.as_deref()
+        {
+            let replacing = replacing.as_ref().map(|hash| format!(" replacing={hash}"));
+            let replaced = replaced.as_ref().map(|hash| format!(" replaced={hash}"));
+            text.extend(replacing.into_iter().chain(replaced));
+            text += if *is_agreed { " agreed" } else { "" };
+        }
+        text.push('\n');
     }
     text
 }
@@ -374,6 +384,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "ready" if value.is_empty() => pod.readiness = Readiness::Ready,
         "ready" => pod.readiness = Readiness::ReadySince(seconds(value)),
         "unready" => pod.readiness = Readiness::NotReady,
+        "agreed" => pod.replacement.get_or_insert_default().is_agreed = true,
         "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
         "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
         "no-labels" => pod.labels = Labels::default(),

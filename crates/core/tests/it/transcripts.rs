@@ -93,6 +93,8 @@ transcripts! {
     guarded_outage_waits: "guarded-outage-waits",
     guarded_outage_surge: "guarded-outage-surge",
     guarded_orphans: "guarded-orphans",
+    guarded_agree: "guarded-agree",
+    guarded_agree_motion: "guarded-agree-motion",
     guarded_back: "guarded-back",
     guarded_back_none_desired: "guarded-back-none-desired",
     guarded_deadline: "guarded-deadline",

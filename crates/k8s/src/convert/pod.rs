@@ -4,13 +4,17 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use everynode_core::api::{
-    Namespace, NodeName, Pod, PodName, PodPhase, PodTrouble, Readiness, Timestamp, Uid,
+    AGREED, Namespace, NodeName, Pod, PodName, PodPhase, PodTrouble, REPLACE_ANNOTATION,
+    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
+    Timestamp, Uid,
 };
+use memchr::memmem;
 use prost::Message;
 use serde::Deserialize;
 
-use super::wire::{Condition, Metadata, Text, Time, text};
+use super::wire::{Condition, Metadata, Text, TextMap, Time, text, timestamp};
 use super::{Controller, Error, Interner};
+use crate::json_path::read_first;
 use crate::{go_json, protobuf};
 
 /// A decoded Pod.
@@ -129,7 +133,8 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
             let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
-            Ok(identity.pod(&wire.metadata, &spec, &status, interner))
+            let replacement = replacement_of_json(&text_of_json);
+            Ok(identity.pod(&wire.metadata, &spec, &status, replacement, interner))
         }
     }
 }
@@ -141,15 +146,19 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
 pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodObject, Error> {
     let failed = |e: prost::DecodeError| Error::of_protobuf("Pod", message, e);
     let parts = protobuf::Pod::decode(message.clone()).map_err(failed)?;
-    let metadata = protobuf::ObjectMeta::decode(parts.metadata).map_err(failed)?;
-    let metadata = Metadata::from(&metadata);
+    let message_of_metadata = protobuf::ObjectMeta::decode(parts.metadata).map_err(failed)?;
+    let metadata = Metadata::from(&message_of_metadata);
     let identity = Identity::read(&metadata, interner);
     match identity.map_err(|e| Error::of_protobuf("Pod", message, e))? {
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
             let spec = protobuf::PodSpec::decode(parts.spec).map_err(failed)?;
             let status = protobuf::PodStatus::decode(parts.status).map_err(failed)?;
-            Ok(identity.pod(&metadata, &(&spec).into(), &(&status).into(), interner))
+            let annotations = message_of_metadata.annotations.iter();
+            let of_replacement = |it: &&protobuf::Entry| it.key.starts_with(REPLACEMENT.as_bytes());
+            let annotations: TextMap<'_> = annotations.filter(of_replacement).collect();
+            let replacement = replacement(annotations.iter());
+            Ok(identity.pod(&metadata, &(&spec).into(), &(&status).into(), replacement, interner))
         }
     }
 }
@@ -186,6 +195,7 @@ impl Identity {
         metadata: &Metadata<'_>,
         spec: &WireSpec<'_>,
         status: &WireStatus<'_>,
+        replacement: Option<Box<Replacement>>,
         interner: &mut Interner,
     ) -> PodObject {
         let labels = metadata.labels(interner);
@@ -209,8 +219,40 @@ impl Identity {
             restarts: status.restarts(),
             trouble: status.trouble(),
             unschedulable: status.is_unschedulable(),
+            replacement,
         }))
     }
+}
+
+/// The beginning of the keys of annotations about a pod's replacement.
+const REPLACEMENT: &str = "everynode.dev/replac";
+
+/// The annotations about a pod's replacement, if it has one of them.
+fn replacement<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Option<Box<Replacement>> {
+    let mut all =
+        annotations.into_iter().filter(|(key, _)| key.starts_with(REPLACEMENT)).peekable();
+    all.peek()?;
+    let mut found = Replacement::default();
+    for (key, value) in all {
+        match key {
+            REPLACING_ANNOTATION => found.replacing = Some(value.into()),
+            REPLACING_SINCE_ANNOTATION => found.since = timestamp(value),
+            REPLACE_ANNOTATION => found.is_agreed = value == AGREED,
+            REPLACED_ANNOTATION => found.replaced = Some(value.into()),
+            _ => {}
+        }
+    }
+    Some(Box::new(found))
+}
+
+/// The same of a pod in JSON. Most pods have none, so that all annotations need not be parsed.
+fn replacement_of_json(json: &str) -> Option<Box<Replacement>> {
+    memmem::find(json.as_bytes(), REPLACEMENT.as_bytes())?;
+    let annotations: Option<Option<TextMap>> =
+        read_first(json, &["metadata", "annotations"]).ok()?;
+    replacement(annotations??.iter())
 }
 
 impl<'a> From<&'a protobuf::PodSpec> for WireSpec<'a> {

@@ -124,6 +124,8 @@ pub struct RolloutPolicy {
     pub absent: Absent,
     /// What is done about configuration that a template only names.
     pub config: Option<ConfigRule>,
+    /// What happens on a node before its pod is replaced.
+    pub prepare: Option<Prepare>,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -207,6 +209,33 @@ impl Absent {
             .or_else(|| taint().or_else(condition).map(|sign| &**sign))
             .or_else(|| is_labelled().then_some("labels"))
     }
+}
+
+/// What happens on a node before its pod is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct Prepare {
+    /// Somebody must agree that the old pod goes: the controller sets the annotation
+    /// `everynode.dev/replacing` on it, and waits for `everynode.dev/replace: agreed`. Not with
+    /// `maxSurge`, and not when a failed rollout goes back.
+    pub agree: Option<Agree>,
+}
+
+/// How somebody agrees that an old pod goes (G54).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct Agree {
+    /// How long a node waits for an answer. Then it is set aside and the rollout goes on to others,
+    /// until somebody agrees.
+    #[serde(default = "agree_within", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend(
+        "default" = "10m",
+        "x-at-least" = "10s",
+        "x-reason" = "must be a duration of at least 10s, such as 10m",
+    ))]
+    pub within: Duration,
+}
+
+const fn agree_within() -> Duration {
+    Duration::from_secs(600)
 }
 
 /// The rule for ConfigMaps and Secrets that templates name (G53).
@@ -380,6 +409,11 @@ impl RolloutPolicy {
             Position::AllNodes => None,
             Position::Wave(wave) => self.steps.get(wave.step),
         }
+    }
+
+    /// For how long a node waits until somebody agrees that its old pod goes, if one must (G54).
+    pub fn agree_within(&self) -> Option<Duration> {
+        Some(self.prepare?.agree?.within)
     }
 
     /// The conditions that must pass before the rollout goes on from a position.

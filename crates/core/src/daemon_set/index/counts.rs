@@ -27,6 +27,8 @@ pub struct NodeCounts {
     pub in_use: usize,
     /// Nodes of which an earlier guarded rollout took the available pod away (G14).
     pub taken: usize,
+    /// Nodes of which somebody is asked whether the old pod may go, which is available (G54).
+    pub asked: usize,
 }
 
 impl NodeCounts {
@@ -47,7 +49,15 @@ impl NodeCounts {
         self.updated == self.desired && self.available == self.desired && self.misscheduled == 0
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 11] {
+    /// The number of available old pods that may go now because somebody agrees: nodes of which
+    /// somebody is asked use the budget, but lack no pod yet. One may go while the rollout is at
+    /// work on no node (G14).
+    pub(in crate::daemon_set) fn room_for_agreed(&self, max: usize) -> usize {
+        let is_first = self.in_flight == self.asked && self.taken == 0;
+        max.saturating_sub(self.in_use - self.asked).max(usize::from(is_first))
+    }
+
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 12] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
@@ -66,6 +76,7 @@ impl NodeCounts {
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.in_use, progress.is_in_flight() || is_unavailable),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
+            (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
         ]
     }
 }

@@ -36,6 +36,7 @@ pub(in crate::daemon_set) struct Admitted {
     pub replace: NodeSet,
     pub surge_now: NodeSet,
     pub surge: NodeSet,
+    pub delete_agreed: NodeSet,
 }
 
 impl Groups {
@@ -116,6 +117,8 @@ impl Groups {
         for group in self.groups.values() {
             let max = self.limit.max.resolve(group.counts.desired);
             admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
+            let agreed = group.counts.room_for_agreed(max);
+            order.admit(&group.work_sets.delete_agreed, agreed, &mut admitted.delete_agreed);
         }
         let is_at_rest = match guarded {
             Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0,
@@ -156,7 +159,8 @@ impl AdmissionOrder<'_> {
 
 impl Admitted {
     fn is_empty(&self) -> bool {
-        let sets = [&self.replace_now, &self.replace, &self.surge_now, &self.surge];
+        let Self { replace_now, replace, surge_now, surge, delete_agreed } = self;
+        let sets = [replace_now, replace, surge_now, surge, delete_agreed];
         sets.into_iter().all(NodeSet::is_empty)
     }
 
@@ -176,7 +180,7 @@ fn relevant(of: &NodeAssessment) -> NodeAssessment {
     let is_in_flight = of.progress.is_in_flight();
     NodeAssessment {
         scheduling: if of.is_desired() { Scheduling::Missing } else { Scheduling::Unneeded },
-        budget_use: of.budget_use & BudgetUse::UNAVAILABLE,
+        budget_use: of.budget_use & (BudgetUse::UNAVAILABLE | BudgetUse::ASKED),
         progress: if is_in_flight { NodeProgress::InFlight } else { NodeProgress::NotBegun },
         step: of.step,
         ..NodeAssessment::default()

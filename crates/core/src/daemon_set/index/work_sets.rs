@@ -10,18 +10,20 @@ use crate::node_table::NodeId;
 pub(in crate::daemon_set) type NodeSet = BTreeMap<NodeName, NodeId>;
 
 /// One set of nodes for each kind of write. A node is in the set of its [`Step`] and may be in any
-/// of the first four.
+/// of the first five.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::daemon_set) struct WorkSets {
     pub needs_pod: NodeSet,
     pub has_surplus: NodeSet,
     pub has_ended: NodeSet,
     pub has_orphans: NodeSet,
+    pub tells: NodeSet,
     pub replace_now: NodeSet,
     pub replace: NodeSet,
     pub surge_now: NodeSet,
     pub surge: NodeSet,
     pub delete_old: NodeSet,
+    pub delete_agreed: NodeSet,
 }
 
 impl WorkSets {
@@ -39,6 +41,7 @@ impl WorkSets {
             (&mut self.has_surplus, Work::DELETE_SURPLUS),
             (&mut self.has_ended, Work::DELETE_ENDED),
             (&mut self.has_orphans, Work::ADOPT),
+            (&mut self.tells, Work::TELL),
         ];
         for (set, work) in sets.into_iter().filter(|(_, work)| changed.contains(*work)) {
             if new.work.contains(work) {
@@ -61,6 +64,7 @@ impl WorkSets {
             Step::SurgeNow => Some(&mut self.surge_now),
             Step::Surge => Some(&mut self.surge),
             Step::DeleteOld => Some(&mut self.delete_old),
+            Step::DeleteAgreed => Some(&mut self.delete_agreed),
         }
     }
 }

@@ -146,8 +146,10 @@ impl DaemonSetState {
             }
             return;
         }
+        // A controller that starts once the rollout is complete does not know which to mark (G54).
+        let awaits_marks = !self.index.work_sets.tells.is_empty() && !self.has_mark_failed;
         let (rollout, input) = self.rollout_parts(now);
-        if let Some((notice, write)) = rollout.record_change(&input, nodes) {
+        if !awaits_marks && let Some((notice, write)) = rollout.record_change(&input, nodes) {
             draft.plan.notices.extend(notice);
             draft.write(write);
             return;
@@ -176,6 +178,7 @@ impl DaemonSetState {
             draft.suspend_creations();
         }
         sync::manage(&input, &hash, draft);
+        sync::tell(&input, draft);
         sync::rolling_update(&input, &hash, draft);
         self.index.retry_order.sort_creations(&mut draft.plan.writes);
         sync::truncate_history(&input, draft);
@@ -217,6 +220,7 @@ impl DaemonSetState {
             return;
         }
         let input = self.sync_input(now);
+        sync::tell(&input, draft);
         if let Some(hash) = self.revision_beside() {
             sync::rolling_update(&input, &hash, draft);
         }
@@ -260,6 +264,7 @@ impl DaemonSetState {
             config: &self.config,
             daemon_set: &self.daemon_set,
             slots: &self.slots,
+            replacements: &self.replacements,
             unplaced: &self.other_pods.unplaced,
             releases: &self.other_pods.releases,
             history: &self.history,
@@ -309,7 +314,7 @@ impl DaemonSetState {
     /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
     pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
         let WriteResult { write, outcome } = result;
-        if is_of_status(&write) {
+        if write.is_of_status() {
             self.status_writes.is_in_flight = false;
         }
         if let Write::WriteRecord { revision, record } = &write {
@@ -389,7 +394,7 @@ impl DaemonSetState {
             if let Some(uid) = write.deleted() {
                 self.expectations.expect_deletion(uid.clone());
             }
-            if is_of_status(write) {
+            if write.is_of_status() {
                 self.status_writes.is_in_flight = true;
                 self.status_writes.last_at = Some(now);
             }
@@ -421,6 +426,7 @@ impl DaemonSetState {
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
     fn failed(&mut self, write: &Write) {
+        self.has_mark_failed |= matches!(write, Write::MarkReplaced { .. });
         if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
             write
                 .target()
@@ -448,6 +454,7 @@ impl DaemonSetState {
 
     fn succeeded(&mut self, write: &Write, now: Timestamp) {
         self.clear_failure(write);
+        self.has_mark_failed &= !matches!(write, Write::MarkReplaced { .. });
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
             self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
@@ -589,9 +596,4 @@ fn notice_of_end(pod: &PodView, node: &NodeName, delay: Duration) -> Notice {
             Notice::SucceededDaemonPod { pod: pod_name, node, delay }
         }
     }
-}
-
-/// True if the write is of the status, of which one is in flight at a time.
-const fn is_of_status(write: &Write) -> bool {
-    matches!(write, Write::UpdateStatus { .. } | Write::UpdateConditions { .. })
 }

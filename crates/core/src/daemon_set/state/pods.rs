@@ -164,7 +164,10 @@ impl DaemonSetState {
         if let Some(known) = known {
             view.flags |= known.flags & PodFlags::SINCE_UNREACHABLE;
         }
-        if known == Some(&view) {
+        let replacement =
+            pod.replacement.as_deref().filter(|_| view.flags.contains(PodFlags::ASKED));
+        let is_same = known == Some(&view) && self.replacements.get(&pod.uid) == replacement;
+        if is_same {
             self.labels.release(labels);
             return moved || released;
         }
@@ -175,6 +178,10 @@ impl DaemonSetState {
             && nodes.node(id).is_none_or(|node| node.not_ready_since().is_some())
         {
             self.deleted_at.insert(pod.uid.clone(), at);
+        }
+        match replacement.cloned() {
+            Some(replacement) => drop(self.replacements.insert(pod.uid.clone(), replacement)),
+            None => drop(self.replacements.remove(&pod.uid)),
         }
         self.insert_at(view, location, nodes);
         true
@@ -270,6 +277,9 @@ impl DaemonSetState {
         };
         let Some(pod) = removed else { return false };
         self.deleted_at.remove(uid);
+        if pod.flags.contains(PodFlags::ASKED) {
+            self.replacements.remove(uid);
+        }
         self.labels.release(pod.labels);
         if let PodLocation::Node(id) = location {
             self.mark(id);

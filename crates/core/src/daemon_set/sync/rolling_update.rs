@@ -9,6 +9,7 @@
 use crate::api::{Budget, NodeName, RevisionHash};
 use crate::daemon_set::index::{AdmissionOrder, Admitted, NodeSet};
 use crate::node_table::NodeId;
+use crate::plan::Write;
 
 use super::draft::Draft;
 use super::{Room, SyncInput};
@@ -30,7 +31,9 @@ pub(in crate::daemon_set) fn rolling_update(
     let candidates = Candidates::new(input, admitted.as_ref());
     match budget {
         Budget::Surge(max_surge) => surge(input, &candidates, max_surge, hash, draft),
-        Budget::Unavailable(max_unavailable) => replace(input, &candidates, max_unavailable, draft),
+        Budget::Unavailable(max_unavailable) => {
+            replace(input, &candidates, max_unavailable, hash, draft);
+        }
     }
 }
 
@@ -40,6 +43,7 @@ struct Candidates<'a> {
     replace: &'a NodeSet,
     surge_now: &'a NodeSet,
     surge: &'a NodeSet,
+    delete_agreed: &'a NodeSet,
 }
 
 impl<'a> Candidates<'a> {
@@ -51,9 +55,10 @@ impl<'a> Candidates<'a> {
                 replace: &all.replace,
                 surge_now: &all.surge_now,
                 surge: &all.surge,
+                delete_agreed: &all.delete_agreed,
             },
-            Some(Admitted { replace_now, replace, surge_now, surge }) => {
-                Self { replace_now, replace, surge_now, surge }
+            Some(Admitted { replace_now, replace, surge_now, surge, delete_agreed }) => {
+                Self { replace_now, replace, surge_now, surge, delete_agreed }
             }
         }
     }
@@ -67,11 +72,16 @@ fn replace(
     input: &SyncInput<'_>,
     candidates: &Candidates<'_>,
     max_unavailable: usize,
+    hash: &RevisionHash,
     draft: &mut Draft,
 ) {
+    // Somebody agrees that these go, and is asked about no more nodes than the budget allows.
+    delete_within_pace(input, &input.work_sets.delete_old, usize::MAX, draft);
+    let agreed = input.counts.room_for_agreed(max_unavailable);
+    delete_within_pace(input, candidates.delete_agreed, agreed, draft);
     let room = input.room(max_unavailable);
-    let room = room.after(begin(input, candidates.replace_now, room.nodes, draft));
-    begin(input, candidates.replace, room.available, draft);
+    let room = room.after(begin(input, candidates.replace_now, room.nodes, hash, draft));
+    begin(input, candidates.replace, room.available, hash, draft);
 }
 
 /// Creates new pods beside old ones, and deletes the old ones that are not needed any more (C53).
@@ -97,9 +107,9 @@ fn surge(
     // On nodes that should get no new pod, the old one is deleted.
     let room = input.room(max_surge);
     let unused = |room: Room| room.nodes.saturating_sub(unseen);
-    let room = room.after(begin(input, candidates.replace_now, unused(room), draft));
+    let room = room.after(begin(input, candidates.replace_now, unused(room), hash, draft));
     let available = room.available.min(unused(room));
-    let room = room.after(begin(input, candidates.replace, available, draft));
+    let room = room.after(begin(input, candidates.replace, available, hash, draft));
     let budget = max_surge.saturating_sub(input.counts.uses_surge).min(room.starting);
     let budget = budget.saturating_sub(again_now.len() + outside);
     let others = input.retry_order.sorted(candidates.surge);
@@ -128,9 +138,60 @@ fn surge(
     }
 }
 
-/// Begins the rollout on the first `count` of these nodes: deletes their old pods. Returns on how
-/// many.
-fn begin(input: &SyncInput<'_>, nodes: &NodeSet, count: usize, draft: &mut Draft) -> usize {
+/// Begins the rollout on the first `count` of these nodes: deletes their old pods, or asks whether
+/// they may go. Returns on how many.
+fn begin(
+    input: &SyncInput<'_>,
+    nodes: &NodeSet,
+    count: usize,
+    target: &RevisionHash,
+    draft: &mut Draft,
+) -> usize {
+    if input.rollout.asks() {
+        return ask(input, nodes, count, target, draft);
+    }
+    delete_within_pace(input, nodes, count, draft)
+}
+
+/// Asks whether the old pods of the first `count` of these nodes may go (G54). Returns how many.
+fn ask(
+    input: &SyncInput<'_>,
+    nodes: &NodeSet,
+    count: usize,
+    target: &RevisionHash,
+    draft: &mut Draft,
+) -> usize {
+    let assessor = input.assessor();
+    let mut asked = 0;
+    for (name, id) in input.retry_order.sorted(nodes).take(count) {
+        let old = assessor.old_pod(&input.slots[id.index()]);
+        if let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) {
+            draft.patch(input.question(name, pod, target));
+            asked += 1;
+        }
+    }
+    asked
+}
+
+/// Sets the annotation of new pods that says that their node is updated (G54).
+pub(in crate::daemon_set) fn tell(input: &SyncInput<'_>, draft: &mut Draft) {
+    let assessor = input.assessor();
+    for (name, id) in input.retry_order.sorted(&input.work_sets.tells) {
+        let pod = assessor.new_pod(&input.slots[id.index()]);
+        if let Some((pod, hash)) = pod.and_then(|pod| Some((pod, input.labels.hash(pod.labels)?))) {
+            let (pod, hash) = (pod.reference(Some(name)), hash.clone());
+            draft.patch(Write::MarkReplaced { pod, hash });
+        }
+    }
+}
+
+/// Deletes the old pods of the first `count` of these nodes, within the pace. Returns how many.
+fn delete_within_pace(
+    input: &SyncInput<'_>,
+    nodes: &NodeSet,
+    count: usize,
+    draft: &mut Draft,
+) -> usize {
     let mut begun = 0;
     for (name, id) in input.retry_order.sorted(nodes).take(count) {
         if !draft.may_delete() {

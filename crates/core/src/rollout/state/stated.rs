@@ -3,7 +3,7 @@
 use crate::api::{
     FailedNode, FailedNodes, FailureCause, NAMED_NODES, Position, RolloutPhase, Timestamp,
 };
-use crate::node::NodeState;
+use crate::node::{NodeState, SetAside};
 use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
@@ -105,6 +105,14 @@ impl RolloutState {
         true
     }
 
+    /// The number of nodes that have the target although their wave is closed, while the rollout
+    /// moves on beside the built-in controller (G17).
+    pub(crate) fn leaked_nodes(&self, is_beside: bool) -> usize {
+        let is_under_way = self.moving().is_some_and(|record| record.phase.is_under_way());
+        let waves = self.waves.as_deref().filter(|_| is_under_way && is_beside);
+        waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
+    }
+
     /// The nodes in this state, with their pods of the target.
     pub(super) fn nodes_in(
         &self,
@@ -169,10 +177,17 @@ impl RolloutState {
             pods.filter(|pod| input.labels.is_updated(pod.labels)).filter_map(|it| it.trouble).max()
         };
         let named = starting.by_ref().take(NAMED_NODES);
+        let states = waves.states_at(&record.position);
+        // They are looked for among all nodes, so only if there are any.
+        let are_there = states.reasons().any(|(why, _)| why == SetAside::NotAgreed);
+        let not_agreed =
+            are_there.then(|| waves.nodes_in(NodeState::SetAside(SetAside::NotAgreed)));
+        let not_agreed = not_agreed.into_iter().flatten().take(NAMED_NODES);
         Some(WaveProgress {
-            states: waves.states_at(&record.position),
+            states,
             starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
             more_starting: starting.count(),
+            not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),
         })
     }

@@ -44,6 +44,8 @@ pub(crate) struct Group {
 pub struct StateCounts {
     /// Nodes on which the rollout has yet to begin.
     pub waiting: usize,
+    /// Nodes of which somebody is asked whether their old pod may go.
+    pub asked: usize,
     /// Nodes on which it has begun.
     pub updating: usize,
     /// Nodes on which nothing is left to do.
@@ -67,7 +69,7 @@ impl StateCounts {
 
     /// The nodes that a wave waits for.
     pub const fn left(&self) -> usize {
-        self.waiting + self.updating
+        self.waiting + self.asked + self.updating
     }
 
     /// The reasons for which nodes are set aside, each with their number.
@@ -77,12 +79,13 @@ impl StateCounts {
 
     /// The number of states that [`named`](Self::named) has before the reasons for which nodes are
     /// set aside.
-    pub const COMMON: usize = 4;
+    pub const COMMON: usize = 5;
 
     /// The numbers with the names of the states, and of the reasons for which nodes are set aside.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let states = [
             ("waiting", self.waiting),
+            ("asked", self.asked),
             ("updating", self.updating),
             ("done", self.done),
             ("failed", self.failed),
@@ -101,6 +104,7 @@ impl StateCounts {
     pub(super) fn count(&mut self, state: NodeState) -> &mut usize {
         match state {
             NodeState::Waiting { .. } => &mut self.waiting,
+            NodeState::Asked { .. } => &mut self.asked,
             NodeState::Updating { .. } => &mut self.updating,
             NodeState::Done => &mut self.done,
             NodeState::Failed => &mut self.failed,
@@ -113,11 +117,12 @@ impl fmt::Display for StateCounts {
     /// The numbers in words, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`. What waits
     /// is the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { done, updating, failed, .. } = self;
+        let Self { done, asked, updating, failed, .. } = self;
         write!(f, "{done} of {} nodes done", self.total())?;
         let reasons: Vec<_> = self.reasons().collect();
         let aside: usize = reasons.iter().map(|(_, nodes)| nodes).sum();
-        let parts = [(*updating, "updating"), (*failed, "failed"), (aside, "set aside")];
+        let parts =
+            [(*asked, "asked"), (*updating, "updating"), (*failed, "failed"), (aside, "set aside")];
         for (nodes, state) in parts.into_iter().filter(|(nodes, _)| *nodes > 0) {
             write!(f, ", {nodes} {state}")?;
         }

@@ -312,7 +312,9 @@ impl NodeHistory {
     /// Records that the rollout is done with the node, if it is; returns whether that is progress.
     pub(super) fn record_progress(&mut self, state: NodeState) -> bool {
         let is_passed = match state {
-            NodeState::Waiting { .. } | NodeState::Updating { .. } => false,
+            NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Updating { .. } => {
+                false
+            }
             NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
         };
         let is_new = self.begun.is_some() && is_passed && !self.was_passed;
@@ -384,8 +386,10 @@ impl NodeHistory {
         };
         self.apply_availability(known, state, slot, input);
         let repairable_at = self.repairable_at(&observed, judgement, input);
-        let times = [self.changes_at(judgement), repairable_at.filter(|at| *at > now)];
-        (state, times.into_iter().flatten().min())
+        let answered_until = observed.asked.map(|asked| asked.until);
+        let others = [repairable_at, answered_until].map(|at| at.filter(|at| *at > now));
+        let times = [self.changes_at(judgement)].into_iter().chain(others);
+        (state, times.flatten().min())
     }
 
     /// When a node that is not ready counts as one whose old pod is broken, which may be why: its
@@ -544,6 +548,7 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
+            (None, None) if let Some(state) = observed.agreement(judgement) => state,
             (None, None) => {
                 let outage = match (self.taken(judgement), self.without_pod_since) {
                     (Outage::None, Some(since))

@@ -402,19 +402,18 @@ impl World {
                 self.remove_revision(&revision.name);
                 self.written(&revision.uid)
             }
-            Write::AdoptPod(pod) => {
-                self.edit_pod(&pod.name, |pod| pod.controller = Some(DS_UID.into()))
+            Write::AdoptPod(pod)
+            | Write::ReleasePod(pod)
+            | Write::RelabelPod { pod, .. }
+            | Write::AskForReplacement { pod, .. }
+            | Write::MarkReplaced { pod, .. } => {
+                let name = pod.name.clone();
+                self.edit_pod(&name, |pod| object::patch(pod, write))
             }
-            Write::ReleasePod(pod) => self.edit_pod(&pod.name, |pod| pod.controller = None),
-            Write::RelabelPod { pod, hash } => self.edit_pod(&pod.name, |pod| {
-                pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
-            }),
             Write::AdoptRevision(revision) => self.edit_revision(revision, |r| {
                 (r.controller, r.template_generation) = (Some(DS_UID.into()), None);
             }),
-            Write::ReleaseRevision(revision) => {
-                self.edit_revision(revision, |r| r.controller = None)
-            }
+            Write::ReleaseRevision(it) => self.edit_revision(it, |r| r.controller = None),
             Write::LabelRevision { revision, hash } => self.edit_revision(revision, |r| {
                 r.labels = with_label(&r.labels, HASH_LABEL, hash.as_str());
             }),

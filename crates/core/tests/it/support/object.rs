@@ -6,7 +6,7 @@ use everynode_core::api::{
     RecordState, ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
 };
 
-use everynode_core::plan::{NewPod, Outcome};
+use everynode_core::plan::{NewPod, Outcome, Write};
 
 use super::DS_UID;
 
@@ -53,6 +53,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         restarts: 0,
         trouble: None,
         unschedulable: false,
+        replacement: None,
     }
 }
 
@@ -118,4 +119,25 @@ pub(super) fn assert_made_from_its_revision<'a>(
     let stored = stored.find(|revision| revision.hash().as_ref() == Some(&new.hash));
     let stored = stored.map(|revision| revision.template.as_ref().map(|t| &t.canonical));
     assert!(stored.is_none_or(|stored| stored == Ok(template)), "{new:?}");
+}
+
+/// Changes a pod as this write does.
+pub(crate) fn patch(pod: &mut Pod, write: &Write) {
+    match write {
+        Write::AdoptPod(_) => pod.controller = Some(DS_UID.into()),
+        Write::ReleasePod(_) => pod.controller = None,
+        Write::RelabelPod { hash, .. } => {
+            pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+        }
+        Write::AskForReplacement { hash, since, withdraws, .. } => {
+            let annotations = pod.replacement.get_or_insert_default();
+            annotations.replacing = Some(hash.clone());
+            annotations.since = Some(*since);
+            annotations.is_agreed &= !withdraws;
+        }
+        Write::MarkReplaced { hash, .. } => {
+            pod.replacement.get_or_insert_default().replaced = Some(hash.clone());
+        }
+        other => panic!("{other}"),
+    }
 }

@@ -47,6 +47,10 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("hashed-names", _) => {
                 policy.config = Some(ConfigRule { require: ConfigRequirement::HashedNames });
             }
+            ("agree", _) => {
+                let within = duration(value);
+                policy.prepare = Some(Prepare { agree: Some(Agree { within }) });
+            }
             ("absent-taint", _) => policy.absent.taints.push(value.into()),
             ("absent-condition", _) => policy.absent.conditions.push(value.into()),
             ("nodes", Some(step)) => {

@@ -22,6 +22,15 @@ impl Simulation {
                 let hash = hash.as_str();
                 self.change_pod(pod, |pod| pod.labels = with_label(&pod.labels, HASH_LABEL, hash))
             }
+            // A forecast assumes that somebody agrees at once.
+            Write::AskForReplacement { pod, hash, since, .. } => self.change_pod(pod, |pod| {
+                let asked = pod.replacement.get_or_insert_default();
+                (asked.replacing, asked.since) = (Some(hash.clone()), Some(*since));
+                asked.is_agreed = true;
+            }),
+            Write::MarkReplaced { pod, hash } => self.change_pod(pod, |pod| {
+                pod.replacement.get_or_insert_default().replaced = Some(hash.clone());
+            }),
             Write::AdoptRevision(revision) => {
                 let owner = self.daemon_set.uid.clone();
                 self.change_revision(revision, |revision| {
@@ -150,6 +159,7 @@ impl Simulation {
             restarts: 0,
             trouble: None,
             unschedulable: false,
+            replacement: None,
         };
         self.note_write(&new.node);
         let outcome = self.written(pod.uid.clone());

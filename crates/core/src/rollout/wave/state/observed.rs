@@ -4,8 +4,9 @@ use bitflags::bitflags;
 
 use crate::api::{Node, PodTrouble, Timestamp};
 use crate::config::Clocks;
-use crate::node::{NodeProgress, PodFlags, PodView, SetAside, Slot, SlotFlags, Wave};
+use crate::node::{NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wave};
 use crate::placement::Eligibility;
+use crate::rollout::agreement::Asked;
 use crate::rollout::input::RolloutInput;
 
 use super::Judgement;
@@ -38,6 +39,8 @@ pub(super) struct Observed<'a> {
     /// The highest number of restarts of a container of a pod of the target.
     pub restarts: u8,
     pub trouble: Option<PodTrouble>,
+    /// The question whether its old pod may go, if that was asked (G54).
+    pub asked: Option<Asked>,
 }
 
 impl<'a> Observed<'a> {
@@ -76,6 +79,7 @@ impl<'a> Observed<'a> {
             holds,
             restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
+            asked: active().find_map(|pod| Asked::about(pod, input)).filter(|_| wave == Wave::Open),
         }
     }
 
@@ -111,6 +115,16 @@ impl Observed<'_> {
     /// True if the target's placement would remove the node's pod, which it may not.
     pub(super) fn is_excluded(&self, judgement: &Judgement) -> bool {
         self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
+    }
+
+    /// The state of a node on which the rollout has yet to begin, if somebody is asked whether its
+    /// old pod may go.
+    pub(super) fn agreement(&self, judgement: &Judgement) -> Option<NodeState> {
+        let Asked { is_agreed, until } = self.asked?;
+        Some(match until <= judgement.now && !is_agreed {
+            true => NodeState::SetAside(SetAside::NotAgreed),
+            false => NodeState::Asked { is_agreed },
+        })
     }
 
     /// True if a taint keeps a new pod away, while the old one may stay.
