@@ -89,8 +89,18 @@ impl<'a> RolloutInput<'a> {
         bad.map(|old| old.pod_hash()).collect()
     }
 
-    /// True if a pod has one of them.
+    /// True if a pod has one of them that was tried after the rollout of the target was complete:
+    /// nodes go back to the target.
     pub(super) fn has_bad_pods(&self) -> bool {
-        self.bad_revisions().iter().any(|hash| self.labels.is_live(hash))
+        let revisions = self.revisions();
+        let target = revisions.current.and_then(|current| current.record.stored());
+        // Times are whole seconds, and that of the end may be a second late (G36).
+        let complete_since = target.map(|record| record.since - Duration::from_secs(2));
+        let bad = self.bad_revisions();
+        revisions.old.iter().any(|old| {
+            let began = old.record.stored().map(|record| record.began);
+            let hash = old.pod_hash();
+            began >= complete_since && bad.contains(&hash) && self.labels.is_live(&hash)
+        })
     }
 }

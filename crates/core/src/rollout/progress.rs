@@ -11,7 +11,7 @@ use crate::revisions::RevisionSet;
 use super::input::RolloutInput;
 use super::pace::MINUTE;
 use super::stage::PhaseKey;
-use super::wave::Waves;
+use super::wave::{LONG_START, Waves};
 
 /// How long a rollout that has something to do has been done with no node.
 #[derive(Debug, Default)]
@@ -103,16 +103,15 @@ impl Progress {
         let Some(record) = record.filter(is_updating) else { return self.restart() };
         let (key, now) = (PhaseKey::new(record), input.now.steady);
         let known = self.clock.get(&key).copied().flatten().unwrap_or(Clock::Running(now));
-        let position = &record.position;
-        let group = waves.group(position);
-        let awaited = group.absent + group.open.asked + waves.awaited_outages(position);
+        let awaited = waves.awaited(&record.position);
         let clock = if awaited > 0 { known.stop(now) } else { known.run(now) };
         self.clock.set(key, Some(clock));
     }
 }
 
 /// The time without progress after which a rollout is stuck. A node must become available within
-/// `readyWithin` after its old pod has ended. With a pace, the next pod may wait for a minute.
+/// `readyWithin` after its old pod has ended, for which its kubelet may take longer than the grace
+/// period: the node fails, or is set aside, first. With a pace, the next pod may wait for a minute.
 pub(super) fn deadline(input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) -> Option<Deadline> {
     let policy = input.policy()?;
     let pace = if policy.pods_per_minute.is_some() { MINUTE } else { Duration::ZERO };
@@ -122,7 +121,7 @@ pub(super) fn deadline(input: &RolloutInput<'_>, revisions: &RevisionSet<'_>) ->
     let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
     let others = grace_period + pace + min_ready;
     match policy.failure.and_then(|rule| rule.ready_within) {
-        Some(ready_within) => Some(Deadline::Fails(ready_within + others)),
+        Some(ready_within) => Some(Deadline::Fails(ready_within + others + LONG_START)),
         None if policy.progress_deadline.is_zero() => None,
         None => Some(Deadline::Stated(policy.progress_deadline + others)),
     }

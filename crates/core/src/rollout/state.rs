@@ -143,8 +143,8 @@ impl RolloutState {
 
     /// The record of a rollout that moves forward.
     pub(crate) fn moving(&self) -> Option<&RolloutRecord> {
-        let is_moving = self.facts.last().course == Course::Moving;
-        self.record().filter(|_| is_moving).map(|record| &**record)
+        let moves = self.facts.last().course == Course::Moving;
+        self.record().filter(|_| moves).map(|record| &**record)
     }
 
     /// True if the policy makes too many waves of the nodes that there are (G50).
@@ -173,8 +173,8 @@ impl RolloutState {
 
     /// The assessment of a node, by its state in a guarded rollout.
     pub(crate) fn judged(&self, id: NodeId, assessment: NodeAssessment) -> NodeAssessment {
-        let waves = self.waves.as_deref();
-        waves.map_or(assessment, |it| assessment.in_state(it.state(id), self.gate.direction()))
+        let Some(waves) = self.waves.as_deref() else { return assessment };
+        assessment.in_state(waves.state(id), self.gate.direction())
     }
 
     /// When the next plan is due for the rollout.
@@ -219,8 +219,7 @@ impl RolloutState {
             (self.facts, self.bake, self.checks, self.progress) = Default::default();
             (self.headline, self.condition) = Default::default();
             let is_changed = self.apply_gate(Gate::Open, None, input, nodes);
-            self.left_waves = None;
-            return is_changed;
+            return self.left_waves.take().is_some() || is_changed;
         }
         let now = input.now;
         let key = StageKey {
@@ -335,7 +334,7 @@ impl RolloutState {
         waves.refresh_excess();
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
-        let is_restarted = waves.set_attempt(attempt, input.now.steady);
+        let is_restarted = waves.set_attempt(attempt, input.now);
         if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
             waves.advance(position);
         }
@@ -378,7 +377,8 @@ impl RolloutState {
         }
         let record = self.facts.last().record.as_deref();
         let may_remove = !self.are_removals_forbidden;
-        let judgement = Judgement::new(record, self.gate.direction(), may_remove, input);
+        let judgement =
+            Judgement::new(record, self.gate.direction(), waves.began(), may_remove, input);
         waves.apply_slot(id, nodes.node(id), slot, &judgement, input)
     }
 

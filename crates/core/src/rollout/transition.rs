@@ -257,6 +257,10 @@ impl<'a> TransitionInput<'a> {
         if may_begin || begun.0.phase == RolloutPhase::Complete {
             return Some(begun);
         }
+        // Only its end is left to be awaited, which replaces nothing (G45).
+        if begun.0.position == Position::AllNodes && waves.is_rolled_out() {
+            return Some(begun);
+        }
         match target.record.stored().filter(|record| record.phase == RolloutPhase::Pending) {
             Some(pending) => self.apply_operator_order(pending),
             None => Some(self.register(target)),
@@ -308,7 +312,10 @@ impl<'a> TransitionInput<'a> {
     /// kept: all nodes get it. A template that all nodes have is complete.
     fn begin(&self, target: &Revision, waves: &Waves) -> Change {
         // Of a rollout that began by other steps, the end is still to be awaited.
-        let has_begun = target.record.stored().is_some_and(|record| record.has_begun());
+        let has_begun = target
+            .record
+            .stored()
+            .is_some_and(|record| record.has_begun() || record.phase == RolloutPhase::Superseded);
         let (phase, position) = if waves.is_rolled_out() && has_begun {
             (RolloutPhase::Updating, Position::AllNodes)
         } else if waves.is_rolled_out() {
@@ -396,6 +403,7 @@ impl<'a> TransitionInput<'a> {
             OrderVerb::Promote(_) if record.position == Position::AllNodes => {
                 self.effect(record, &OrderVerb::PromoteFull)
             }
+            OrderVerb::Promote(_) if self.daemon_set.is_paused() => Err("the rollout is paused"),
             OrderVerb::Promote(_) => Ok(RolloutRecord {
                 reason: Some(RecordReason::Promoted),
                 ..self.at(record, waves?.after(&record.position), RolloutPhase::Updating)

@@ -17,8 +17,8 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::{
-    GroupValue, IntOrPercent, Labels, Node, Position, RolloutPolicy, RolloutRecord, RolloutStep,
-    Timestamp, Wait, WaveName, WavePosition,
+    GroupValue, IntOrPercent, Labels, Node, Now, Position, RolloutPolicy, RolloutRecord,
+    RolloutStep, Timestamp, Wait, WaveName, WavePosition,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, SetAside, Slot, Wave};
@@ -40,8 +40,8 @@ pub(crate) struct Waves {
     policy: Arc<RolloutPolicy>,
     /// The canonical text of the target.
     template: Arc<str>,
-    /// When the attempt to roll it out began, by the wall clock; `None` before that.
-    attempt: Option<Timestamp>,
+    /// The attempt to roll it out; `None` before it began.
+    attempt: Option<Attempt>,
     /// `None` while nothing is open but the nodes that have the target.
     position: Option<Position>,
     /// Indexed by node number.
@@ -68,6 +68,18 @@ pub(crate) struct Waves {
     count: Memo<Position, WaveCount>,
     /// Why there are too many waves, if there are.
     excess: Memo<(), Option<Arc<str>>>,
+}
+
+/// An attempt to roll the target out.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// When it began, by its record.
+    stated: Timestamp,
+    /// The same by the steady clock, as it was seen first: later the wall clock may be set.
+    began: Timestamp,
+    /// The numbers of nodes that were deleted after they had failed, or were lost.
+    gone_failed: usize,
+    gone_lost: usize,
 }
 
 /// The numbers of a step's groups.
@@ -152,9 +164,13 @@ impl Waves {
     /// Records when the attempt of a record began. Another one measures all times and counts all
     /// restarts anew; returns whether it does. Nodes without an available pod are not blamed for
     /// it once somebody has promoted a failed rollout in full.
-    pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Timestamp) -> bool {
-        let attempt = record.map(|record| record.began);
-        let is_another = self.attempt.is_some() && self.attempt != attempt;
+    pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Now) -> bool {
+        let stated = record.map(|record| record.began);
+        let known = self.attempt.map(|attempt| attempt.stated);
+        if stated == known {
+            return false;
+        }
+        let is_another = known.is_some();
         if is_another {
             let is_promoted = record.is_some_and(RolloutRecord::is_promoted_in_full);
             for node in &mut self.nodes {
@@ -163,10 +179,20 @@ impl Waves {
                     node.history.forgive();
                 }
             }
-            self.restart_clocks(now);
+            self.restart_clocks(now.steady);
         }
-        self.attempt = attempt;
+        self.attempt = stated.map(|stated| Attempt {
+            stated,
+            began: now.to_steady(stated).min(now.steady),
+            gone_failed: 0,
+            gone_lost: 0,
+        });
         is_another
+    }
+
+    /// When the attempt began, by the steady clock.
+    pub(super) fn began(&self) -> Option<Timestamp> {
+        self.attempt.map(|attempt| attempt.began)
     }
 
     pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {
@@ -186,6 +212,12 @@ impl Waves {
     /// Applies the labels of a node; `None` if it was deleted.
     pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
         let Some(labels) = labels else {
+            // Whoever replaces broken machines must not hide what a template does to them.
+            let state = self.state(id);
+            if let Some(attempt) = &mut self.attempt {
+                attempt.gone_failed += usize::from(state == NodeState::Failed);
+                attempt.gone_lost += usize::from(state == NodeState::SetAside(SetAside::Lost));
+            }
             return self.change(id, |node| *node = NodeWaves::default());
         };
         let class = self.class(labels);
@@ -282,7 +314,8 @@ impl Waves {
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());
-        known.is_some_and(|known| known.history.may_have_begun(node, self.attempt))
+        let attempt = self.attempt.map(|attempt| attempt.stated);
+        known.is_some_and(|known| known.history.may_have_begun(node, attempt))
     }
 
     /// The numbers of all nodes by their state.
@@ -370,10 +403,20 @@ impl Waves {
         if self.group(position).open.updating == 0 { self.all.taken } else { 0 }
     }
 
+    /// The nodes for which the wave at this position waits, so that no progress is expected: those
+    /// that are down or leaving, of another wave only if it is at work on none of its own, those of
+    /// which somebody is asked, and outages of an earlier attempt (G15, G47, G54).
+    pub(crate) fn awaited(&self, position: &Position) -> usize {
+        let Group { absent, open, .. } = self.group(position);
+        let of_others = if open.updating == 0 { self.all.absent } else { 0 };
+        absent + of_others + self.all.open.asked + self.awaited_outages(position)
+    }
+
     /// True if more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
         let rule = self.policy.failure.as_ref();
-        rule.is_some_and(|rule| self.all.failed > rule.max_nodes.resolve_floor(self.all.on_target))
+        let failed = self.all.failed + self.attempt.map_or(0, |attempt| attempt.gone_failed);
+        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(self.all.on_target))
     }
 
     /// True if more nodes have failed since the rollout was complete than the policy tolerates
@@ -388,7 +431,8 @@ impl Waves {
     pub(crate) fn has_lost_nodes(&self) -> bool {
         let Some(rule) = &self.policy.failure else { return false };
         let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target);
-        self.all.lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
+        let lost = self.all.lost + self.attempt.map_or(0, |attempt| attempt.gone_lost);
+        lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
     }
 
     /// How many pods the target's placement removes, if these are more than the policy allows

@@ -286,8 +286,8 @@ pub struct FailureRule {
     /// A node that had an available pod before fails if it has none so long after its old pod is
     /// gone; `minReadySeconds` is added, and time in which the node is down does not count. By
     /// default it may take any time. The rollout fails, too, if it has nodes left and is done with
-    /// none for that long, with the termination grace period added, and a minute with
-    /// `podsPerMinute`: an old pod may never end.
+    /// none for that long, with the termination grace period and a minute added, and another one
+    /// with `podsPerMinute`: an old pod may never end.
     #[serde(default, deserialize_with = "schema::read_optional_duration")]
     #[schemars(schema_with = "schema::duration", extend(
         "x-at-least" = "30s",

@@ -2,6 +2,7 @@
 //! both before say (G31, G33, G34).
 
 mod observed;
+mod restarts;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::placement;
 
 use super::super::input::RolloutInput;
 use observed::{Holds, Observed};
+use restarts::Restarts;
 
 /// By how much an attempt may be younger than its record says, which has whole seconds.
 const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
@@ -64,27 +66,6 @@ pub(super) struct NodeHistory {
     /// True unless it has had no available pod since it came.
     was_available: bool,
     restarts: Restarts,
-}
-
-/// The restarts of a container of a node's pod of the target.
-#[derive(Clone, Copy, Debug, Default)]
-struct Restarts {
-    /// Those that were there when the attempt began.
-    before: u8,
-    seen: u8,
-}
-
-impl Restarts {
-    /// Records how many there are now: of another pod, none was there before.
-    fn record(&mut self, seen: u8) {
-        let before = if seen < self.before { 0 } else { self.before };
-        *self = Self { before, seen };
-    }
-
-    /// How many there were since the attempt began.
-    const fn since(self) -> u8 {
-        self.seen.saturating_sub(self.before)
-    }
 }
 
 /// The pods of other revisions than the target that a node had.
@@ -140,6 +121,9 @@ pub(crate) struct Judgement {
     began: Option<Timestamp>,
     /// When the phase of the target's record began, by the clock that wrote it.
     phase_since: Option<Timestamp>,
+    /// When the attempt began, or once it is complete when it became so, by the same clock: nodes
+    /// that were created later had no old pod.
+    joined_after: Option<Timestamp>,
     /// How long a node may be without an available pod, or absent, before it is set aside.
     limit: Duration,
     blame: Blame,
@@ -198,6 +182,7 @@ impl Judgement {
     pub(crate) fn new(
         record: Option<&RolloutRecord>,
         direction: Direction,
+        began: Option<Timestamp>,
         may_remove: bool,
         input: &RolloutInput<'_>,
     ) -> Self {
@@ -213,8 +198,12 @@ impl Judgement {
         Self {
             now: input.now.steady,
             direction,
-            began: attempt.map(|record| input.now.to_steady(record.began)),
+            began,
             phase_since: record.map(|record| record.since),
+            joined_after: record.map(|record| match is_under_way {
+                true => record.began,
+                false => record.since,
+            }),
             limit: input.limit(),
             blame: blame.unwrap_or_default(),
             is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
@@ -287,7 +276,7 @@ impl NodeHistory {
 
     /// Counts the restarts of its pod anew, for another attempt.
     pub(super) fn forget_restarts(&mut self) {
-        self.restarts.before = self.restarts.seen;
+        self.restarts.forget();
     }
 
     /// Records that the rollout goes on although the node, on which it has begun, has no available
@@ -371,7 +360,10 @@ impl NodeHistory {
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
-        let is_starting = observed.progress == NodeProgress::Starting;
+        // An old pod that was broken before and does not end must not hold the rollout up either.
+        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
+        let is_starting = observed.progress == NodeProgress::Starting
+            || was_broken && observed.progress == NodeProgress::InFlight;
         self.starting_since = is_starting
             .then(|| self.starting_since.unwrap_or_else(|| observed.starting_since(now, input)));
         let state = match judgement.direction {
@@ -504,7 +496,7 @@ impl NodeHistory {
         let is_leaked =
             observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
-            _ if is_leaked => WhenBegun::Well,
+            Before::Nothing | Before::Pod if is_leaked => WhenBegun::Well,
             // Nothing says that a machine on which no pod was ever available is well.
             Before::Pod if is_unready || !self.was_available => WhenBegun::Broken,
             Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
@@ -513,7 +505,7 @@ impl NodeHistory {
             Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod => WhenBegun::Well,
             Before::Nothing => WhenBegun::Joined,
-            Before::Unknown if judgement.phase_since.is_some_and(has_joined) => WhenBegun::Joined,
+            Before::Unknown if judgement.joined_after.is_some_and(has_joined) => WhenBegun::Joined,
             // By its time and that of its pod it was so before.
             Before::Unknown if self.absence.is_none() && is_unready => WhenBegun::Broken,
             // An earlier controller has begun there since.
@@ -599,6 +591,11 @@ impl NodeHistory {
     /// The state of a node while pods of the target are replaced with those of the base (G41).
     fn back(&self, observed: &Observed<'_>, judgement: &Judgement) -> NodeState {
         match (self.begun, observed.absent) {
+            // Its pod stays, whatever it is like.
+            _ if observed.wave == Wave::Held && observed.has(Holds::TARGET) => {
+                NodeState::SetAside(SetAside::Held)
+            }
+            _ if observed.keeps_target_by_taint() => NodeState::SetAside(SetAside::Tainted),
             // It may have been so since before this controller looked.
             (None, Some(why)) if observed.has(Holds::TARGET) => NodeState::SetAside(why),
             (None, Some(_)) => NodeState::default(),

@@ -117,6 +117,12 @@ impl Observed<'_> {
         self.wave == Wave::Open && self.has(Holds::OLD | Holds::REMOVED) && !judgement.may_remove
     }
 
+    /// True if a taint keeps a pod of the base away, while that of the target may stay.
+    pub(super) fn keeps_target_by_taint(&self) -> bool {
+        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
+        is_kept && self.has(Holds::TARGET) && !self.has(Holds::OLD) && !self.has(Holds::REMOVED)
+    }
+
     /// The state of a node on which the rollout has yet to begin, if somebody is asked whether its
     /// old pod may go.
     pub(super) fn agreement(&self, judgement: &Judgement) -> Option<NodeState> {
