@@ -39,7 +39,6 @@ pub use pod::{
 };
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
-pub(crate) use rollout::NAMED_NODES;
 pub use rollout::{
     Absent, Agree, Attribution, CheckAnswer, CheckKind, CheckStatement, CheckSubject, CheckVerdict,
     ConfigRequirement, ConfigRule, Course, CourseEvent, CourseEventKind, Days, Decimal,
@@ -51,6 +50,7 @@ pub use rollout::{
     StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window, WindowState, Windows,
     stated_checks, stated_wave, statements_of_checks, time_zone, with_statements,
 };
+pub(crate) use rollout::{NAMED_NODES, utc_text};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

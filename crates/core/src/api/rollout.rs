@@ -29,4 +29,5 @@ pub use record::{
 };
 pub use variables::CheckSubject;
 pub use wave_name::WaveName;
+pub(crate) use window::utc_text;
 pub use window::{Days, Opening, TimeOfDay, Window, WindowState, Windows, time_zone};

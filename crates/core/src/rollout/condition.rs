@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::api::{
     CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName, Opening, PAUSED_ANNOTATION,
-    PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, WaveName,
-    unrestored, with_statements,
+    PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, Timestamp,
+    WaveName, unrestored, utc_text, with_statements,
 };
 
 use super::hindrance::{Hindrance, WaveBlocker};
@@ -185,7 +185,9 @@ fn beginning(
                 .to_owned(),
         ),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
-        Stage::Failed { record, goes_back, .. } => failed(record, *goes_back, rollback),
+        Stage::Failed { record, back_at, goes_back } => {
+            failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback)
+        }
         Stage::Halted { why, .. } => halted(*why, &daemon_set.policy, waves),
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete && rollback == RollbackProgress::UnderWay =>
@@ -362,9 +364,12 @@ fn outside(opening: &Opening, what: &str) -> (RolloutReason, String) {
     (RolloutReason::OutsideWindow, format!("{what} in the next window, at {opening}"))
 }
 
-/// The condition of a failed rollout.
+const NO_BASE: &str = "there is no complete revision to go back to";
+
+/// The condition of a failed rollout. `back_at` is when nodes go back, if that is yet to come.
 fn failed(
     record: &RolloutRecord,
+    back_at: Option<Timestamp>,
     goes_back: bool,
     rollback: RollbackProgress,
 ) -> (RolloutReason, String) {
@@ -382,12 +387,19 @@ fn failed(
         Some(RecordReason::Adopted | RecordReason::Promoted | RecordReason::PromotedInFull)
         | None => "has failed".to_owned(),
     };
-    let (is_over, message) = match rollback {
-        _ if !goes_back => (true, "nodes keep what they have"),
-        RollbackProgress::Barred(why) => (true, why),
-        RollbackProgress::None => (true, "there is no complete revision to go back to"),
-        RollbackProgress::UnderWay => (false, "nodes go back to the last complete revision"),
-        RollbackProgress::Done => (true, "no node has its revision"),
+    let (is_over, message) = match (rollback, back_at) {
+        (RollbackProgress::None, Some(_)) => (true, NO_BASE.to_owned()),
+        (RollbackProgress::Barred(why), Some(_)) => (true, why.to_owned()),
+        (RollbackProgress::UnderWay | RollbackProgress::Done, Some(at)) => {
+            (true, format!("nodes go back at {}", utc_text(at)))
+        }
+        _ if !goes_back => (true, "nodes keep what they have".to_owned()),
+        (RollbackProgress::Barred(why), _) => (true, why.to_owned()),
+        (RollbackProgress::None, _) => (true, NO_BASE.to_owned()),
+        (RollbackProgress::UnderWay, _) => {
+            (false, "nodes go back to the last complete revision".to_owned())
+        }
+        (RollbackProgress::Done, _) => (true, "no node has its revision".to_owned()),
     };
     let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
     (state, format!("the rollout {reason}; {message}"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use everynode_core::api::{
     DaemonSet, HOLD_LABEL, Labels, Node, NodeName, Pod, Readiness, ReasonClass, RevisionHash,
-    Timestamp, Uid, UpdateStrategy,
+    RolloutPhase, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -115,6 +115,13 @@ impl<'a> Evidence<'a> {
     /// True if a guarded rollout replaces no old pod at present.
     pub(super) fn keeps_old_pods(&self) -> bool {
         self.stated_class().is_some_and(ReasonClass::keeps_old_pods)
+    }
+
+    /// True if the rollout of the current template has yet to begin.
+    pub(super) fn is_pending(&self) -> bool {
+        let view = ControllerView::new(self.snapshot, self.daemon_set.clone(), self.now);
+        let record = view.rollout_status().and_then(|status| status.record);
+        record.is_some_and(|record| record.phase == RolloutPhase::Pending)
     }
 
     /// True if a node has an available pod of the current revision.

@@ -19,6 +19,10 @@ const REFUSALS: [&str; 4] = ["not found", "manifest unknown", "denied", "unautho
 const START: Duration = Duration::from_secs(30);
 /// The scheduler has tried several times.
 const SCHEDULING: Duration = Duration::from_secs(30);
+/// The reasons for which a kubelet ends and refuses pods because its machine shuts down.
+const SHUTDOWNS: [&str; 2] = ["NodeShutdown", "Terminated"];
+/// A machine is started again, and its pod replaced.
+const SHUTDOWN: Duration = Duration::from_mins(10);
 /// The number of restarts by which a container that ends soon after its start does not recover.
 const RESTARTS_MAX: u32 = 2;
 
@@ -28,6 +32,9 @@ pub(super) fn end(detail: &PodDetail) -> Option<Timestamp> {
     match &detail.state {
         PodState::Unscheduled { .. } => Some(detail.scheduling.refused_since? + SCHEDULING),
         PodState::Waiting(container) => of_container(detail, container),
+        PodState::Failed { reason, .. } if SHUTDOWNS.contains(&reason.as_str()) => {
+            Some(detail.not_ready_since + SHUTDOWN)
+        }
         PodState::NotReady { .. }
         | PodState::Ready
         | PodState::Terminating

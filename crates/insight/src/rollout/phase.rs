@@ -70,6 +70,15 @@ pub(super) fn phase(
     let completion = Completion::of(daemon_set.generation, status);
     match completion.without_set_aside(status, held_up, evidence.is_available_somewhere()) {
         Completion::Unobserved => Phase::Unobserved,
+        // The counts may be those of another template: it failed at its end, or nobody runs it yet.
+        Completion::Complete if guard.is_some_and(Guard::has_failed) => Phase::AwaitsPerson,
+        Completion::Complete
+            if status.desired_number_scheduled == 0
+                && Pause::of(daemon_set) == Pause::Yes
+                && evidence.is_pending() =>
+        {
+            Phase::Paused
+        }
         Completion::Complete => match class.filter(|class| class.is_under_way()) {
             Some(_) if awaits_person => Phase::AwaitsPerson,
             Some(_) => Phase::Progressing,

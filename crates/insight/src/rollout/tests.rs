@@ -333,7 +333,7 @@ fn a_failed_rollout_whose_pods_crash_names_the_way_back() {
     assert_eq!(remarks("InvalidPolicy", "the rollout policy is invalid"), crash);
 }
 
-/// G21, G22: a rollout whose last wave bakes or must be approved is not over
+/// G21, G22: a rollout whose last wave bakes, must be approved or has failed is not over
 #[test]
 fn a_guarded_rollout_is_done_with_its_last_wave() {
     let pods = [pod(1, "new", ready(LONG_AGO)), pod(2, "new", ready(LONG_AGO))];
@@ -343,7 +343,7 @@ fn a_guarded_rollout_is_done_with_its_last_wave() {
         ("AwaitingApproval", Phase::AwaitsPerson),
         ("OutsideWindow", Phase::Progressing),
         ("Complete", Phase::Done),
-        ("Failed", Phase::Done),
+        ("Failed", Phase::AwaitsPerson),
     ] {
         let mut stated = daemon_set(json!({}), [2, 2, 2, 2]);
         stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",

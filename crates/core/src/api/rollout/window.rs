@@ -286,6 +286,11 @@ impl fmt::Display for Opening {
     }
 }
 
+/// The time in UTC, in whole seconds: `2026-11-25T21:00:00Z`.
+pub(crate) fn utc_text(time: Timestamp) -> String {
+    format!("{:.0}", to_jiff(time))
+}
+
 fn to_jiff(time: Timestamp) -> jiff::Timestamp {
     let end = if time < Timestamp(0) { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
     jiff::Timestamp::from_millisecond(time.as_millis()).unwrap_or(end)
