@@ -150,6 +150,8 @@ struct CreationLimits {
     not_before: Option<Timestamp>,
     /// The delay after admission has changed a created pod.
     delay: Option<Delay>,
+    /// Why the last pod could not be created.
+    refusal: Option<Arc<str>>,
 }
 
 impl DaemonSetState {
@@ -557,6 +559,7 @@ impl DaemonSetState {
             history: &self.history,
             labels: &self.labels,
             slots: &self.slots,
+            refusal: self.creation_limits.refusal.as_deref(),
             replacements: &self.replacements,
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),

@@ -20,7 +20,7 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets}
 use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
-pub(super) use draft::Draft;
+pub(super) use draft::{Draft, notice_of_end};
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};

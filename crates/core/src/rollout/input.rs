@@ -27,6 +27,8 @@ pub(crate) struct RolloutInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub slots: &'a [Slot],
+    /// Why the last pod could not be created, if that is so.
+    pub refusal: Option<&'a str>,
     /// The pods that somebody is asked about, or has agreed to replace.
     pub replacements: &'a BTreeMap<Uid, Replacement>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.

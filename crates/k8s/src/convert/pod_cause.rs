@@ -11,8 +11,19 @@ struct Pod {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
+    conditions: Vec<Condition>,
     init_container_statuses: Vec<Container>,
     container_statuses: Vec<Container>,
+    reason: String,
+    message: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
     reason: String,
     message: String,
 }
@@ -44,7 +55,7 @@ struct Reason {
 
 /// The cause that one container states, such as `container agent: CrashLoopBackOff, exit code 1, 3
 /// restarts: no such device`: the first that is not ready; if all are, the one that has restarted
-/// most. If none has, it is what the pod states; `None` if that is nothing. The text is of any
+/// most. If none has, it is what the scheduler or the pod states; `None` if that is nothing. The text is of any
 /// length, and may have several lines.
 pub fn pod_cause(json: &[u8]) -> Option<String> {
     let Pod { status } = serde_json::from_slice(json).ok()?;
@@ -54,6 +65,12 @@ pub fn pod_cause(json: &[u8]) -> Option<String> {
     let failed = containers().find(|container| !container.ready);
     let failed = failed.or_else(|| restarted().max_by_key(|container| container.restart_count));
     let cause = failed.map(Container::cause);
+    let is_unscheduled = |it: &Condition| it.kind == "PodScheduled" && it.status == "False";
+    if let Some(Condition { reason, message, .. }) =
+        status.conditions.into_iter().find(is_unscheduled)
+    {
+        return Some(Reason { reason, message, exit_code: None }.text());
+    }
     let stated = Reason { reason: status.reason, message: status.message, exit_code: None };
     cause.or_else(|| Some(stated.text()).filter(|text| !text.is_empty()))
 }
@@ -134,6 +151,8 @@ mod tests {
             "lastState": { "terminated": { "reason": "OOMKilled", "exitCode": 137 } },
         }] });
         let evicted = json!({ "reason": "Evicted", "message": "the node was low on memory" });
+        let unscheduled = json!({ "conditions": [{ "type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "0/3 nodes are available" }] });
         for (status, expected) in [
             (crash, "container agent: CrashLoopBackOff, exit code 1, 3 restarts: no such device"),
             (pull, "container agent: ImagePullBackOff: not found"),
@@ -141,6 +160,7 @@ mod tests {
             (running, "container agent: not ready"),
             (restarted, "container agent: OOMKilled, exit code 137, 4 restarts"),
             (evicted, "Evicted: the node was low on memory"),
+            (unscheduled, "Unschedulable: 0/3 nodes are available"),
         ] {
             assert_eq!(cause(&status).as_deref(), Some(expected));
         }

@@ -269,6 +269,10 @@ impl Judge<'_> {
                 self.differs(new, &pending(new, expected.order))
             }
             Some(old) if may_wait && is_order(old) => self.order(old, new, Some(policy)),
+            // Its end is awaited at any time (G45).
+            _ if is_done && has_begun && new.phase == Phase::Updating => {
+                self.differs(new, &expected)
+            }
             _ if !waits || phase == Phase::Complete => self.differs(new, &expected),
             None => self.differs(new, &pending(new, expected.order)),
             // Meanwhile it can be aborted or promoted in full (G5, G10).

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, CheckAnswer, NodeName, Now, PodName, PodPhase, Problem, ResourceVersion,
-    Revision, RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
+    AdmissionChange, CheckAnswer, NodeName, Now, PodName, Problem, ResourceVersion, Revision,
+    RevisionHash, RolloutReason, Timestamp, Uid, UpdateStrategy,
 };
 use crate::backoff::{Cause, Delay};
 use crate::daemon_set::index::PodPresence;
@@ -185,7 +185,7 @@ impl DaemonSetState {
         self.plan_status(Some(self.daemon_set.generation), now, draft);
         for (id, pod) in draft.ended.drain(..) {
             let delay = self.backoffs.ended_pods.next(id, now.steady);
-            draft.plan.notices.push(notice_of_end(&pod, nodes.name(id), delay));
+            draft.plan.notices.push(sync::notice_of_end(&pod, nodes.name(id), delay));
             // The back-off takes the node out of the set of those with ended pods.
             self.slots[id.index()].mark(id, &mut self.assessing.marked);
         }
@@ -362,7 +362,7 @@ impl DaemonSetState {
                 self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
             }
             Outcome::Skipped => self.not_written(&write),
-            Outcome::Failed { .. } => self.failed(&write),
+            Outcome::Failed { message } => self.refused(&write, message),
             Outcome::Unknown { .. } => self.unknown(&write, now),
         }
         self.expectations.record_result(now);
@@ -424,6 +424,14 @@ impl DaemonSetState {
         self.expectations.expect_version(write.target().kind(), resource_version);
     }
 
+    /// The API server has refused a write.
+    fn refused(&mut self, write: &Write, why: String) {
+        if let Write::CreatePod(_) = write {
+            self.creation_limits.refusal = Some(why.into());
+        }
+        self.failed(write);
+    }
+
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
     fn failed(&mut self, write: &Write) {
         self.has_mark_failed |= matches!(write, Write::MarkReplaced { .. });
@@ -458,6 +466,7 @@ impl DaemonSetState {
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
             self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
+            self.creation_limits.refusal = None;
         }
     }
 
@@ -583,17 +592,6 @@ impl DaemonSetState {
             WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
             // A creation has no existing target.
             WriteTarget::NewPod(_) | WriteTarget::NewRevision => {}
-        }
-    }
-}
-
-/// The event for a pod that is deleted because it has ended (C24).
-fn notice_of_end(pod: &PodView, node: &NodeName, delay: Duration) -> Notice {
-    let (pod_name, node) = (pod.name.clone(), node.clone());
-    match pod.phase {
-        PodPhase::Failed => Notice::FailedDaemonPod { pod: pod_name, node, delay },
-        PodPhase::Succeeded | PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
-            Notice::SucceededDaemonPod { pod: pod_name, node, delay }
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{NodeName, Timestamp};
+use std::time::Duration;
+
+use crate::api::{NodeName, PodPhase, Timestamp};
 use crate::node::PodView;
 use crate::node_table::NodeId;
-use crate::plan::{NewPod, Plan, Write};
+use crate::plan::{NewPod, Notice, Plan, Write};
 use crate::rollout::Pace;
 
 /// A plan under construction. Creations, deletions and patches each have the limit
@@ -114,5 +116,20 @@ impl Draft {
     /// Adds a write that has no limit.
     pub(crate) fn write(&mut self, write: Write) {
         self.plan.writes.push(write);
+    }
+}
+
+/// The event for a pod that is deleted because it has ended (C24).
+pub(in crate::daemon_set) fn notice_of_end(
+    pod: &PodView,
+    node: &NodeName,
+    delay: Duration,
+) -> Notice {
+    let (pod_name, node) = (pod.name.clone(), node.clone());
+    match pod.phase {
+        PodPhase::Failed => Notice::FailedDaemonPod { pod: pod_name, node, delay },
+        PodPhase::Succeeded | PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => {
+            Notice::SucceededDaemonPod { pod: pod_name, node, delay }
+        }
     }
 }

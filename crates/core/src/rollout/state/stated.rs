@@ -128,9 +128,12 @@ impl RolloutState {
             FailedNode {
                 node: nodes.name(id).clone(),
                 pod: pod.map(|pod| pod.name.clone()),
-                cause: FailureCause::Observed {
-                    trouble: pod.and_then(|pod| pod.trouble),
-                    restarts: pod.map_or(0, |pod| pod.restarts),
+                cause: match (pod, input.refusal) {
+                    (None, Some(refusal)) => FailureCause::stated(refusal),
+                    _ => FailureCause::Observed {
+                        trouble: pod.and_then(|pod| pod.trouble),
+                        restarts: pod.map_or(0, |pod| pod.restarts),
+                    },
                 },
             }
         };
