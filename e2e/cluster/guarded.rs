@@ -1,6 +1,7 @@
 //! Guarded rollouts by a policy in an annotation: waves, bake time, approval, abort, and what
 //! happens without a valid policy.
 
+mod agreement;
 mod config;
 mod night;
 mod suggest;

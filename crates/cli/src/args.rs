@@ -24,8 +24,8 @@ pub(crate) use insight::{ExplainArguments, PlanArguments};
 pub(crate) use kubectl_habits::own_form;
 pub(crate) use revision::{DiffArguments, HistoryArguments, RestartArguments, UndoArguments};
 pub(crate) use rollout::{
-    RolloutArguments, RolloutCheckArguments, RolloutCommand, RolloutGetArguments,
-    RolloutSuggestArguments, RolloutTarget,
+    RolloutAgreeArguments, RolloutArguments, RolloutCheckArguments, RolloutCommand,
+    RolloutGetArguments, RolloutSuggestArguments, RolloutTarget,
 };
 pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy, UnreachableNodes};
 pub(crate) use sandbox::SandboxArguments;

@@ -345,6 +345,7 @@ mod tests {
             "diff from",
             "undo to_revision",
             "rollout approve wave",
+            "rollout agree node",
             "run context",
             "sandbox from_context",
         ] {

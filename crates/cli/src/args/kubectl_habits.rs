@@ -121,6 +121,7 @@ impl Command {
                 RolloutCommand::Suggest(arguments) => &mut arguments.connection,
                 RolloutCommand::Get(get) => &mut get.connection,
                 RolloutCommand::Check(check) => &mut check.connection,
+                RolloutCommand::Agree(agree) => &mut agree.connection,
                 RolloutCommand::Approve(approve) => &mut approve.target.connection,
                 RolloutCommand::Promote(promote) => &mut promote.target.connection,
                 RolloutCommand::Pause(target)

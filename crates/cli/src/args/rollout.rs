@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use everynode_core::api::NodeName;
 use everynode_insight::suggestion::Window;
 
 use super::value::{duration, reason};
@@ -39,6 +40,9 @@ pub(crate) enum RolloutCommand {
     /// Approve the wave that a guarded rollout is at
     #[command(after_help = ORDER_EXAMPLES)]
     Approve(RolloutApproveArguments),
+    /// Agree that the old pods of nodes go, where the policy asks
+    #[command(after_help = AGREE_EXAMPLES)]
+    Agree(RolloutAgreeArguments),
     /// Go on to the next wave without waiting for this one
     #[command(after_help = ORDER_EXAMPLES)]
     Promote(RolloutPromoteArguments),
@@ -115,6 +119,19 @@ pub(crate) struct RolloutApproveArguments {
     pub wave: Option<String>,
     #[command(flatten)]
     pub target: RolloutTarget,
+}
+
+/// The arguments of `everynode rollout agree`.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutAgreeArguments {
+    /// The DaemonSet: ds/NAME, or just NAME
+    #[arg(value_name = "DAEMONSET")]
+    pub daemon_set: DaemonSetName,
+    /// A node whose old pod may go; may be given several times
+    #[arg(long = "node", value_name = "NODE", required = true)]
+    pub node: Vec<NodeName>,
+    #[command(flatten)]
+    pub connection: ConnectionArguments,
 }
 
 /// The arguments of `everynode rollout promote`.
@@ -208,6 +225,20 @@ Exit codes:
   1  an error, or it would have no effect
   2  invalid arguments
   3  no controller has carried it out within 10 s";
+
+const AGREE_EXAMPLES: &str = "\
+Examples:
+  everynode rollout get ds/driver -n gpu --nodes            which nodes are asked about
+  everynode rollout agree ds/driver -n gpu --node gpu-17    its pod may go
+
+With prepare.agree in its policy, a rollout waits until somebody agrees that the old pod of a node
+goes. This sets the annotation everynode.dev/replace=agreed on that pod, as a script or an operator
+does that drains the node first.
+
+Exit codes:
+  0  agreed
+  1  an error, or nobody is asked about one of the nodes: then nothing is written
+  2  invalid arguments";
 
 const PAUSE_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! `everynode rollout`: where a guarded rollout is, and what people do with it (G10, G22).
 
+mod agree;
 mod attribution;
 mod check;
 mod get;
@@ -37,6 +38,7 @@ pub(crate) async fn execute(arguments: RolloutArguments) -> anyhow::Result<ExitC
         RolloutCommand::Approve(arguments) => {
             order::give(arguments.target, OrderKind::Approve { wave: arguments.wave }).await
         }
+        RolloutCommand::Agree(arguments) => agree::execute(arguments).await,
         RolloutCommand::Promote(arguments) if arguments.full => {
             order::give(arguments.target, OrderKind::PromoteFull).await
         }

@@ -8,7 +8,7 @@ use everynode_core::api::{
     CheckKind, CheckVerdict, Course, DaemonSetKey, Position, RolloutPhase, RolloutReason,
     RolloutRecord, Timestamp,
 };
-use everynode_core::daemon_set::{RolloutStatus, StateCounts, WaveStatus};
+use everynode_core::daemon_set::{RolloutStatus, SetAside, StateCounts, WaveStatus};
 use everynode_core::plan::Transition;
 use expect_test::expect_file;
 
@@ -32,7 +32,7 @@ struct Described<'a> {
 pub(super) fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus {
     let since = Timestamp::from_seconds(1_700_000_000);
     let mut nodes = StateCounts { failed: 2, ..StateCounts::default() };
-    *nodes.set_aside.last_mut().unwrap() = 1;
+    nodes.set_aside[SetAside::Lost as usize] = 1;
     RolloutStatus {
         reason,
         message: "".into(),

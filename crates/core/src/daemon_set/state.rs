@@ -66,6 +66,8 @@ pub struct DaemonSetState {
     deleted_at: BTreeMap<Uid, Timestamp>,
     /// The annotations of pods that somebody is asked about, or has agreed to replace (G54).
     replacements: BTreeMap<Uid, Replacement>,
+    /// Why nobody could be asked about the last of them.
+    question_refusal: Option<Arc<str>>,
     /// True if the last new pod could not be marked: records do not wait for that then.
     has_mark_failed: bool,
     history: RevisionHistory,
@@ -182,6 +184,7 @@ impl DaemonSetState {
             other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
             replacements: BTreeMap::new(),
+            question_refusal: None,
             has_mark_failed: false,
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
@@ -560,6 +563,7 @@ impl DaemonSetState {
             labels: &self.labels,
             slots: &self.slots,
             refusal: self.creation_limits.refusal.as_deref(),
+            question_refusal: self.question_refusal.as_ref(),
             replacements: &self.replacements,
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),

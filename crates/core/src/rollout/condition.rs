@@ -47,6 +47,8 @@ pub(super) struct WaveProgress {
     pub more_starting: usize,
     /// The first nodes for which nobody has agreed in time that their old pod goes.
     pub not_agreed: Vec<NodeName>,
+    /// Why nobody can be asked whether an old pod may go, if that is so.
+    pub question_refusal: Option<Arc<str>>,
     /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
     pub awaited_outages: usize,
 }
@@ -71,6 +73,9 @@ impl WaveProgress {
         for (index, node) in self.not_agreed.iter().enumerate() {
             let separator = if index == 0 { "; nobody has agreed in time for " } else { ", " };
             write!(text, "{separator}{node}")?;
+        }
+        if let Some(why) = &self.question_refusal {
+            write!(text, "; nobody can be asked whether an old pod may go: {why}")?;
         }
         match self.awaited_outages {
             0 => {}

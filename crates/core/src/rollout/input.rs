@@ -29,6 +29,8 @@ pub(crate) struct RolloutInput<'a> {
     pub slots: &'a [Slot],
     /// Why the last pod could not be created, if that is so.
     pub refusal: Option<&'a str>,
+    /// Why nobody can be asked whether an old pod may go, if that is so (G54).
+    pub question_refusal: Option<&'a Arc<str>>,
     /// The pods that somebody is asked about, or has agreed to replace.
     pub replacements: &'a BTreeMap<Uid, Replacement>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.

@@ -305,6 +305,7 @@ fn outdated(
         _ if view.daemon_set().is_paused() && !is_planned => (CauseKind::Paused, Age::Short),
         turn @ (CauseKind::Held | CauseKind::OutsideWindow, _) => turn,
         _ if inspection.is_kept && !is_planned => (CauseKind::WaveNotOpen, Age::Short),
+        _ if evidence.is_asked_about(detail) => (CauseKind::Asked, Age::Short),
         turn => turn,
     };
     let cause = evidence.cause(kind, age, detail);

@@ -15,6 +15,7 @@ use super::next_step::{
 };
 use super::shortage::{PORTS_TAKEN, scheduler_reason};
 use crate::names;
+use crate::program::command;
 use crate::situation::Situation;
 use crate::snapshot::{EventDetail, PodDetail, PodState};
 
@@ -71,6 +72,8 @@ pub enum CauseKind {
     Paused,
     /// The pod is of an older revision, and its wave of a guarded rollout is not open (G1).
     WaveNotOpen,
+    /// Somebody is asked whether it may go.
+    Asked,
     /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
     Held,
     /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
@@ -291,6 +294,19 @@ impl CauseKind {
                 text: |_| "older revision, kept while the rollout is paused".into(),
                 message: |_| None,
                 next: |at| of_reason(RolloutReason::Paused, None, at.evidence.daemon_set()),
+            },
+            Self::Asked => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |_| "older revision, somebody must agree that it goes".into(),
+                message: |_| None,
+                next: |at| {
+                    let DaemonSetKey { namespace, name } = at.key();
+                    let node = at.node?;
+                    Some(command(format_args!(
+                        "rollout agree ds/{name} -n {namespace} --node {node}"
+                    )))
+                },
             },
             Self::WaveNotOpen => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),

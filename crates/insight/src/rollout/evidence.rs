@@ -117,6 +117,15 @@ impl<'a> Evidence<'a> {
         self.stated_class().is_some_and(ReasonClass::keeps_old_pods)
     }
 
+    /// True if somebody is asked whether the old pod may go for the current revision, and nobody
+    /// has agreed.
+    pub(crate) fn is_asked_about(&self, detail: &PodDetail) -> bool {
+        let asked = detail.pod.replacement.as_deref().filter(|asked| !asked.is_agreed);
+        let replacing = asked.and_then(|asked| asked.replacing.as_ref());
+        is_stated_guarded(self.daemon_set)
+            && replacing.is_some_and(|hash| self.current.contains(hash))
+    }
+
     /// True if the rollout of the current template has yet to begin.
     pub(super) fn is_pending(&self) -> bool {
         let view = ControllerView::new(self.snapshot, self.daemon_set.clone(), self.now);

@@ -38,8 +38,8 @@ pub struct HeldUpPod {
     pub outdated: bool,
     /// Whether the rollout can't end without intervention, because of this pod.
     pub stuck: bool,
-    /// Why the end of the rollout does not wait for the node: `held`, `down`, `leaving` or
-    /// `joined`; absent if it does.
+    /// Why the end of the rollout does not wait for the node: `held`, `down`, `leaving`, `joined`
+    /// or `notAgreed`; absent if it does.
     #[serde(serialize_with = "serialize_set_aside", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub set_aside: Option<SetAside>,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{Absent, NodeName, RecordState, Timestamp};
+use everynode_core::api::{Absent, NodeName, ReasonClass, RecordState, Timestamp};
 use everynode_core::daemon_set::SetAside;
 
 use super::Rollout;
@@ -41,6 +41,9 @@ impl Evidence<'_> {
         let outdated = pod.is_some_and(|detail| self.is_outdated(&detail.pod));
         match cause.kind {
             CauseKind::Held => Some(SetAside::Held),
+            CauseKind::Asked if self.stated_class() == Some(ReasonClass::Complete) => {
+                Some(SetAside::NotAgreed)
+            }
             _ if self.sign_of_leaving(node).is_some() => Some(SetAside::Leaving),
             // A policy leaves it alone, although its pod may work.
             _ if outdated

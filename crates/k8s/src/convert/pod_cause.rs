@@ -55,8 +55,8 @@ struct Reason {
 
 /// The cause that one container states, such as `container agent: CrashLoopBackOff, exit code 1, 3
 /// restarts: no such device`: the first that is not ready; if all are, the one that has restarted
-/// most. If none has, it is what the scheduler or the pod states; `None` if that is nothing. The text is of any
-/// length, and may have several lines.
+/// most. If none has, it is what the scheduler or the pod states; `None` if that is nothing. The
+/// text is of any length, and may have several lines.
 pub fn pod_cause(json: &[u8]) -> Option<String> {
     let Pod { status } = serde_json::from_slice(json).ok()?;
     // An init container is ready once it has succeeded.

@@ -426,8 +426,10 @@ impl DaemonSetState {
 
     /// The API server has refused a write.
     fn refused(&mut self, write: &Write, why: String) {
-        if let Write::CreatePod(_) = write {
-            self.creation_limits.refusal = Some(why.into());
+        match write {
+            Write::CreatePod(_) => self.creation_limits.refusal = Some(why.into()),
+            Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
+            _ => {}
         }
         self.failed(write);
     }
@@ -463,6 +465,7 @@ impl DaemonSetState {
     fn succeeded(&mut self, write: &Write, now: Timestamp) {
         self.clear_failure(write);
         self.has_mark_failed &= !matches!(write, Write::MarkReplaced { .. });
+        self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
             self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
@@ -556,15 +559,14 @@ impl DaemonSetState {
         let input = SyncInput { counts: &counts, ..self.sync_input(now) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);
-        // The counts of groups do not tell to which group the deleted pods belong.
-        let fits_groups = input.groups.is_none() || deleted == 0;
         let creates_pods = self.creates_pods();
         let hash = if creates_pods {
             self.history.classify(&self.daemon_set).current.and_then(Revision::hash)
         } else {
             self.revision_beside()
         };
-        if let Some(hash) = hash.filter(|_| fits_groups) {
+        // The counts of groups do not tell to which group the deleted pods belong.
+        if let Some(hash) = hash.filter(|_| input.groups.is_none() || deleted == 0) {
             sync::rolling_update(&input, &hash, &mut wanted);
         }
         let is_wanted = |pod: &&&PodReference| {

@@ -77,15 +77,14 @@ impl StateCounts {
         SetAside::ALL.into_iter().zip(self.set_aside).filter(|(_, nodes)| *nodes > 0)
     }
 
-    /// The number of states that [`named`](Self::named) has before the reasons for which nodes are
-    /// set aside.
-    pub const COMMON: usize = 5;
+    /// The number of states at the beginning of [`named`](Self::named) that every rollout goes
+    /// through.
+    pub const COMMON: usize = 4;
 
     /// The numbers with the names of the states, and of the reasons for which nodes are set aside.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let states = [
             ("waiting", self.waiting),
-            ("asked", self.asked),
             ("updating", self.updating),
             ("done", self.done),
             ("failed", self.failed),
@@ -93,6 +92,7 @@ impl StateCounts {
         debug_assert_eq!(states.len(), Self::COMMON);
         states
             .into_iter()
+            .chain([("asked", self.asked)])
             .chain(SetAside::ALL.map(SetAside::as_str).into_iter().zip(self.set_aside))
     }
 
