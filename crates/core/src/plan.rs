@@ -343,7 +343,8 @@ pub enum Notice {
     /// The built-in controller rolls out what a policy selects, because the update strategy is not
     /// `OnDelete` (G18).
     NotGuarded,
-    /// The plan replaces the failed template with that of the base (G20).
+    /// Nodes begin to go back to the base, or the plan replaces the failed template with that of
+    /// the base (G15, G20).
     RollingBack {
         /// The base.
         base: RevisionName,

@@ -303,7 +303,7 @@ fn steps(policy: &RolloutPolicy, record: Option<&RolloutRecord>) -> Vec<StepProg
         ..progress(&step.name, &step.wait, state(index))
     });
     let last = policy.finally.as_ref().map(|wait| {
-        let is_current = record.is_some_and(RolloutRecord::has_begun);
+        let is_current = record.is_some_and(|record| record.phase != RolloutPhase::Complete);
         let state = match position {
             Some(Position::AllNodes) if is_current => StepState::Current,
             Some(Position::AllNodes) => StepState::Done,

@@ -145,7 +145,12 @@ impl WaveNodes {
         let state = match record {
             Some(record) if record.phase == RolloutPhase::Complete => StepState::Done,
             Some(record) if record.phase != RolloutPhase::Pending => {
+                let are_left = wave.states.as_ref().is_some_and(|states| states.left() > 0);
                 match wave.position.cmp(&record.position) {
+                    // Promoted in full, the rollout is at all of them.
+                    Ordering::Less if are_left && record.is_promoted_in_full() => {
+                        StepState::Current
+                    }
                     Ordering::Less => StepState::Done,
                     Ordering::Equal => StepState::Current,
                     Ordering::Greater => StepState::Ahead,

@@ -131,7 +131,7 @@ impl fmt::Display for Notice {
                  counts only with the update strategy OnDelete",
             ),
             Self::RollingBack { base } => {
-                write!(f, "the template of revision {base} replaces the failed one")
+                write!(f, "nodes go back to revision {base}")
             }
             Self::Rollout(transition) => transition.fmt(f),
             Self::Check { check, wave, verdict, answer } => {

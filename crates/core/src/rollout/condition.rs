@@ -268,11 +268,14 @@ fn moving(
             (RolloutReason::AwaitingApproval, format!("{subject} must be approved"))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
-            let reason = match is_stuck {
-                true => RolloutReason::ProgressDeadlineExceeded,
-                false => RolloutReason::Updating,
-            };
-            (reason, format!("updating {}", nodes_of(wave)))
+            let nodes = nodes_of(wave);
+            match is_stuck {
+                true => {
+                    let message = format!("updating {nodes}, without progress for too long");
+                    (RolloutReason::ProgressDeadlineExceeded, message)
+                }
+                false => (RolloutReason::Updating, format!("updating {nodes}")),
+            }
         }
         (None, Some(opening)) => {
             outside(opening, &format!("the update of {} goes on", nodes_of(wave)))

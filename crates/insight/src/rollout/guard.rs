@@ -83,8 +83,12 @@ impl Guard {
                 let wave = wave.filter(|_| has_begun && reason != RolloutReason::Complete);
                 let wave = wave.map(|wave| GuardedWave::of(wave, now));
                 let name = wave.as_ref().and_then(|wave| wave.name.as_deref());
+                // Only the controller knows for how long no node was done.
+                let of_deadline = (stated.reason == RolloutReason::ProgressDeadlineExceeded
+                    && reason == RolloutReason::Updating)
+                    .then_some((stated.reason, &*stated.message));
                 let of_checks = stated_of_checks(daemon_set, reason, name);
-                let (reason, message) = of_checks.unwrap_or((reason, &message));
+                let (reason, message) = of_deadline.or(of_checks).unwrap_or((reason, &message));
                 Self::new(reason, message, wave, daemon_set)
             }
             None => Self::new(stated.reason, &stated.message, None, daemon_set),

@@ -51,6 +51,13 @@ pub(crate) fn of_reason(
         RolloutReason::LateNodesFail => {
             format!("repair the nodes, or take the template back: {}", line("undo"))
         }
+        // Nothing is left to do for the current template.
+        RolloutReason::InvalidPolicy
+            if daemon_set.status.updated_number_scheduled
+                >= daemon_set.status.desired_number_scheduled =>
+        {
+            "correct the policy".to_owned()
+        }
         RolloutReason::InvalidPolicy => {
             format!("correct the policy, or go on without it: {}", line("rollout promote --full"))
         }

@@ -46,6 +46,7 @@ pub(in crate::daemon_set) fn plan_status(
                 (true, true) | (false, false) => {}
             }
             draft.plan.notices.extend(window_notice(input, &status));
+            draft.plan.notices.extend(rollback_notice(input, &status));
             draft.write(Write::UpdateStatus { resource_version, status, ends_rollout });
         }
     }
@@ -124,6 +125,19 @@ fn window_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
     }
     let goes_on = stated.reason == RolloutReason::Updating && !input.rollout.awaits_window();
     (has_waited && goes_on).then_some(Notice::WindowOpened)
+}
+
+/// The report if nodes begin to go back to the base.
+fn rollback_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
+    let goes_back = |stated: Option<&RolloutCondition>| {
+        stated.is_some_and(|stated| stated.reason == RolloutReason::RollingBack)
+    };
+    let known = input.daemon_set.status.rollout.as_ref();
+    let base = input.rollout.gate.base()?;
+    let revisions = input.history.classify(input.daemon_set).old;
+    let base = revisions.into_iter().find(|old| old.pod_hash() == *base)?;
+    (goes_back(status.rollout.as_ref()) && !goes_back(known))
+        .then(|| Notice::RollingBack { base: base.name.clone() })
 }
 
 fn is_paused(condition: Option<&RolloutCondition>) -> bool {

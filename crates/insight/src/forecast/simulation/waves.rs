@@ -116,15 +116,16 @@ impl Simulation {
     }
 
     /// The waves of the policy that the rollout reaches, with the nodes whose pods are replaced in
-    /// each.
+    /// each, or that get one.
     pub(in crate::forecast) fn guarded_waves(&self, changes: &NodeChanges) -> Vec<GuardedWave> {
         let Some(policy) = self.daemon_set.policy.valid() else { return Vec::new() };
-        let replaced: BTreeSet<&str> = changes.replace.iter().map(String::as_str).collect();
+        let changed = changes.replace.iter().chain(&changes.gain);
+        let changed: BTreeSet<&str> = changed.map(String::as_str).collect();
         let nodes = |index: usize| {
             let begun =
                 self.first_writes.iter().filter(move |(_, first)| first.wave == Some(index));
             let names = begun.map(|(node, _)| node.as_str());
-            names.filter(|node| replaced.contains(node)).map(str::to_owned).collect()
+            names.filter(|node| changed.contains(node)).map(str::to_owned).collect()
         };
         let reached = self.reached.iter().enumerate();
         let waves = reached.map(|(index, ReachedWave { position, at })| {
