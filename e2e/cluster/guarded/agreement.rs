@@ -31,12 +31,14 @@ async fn a_pod_is_replaced_once_somebody_agrees() -> Result<()> {
     ensure!(early.code == 1 && early.stderr.contains("nobody is asked about"), "{early:?}");
 
     // Nobody answers for the first one, and the others are agreed about.
-    let second = asked(&world, &[&first]).await?;
-    world.everynode(&["rollout", "agree", "ds/agent", "--node", &second]).await?.ok()?;
-    let third = asked(&world, &[&first, &second]).await?;
-    let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
-    ensure!(get.contains(&format!("nobody has agreed in time for {first}")), "{get}");
-    world.everynode(&["rollout", "agree", "ds/agent", "--node", &third]).await?.ok()?;
+    let mut answered = vec![first.clone()];
+    while answered.len() <= others.len() {
+        let next = asked(&world, &answered).await?;
+        let get = world.everynode(&["rollout", "get", "ds/agent"]).await?.ok()?;
+        ensure!(get.contains(&format!("nobody has agreed in time for {first}")), "{get}");
+        world.everynode(&["rollout", "agree", "ds/agent", "--node", &next]).await?.ok()?;
+        answered.push(next);
+    }
     world.reaches("agent", "Complete").await?;
     ensure!(nodes(&world).await?[&first].is_none(), "it was replaced without an answer");
     let status = world.everynode(&["status", "ds/agent", "--timeout", "30s"]).await?;
@@ -45,14 +47,15 @@ async fn a_pod_is_replaced_once_somebody_agrees() -> Result<()> {
     world.everynode(&["rollout", "agree", "ds/agent", "--node", &first]).await?.ok()?;
     eventually("each new pod says that its node is updated", async || {
         let nodes = nodes(&world).await?;
-        ensure!(nodes.len() == 3 && nodes.values().all(Option::is_some), "{nodes:?}");
+        let all = nodes.len() == answered.len() && nodes.values().all(Option::is_some);
+        ensure!(all, "{nodes:?}");
         Ok(())
     })
     .await
 }
 
 /// The node that somebody is asked about, but for these.
-async fn asked(world: &World, except: &[&String]) -> Result<String> {
+async fn asked(world: &World, except: &[String]) -> Result<String> {
     let mut found = None;
     eventually("somebody is asked about a pod", async || {
         let pods = world.pods_of("agent").await?;
@@ -63,7 +66,7 @@ async fn asked(world: &World, except: &[&String]) -> Result<String> {
         });
         let node = asked.find_map(|pod| {
             let node = pod.spec.as_ref()?.node_name.as_ref()?;
-            (!except.contains(&node)).then(|| node.clone())
+            (!except.contains(node)).then(|| node.clone())
         });
         found = Some(node.context("nobody is asked")?);
         Ok(())
