@@ -100,6 +100,7 @@ impl Election {
             return Decision::Renew;
         }
         if record.holder.is_empty() {
+            self.seen = Some((record, now));
             return Decision::TakeOver;
         }
         let since = match &self.seen {
@@ -202,8 +203,9 @@ mod tests {
         assert!(!election.may_create(at(15)) && election.may_create(at(16)));
         election.evaluate(record("us", "2"), at(16));
         assert!(election.may_create(at(17)), "it is the holder");
-        election.evaluate(record("", "3"), at(18));
-        assert!(election.may_create(at(18)), "nobody is");
+        election.evaluate(record("them", "3"), at(18));
+        election.evaluate(record("", "4"), at(19));
+        assert!(election.may_create(at(19)), "nobody is");
     }
 
     /// C63: timings with which two replicas could lead are refused.

@@ -68,8 +68,8 @@ pub struct DaemonSetState {
     replacements: BTreeMap<Uid, Replacement>,
     /// Why nobody could be asked about the last of them.
     question_refusal: Option<Arc<str>>,
-    /// True if the last new pod could not be marked: records do not wait for that then.
-    has_mark_failed: bool,
+    /// How often in a row a new pod could not be marked.
+    failed_marks: u32,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -82,6 +82,9 @@ pub struct DaemonSetState {
     /// How far the wall clock was ahead of the steady one at the last plan.
     wall_ahead_ms: i64,
 }
+
+/// The number of failures in a row after which records do not wait until new pods are marked.
+const FAILED_MARKS_MAX: u32 = 10;
 
 /// Pods that are in no slot.
 #[derive(Debug, Default)]
@@ -185,7 +188,7 @@ impl DaemonSetState {
             deleted_at: BTreeMap::new(),
             replacements: BTreeMap::new(),
             question_refusal: None,
-            has_mark_failed: false,
+            failed_marks: 0,
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
             rollout: RolloutState::default(),
@@ -552,6 +555,11 @@ impl DaemonSetState {
     }
 
     /// The state of the rollout, and what it reads.
+    /// True if a new pod has yet to say that its node is updated (G54).
+    fn awaits_marks(&self) -> bool {
+        !self.index.work_sets.tells.is_empty() && self.failed_marks < FAILED_MARKS_MAX
+    }
+
     fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
         let input = RolloutInput {
             now,

@@ -20,6 +20,9 @@ impl Asked {
     /// was asked.
     pub(super) fn about(pod: &PodView, input: &RolloutInput<'_>) -> Option<Self> {
         let within = input.policy()?.agree_within()?;
+        if input.daemon_set.strategy().surges() {
+            return None;
+        }
         let is_asked = pod.flags.contains(PodFlags::ASKED);
         let known = input.replacements.get(&pod.uid).filter(|_| is_asked)?;
         let mut target = input.labels.current_hashes();

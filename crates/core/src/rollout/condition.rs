@@ -398,16 +398,24 @@ fn failed(
     let (is_over, message) = match (rollback, back_at) {
         (RollbackProgress::None, Some(_)) => (true, NO_BASE.to_owned()),
         (RollbackProgress::Barred(why), Some(_)) => (true, why.to_owned()),
-        (RollbackProgress::UnderWay | RollbackProgress::Done, Some(at)) => {
+        (RollbackProgress::UnderWay, Some(at)) => {
             (true, format!("nodes go back at {}", utc_text(at)))
         }
-        _ if !goes_back => (true, "nodes keep what they have".to_owned()),
+        (RollbackProgress::UnderWay, None) if !goes_back => {
+            (true, "nodes keep what they have".to_owned())
+        }
         (RollbackProgress::Barred(why), _) => (true, why.to_owned()),
         (RollbackProgress::None, _) => (true, NO_BASE.to_owned()),
         (RollbackProgress::UnderWay, _) => {
             (false, "nodes go back to the last complete revision".to_owned())
         }
-        (RollbackProgress::Done, _) => (true, "no node has its revision".to_owned()),
+        (RollbackProgress::Done { kept: 0 }, _) => (true, "no node has its revision".to_owned()),
+        (RollbackProgress::Done { kept: 1 }, _) => {
+            (true, "1 node keeps its revision: it is held, or tainted".to_owned())
+        }
+        (RollbackProgress::Done { kept }, _) => {
+            (true, format!("{kept} nodes keep its revision: they are held, or tainted"))
+        }
     };
     let state = if is_over { RolloutReason::Failed } else { RolloutReason::RollingBack };
     (state, format!("the rollout {reason}; {message}"))

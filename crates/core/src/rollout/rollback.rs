@@ -26,8 +26,8 @@ pub(super) enum RollbackProgress {
     Barred(&'static str),
     /// A pod of the failed revision exists.
     UnderWay,
-    /// None does.
-    Done,
+    /// None does, but on so many nodes that keep theirs: they are held, or get no other one.
+    Done { kept: usize },
 }
 
 impl RollbackProgress {
@@ -53,7 +53,7 @@ impl RollbackProgress {
             {
                 Self::UnderWay
             }
-            (Stage::Moving(_), _) => Self::Done,
+            (Stage::Moving(_), _) => Self::Done { kept: 0 },
             (Stage::Failed { record, .. }, Some(_)) if input.is_beside() => {
                 match was_rolled_back(input, record, revisions) {
                     _ if !may_roll_back(input) => Self::Barred(NOT_ALLOWED),
@@ -63,7 +63,7 @@ impl RollbackProgress {
             }
             (_, None) => Self::None,
             (_, Some(_)) if has_target() => Self::UnderWay,
-            (_, Some(_)) => Self::Done,
+            (_, Some(_)) => Self::Done { kept: waves.map_or(0, Waves::kept) },
         }
     }
 }

@@ -409,7 +409,7 @@ impl Waves {
     pub(crate) fn awaited(&self, position: &Position) -> usize {
         let Group { absent, open, .. } = self.group(position);
         let of_others = if open.updating == 0 { self.all.absent } else { 0 };
-        absent + of_others + self.all.open.asked + self.awaited_outages(position)
+        absent + of_others + self.all.unanswered + self.awaited_outages(position)
     }
 
     /// True if more nodes have failed than the policy tolerates (G15).
@@ -464,9 +464,14 @@ impl Waves {
         self.all.members > 0 && self.all.updated == self.all.members
     }
 
-    /// True if a node that is not held has a pod of the target.
+    /// The nodes that keep their pod of the target going back.
+    pub(crate) const fn kept(&self) -> usize {
+        self.all.kept
+    }
+
+    /// True if a node has a pod of the target that it does not keep going back.
     pub(crate) const fn has_target(&self) -> bool {
-        self.all.on_target > 0
+        self.all.on_target > self.all.kept
     }
 
     /// The counts of the group at a position.

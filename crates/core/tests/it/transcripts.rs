@@ -99,6 +99,7 @@ transcripts! {
     guarded_steps_edited: "guarded-steps-edited",
     guarded_absent_elsewhere: "guarded-absent-elsewhere",
     guarded_left_over: "guarded-left-over",
+    guarded_back_down: "guarded-back-down",
     guarded_agree: "guarded-agree",
     guarded_agree_motion: "guarded-agree-motion",
     guarded_back: "guarded-back",

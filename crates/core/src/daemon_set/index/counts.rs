@@ -50,11 +50,15 @@ impl NodeCounts {
     }
 
     /// The number of available old pods that may go now because somebody agrees: nodes of which
-    /// somebody is asked use the budget, but lack no pod yet. One may go while the rollout is at
-    /// work on no node (G14).
-    pub(in crate::daemon_set) fn room_for_agreed(&self, max: usize) -> usize {
-        let is_first = self.in_flight == self.asked && self.taken == 0;
-        max.saturating_sub(self.in_use - self.asked).max(usize::from(is_first))
+    /// somebody is asked use the budget, but lack no pod yet.
+    pub(in crate::daemon_set) const fn room_for_agreed(&self, max: usize) -> usize {
+        max.saturating_sub(self.in_use - self.asked)
+    }
+
+    /// True if one such pod may go although there is no room, because the rollout is at work on no
+    /// node (G14).
+    pub(in crate::daemon_set) const fn may_let_one_go(&self) -> bool {
+        self.in_flight == self.asked && self.taken == 0
     }
 
     fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 12] {

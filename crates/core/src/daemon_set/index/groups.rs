@@ -120,6 +120,13 @@ impl Groups {
             let agreed = group.counts.room_for_agreed(max);
             order.admit(&group.work_sets.delete_agreed, agreed, &mut admitted.delete_agreed);
         }
+        let mut groups = self.groups.values();
+        while all.may_let_one_go()
+            && admitted.delete_agreed.is_empty()
+            && let Some(group) = groups.next()
+        {
+            order.admit(&group.work_sets.delete_agreed, 1, &mut admitted.delete_agreed);
+        }
         let is_at_rest = match guarded {
             Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0,
             // A percentage of a group without desired nodes is 0 (G41).

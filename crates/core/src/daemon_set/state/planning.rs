@@ -147,7 +147,7 @@ impl DaemonSetState {
             return;
         }
         // A controller that starts once the rollout is complete does not know which to mark (G54).
-        let awaits_marks = !self.index.work_sets.tells.is_empty() && !self.has_mark_failed;
+        let awaits_marks = self.awaits_marks();
         let (rollout, input) = self.rollout_parts(now);
         if !awaits_marks && let Some((notice, write)) = rollout.record_change(&input, nodes) {
             draft.plan.notices.extend(notice);
@@ -436,7 +436,7 @@ impl DaemonSetState {
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
     fn failed(&mut self, write: &Write) {
-        self.has_mark_failed |= matches!(write, Write::MarkReplaced { .. });
+        self.failed_marks += u32::from(matches!(write, Write::MarkReplaced { .. }));
         if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
             write
                 .target()
@@ -464,7 +464,7 @@ impl DaemonSetState {
 
     fn succeeded(&mut self, write: &Write, now: Timestamp) {
         self.clear_failure(write);
-        self.has_mark_failed &= !matches!(write, Write::MarkReplaced { .. });
+        self.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
         self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {

@@ -77,7 +77,8 @@ fn replace(
 ) {
     // Somebody agrees that these go, and is asked about no more nodes than the budget allows.
     delete_within_pace(input, &input.work_sets.delete_old, usize::MAX, draft);
-    let agreed = input.counts.room_for_agreed(max_unavailable);
+    let first = usize::from(input.counts.may_let_one_go());
+    let agreed = input.counts.room_for_agreed(max_unavailable).max(first);
     delete_within_pace(input, candidates.delete_agreed, agreed, draft);
     let room = input.room(max_unavailable);
     let room = room.after(begin(input, candidates.replace_now, room.nodes, hash, draft));
@@ -147,7 +148,7 @@ fn begin(
     target: &RevisionHash,
     draft: &mut Draft,
 ) -> usize {
-    if input.rollout.asks() {
+    if input.rollout.asks() && !input.daemon_set.strategy().surges() {
         return ask(input, nodes, count, target, draft);
     }
     delete_within_pace(input, nodes, count, draft)

@@ -190,7 +190,7 @@ impl RolloutState {
             states,
             starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
             more_starting: starting.count(),
-            question_refusal: input.question_refusal.cloned(),
+            question_refusal: input.question_refusal.filter(|_| self.asks()).cloned(),
             not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),
         })

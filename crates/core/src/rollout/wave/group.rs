@@ -37,6 +37,10 @@ pub(crate) struct Group {
     /// Members on which the rollout has yet to begin, and of which an earlier attempt has taken the
     /// pod: they use the budget (G14).
     pub taken: usize,
+    /// Members of which somebody is asked who has not agreed yet (G54).
+    pub unanswered: usize,
+    /// Members that keep their pod of the target going back (G41).
+    pub kept: usize,
 }
 
 /// Numbers of nodes by their state (G31).
@@ -215,6 +219,7 @@ impl Group {
             Holding::Target => (is_done, true),
         };
         let is_open = member == Member::Open;
+        let is_kept = matches!(state, NodeState::SetAside(SetAside::Held | SetAside::Tainted));
         if is_open {
             add(self.open.count(state), is_added);
         }
@@ -233,6 +238,8 @@ impl Group {
                 &mut self.disturbed_absent,
                 is_disturbed && matches!(state, NodeState::Updating { is_absent: true, .. }),
             ),
+            (&mut self.unanswered, state == NodeState::Asked { is_agreed: false }),
+            (&mut self.kept, has_target && is_kept),
             (&mut self.taken, state == NodeState::Waiting { outage: Outage::Taken }),
             (&mut self.late, is_late && state == NodeState::Failed),
         ];

@@ -595,7 +595,9 @@ impl NodeHistory {
             _ if observed.wave == Wave::Held && observed.has(Holds::TARGET) => {
                 NodeState::SetAside(SetAside::Held)
             }
-            _ if observed.keeps_target_by_taint() => NodeState::SetAside(SetAside::Tainted),
+            _ if observed.absent.is_none() && observed.keeps_target_by_taint() => {
+                NodeState::SetAside(SetAside::Tainted)
+            }
             // It may have been so since before this controller looked.
             (None, Some(why)) if observed.has(Holds::TARGET) => NodeState::SetAside(why),
             (None, Some(_)) => NodeState::default(),
