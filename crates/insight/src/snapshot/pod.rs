@@ -564,7 +564,6 @@ mod tests {
         let killed = json!({ "terminated": { "reason": "OOMKilled", "exitCode": 137 } });
         let running = json!({ "running": {} });
         let done = json!({ "terminated": { "reason": "Completed", "exitCode": 0 } });
-        let ended = done.clone();
         let none = json!({});
         for (node, status, expected) in [
             (None, json!({ "phase": "Pending" }), "waiting for the scheduler"),
@@ -602,24 +601,8 @@ mod tests {
                 json!({ "phase": "Running",
                     "initContainerStatuses": [container("init", true, done, none.clone())],
                     "containerStatuses": [container("c", false, running.clone(), none.clone()),
-                        container("d", true, running.clone(), none.clone())] }),
+                        container("d", true, running, none)] }),
                 "running, not ready (c)",
-            ),
-            // A sidecar is not meant to end, and must be ready.
-            (
-                Some("n"),
-                json!({ "phase": "Running",
-                    "initContainerStatuses": [container("proxy", false, ended, none.clone())],
-                    "containerStatuses": [container("c", true, running.clone(), none.clone())] }),
-                "Completed of container proxy (exit code 0)",
-            ),
-            (
-                Some("n"),
-                json!({ "phase": "Running",
-                    "initContainerStatuses": [
-                        container("proxy", false, running.clone(), none.clone())],
-                    "containerStatuses": [container("c", true, running, none)] }),
-                "running, not ready (proxy)",
             ),
             (
                 Some("n"),
@@ -635,6 +618,21 @@ mod tests {
             (Some("n"), json!({ "phase": "Mystery" }), "unknown: its kubelet does not report"),
         ] {
             assert_eq!(detail(node, status.clone()).state.to_string(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_must_run_and_be_ready() {
+        let done = json!({ "terminated": { "reason": "Completed", "exitCode": 0 } });
+        for (state, expected) in [
+            (done, "Completed of container proxy (exit code 0)"),
+            (json!({ "running": {} }), "running, not ready (proxy)"),
+        ] {
+            let running = json!({ "running": {} });
+            let status = json!({ "phase": "Running",
+                "initContainerStatuses": [container("proxy", false, state, json!({}))],
+                "containerStatuses": [container("c", true, running, json!({}))] });
+            assert_eq!(detail(Some("n"), status).state.to_string(), expected);
         }
     }
 

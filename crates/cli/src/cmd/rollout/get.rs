@@ -113,7 +113,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     }
     text += &attribution::orders(rollout, layout);
     if let Some(next) = &rollout.next {
-        let _ = writeln!(text, "\n{}", layout.paint(Tone::Plain, &announced(&next)));
+        let _ = writeln!(text, "\n{}", layout.paint(Tone::Plain, &announced(next)));
     }
     text
 }
