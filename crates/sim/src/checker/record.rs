@@ -324,6 +324,12 @@ impl Judge<'_> {
                 approvals.push(named.clone());
                 Record { approvals, ..old.clone() }
             }
+            // A paused rollout is not promoted past a wave (G6).
+            (Verb::Promote(named), _)
+                if is_at(named) && !is_last && self.situation.ds.is_paused() =>
+            {
+                old.clone()
+            }
             (Verb::Promote(named), Some(policy)) if is_at(named) && !is_last => Record {
                 reason: Some("Promoted".to_owned()),
                 ..at(one_of(self.after(policy, &old.position), new), Phase::Updating)
