@@ -554,12 +554,12 @@ impl DaemonSetState {
         self.assessing.count
     }
 
-    /// The state of the rollout, and what it reads.
     /// True if a new pod has yet to say that its node is updated (G54).
     fn awaits_marks(&self) -> bool {
         !self.index.work_sets.tells.is_empty() && self.failed_marks < FAILED_MARKS_MAX
     }
 
+    /// The state of the rollout, and its input.
     fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
         let input = RolloutInput {
             now,

@@ -19,17 +19,13 @@ impl Asked {
     /// The question whether this pod may go for the target, if the policy wants an answer and it
     /// was asked.
     pub(super) fn about(pod: &PodView, input: &RolloutInput<'_>) -> Option<Self> {
-        let within = input.policy()?.agree_within()?;
-        if input.daemon_set.strategy().surges() {
-            return None;
-        }
+        let within = input.agree_within()?;
         let is_asked = pod.flags.contains(PodFlags::ASKED);
         let known = input.replacements.get(&pod.uid).filter(|_| is_asked)?;
         let mut target = input.labels.current_hashes();
         let is_for_target = target.any(|hash| known.replacing.as_ref() == Some(hash));
-        // A clock that was ahead when it was asked must not make the answer awaited for longer.
-        let now = input.now;
-        let since = now.to_steady(known.since.filter(|_| is_for_target)?).min(now.steady);
+        // By the clock of whoever asked: one that was ahead lengthens the wait by that difference.
+        let since = input.now.to_steady(known.since.filter(|_| is_for_target)?);
         Some(Self { is_agreed: known.is_agreed, until: since + within })
     }
 }

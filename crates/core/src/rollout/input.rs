@@ -51,6 +51,13 @@ impl<'a> RolloutInput<'a> {
         self.daemon_set.policy.valid()
     }
 
+    /// For how long a node waits until somebody agrees that its old pod goes, if one must. With
+    /// surge nobody is asked (G54).
+    pub(super) fn agree_within(&self) -> Option<Duration> {
+        let within = self.policy()?.agree_within();
+        within.filter(|_| !self.daemon_set.strategy().surges())
+    }
+
     pub(super) fn revisions(&self) -> RevisionSet<'a> {
         self.history.classify(self.daemon_set)
     }

@@ -82,6 +82,8 @@ struct StageFacts {
     course: Course,
     /// True if nothing but nodes and time can change the record.
     awaits_nodes: bool,
+    /// True if somebody must agree that an old pod goes (G54).
+    asks: bool,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     /// When a window may open or close.
@@ -167,8 +169,7 @@ impl RolloutState {
 
     /// True if somebody must agree that an old pod goes (G54).
     pub(crate) fn asks(&self) -> bool {
-        let policy = self.waves.as_deref().map(Waves::policy);
-        policy.is_some_and(|it| it.agree_within().is_some()) && self.moving().is_some()
+        self.facts.last().asks && self.moving().is_some()
     }
 
     /// The assessment of a node, by its state in a guarded rollout.
@@ -270,6 +271,7 @@ impl RolloutState {
         StageFacts {
             record: revisions.current.and_then(|current| current.record.stored()).cloned(),
             course,
+            asks: input.agree_within().is_some(),
             awaits_nodes: course == Course::Moving
                 && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {

@@ -148,7 +148,7 @@ fn begin(
     target: &RevisionHash,
     draft: &mut Draft,
 ) -> usize {
-    if input.rollout.asks() && !input.daemon_set.strategy().surges() {
+    if input.rollout.asks() {
         return ask(input, nodes, count, target, draft);
     }
     delete_within_pace(input, nodes, count, draft)
