@@ -32,14 +32,17 @@ pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> R
     ))
 }
 
+/// Checks that the object has the name that the path of the request has.
 pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    let sent = text(object, &["metadata", "name"]);
-    if sent.is_empty() || sent == name {
-        return Ok(());
+    match text(object, &["metadata", "name"]) {
+        sent if sent == name => Ok(()),
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        sent => Err(Status::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({name})"
+        ))),
     }
-    Err(Status::bad_request(format!(
-        "the name of the object ({sent}) does not match the name on the URL ({name})"
-    )))
 }
 
 /// Sets the server's metadata of a new object except for the name and UID, and removes what clients
