@@ -40,11 +40,7 @@ pub(super) struct ConditionInput<'a> {
 pub(super) struct WaveProgress {
     /// Its nodes by their state.
     pub states: StateCounts,
-    /// The first nodes that have been without an available pod for long, with the reason for which
-    /// a container waits there.
-    pub starting: Vec<(NodeName, Option<PodTrouble>)>,
-    /// How many others there are.
-    pub more_starting: usize,
+    pub starting: StartingNodes,
     /// The first nodes for which nobody has agreed in time that their old pod goes.
     pub not_agreed: Vec<NodeName>,
     /// Why nobody can be asked whether an old pod may go, if that is so.
@@ -53,23 +49,36 @@ pub(super) struct WaveProgress {
     pub awaited_outages: usize,
 }
 
-impl WaveProgress {
-    /// Writes the numbers of its nodes, and those that hold it up, if any have for long.
+/// The nodes that have been without an available pod for long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StartingNodes {
+    /// The first of them, with the reason for which a container waits there.
+    pub named: Vec<(NodeName, Option<PodTrouble>)>,
+    /// How many others there are.
+    pub more: usize,
+}
+
+impl StartingNodes {
     fn write(&self, text: &mut String) -> fmt::Result {
-        write!(text, " ({})", self.states)?;
-        if !self.starting.is_empty() {
-            text.push_str("; without an available pod for more than a minute: ");
-        }
-        for (index, (node, trouble)) in self.starting.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ", " };
-            write!(text, "{separator}{node}")?;
+        for (index, (node, trouble)) in self.named.iter().enumerate() {
+            let first = "; without an available pod for more than a minute: ";
+            write!(text, "{}{node}", if index == 0 { first } else { ", " })?;
             if let Some(trouble) = trouble {
                 write!(text, " ({})", trouble.as_str())?;
             }
         }
-        if self.more_starting > 0 {
-            write!(text, ", {} more", self.more_starting)?;
+        if self.more > 0 {
+            write!(text, ", {} more", self.more)?;
         }
+        Ok(())
+    }
+}
+
+impl WaveProgress {
+    /// Writes the numbers of its nodes, and those that hold it up, if any have for long.
+    fn write(&self, text: &mut String) -> fmt::Result {
+        write!(text, " ({})", self.states)?;
+        self.starting.write(text)?;
         for (index, node) in self.not_agreed.iter().enumerate() {
             let separator = if index == 0 { "; nobody has agreed in time for " } else { ", " };
             write!(text, "{separator}{node}")?;
@@ -111,11 +120,13 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// The headline with the numbers of the wave's nodes, the last answers to its checks, and the
-    /// number of nodes that have the target although their wave is closed.
+    /// The headline with the numbers of the wave's nodes, those that have gone `back` and have no
+    /// available pod, the last answers to the wave's checks, and the number of nodes that have the
+    /// target although their wave is closed.
     pub(super) fn new(
         headline: &Headline,
         wave: Option<&WaveProgress>,
+        back: &StartingNodes,
         checks: &[CheckStatement],
         leaked: usize,
     ) -> Self {
@@ -131,6 +142,7 @@ impl Stated {
         if let Some(wave) = counts {
             wave.write(&mut message).expect("a String takes any text");
         }
+        back.write(&mut message).expect("a String takes any text");
         if let Some(note) = note {
             message += &format!("; {note}");
         }

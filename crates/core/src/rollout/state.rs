@@ -294,9 +294,7 @@ impl RolloutState {
     ) -> bool {
         let is_rebuilt = self.refresh_waves(position, input, nodes);
         let is_changed = gate != self.gate || is_rebuilt;
-        if is_changed {
-            self.gate = gate;
-        }
+        self.gate = gate;
         is_changed
     }
 

@@ -103,6 +103,7 @@ transcripts! {
     guarded_agree: "guarded-agree",
     guarded_agree_motion: "guarded-agree-motion",
     guarded_back: "guarded-back",
+    guarded_back_unavailable: "guarded-back-unavailable",
     guarded_back_none_desired: "guarded-back-none-desired",
     guarded_deadline: "guarded-deadline",
     guarded_lost: "guarded-lost",

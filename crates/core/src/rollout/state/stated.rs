@@ -3,17 +3,17 @@
 use crate::api::{
     FailedNode, FailedNodes, FailureCause, NAMED_NODES, Position, RolloutPhase, Timestamp,
 };
-use crate::node::{NodeState, SetAside};
+use crate::node::{Direction, NodeState, PodView, SetAside};
 use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{ConditionInput, Stated, WaveProgress, headline};
+use super::super::condition::{ConditionInput, StartingNodes, Stated, WaveProgress, headline};
 use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
-use super::super::wave::LONG_START;
+use super::super::wave::{LONG_START, Waves};
 use super::{Course, RolloutState};
 
 /// The inputs of the headline that [`StageKey`](super::StageKey) does not have.
@@ -39,6 +39,8 @@ pub(super) struct HeadlineKey {
 pub(super) struct Details {
     /// How far the wave is, while the rollout is under way.
     wave: Option<WaveProgress>,
+    /// The nodes of a failed rollout that goes back, as far as they have no available pod for long.
+    back: StartingNodes,
     /// How often what is stated of the checks has changed.
     check_changes: u64,
     leaked: usize,
@@ -54,6 +56,7 @@ impl RolloutState {
         let is_new = self.refresh_headline(input, nodes);
         let details = Details {
             wave: self.wave_progress(input, nodes),
+            back: self.back(input, nodes),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
         };
@@ -61,7 +64,8 @@ impl RolloutState {
             let checks = self.checks.as_ref().map(|checks| checks.statements());
             let stated = self.headline.last().as_ref().map(|headline| {
                 let wave = details.wave.as_ref();
-                Stated::new(headline, wave, &checks.unwrap_or_default(), details.leaked)
+                let checks = checks.unwrap_or_default();
+                Stated::new(headline, wave, &details.back, &checks, details.leaked)
             });
             self.condition.set(details, stated);
         }
@@ -169,17 +173,17 @@ impl RolloutState {
         }
     }
 
+    /// The nodes that go back and have had no available pod for long (G41).
+    fn back(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> StartingNodes {
+        let goes_back = self.gate.direction() == Direction::Back && self.gate.replaces();
+        let waves = self.waves.as_deref().filter(|_| goes_back);
+        waves.map(|waves| starting(waves, false, input, nodes)).unwrap_or_default()
+    }
+
     /// How far the wave of a rollout that is under way is.
     fn wave_progress(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> Option<WaveProgress> {
         let record = self.moving().filter(|record| record.phase.is_under_way())?;
         let waves = self.waves.as_deref()?;
-        let now = input.now.steady;
-        let mut starting = waves.starting_since(now - LONG_START);
-        let trouble = |id: NodeId| {
-            let pods = input.slots[id.index()].pods.as_slice().iter();
-            pods.filter(|pod| input.labels.is_updated(pod.labels)).filter_map(|it| it.trouble).max()
-        };
-        let named = starting.by_ref().take(NAMED_NODES);
         let states = waves.states_at(&record.position);
         // They are looked for among all nodes, so only if there are any.
         let are_there = states.reasons().any(|(why, _)| why == SetAside::NotAgreed);
@@ -188,13 +192,31 @@ impl RolloutState {
         let not_agreed = not_agreed.into_iter().flatten().take(NAMED_NODES);
         Some(WaveProgress {
             states,
-            starting: named.map(|id| (nodes.name(id).clone(), trouble(id))).collect(),
-            more_starting: starting.count(),
+            starting: starting(waves, true, input, nodes),
             question_refusal: input.question_refusal.filter(|_| self.asks()).cloned(),
             not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),
         })
     }
+}
+
+/// The nodes that have had no available pod for long, with what troubles their pods of the target,
+/// or those of the base.
+fn starting(
+    waves: &Waves,
+    is_of_target: bool,
+    input: &RolloutInput<'_>,
+    nodes: &NodeTable,
+) -> StartingNodes {
+    let mut starting = waves.starting_since(input.now.steady - LONG_START);
+    let trouble = |id: NodeId| {
+        let pods = input.slots[id.index()].pods.as_slice().iter();
+        let is_it = |pod: &&PodView| input.labels.is_updated(pod.labels) == is_of_target;
+        pods.filter(is_it).filter_map(|pod| pod.trouble).max()
+    };
+    let named = starting.by_ref().take(NAMED_NODES);
+    let named = named.map(|id| (nodes.name(id).clone(), trouble(id))).collect();
+    StartingNodes { named, more: starting.count() }
 }
 
 /// True if nothing is done because the built-in controller has yet to act on the target.

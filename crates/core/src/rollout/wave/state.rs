@@ -362,8 +362,11 @@ impl NodeHistory {
         }
         // An old pod that was broken before and does not end must not hold the rollout up either.
         let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
-        let is_starting = observed.progress == NodeProgress::Starting
-            || was_broken && observed.progress == NodeProgress::InFlight;
+        let is_starting = match judgement.direction {
+            Direction::Forward if was_broken => observed.progress.is_in_flight(),
+            Direction::Forward => observed.progress == NodeProgress::Starting,
+            Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
+        };
         self.starting_since = is_starting
             .then(|| self.starting_since.unwrap_or_else(|| observed.starting_since(now, input)));
         let state = match judgement.direction {

@@ -93,6 +93,11 @@ impl<'a> Observed<'a> {
         self.has(Holds::TARGET) || self.wave == Wave::Open && !self.has(Holds::OLD)
     }
 
+    /// True if its pod of the target is gone, and no other one is available.
+    pub(super) const fn lacks_pod_of_base(&self) -> bool {
+        !self.has(Holds::AVAILABLE) && !self.has(Holds::TARGET)
+    }
+
     /// Since when a node is without an available pod of the target that was not before.
     pub(super) fn starting_since(&self, now: Timestamp, input: &RolloutInput<'_>) -> Timestamp {
         let is_target = |pod: &&PodView| pod.counts() && input.labels.is_updated(pod.labels);
