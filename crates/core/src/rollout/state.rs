@@ -578,7 +578,7 @@ impl RolloutState {
         let ConfigRule { require } = input.policy()?.config?;
         // One that was complete before may be gone back to at any time.
         let record = revisions.current.and_then(|target| target.record.stored());
-        let was_complete = record.is_some_and(|it| it.phase == RolloutPhase::Complete);
+        let was_complete = record.is_some_and(|record| record.was_complete());
         let is_met = match require {
             ConfigRequirement::HashedNames => self.unrestored(input, revisions).is_empty(),
         };

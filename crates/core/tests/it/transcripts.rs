@@ -102,6 +102,7 @@ transcripts! {
     guarded_back_down: "guarded-back-down",
     guarded_agree: "guarded-agree",
     guarded_agree_motion: "guarded-agree-motion",
+    guarded_config_undo: "guarded-config-undo",
     guarded_back: "guarded-back",
     guarded_back_unavailable: "guarded-back-unavailable",
     guarded_back_none_desired: "guarded-back-none-desired",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::api::{NodeName, PodName, PodTrouble, RevisionHash, Timestamp};
 
 use super::check::plain;
-use super::course::{Attribution, Course};
+use super::course::{Attribution, Course, CourseEventKind};
 use super::wave_name::WaveName;
 
 /// The annotation of a ControllerRevision that holds the [`RolloutRecord`] as JSON (G8).
@@ -64,6 +64,15 @@ impl RolloutRecord {
     /// end: it needs no policy (G43).
     pub fn is_promoted_in_full(&self) -> bool {
         self.has_begun() && self.reason == Some(RecordReason::PromotedInFull)
+    }
+
+    /// True if the last attempt was complete, or the revision was in use. One that waits to be
+    /// rolled out again is `Pending`, and only the course tells.
+    pub fn was_complete(&self) -> bool {
+        let last = self.course.events.last().map(|event| event.kind);
+        let ended = [CourseEventKind::Completed, CourseEventKind::Adopted].map(Some);
+        self.phase == RolloutPhase::Complete
+            || self.phase == RolloutPhase::Pending && ended.contains(&last)
     }
 
     /// True if somebody has promoted this attempt, in full or past a wave.

@@ -133,11 +133,13 @@ fn rollback_notice(input: &SyncInput<'_>, status: &Status) -> Option<Notice> {
         stated.is_some_and(|stated| stated.reason == RolloutReason::RollingBack)
     };
     let known = input.daemon_set.status.rollout.as_ref();
+    if !goes_back(status.rollout.as_ref()) || goes_back(known) {
+        return None;
+    }
     let base = input.rollout.gate.base()?;
     let revisions = input.history.classify(input.daemon_set).old;
     let base = revisions.into_iter().find(|old| old.pod_hash() == *base)?;
-    (goes_back(status.rollout.as_ref()) && !goes_back(known))
-        .then(|| Notice::RollingBack { base: base.name.clone() })
+    Some(Notice::RollingBack { base: base.name.clone() })
 }
 
 fn is_paused(condition: Option<&RolloutCondition>) -> bool {
