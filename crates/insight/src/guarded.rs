@@ -207,13 +207,15 @@ impl GuardedRollout {
         revisions: &[RecordedRevision<'_>],
     ) -> Option<Self> {
         let stated = daemon_set.status.rollout.as_ref();
+        let current = revisions.iter().rev().find(|entry| entry.is_current);
+        let record = current.and_then(|entry| entry.record);
+        // It needs no policy, and has no condition without one (G43).
+        let is_promoted = record.is_some_and(RolloutRecord::is_promoted_in_full);
         let policy = match &daemon_set.policy {
-            PolicySource::None if stated.is_none() => return None,
+            PolicySource::None if stated.is_none() && !is_promoted => return None,
             PolicySource::None | PolicySource::Invalid(_) => None,
             PolicySource::Valid(policy) => Some(policy),
         };
-        let current = revisions.iter().rev().find(|entry| entry.is_current);
-        let record = current.and_then(|entry| entry.record);
         let completed = |entry: &&RecordedRevision<'_>| {
             let record = entry.record.filter(|_| !entry.is_current)?;
             (record.phase == RolloutPhase::Complete).then_some(record.since)
@@ -222,7 +224,11 @@ impl GuardedRollout {
             revisions.iter().filter(|entry| completed(entry).is_some()).max_by_key(completed);
         let position = record.map(|record| &record.position);
         let steps = policy.map(|policy| steps(policy, record)).unwrap_or_default();
-        let message = stated.map_or("", |stated| &*stated.message);
+        let message = match stated {
+            Some(stated) => &*stated.message,
+            None if is_promoted => "somebody has promoted the rollout to all nodes",
+            None => "",
+        };
         let checks = policy.map(|policy| checks(policy, message)).unwrap_or_default();
         let wave = policy.zip(position).and_then(|(policy, at)| policy.wave_name(at));
         Some(Self {

@@ -127,8 +127,8 @@ pub(crate) struct RolloutAgreeArguments {
     /// The DaemonSet: ds/NAME, or just NAME
     #[arg(value_name = "DAEMONSET")]
     pub daemon_set: DaemonSetName,
-    /// A node whose old pod may go; may be given several times
-    #[arg(long = "node", value_name = "NODE", required = true)]
+    /// Nodes whose old pods may go, separated by commas; may be given several times
+    #[arg(long = "node", value_name = "NODE", required = true, value_delimiter = ',')]
     pub node: Vec<NodeName>,
     #[command(flatten)]
     pub connection: ConnectionArguments,

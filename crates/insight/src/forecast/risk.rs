@@ -75,6 +75,8 @@ pub enum RiskKind {
     Approvals,
     /// The rollout policy has checks.
     Checks,
+    /// Somebody must agree before each old pod goes.
+    Agreement,
     /// Nodes lose their pod, because the new template may not run there.
     LosesPods,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
@@ -140,6 +142,7 @@ pub(super) fn risks(
     }
     risks.extend(strategy_and_template(snapshot, proposal, nodes, waits));
     risks.extend(windows(snapshot, proposal, nodes, now));
+    risks.extend(agreement(snapshot, daemon_set, nodes));
     risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -442,6 +445,16 @@ fn windows(
         ),
     };
     Some(everywhere(RiskKind::Windows, message))
+}
+
+/// The risk that nobody agrees that old pods go.
+fn agreement(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
+    let is_guarded = !nodes.replace.is_empty() && !snapshot.is_not_guarded(daemon_set);
+    let policy = daemon_set.policy.valid().filter(|_| is_guarded)?;
+    policy.agree_within()?;
+    let message = "the rollout policy asks before each old pod goes: the forecast assumes that \
+                   somebody agrees at once";
+    Some(everywhere(RiskKind::Agreement, message))
 }
 
 fn waits(policy: &RolloutPolicy) -> impl Iterator<Item = &Wait> {

@@ -1,7 +1,9 @@
 //! The operator's next step for each cause, for all commands: a command that can be pasted where
 //! one helps.
 
-use everynode_core::api::{DaemonSet, DaemonSetKey, NodeName, RETRY_ANNOTATION, RolloutReason};
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, NodeName, PolicySource, RETRY_ANNOTATION, RolloutReason,
+};
 
 use super::evidence::{Evidence, Refusal};
 use crate::program::command;
@@ -45,13 +47,21 @@ pub(crate) fn of_reason(
             "name the object by its content, or if it may stay changed: {}",
             line("rollout promote --full")
         ),
-        RolloutReason::Failed => {
+        RolloutReason::Failed if daemon_set.policy.valid().is_some() => {
             format!("{}, or once more: {}", line("undo"), line("rollout retry"))
+        }
+        // A retry goes by a policy.
+        RolloutReason::Failed => {
+            format!("{}, or with a policy once more: {}", line("undo"), line("rollout retry"))
         }
         RolloutReason::LateNodesFail => {
             format!("repair the nodes, or take the template back: {}", line("undo"))
         }
         // Nothing is left to do for the current template.
+        RolloutReason::InvalidPolicy if daemon_set.policy == PolicySource::None => format!(
+            "apply a policy again, or go on without one: {}",
+            line("rollout promote --full")
+        ),
         RolloutReason::InvalidPolicy
             if daemon_set.status.updated_number_scheduled
                 >= daemon_set.status.desired_number_scheduled =>
@@ -62,6 +72,11 @@ pub(crate) fn of_reason(
             format!("correct the policy, or go on without it: {}", line("rollout promote --full"))
         }
         RolloutReason::InvalidRecord => line("rollout retry"),
+        RolloutReason::WaveNotTried if asks(daemon_set) => format!(
+            "bring a node of the wave back, or agree for one ({} --node NODE), or skip it: {}",
+            line("rollout agree"),
+            line("rollout promote")
+        ),
         RolloutReason::WaveNotTried => {
             format!("bring a node of the wave back, or skip it: {}", line("rollout promote"))
         }
@@ -80,6 +95,11 @@ pub(crate) fn of_reason(
         | RolloutReason::RollingBack
         | RolloutReason::Complete => return None,
     })
+}
+
+/// True if somebody must agree before an old pod goes (G54).
+fn asks(daemon_set: &DaemonSet) -> bool {
+    daemon_set.policy.valid().is_some_and(|policy| policy.agree_within().is_some())
 }
 
 /// The name of a wave as one word of a shell.

@@ -283,7 +283,8 @@ fn a_rollout_that_waits_names_the_next_command() {
         (
             "Failed",
             "too many nodes failed",
-            "try: everynode undo ds/a -n n, or once more: everynode rollout retry ds/a -n n",
+            "try: everynode undo ds/a -n n, or with a policy once more: everynode rollout retry \
+             ds/a -n n",
         ),
         ("InvalidRecord", "it can't be read", "try: everynode rollout retry ds/a -n n"),
         (
@@ -318,6 +319,7 @@ fn a_failed_rollout_whose_pods_crash_names_the_way_back() {
     let pods = [pod(1, "new", waiting("CrashLoopBackOff")), pod(2, "old", ready(LONG_AGO))];
     let remarks = |reason: &str, message: &str| {
         let mut stated = daemon_set(json!({}), [2, 1, 1, 1]);
+        stated["metadata"]["annotations"] = json!({ "everynode.dev/rollout-policy": "{}" });
         stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "False",
             "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
         let rollout = rollout(stated, &pods);

@@ -204,6 +204,7 @@ impl Formatter {
                 | RiskKind::Windows
                 | RiskKind::Approvals
                 | RiskKind::Checks
+                | RiskKind::Agreement
                 | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use everynode_core::api::{
-    ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, OrderVerb, Position, RolloutPhase, RolloutPolicy,
+    ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, OrderVerb, RolloutPhase, RolloutPolicy,
     RolloutReason, RolloutRecord, Uid,
 };
 use everynode_insight::program;
@@ -202,6 +202,13 @@ fn verb(
     let phase = record.phase.as_str();
     let at_wave = || match record.has_begun() {
         true => Ok(policy.valid()?.order_name(&record.position)),
+        false if record.phase == RolloutPhase::Failed => bail!(
+            "the rollout is at no wave: its phase is {phase}; to begin again, {}; to go on to all \
+             nodes, {}; to go back, {}",
+            program::command("rollout retry"),
+            program::command("rollout promote --full"),
+            program::command("undo")
+        ),
         false => bail!("the rollout is at no wave: its phase is {phase}"),
     };
     Ok(match (kind, policy) {
@@ -214,9 +221,8 @@ fn verb(
         }
         (OrderKind::Approve { wave: named }, _) => {
             let wave = at_wave()?;
-            let is_last = record.position == Position::AllNodes;
-            if is_last && !policy.valid()?.wait(&record.position).approval {
-                bail!("the rollout is at its last wave, which nobody must approve");
+            if !policy.valid()?.wait(&record.position).approval {
+                bail!("the rollout is at wave {wave}, which nobody must approve");
             }
             match named {
                 Some(named) if named != wave.as_str() => {
@@ -229,6 +235,9 @@ fn verb(
                 ),
                 Some(_) | None => OrderVerb::Approve(wave),
             }
+        }
+        (OrderKind::Promote, _) if record.is_promoted_in_full() => {
+            bail!("the rollout is promoted to all nodes already")
         }
         (OrderKind::Promote, _) => OrderVerb::Promote(at_wave()?),
         (OrderKind::PromoteFull, _) if record.phase == RolloutPhase::Complete => {
@@ -286,7 +295,7 @@ fn done(verb: &OrderVerb) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everynode_core::api::{GroupValue, Timestamp, WavePosition};
+    use everynode_core::api::{GroupValue, Position, Timestamp, WavePosition};
     use everynode_k8s::convert;
 
     fn policy() -> RolloutPolicy {
@@ -328,7 +337,10 @@ mod tests {
         let canary = "wave canary does not await an approval; to approve it beforehand, add --wave \
                       canary";
         assert_eq!(refused(RolloutPhase::Updating, 0), canary);
-        assert!(refused(RolloutPhase::Baking, 1).starts_with("wave half does not await"));
+        let none = "the rollout is at wave half, which nobody must approve";
+        assert_eq!(refused(RolloutPhase::Baking, 1), none);
+        let beforehand = approve(RolloutPhase::Updating, 1, Some("half")).unwrap_err();
+        assert_eq!(beforehand.to_string(), none);
         let beforehand = approve(RolloutPhase::Updating, 0, Some("canary"));
         assert_eq!(beforehand.unwrap(), "wave canary approved");
     }
