@@ -80,6 +80,8 @@ pub fn ask_for_replacement(
     let mut annotations = json!({
         REPLACING_ANNOTATION: hash,
         REPLACING_SINCE_ANNOTATION: time_text(since),
+        // It said so of an earlier rollout, and does no longer.
+        REPLACED_ANNOTATION: null,
     });
     if withdraws {
         annotations[REPLACE_ANNOTATION] = Value::Null;
@@ -87,11 +89,16 @@ pub fn ask_for_replacement(
     json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
 }
 
-/// The merge patch that states on a new pod that its node is updated (G54).
+/// The merge patch that states on a new pod that its node is updated (G54). Nobody is asked about
+/// it any more, if an undone rollout did.
 pub fn mark_replaced(pod: &PodReference, hash: &str) -> Value {
-    json!({ "metadata": {
-        "uid": pod.uid.to_string(), "annotations": { REPLACED_ANNOTATION: hash },
-    } })
+    let annotations = json!({
+        REPLACED_ANNOTATION: hash,
+        REPLACING_ANNOTATION: null,
+        REPLACING_SINCE_ANNOTATION: null,
+        REPLACE_ANNOTATION: null,
+    });
+    json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
 }
 
 /// The merge patch that sets a revision's hash label (C42).

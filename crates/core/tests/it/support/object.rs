@@ -3,7 +3,8 @@
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
     LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodPhase, PolicySource, Readiness,
-    RecordState, ResourceVersion, Revision, Status, Template, Timestamp, UpdateStrategy,
+    RecordState, Replacement, ResourceVersion, Revision, Status, Template, Timestamp,
+    UpdateStrategy,
 };
 
 use everynode_core::plan::{NewPod, Outcome, Write};
@@ -134,9 +135,11 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
             annotations.replacing = Some(hash.clone());
             annotations.since = Some(*since);
             annotations.is_agreed &= !withdraws;
+            annotations.replaced = None;
         }
         Write::MarkReplaced { hash, .. } => {
-            pod.replacement.get_or_insert_default().replaced = Some(hash.clone());
+            let replaced = Some(hash.clone());
+            pod.replacement = Some(Replacement { replaced, ..Replacement::default() }.into());
         }
         other => panic!("{other}"),
     }

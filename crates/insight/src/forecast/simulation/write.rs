@@ -1,8 +1,8 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
 use everynode_core::api::{
-    HASH_LABEL, Labels, Pod, PodName, PodPhase, Readiness, RecordState, ResourceVersion, Revision,
-    TEMPLATE_GENERATION_LABEL, Uid,
+    HASH_LABEL, Labels, Pod, PodName, PodPhase, Readiness, RecordState, Replacement,
+    ResourceVersion, Revision, TEMPLATE_GENERATION_LABEL, Uid,
 };
 use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
 
@@ -26,10 +26,11 @@ impl Simulation {
             Write::AskForReplacement { pod, hash, since, .. } => self.change_pod(pod, |pod| {
                 let asked = pod.replacement.get_or_insert_default();
                 (asked.replacing, asked.since) = (Some(hash.clone()), Some(*since));
-                asked.is_agreed = true;
+                (asked.is_agreed, asked.replaced) = (true, None);
             }),
             Write::MarkReplaced { pod, hash } => self.change_pod(pod, |pod| {
-                pod.replacement.get_or_insert_default().replaced = Some(hash.clone());
+                let replaced = Some(hash.clone());
+                pod.replacement = Some(Replacement { replaced, ..Replacement::default() }.into());
             }),
             Write::AdoptRevision(revision) => {
                 let owner = self.daemon_set.uid.clone();
