@@ -91,11 +91,13 @@ impl<'a> SyncInput<'a> {
 
     /// The question whether this old pod may go for the target, whose hash is `target` (G54).
     pub(super) fn question(&self, node: &NodeName, pod: &PodView, target: &RevisionHash) -> Write {
+        // A clock that is behind must not make it a question of an earlier attempt.
+        let began = self.rollout.moving().map(|record| record.began);
         let answered = self.replacements.get(&pod.uid).is_some_and(|known| known.is_agreed);
         Write::AskForReplacement {
             pod: pod.reference(Some(node)),
             hash: target.clone(),
-            since: self.now.wall_seconds(),
+            since: self.now.wall_seconds().max(began.unwrap_or_default()),
             withdraws: answered,
         }
     }

@@ -1,7 +1,9 @@
 //! The agreement that an old pod goes: who is asked about it, and which new pods say that their
 //! node is updated (G54). The questions and answers are annotations of the pods.
 
-use crate::api::{RecordReason, RolloutPhase, RolloutRecord, Timestamp};
+use std::collections::BTreeSet;
+
+use crate::api::{RecordReason, RevisionHash, RolloutPhase, RolloutRecord, Timestamp};
 use crate::node::{PodFlags, PodView};
 
 use super::input::RolloutInput;
@@ -24,10 +26,26 @@ impl Asked {
         let known = input.replacements.get(&pod.uid).filter(|_| is_asked)?;
         let mut target = input.labels.current_hashes();
         let is_for_target = target.any(|hash| known.replacing.as_ref() == Some(hash));
+        let since = known.since.filter(|_| is_for_target)?;
+        let revisions = input.revisions();
+        let record = revisions.current.and_then(|current| current.record.stored())?;
+        let is_unasked =
+            input.labels.hash(pod.labels).is_some_and(|hash| unasked(record, input).contains(hash));
+        // Who agreed to an earlier attempt may have let jobs run again since.
+        if since < record.began || is_unasked {
+            return None;
+        }
         // By the clock of whoever asked: one that was ahead lengthens the wait by that difference.
-        let since = input.now.to_steady(known.since.filter(|_| is_for_target)?);
-        Some(Self { is_agreed: known.is_agreed, until: since + within })
+        let until = input.now.to_steady(since) + within;
+        Some(Self { is_agreed: known.is_agreed, until })
     }
+}
+
+/// The revisions whose pods go without a question: they failed, and nodes go back from them to the
+/// target, which was complete before.
+pub(super) fn unasked(record: &RolloutRecord, input: &RolloutInput<'_>) -> BTreeSet<RevisionHash> {
+    let goes_back = record.phase == RolloutPhase::Complete && input.has_bad_pods();
+    if goes_back { input.bad_revisions() } else { BTreeSet::new() }
 }
 
 /// Since when, by the clock of the API server, pods of the target were created that state that

@@ -92,9 +92,15 @@ impl<'a> RolloutInput<'a> {
         Some(first.max(self.now.to_wall(self.now.steady) - self.limit()))
     }
 
-    /// The older revisions that failed or were superseded.
+    /// The older revisions that failed or were superseded, or are about to be.
     pub(super) fn bad_revisions(&self) -> BTreeSet<RevisionHash> {
-        let is_bad = |phase| matches!(phase, RolloutPhase::Failed | RolloutPhase::Superseded);
+        let is_bad = |phase: RolloutPhase| match phase {
+            RolloutPhase::Failed
+            | RolloutPhase::Superseded
+            | RolloutPhase::Updating
+            | RolloutPhase::Baking => true,
+            RolloutPhase::Pending | RolloutPhase::Complete => false,
+        };
         let old = self.revisions().old.into_iter();
         let bad = old.filter(|old| old.record.stored().is_some_and(|record| is_bad(record.phase)));
         bad.map(|old| old.pod_hash()).collect()

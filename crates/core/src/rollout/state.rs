@@ -2,8 +2,10 @@
 //! change it, and it says which revision governs a node, which nodes are next and which record
 //! comes next (G1–G11, G15). Without a policy, a pause and a record it stays empty.
 
+mod candidate;
 mod stated;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{
@@ -11,12 +13,12 @@ use crate::api::{
     RecordReason, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
-use crate::node::{NodeAssessment, NodeState, RolloutRules, SlotFlags, Wave};
+use crate::node::{NodeAssessment, PodView, RolloutRules, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{Notice, Outcome, Plan, RevisionReference, Write};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
-use super::agreement::told_since;
+use super::agreement::{told_since, unasked};
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
 use super::condition::{Headline, Stated};
@@ -28,7 +30,8 @@ use super::record_writes::RecordWrites;
 use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
 use super::transition::TransitionInput;
-use super::wave::{Judgement, Rank, Waves};
+use super::wave::{Judgement, Waves};
+use candidate::rank;
 use stated::{Details, HeadlineKey};
 
 /// A guarded or paused rollout, as of the last plan. Most plans change nothing of what it is
@@ -84,6 +87,8 @@ struct StageFacts {
     awaits_nodes: bool,
     /// True if somebody must agree that an old pod goes (G54).
     asks: bool,
+    /// The revisions whose pods go without that.
+    unasked: BTreeSet<RevisionHash>,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     /// When a window may open or close.
@@ -167,7 +172,13 @@ impl RolloutState {
         RolloutRules { replaces, base: self.gate.base(), guarded, told_since }
     }
 
-    /// True if somebody must agree that an old pod goes (G54).
+    /// True if somebody must agree that this old pod goes (G54).
+    pub(crate) fn asks_about(&self, pod: &PodView, labels: &RevisionLabels) -> bool {
+        let unasked = &self.facts.last().unasked;
+        self.asks() && !labels.hash(pod.labels).is_some_and(|hash| unasked.contains(hash))
+    }
+
+    /// True if somebody must agree that old pods go (G54).
     pub(crate) fn asks(&self) -> bool {
         self.facts.last().asks && self.moving().is_some()
     }
@@ -246,13 +257,14 @@ impl RolloutState {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
         self.progress.deadline = deadline(input, &revisions);
+        let asks_alike = self.facts.last().unasked == facts.unasked;
         self.facts.set(key, facts);
         self.headline.invalidate();
         let is_changed = self.apply_gate(gate, stage.position().cloned(), input, nodes);
         if stage.halt().is_none() {
             self.left_waves = None;
         }
-        is_changed
+        is_changed || !asks_alike
     }
 
     fn facts(
@@ -268,10 +280,12 @@ impl RolloutState {
         let opening =
             opening.filter(|_| stage.needs_window(revisions, || input.has_bad_pods())).cloned();
         let course = Course::of(stage);
+        let record = revisions.current.and_then(|current| current.record.stored());
         StageFacts {
-            record: revisions.current.and_then(|current| current.record.stored()).cloned(),
+            record: record.cloned(),
             course,
             asks: input.agree_within().is_some(),
+            unasked: record.map(|record| unasked(record, input)).unwrap_or_default(),
             awaits_nodes: course == Course::Moving
                 && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {
@@ -412,22 +426,7 @@ impl RolloutState {
             return Vec::new();
         };
         let bad = input.bad_revisions();
-        let rank = |waves: &Waves, id: NodeId| {
-            let slot = &input.slots[id.index()];
-            let pods = slot.pods.as_slice();
-            let mut hashes = pods.iter().filter_map(|pod| input.labels.hash(pod.labels));
-            let has_begun = |node| pods.is_empty() && waves.may_have_begun(id, node);
-            let is_set_aside = matches!(waves.state(id), NodeState::SetAside(_));
-            match nodes.node(id) {
-                _ if slot.flags.contains(SlotFlags::LOSES_POD) => Rank::Removed,
-                Some(node) if has_begun(node) => Rank::Begun,
-                _ if hashes.any(|hash| bad.contains(hash)) => Rank::BadRevision,
-                Some(_) if is_set_aside => Rank::SetAside,
-                Some(node) if node.is_cordoned() => Rank::Other,
-                Some(_) if slot.assessment.is_available() => Rank::Healthy,
-                Some(_) | None => Rank::Other,
-            }
-        };
+        let rank = |waves: &Waves, id: NodeId| rank(waves, id, &bad, input, nodes);
         waves.fill(|id| nodes.name(id).clone(), rank)
     }
 

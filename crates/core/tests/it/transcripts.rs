@@ -101,6 +101,7 @@ transcripts! {
     guarded_left_over: "guarded-left-over",
     guarded_back_down: "guarded-back-down",
     guarded_agree: "guarded-agree",
+    guarded_agree_hands: "guarded-agree-hands",
     guarded_agree_motion: "guarded-agree-motion",
     guarded_config_undo: "guarded-config-undo",
     guarded_back: "guarded-back",

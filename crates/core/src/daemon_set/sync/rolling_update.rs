@@ -154,7 +154,8 @@ fn begin(
     delete_within_pace(input, nodes, count, draft)
 }
 
-/// Asks whether the old pods of the first `count` of these nodes may go (G54). Returns how many.
+/// Asks whether the old pods of the first `count` of these nodes may go, or deletes those about
+/// which nobody is asked (G54). Returns on how many nodes it did.
 fn ask(
     input: &SyncInput<'_>,
     nodes: &NodeSet,
@@ -166,9 +167,13 @@ fn ask(
     let mut asked = 0;
     for (name, id) in input.retry_order.sorted(nodes).take(count) {
         let old = assessor.old_pod(&input.slots[id.index()]);
-        if let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) {
+        let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) else { continue };
+        if input.rollout.asks_about(pod, input.labels) {
             draft.patch(input.question(name, pod, target));
             asked += 1;
+        } else {
+            let one = NodeSet::from([(name.clone(), id)]);
+            asked += delete_within_pace(input, &one, 1, draft);
         }
     }
     asked

@@ -10,7 +10,8 @@ use super::{Class, Group, Holding, Waves};
 /// A node that is not open, as a candidate of a wave. Smaller ones come first (G12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// It has no pod, because an earlier controller may have begun the rollout there.
+    /// It has no pod, because an earlier controller may have begun the rollout there, or somebody
+    /// is asked already whether its pod may go.
     Begun,
     /// It has a failed or superseded revision, which a fix replaces first.
     BadRevision,
