@@ -1,7 +1,7 @@
 //! How nodes go back from a failed revision: this controller replaces their pods, or beside the
 //! built-in one the template is changed back (G15, G20).
 
-use crate::api::{Revision, RevisionHash, RolloutPhase, RolloutRecord};
+use crate::api::{Revision, RevisionHash, RolloutPhase, RolloutRecord, UpdateStrategy};
 use crate::config::RollBackDuty;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
@@ -16,6 +16,10 @@ const CAME_AGAIN: &str =
 /// Why nodes do not go back without the right to change the template.
 const NOT_ALLOWED: &str =
     "nodes keep what they have until somebody undoes the change of the template";
+
+/// Why nodes do not go back once the policy is deleted that guarded `OnDelete` (C50).
+const ON_DELETE: &str =
+    "nodes keep what they have: without a policy, the update strategy OnDelete replaces no pod";
 
 /// How far the nodes of a failed rollout have gone back to the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +66,10 @@ impl RollbackProgress {
                 }
             }
             (_, None) => Self::None,
-            (_, Some(_)) if has_target() => Self::UnderWay,
+            (_, Some(_)) if has_target() => match input.daemon_set.strategy() {
+                UpdateStrategy::OnDelete => Self::Barred(ON_DELETE),
+                UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => Self::UnderWay,
+            },
             (_, Some(_)) => Self::Done { kept: waves.map_or(0, Waves::kept) },
         }
     }

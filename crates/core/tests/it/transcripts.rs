@@ -104,6 +104,7 @@ transcripts! {
     guarded_agree_hands: "guarded-agree-hands",
     guarded_agree_motion: "guarded-agree-motion",
     guarded_config_undo: "guarded-config-undo",
+    guarded_back_on_delete: "guarded-back-on-delete",
     guarded_back: "guarded-back",
     guarded_back_unavailable: "guarded-back-unavailable",
     guarded_back_none_desired: "guarded-back-none-desired",
