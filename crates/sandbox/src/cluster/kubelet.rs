@@ -416,6 +416,8 @@ impl Kubelet<'_, '_> {
         let mut made = Container::new(name.into(), image.into(), role, policy, lifecycle);
         made.take_lifecycle(self.machine.lifecycle.as_ref());
         made.always_pull = text(container, &["imagePullPolicy"]) == "Always";
+        let command = container["command"][0].as_str().unwrap_or_default();
+        made.has_command = !command.starts_with("/dev/null/");
         Ok(made)
     }
 

@@ -12,6 +12,9 @@ use crate::cluster::lifecycle::{Failure, Lifecycle, Readiness, Run, Stop};
 const INIT_RUN_MS: i64 = 10;
 /// Time for which a failed pull shows as ErrImagePull before ImagePullBackOff.
 const PULL_ERROR_SHOWN_MS: i64 = 1_000;
+/// The message of a container runtime about a command that does not exist.
+const NO_COMMAND: &str = "failed to create containerd task: failed to create shim task: OCI \
+                          runtime create failed: exec: no such file or directory";
 const BACK_OFF_MS: i64 = 10_000;
 const BACK_OFF_MS_MAX: i64 = 300_000;
 /// Running time after which a container's back-off starts from the beginning.
@@ -40,6 +43,8 @@ pub(crate) struct Container {
     pub image: Arc<str>,
     /// Whether imagePullPolicy is Always.
     pub always_pull: bool,
+    /// Whether its command can exist: not below a file that every system has.
+    pub has_command: bool,
     pub role: ContainerRole,
     pub restart_policy: RestartPolicy,
     /// The lifecycle that its pod or image chooses.
@@ -155,6 +160,7 @@ impl Container {
             name,
             image,
             always_pull: false,
+            has_command: true,
             role,
             restart_policy,
             chosen: lifecycle.clone(),
@@ -363,6 +369,13 @@ impl Container {
         events: &mut Vec<ContainerEvent>,
     ) {
         events.push(ContainerEvent::Created);
+        if !self.has_command {
+            events.push(ContainerEvent::StartFailed { message: NO_COMMAND.to_owned() });
+            let reason = "StartError".to_owned();
+            let id = rand::RngExt::random(runtime.rng);
+            let exit = Exit { id, code: 128, reason, started: Timestamp(0), finished: now };
+            return self.handle_exit(exit, now, events);
+        }
         match &self.lifecycle.start.failure {
             Some(failure) if failure.fails(self.failed_starts) => {
                 let message = failure.message.clone().unwrap_or_else(|| {
@@ -445,7 +458,7 @@ impl Container {
             self.state = ContainerState::Exited(exit);
             return;
         }
-        if now.0 - exit.started.0 >= BACK_OFF_RESET_MS {
+        if exit.started.0 > 0 && now.0 - exit.started.0 >= BACK_OFF_RESET_MS {
             self.back_offs = 0;
         }
         self.last_exit = Some(exit);

@@ -33,6 +33,26 @@ fn by_default_a_pod_is_ready_at_once() {
         Normal Started: Container started"#]].assert_eq(&sim.events("p").join("\n"));
 }
 
+/// S22: a container whose command cannot exist ends after its image was pulled, as on a real
+/// kubelet; the pod has failed if it must not restart.
+#[test]
+fn a_command_that_cannot_exist_ends_the_container_after_the_pull() {
+    let mut only_pulls = pod("p");
+    only_pulls["spec"]["restartPolicy"] = json!("Never");
+    only_pulls["spec"]["containers"][0]["command"] = json!(["/dev/null/none"]);
+    let sim = check(
+        only_pulls,
+        60_000,
+        &expect![[r#"
+        0 ms      Pending c[ContainerCreating]
+        75 ms     Failed c[exited 128]
+    "#]],
+    );
+    let status = &sim.pod("p").unwrap()["status"]["containerStatuses"][0];
+    assert!(status["imageID"].as_str().unwrap().contains("@sha256:"), "{status}");
+    assert_eq!(status["state"]["terminated"]["reason"], "StartError", "{status}");
+}
+
 /// S22: a pod with a readiness gate is ready when the gate's condition is true.
 #[test]
 fn a_readiness_gate_holds_a_pod_up() {
