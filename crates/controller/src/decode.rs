@@ -123,7 +123,7 @@ impl Decode for Pods {
 
     fn is_foreign(pod: &PodObject) -> bool {
         match pod {
-            PodObject::Pod(_) => false,
+            PodObject::Pod(_) | PodObject::Puller(_) => false,
             PodObject::Foreign { .. } => true,
         }
     }
@@ -131,6 +131,7 @@ impl Decode for Pods {
     fn key(pod: &PodObject) -> String {
         match pod {
             PodObject::Pod(pod) => pod.uid.to_string(),
+            PodObject::Puller(puller) => puller.uid.to_string(),
             PodObject::Foreign { uid, .. } => uid.to_string(),
         }
     }

@@ -7,6 +7,7 @@
 mod answer;
 mod causes;
 mod creation;
+mod images;
 mod name;
 mod request;
 
@@ -151,7 +152,10 @@ impl<S: Server> Execution<'_, S> {
             self.outcome(&mut write).await
         };
         let succeeded = match &outcome {
-            Outcome::Written { .. } | Outcome::Gone | Outcome::RevisionExists { .. } => true,
+            Outcome::Written { .. }
+            | Outcome::Gone
+            | Outcome::ImagesPresent
+            | Outcome::RevisionExists { .. } => true,
             Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
             | Outcome::Skipped
@@ -172,6 +176,7 @@ impl<S: Server> Execution<'_, S> {
         match write {
             Write::CreatePod(new) => self.create_pod(new).await,
             Write::CreateRevision(new) => self.create_revision(new).await,
+            Write::PullImages(new) => self.pull_images(new).await,
             Write::RollBack { resource_version, base, attempt } => {
                 let version = resource_version.to_string();
                 self.roll_back(&version, base, attempt).await.unwrap_or_else(|error| {
@@ -195,6 +200,7 @@ impl<S: Server> Execution<'_, S> {
             | Write::RelabelPod { .. }
             | Write::AskForReplacement { .. }
             | Write::MarkReplaced { .. }
+            | Write::DeletePuller(_)
             | Write::DeleteRevision(_)
             | Write::UpdateStatus { .. }
             | Write::UpdateConditions { .. } => self.update(write).await,
@@ -216,6 +222,7 @@ impl<S: Server> Execution<'_, S> {
             | Outcome::Skipped
             | Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
+            | Outcome::ImagesPresent
             | Outcome::RevisionExists { .. } => {}
         }
     }
@@ -405,6 +412,8 @@ fn unanswered(write: &Write, cause: impl Display) -> Outcome {
         | Write::RelabelPod { .. }
         | Write::AskForReplacement { .. }
         | Write::MarkReplaced { .. }
+        | Write::PullImages(_)
+        | Write::DeletePuller(_)
         | Write::CreateRevision(_)
         | Write::AdoptRevision(_)
         | Write::ReleaseRevision(_)

@@ -360,6 +360,17 @@ impl Index {
                 namespace_index.apply_pod(pod, &mut self.nodes, &mut effects.changed);
                 self.forget_if_empty(&namespace);
             }
+            Change::Applied { item: PodObject::Puller(puller), .. } => {
+                let namespace = puller.namespace.clone();
+                let namespace_index = self.namespaces.entry(namespace).or_default();
+                namespace_index.apply_puller(*puller, &self.nodes, &mut effects.changed);
+            }
+            Change::Deleted { item: PodObject::Puller(puller), .. } => {
+                if let Some(namespace_index) = self.namespaces.get_mut(&puller.namespace) {
+                    namespace_index.delete_puller(&puller, &self.nodes, &mut effects.changed);
+                }
+                self.forget_if_empty(&puller.namespace);
+            }
             Change::Applied { item: PodObject::Foreign { namespace, uid }, .. }
             | Change::Deleted { item: PodObject::Foreign { namespace, uid }, .. } => {
                 self.delete_pod(&namespace, &uid, None, effects);
@@ -387,12 +398,20 @@ impl Index {
 
     fn reset_pods(&mut self, pods: Vec<PodObject>, effects: &mut Effects) {
         self.has_pods = true;
+        let mut pullers = Vec::new();
         let pods = pods.into_iter().filter_map(|pod| match pod {
             PodObject::Pod(pod) => Some((pod.namespace.clone(), pod)),
+            PodObject::Puller(puller) => {
+                pullers.push((puller.namespace.clone(), *puller));
+                None
+            }
             PodObject::Foreign { .. } => None,
         });
         self.reset_namespaces(pods, |namespace_index, pods, nodes| {
             namespace_index.reset_pods(pods, nodes, &mut effects.changed);
+        });
+        self.reset_namespaces(pullers.into_iter(), |namespace_index, pullers, nodes| {
+            namespace_index.reset_pullers(pullers, nodes, &mut effects.changed);
         });
     }
 

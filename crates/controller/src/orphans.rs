@@ -96,7 +96,7 @@ pub async fn read(api: &impl Server, request: &OrphanListRequest) -> Result<Orph
                 orphans.version = orphans.version.max(version(item));
                 orphans.pods.push(*pod);
             }
-            Ok(PodObject::Pod(_) | PodObject::Foreign { .. }) => {}
+            Ok(PodObject::Pod(_) | PodObject::Puller(_) | PodObject::Foreign { .. }) => {}
             Err(error) => unreadable.push(error),
         }
     }

@@ -2,6 +2,7 @@
 
 mod config;
 mod daemon_set;
+mod image_pull;
 mod int_or_percent;
 mod labels;
 mod letter;
@@ -21,6 +22,7 @@ pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
     Template, UpdateStrategy,
 };
+pub use image_pull::{ImagePuller, PULLS_FOR_LABEL, PULLS_OF_LABEL, PullState};
 pub use int_or_percent::IntOrPercent;
 pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
@@ -45,10 +47,10 @@ pub use rollout::{
     FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
     GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION, Opening, Order,
     OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare,
-    RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, RolloutCheck, RolloutCondition,
-    RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep, StatedAnswer,
-    StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window, WindowState, Windows,
-    stated_checks, stated_wave, statements_of_checks, time_zone, with_statements,
+    PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, RolloutCheck,
+    RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep,
+    StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window, WindowState,
+    Windows, stated_checks, stated_wave, statements_of_checks, time_zone, with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, utc_text};
 pub use scheduling::{

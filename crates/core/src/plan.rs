@@ -115,6 +115,11 @@ pub enum Write {
         /// The hash of its revision.
         hash: RevisionHash,
     },
+    /// Create a pod that pulls the images of the target to its node, unless the status of the node
+    /// lists them. Then the outcome is [`Outcome::ImagesPresent`] (G55).
+    PullImages(NewPuller),
+    /// Delete such a pod, with its UID as precondition (G55).
+    DeletePuller(PodReference),
     /// Delete a duplicate, or a revision beyond the history limit (C42, C44).
     DeleteRevision(RevisionReference),
     /// Create a pod (C30).
@@ -229,6 +234,17 @@ pub struct NewPod {
     pub schedule_by: ScheduleBy,
 }
 
+/// A pod to create that pulls the images of the current template to a node (G55).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPuller {
+    /// The node.
+    pub node: NodeName,
+    /// The hash of the current revision.
+    pub hash: RevisionHash,
+    /// The current revision, which is the controller of the pod.
+    pub revision: RevisionReference,
+}
+
 /// Which component binds pods to nodes (C31).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScheduleBy {
@@ -279,6 +295,8 @@ pub enum Outcome {
         /// `status.collisionCount` of the DaemonSet.
         collision_count: Option<i32>,
     },
+    /// `PullImages` only: the node has the images already.
+    ImagesPresent,
     /// Refused because the namespace is terminating, which is no error (C28).
     NamespaceTerminating,
     /// Not attempted, because an earlier batch of creations had an error (C28).
@@ -583,6 +601,8 @@ impl Write {
             Self::RelabelPod { .. } => "relabel pod",
             Self::AskForReplacement { .. } => "ask for replacement",
             Self::MarkReplaced { .. } => "mark replaced",
+            Self::PullImages(_) => "pull images",
+            Self::DeletePuller(_) => "delete puller",
             Self::DeleteRevision(_) => "delete revision",
             Self::CreatePod(_) => "create pod",
             Self::DeletePod(_) => "delete pod",
@@ -600,7 +620,9 @@ impl Write {
             | Self::RelabelPod { pod, .. }
             | Self::AskForReplacement { pod, .. }
             | Self::MarkReplaced { pod, .. }
+            | Self::DeletePuller(pod)
             | Self::DeletePod(pod) => WriteTarget::Pod(pod),
+            Self::PullImages(_) => WriteTarget::NewPuller,
             Self::CreateRevision(_) => WriteTarget::NewRevision,
             Self::AdoptRevision(revision)
             | Self::ReleaseRevision(revision)
@@ -627,6 +649,7 @@ impl Write {
             WriteTarget::Pod(pod) if deletes => Some(&pod.uid),
             WriteTarget::Revision(revision) if deletes => Some(&revision.uid),
             WriteTarget::NewPod(_)
+            | WriteTarget::NewPuller
             | WriteTarget::Pod(_)
             | WriteTarget::NewRevision
             | WriteTarget::Revision(_)
@@ -639,6 +662,8 @@ impl Write {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteTarget<'a> {
     NewPod(&'a NewPod),
+    /// A pod that only pulls images.
+    NewPuller,
     Pod(&'a PodReference),
     NewRevision,
     Revision(&'a RevisionReference),
@@ -649,7 +674,7 @@ impl<'a> WriteTarget<'a> {
     /// The kind whose watch will show the write.
     pub(crate) const fn kind(self) -> ObjectKind {
         match self {
-            Self::NewPod(_) | Self::Pod(_) => ObjectKind::Pod,
+            Self::NewPod(_) | Self::NewPuller | Self::Pod(_) => ObjectKind::Pod,
             Self::NewRevision | Self::Revision(_) => ObjectKind::Revision,
             Self::DaemonSet => ObjectKind::DaemonSet,
         }
@@ -660,7 +685,7 @@ impl<'a> WriteTarget<'a> {
         match self {
             Self::NewPod(pod) => Some(&pod.node),
             Self::Pod(pod) => pod.node.as_ref(),
-            Self::NewRevision | Self::Revision(_) | Self::DaemonSet => None,
+            Self::NewPuller | Self::NewRevision | Self::Revision(_) | Self::DaemonSet => None,
         }
     }
 }

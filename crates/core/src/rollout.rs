@@ -19,6 +19,7 @@
 //! | `bake` | when the bake time of a wave is over |
 //! | `checks` | which checks of a wave are due, and what their answers say together |
 //! | `progress` | whether it has been without progress for too long |
+//! | `images` | which nodes have the images of the target, and which pull them |
 //! | `agreement` | who must agree that an old pod goes |
 //! | `beside` | whether the built-in controller beside it has seen the target |
 //! | `rollback` | how nodes go back to the base |
@@ -36,6 +37,7 @@ mod condition;
 mod course;
 mod gate;
 mod hindrance;
+mod images;
 mod input;
 mod pace;
 mod progress;

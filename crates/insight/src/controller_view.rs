@@ -47,6 +47,10 @@ impl<'a> ControllerView<'a> {
 
     fn of(snapshot: &'a Snapshot, mut controller: ControllerState, now: Timestamp) -> Self {
         let namespace = controller.state.daemon_set().key.namespace.clone();
+        let pullers = snapshot.pullers.values();
+        let of_daemon_set = pullers.filter(|puller| controller.state.concerns_puller(puller));
+        let of_daemon_set: Vec<_> = of_daemon_set.collect();
+        controller.state.reset_pullers(of_daemon_set, &controller.nodes);
         let plan = controller.state.plan(now, &Watermarks::default(), &controller.nodes);
         let pods = snapshot.in_namespace(&namespace);
         let pods = pods.map(|detail| (detail.pod.uid.clone(), detail)).collect();

@@ -181,6 +181,7 @@ impl RolloutNode {
                 NodeState::SetAside(why) => Some(why.as_str()),
                 NodeState::Waiting { .. }
                 | NodeState::Asked { .. }
+                | NodeState::Pulling
                 | NodeState::Updating { .. }
                 | NodeState::Done
                 | NodeState::Failed => None,

@@ -15,8 +15,8 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, Labels, Namespace, NodeName, PodName, Revision, RevisionName,
-    RolloutReason, Uid,
+    DaemonSet, DaemonSetKey, ImagePuller, Labels, Namespace, NodeName, PodName, Revision,
+    RevisionName, RolloutReason, Uid,
 };
 use everynode_k8s::convert::{
     self, DaemonSetObject, Error, Interner, PodObject, PolicyReference, RevisionObject,
@@ -68,6 +68,8 @@ pub struct Snapshot {
     pub pods: BTreeMap<(Namespace, PodName), PodDetail>,
     /// The node and the resource usage of each pod that belongs to another controller.
     pub other_pods: BTreeMap<Uid, (NodeName, Usage)>,
+    /// Pods that pull images for DaemonSets.
+    pub pullers: BTreeMap<(Namespace, PodName), ImagePuller>,
     /// The revisions of DaemonSets, and revisions without a controller.
     pub revisions: BTreeMap<(Namespace, RevisionName), Revision>,
     /// When each revision was changed.
@@ -175,6 +177,7 @@ impl Snapshot {
             ObjectKind::Pod => {
                 self.pods.clear();
                 self.other_pods.clear();
+                self.pullers.clear();
             }
             ObjectKind::PodOnNode => self.node_pods.clear(),
             ObjectKind::ControllerRevision => {
@@ -229,7 +232,9 @@ impl Snapshot {
                 self.pod_warnings.remove(&(namespace.into(), name.to_owned()));
             }
             ObjectKind::Pod => {
-                self.pods.remove(&(namespace.into(), name.into()));
+                let name = (namespace.into(), name.into());
+                self.pods.remove(&name);
+                self.pullers.remove(&name);
             }
             ObjectKind::PodOnNode => {
                 self.node_pods.remove(&(namespace.into(), name.into()));
@@ -273,6 +278,10 @@ impl Snapshot {
             PodObject::Pod(pod) => {
                 let name = (pod.namespace.clone(), pod.name.clone());
                 self.pods.insert(name, PodDetail::new(*pod, json));
+            }
+            PodObject::Puller(puller) => {
+                let name = (puller.namespace.clone(), puller.name.clone());
+                self.pullers.insert(name, *puller);
             }
             PodObject::Foreign { uid, .. } => match pod::usage_on_node(json, &mut self.interner) {
                 Some(usage) => {

@@ -9,6 +9,7 @@
 
 mod config;
 mod daemon_set;
+mod image_puller;
 mod intern;
 mod label;
 mod namespace;

@@ -16,7 +16,9 @@ pub(crate) use message::{
 };
 #[cfg(test)]
 pub(crate) use message::{ContainerState, ContainerStateWaiting, NodeStatus, NodeSystemInfo};
-pub(crate) use message::{Namespace, Node, Pod, PodSpec, PodStatus, Taint};
+pub(crate) use message::{
+    Namespace, Node, Pod, PodSpec, PodStatus, PullerContainerStatus, PullerStatus, Taint,
+};
 
 /// The media type of a protobuf answer; that of a watch has `;stream=watch` after it.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

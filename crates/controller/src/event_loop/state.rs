@@ -236,6 +236,7 @@ impl LoopState {
             | Outcome::Gone
             | Outcome::RevisionExists { .. }
             | Outcome::NamespaceTerminating
+            | Outcome::ImagesPresent
             | Outcome::Skipped => return,
         };
         self.outages.failed(&subject(key), FailureKind::Unknown, message);

@@ -74,7 +74,9 @@ impl<S: Server> Execution<'_, S> {
         };
         let pod = match convert::pod(&body, &mut Interner::default()) {
             Ok(PodObject::Pod(pod)) => pod,
-            Ok(PodObject::Foreign { .. }) => return Ok(NameOwner::OtherPod),
+            Ok(PodObject::Puller(_) | PodObject::Foreign { .. }) => {
+                return Ok(NameOwner::OtherPod);
+            }
             Err(error) => return Err(Error::Transport(error.to_string())),
         };
         let is_ours = pod.controller.as_ref() == Some(&self.raw.uid)
@@ -98,7 +100,7 @@ impl<S: Server> Execution<'_, S> {
         };
         let pod = match convert::pod(answer, &mut Interner::default()) {
             Ok(PodObject::Pod(pod)) => Some(pod),
-            Ok(PodObject::Foreign { .. }) => None,
+            Ok(PodObject::Puller(_) | PodObject::Foreign { .. }) => None,
             Err(error) => return self.unknown(new, format!("the answer is not a pod: {error}")),
         };
         let note = format!("Created pod: {}", meta.name);

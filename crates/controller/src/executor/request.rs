@@ -48,7 +48,10 @@ impl Request {
             Self { method, path, content, body, object, uid, repeats }
         };
         Some(match write {
-            Write::CreatePod(_) | Write::CreateRevision(_) | Write::RollBack { .. } => return None,
+            Write::CreatePod(_)
+            | Write::CreateRevision(_)
+            | Write::PullImages(_)
+            | Write::RollBack { .. } => return None,
             Write::AdoptPod(p) => pod(p, Content::StrategicMergePatch, patch::adopt(owner, &p.uid)),
             Write::ReleasePod(p) => {
                 pod(p, Content::StrategicMergePatch, patch::release(owner, &p.uid))
@@ -63,7 +66,7 @@ impl Request {
             Write::MarkReplaced { pod: p, hash } => {
                 pod(p, Content::MergePatch, patch::mark_replaced(p, hash.as_str()))
             }
-            Write::DeletePod(p) => {
+            Write::DeletePod(p) | Write::DeletePuller(p) => {
                 pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
             }
             Write::AdoptRevision(r) => {
@@ -76,9 +79,8 @@ impl Request {
                 revision(r, Content::MergePatch, patch::label_revision(r, hash.as_str()))
                     .repeating()
             }
-            Write::RaiseRevision { revision: r, number, template_generation } => {
-                let patch = patch::raise_revision(r, *number, *template_generation);
-                revision(r, Content::MergePatch, patch).repeating()
+            Write::RaiseRevision { revision: r, number, template_generation: of } => {
+                revision(r, Content::MergePatch, patch::raise_revision(r, *number, *of)).repeating()
             }
             Write::WriteRecord { revision: r, record } => {
                 revision(r, Content::MergePatch, patch::write_record(r, record))
@@ -86,16 +88,14 @@ impl Request {
             Write::DeleteRevision(r) => {
                 revision(r, Content::Json, delete_revision(r)).with_method(Method::DELETE)
             }
-            Write::UpdateStatus { resource_version, status: new, ends_rollout } => {
-                let version = resource_version.to_string();
-                status(patch::status(owner.uid, &version, new, *ends_rollout), true)
+            Write::UpdateStatus { resource_version: version, status: new, ends_rollout } => {
+                status(patch::status(owner.uid, &version.to_string(), new, *ends_rollout), true)
             }
             Write::UpdateConditions { rollout } => {
                 status(patch::conditions(owner.uid, rollout.as_ref()), false)
             }
-            Write::RaiseCollisionCount { resource_version, collision_count } => {
-                let version = resource_version.to_string();
-                status(patch::collision_count(owner.uid, &version, *collision_count), false)
+            Write::RaiseCollisionCount { resource_version: version, collision_count: count } => {
+                status(patch::collision_count(owner.uid, &version.to_string(), *count), false)
             }
         })
     }

@@ -5,7 +5,7 @@ mod unanswered;
 use std::sync::Mutex;
 
 use everynode_core::api::{AdmissionChange, HASH_LABEL, ResourceVersion};
-use everynode_core::plan::{NewPod, PodReference, RevisionReference, ScheduleBy};
+use everynode_core::plan::{NewPod, NewPuller, PodReference, RevisionReference, ScheduleBy};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -129,7 +129,10 @@ fn raw() -> Arc<RawDaemonSet> {
         "metadata": { "name": "d", "namespace": "ns", "uid": "ds-uid", "resourceVersion": "5" },
         "spec": {
             "selector": { "matchLabels": { "a": "b" } },
-            "template": { "metadata": { "labels": { "a": "b" } } },
+            "template": {
+                "metadata": { "labels": { "a": "b" } },
+                "spec": { "containers": [{ "name": "c", "image": "i:1" }] },
+            },
         },
     });
     convert::daemon_set(json.to_string().as_bytes(), None).unwrap().raw
@@ -491,4 +494,41 @@ async fn a_roll_back_to_a_deleted_revision_fails() {
         "{outcomes:?}"
     );
     assert_eq!(server.seen().len(), 1);
+}
+
+/// G55: a puller is created unless its node lists the images. A name that is taken says nothing
+/// yet; a refusal names no node.
+#[tokio::test]
+async fn a_puller_is_created_unless_its_node_lists_the_images() {
+    let pull = |node: &str| {
+        let (uid, resource_version) = (Uid::new("r-1"), ResourceVersion(3));
+        let revision = RevisionReference { name: "d-h".into(), uid, resource_version };
+        Write::PullImages(NewPuller { node: node.into(), hash: "h".into(), revision })
+    };
+    let mut server = Server::new(|line, before| match line.split_once(' ').unwrap() {
+        ("GET", path) if path.ends_with("metadata.name%3Dwarm") => {
+            let images = json!([{ "names": ["docker.io/library/i:1"] }]);
+            (200, json!({ "items": [{ "status": { "images": images } }] }))
+        }
+        ("GET", _) => (200, json!({ "items": [{ "status": {} }] })),
+        ("POST", _) if before == 0 => {
+            (201, json!({ "metadata": { "uid": "u-1", "resourceVersion": "7" } }))
+        }
+        ("POST", _) if before == 1 => {
+            (409, json!({ "code": 409, "reason": "AlreadyExists", "message": "exists" }))
+        }
+        _ => (403, json!({ "code": 403, "reason": "Forbidden", "message": "cannot create" })),
+    });
+    assert_eq!(server.execute(vec![pull("warm")]).await, [Outcome::ImagesPresent]);
+    let outcomes = server.execute(vec![pull("a")]).await;
+    assert!(is_written(&outcomes[0], "u-1", 7), "{outcomes:?}");
+    assert_eq!(server.names(), ["d-h-a"]);
+    let outcomes = server.execute(vec![pull("a")]).await;
+    assert!(matches!(&outcomes[..], [Outcome::Unknown { .. }]), "{outcomes:?}");
+    let outcomes = server.execute(vec![pull("a")]).await;
+    assert!(
+        matches!(&outcomes[..], [Outcome::Failed { message }]
+            if message.starts_with("create a pod that pulls images: ")),
+        "{outcomes:?}"
+    );
 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSetKey, DaemonSetName, LabelSelector, Labels, NamespaceNodeSelector, Pod, Revision, Uid,
+    DaemonSetKey, DaemonSetName, ImagePuller, LabelSelector, Labels, NamespaceNodeSelector, Pod,
+    Revision, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -20,6 +21,8 @@ pub(super) struct NamespaceIndex {
     names: BTreeMap<Uid, DaemonSetName>,
     node_selector: NamespaceNodeSelector,
     pods: BTreeMap<Uid, Box<Pod>>,
+    /// Pods that pull images (G55).
+    pullers: BTreeMap<Uid, ImagePuller>,
     revisions: BTreeMap<Uid, Revision>,
     /// Set while orphans are listed live.
     listing: Option<Listing>,
@@ -47,6 +50,7 @@ impl NamespaceIndex {
     pub(super) fn is_empty(&self) -> bool {
         self.daemon_sets.is_empty()
             && self.pods.is_empty()
+            && self.pullers.is_empty()
             && self.revisions.is_empty()
             && self.node_selector.is_empty()
             && self.listing.is_none()
@@ -89,6 +93,9 @@ impl NamespaceIndex {
         let owned = self.pods.values().map(|pod| &**pod).filter(|pod| pod.controller.is_some());
         let owned: Vec<&Pod> = owned.filter(|pod| state.concerns_pod(pod)).collect();
         state.reset_pods(owned, nodes);
+        let pullers = self.pullers.values().filter(|puller| state.concerns_puller(puller));
+        let pullers: Vec<&ImagePuller> = pullers.collect();
+        state.reset_pullers(pullers, nodes);
         for revision in self.revisions.values() {
             if state.concerns(revision.controller.as_ref(), &revision.labels) {
                 state.apply_revision(revision.clone());
@@ -262,6 +269,56 @@ impl NamespaceIndex {
             listing.has_all = true;
         }
         self.drop_unwanted_orphans(|_| true);
+    }
+
+    pub(super) fn apply_puller(
+        &mut self,
+        puller: ImagePuller,
+        nodes: &NodeTable,
+        changed: &mut Changed,
+    ) {
+        if let Some(entry) = self.entry_of_puller(&puller)
+            && entry.state.apply_puller(&puller, nodes)
+        {
+            changed.insert(entry.raw.key.clone());
+        }
+        self.pullers.insert(puller.uid.clone(), puller);
+    }
+
+    pub(super) fn delete_puller(
+        &mut self,
+        puller: &ImagePuller,
+        nodes: &NodeTable,
+        changed: &mut Changed,
+    ) {
+        self.pullers.remove(&puller.uid);
+        if let Some(entry) = self.entry_of_puller(puller)
+            && entry.state.delete_puller(puller, nodes)
+        {
+            changed.insert(entry.raw.key.clone());
+        }
+    }
+
+    pub(super) fn reset_pullers(
+        &mut self,
+        pullers: Vec<ImagePuller>,
+        nodes: &NodeTable,
+        changed: &mut Changed,
+    ) {
+        for entry in self.daemon_sets.values_mut() {
+            let all = pullers.iter().filter(|puller| entry.state.concerns_puller(puller));
+            let concerned: Vec<&ImagePuller> = all.collect();
+            if entry.state.reset_pullers(concerned, nodes) {
+                changed.insert(entry.raw.key.clone());
+            }
+        }
+        self.pullers = pullers.into_iter().map(|puller| (puller.uid.clone(), puller)).collect();
+    }
+
+    /// The DaemonSet for which a puller pulls.
+    fn entry_of_puller(&mut self, puller: &ImagePuller) -> Option<&mut Entry> {
+        let name = self.names.get(&puller.daemon_set)?;
+        self.daemon_sets.get_mut(name)
     }
 
     pub(super) fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 
 mod policies;
+mod pullers;
 
 fn version(number: u64) -> ResourceVersion {
     ResourceVersion(number)
@@ -263,7 +264,7 @@ fn dropped_orphans_are_listed_for_a_new_daemon_set() {
     index.observe(Observation::Pod(applied(pod_object("seen", "c", None), 4)));
     let listed = ["early", "went", "seen"].map(|name| match pod_object(name, "c", None) {
         PodObject::Pod(pod) => *pod,
-        PodObject::Foreign { .. } => unreachable!(),
+        PodObject::Puller(_) | PodObject::Foreign { .. } => unreachable!(),
     });
     let key = DaemonSetKey::new("ns", "c");
     let orphans = OrphanPods { key, pods: listed.to_vec(), version: version(4) };

@@ -8,6 +8,7 @@ mod inspect;
 mod planning;
 mod pods;
 mod refresh;
+mod results;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -338,6 +339,9 @@ impl DaemonSetState {
         if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;
             groups.apply_node(nodes.name(id), id, &node.labels, assessment);
+        }
+        if nodes.node(id).is_none() {
+            self.rollout.images.forget(nodes.name(id));
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let is_or_was_unreachable = self.apply_reachability(id, nodes);

@@ -2,6 +2,7 @@
 //! adds writes to a [`Draft`]; none of them changes the state.
 
 mod draft;
+mod images;
 mod manage;
 mod ownership;
 mod revisions;
@@ -21,6 +22,7 @@ use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
 pub(super) use draft::{Draft, notice_of_end};
+pub(super) use images::pull_images;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};

@@ -201,6 +201,14 @@ pub enum Step {
 }
 
 impl Step {
+    /// True if the step begins to replace the old pod.
+    pub(crate) const fn begins(self) -> bool {
+        match self {
+            Self::ReplaceNow | Self::Replace | Self::SurgeNow | Self::Surge => true,
+            Self::None | Self::DeleteOld | Self::DeleteAgreed => false,
+        }
+    }
+
     /// True if the step creates a pod.
     pub(crate) const fn creates(self) -> bool {
         match self {

@@ -16,6 +16,8 @@ pub enum NodeState {
         /// True if somebody agrees.
         is_agreed: bool,
     },
+    /// It is its turn, and its old pod waits until the node has the images of the target (G55).
+    Pulling,
     /// The rollout has begun on it, and is not done.
     Updating {
         /// True if the node went down, or began to leave, since.
@@ -88,6 +90,7 @@ impl NodeState {
         match self {
             Self::Waiting { .. } => "waiting",
             Self::Asked { .. } => "asked",
+            Self::Pulling => "pulling",
             Self::Updating { .. } => "updating",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -153,7 +156,9 @@ impl NodeAssessment {
             }
             NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
-            NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
+            NodeState::Pulling | NodeState::Failed | NodeState::SetAside(_) => {
+                (false, NodeProgress::NotBegun)
+            }
         };
         self.progress = progress;
         let is_taken = state == NodeState::Waiting { outage: Outage::Taken };
@@ -166,6 +171,10 @@ impl NodeAssessment {
                 (true, Step::Replace | Step::ReplaceNow) => Step::DeleteOld,
                 _ => Step::None,
             };
+        }
+        // The old pod of a node that has failed before that is one that waits for images.
+        if matches!(state, NodeState::Pulling | NodeState::Failed) && self.step.begins() {
+            self.step = Step::None;
         }
         if !uses_budget {
             self.budget_use.remove(BudgetUse::UNAVAILABLE | BudgetUse::SURGE);

@@ -33,7 +33,11 @@ impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.verb())?;
         match self {
-            Self::AdoptPod(pod) | Self::ReleasePod(pod) | Self::DeletePod(pod) => pod.fmt(f),
+            Self::AdoptPod(pod)
+            | Self::ReleasePod(pod)
+            | Self::DeletePod(pod)
+            | Self::DeletePuller(pod) => pod.fmt(f),
+            Self::PullImages(new) => write!(f, "of {} on {}", new.hash, new.node),
             Self::AdoptRevision(revision)
             | Self::ReleaseRevision(revision)
             | Self::DeleteRevision(revision) => revision.name.fmt(f),

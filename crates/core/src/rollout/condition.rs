@@ -45,6 +45,8 @@ pub(super) struct WaveProgress {
     pub not_agreed: Vec<NodeName>,
     /// Why nobody can be asked whether an old pod may go, if that is so.
     pub question_refusal: Option<Arc<str>>,
+    /// Why nodes cannot pull the images of the target, if that is so.
+    pub pull_refusal: Option<Arc<str>>,
     /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
     pub awaited_outages: usize,
 }
@@ -85,6 +87,9 @@ impl WaveProgress {
         }
         if let Some(why) = &self.question_refusal {
             write!(text, "; nobody can be asked whether an old pod may go: {why}")?;
+        }
+        if let Some(why) = &self.pull_refusal {
+            write!(text, "; nodes cannot pull the images ahead: {why}")?;
         }
         match self.awaited_outages {
             0 => {}

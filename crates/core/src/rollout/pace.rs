@@ -95,6 +95,7 @@ impl Pace {
             | Outcome::Changed { .. }
             | Outcome::Gone
             | Outcome::RevisionExists { .. }
+            | Outcome::ImagesPresent
             | Outcome::Unknown { .. } => self.finish(node, now),
         }
     }

@@ -3,14 +3,16 @@
 //! comes next (G1–G11, G15). Without a policy, a pause and a record it stays empty.
 
 mod candidate;
+mod config;
+mod images;
 mod stated;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, ConfigObject, ConfigRequirement, ConfigRule, NodeName, Opening, Order, Position,
-    RecordReason, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
+    CheckSubject, NodeName, Opening, Order, Position, PrepareImages, RecordReason, RevisionHash,
+    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, PodView, RolloutRules, Wave};
@@ -23,6 +25,7 @@ use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
 use super::condition::{Headline, Stated};
 use super::gate::Gate;
+use super::images::{ImagePulls, image_rule};
 use super::input::RolloutInput;
 use super::pace::Pace;
 use super::progress::{Progress, deadline};
@@ -57,6 +60,8 @@ pub(crate) struct RolloutState {
     /// On how many nodes a rollout may begin now, if its policy limits that.
     pub pace: Option<Box<Pace>>,
     pub record_writes: RecordWrites,
+    /// The images of the target on nodes.
+    pub images: ImagePulls,
     /// True if the policy forbids what the target's placement removes, and nobody has promoted the
     /// rollout (G42).
     are_removals_forbidden: bool,
@@ -89,6 +94,8 @@ struct StageFacts {
     asks: bool,
     /// The revisions whose pods go without that.
     unasked: BTreeSet<RevisionHash>,
+    /// How nodes pull the images of the target before their old pods go (G55).
+    images: Option<PrepareImages>,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     /// When a window may open or close.
@@ -257,14 +264,15 @@ impl RolloutState {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
         self.progress.deadline = deadline(input, &revisions);
-        let asks_alike = self.facts.last().unasked == facts.unasked;
+        let known = self.facts.last();
+        let prepares_alike = (&known.unasked, known.images) == (&facts.unasked, facts.images);
         self.facts.set(key, facts);
         self.headline.invalidate();
         let is_changed = self.apply_gate(gate, stage.position().cloned(), input, nodes);
         if stage.halt().is_none() {
             self.left_waves = None;
         }
-        is_changed || !asks_alike
+        is_changed || !prepares_alike
     }
 
     fn facts(
@@ -286,6 +294,7 @@ impl RolloutState {
             course,
             asks: input.agree_within().is_some(),
             unasked: record.map(|record| unasked(record, input)).unwrap_or_default(),
+            images: record.and_then(|record| image_rule(record, input)),
             awaits_nodes: course == Course::Moving
                 && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {
@@ -341,6 +350,9 @@ impl RolloutState {
                 let earlier = earlier.or_else(|| self.left_waves.take());
                 let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
                 waves.apply_nodes(nodes);
+                if !earlier.as_ref().is_some_and(|earlier| earlier.is_of(template)) {
+                    self.images.forget_nodes();
+                }
                 waves.continue_from(earlier.as_deref(), input);
                 (waves, true)
             }
@@ -349,6 +361,9 @@ impl RolloutState {
         let record = self.facts.last().record.as_deref();
         let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
         let is_restarted = waves.set_attempt(attempt, input.now);
+        if is_restarted {
+            self.images.restart();
+        }
         if let Some(position) = position.filter(|position| waves.position() != Some(position)) {
             waves.advance(position);
         }
@@ -384,6 +399,7 @@ impl RolloutState {
         input: &RolloutInput<'_>,
         nodes: &NodeTable,
     ) -> Option<Timestamp> {
+        let images = self.observe_images(id, input, nodes);
         let waves = self.waves.as_mut()?;
         let slot = &input.slots[id.index()];
         if let Some(pace) = &mut self.pace {
@@ -392,8 +408,12 @@ impl RolloutState {
         let record = self.facts.last().record.as_deref();
         let may_remove = !self.are_removals_forbidden;
         let judgement =
-            Judgement::new(record, self.gate.direction(), waves.began(), may_remove, input);
-        waves.apply_slot(id, nodes.node(id), slot, &judgement, input)
+            Judgement::new(record, self.gate.direction(), waves.began(), may_remove, input)
+                .with_images(self.facts.last().images);
+        let node = nodes.node(id).map(|node| (node, images));
+        let changes_at = waves.apply_slot(id, node, slot, &judgement, input);
+        self.refresh_need(id, input.slots, nodes);
+        changes_at
     }
 
     /// Determines from the assessments of all nodes whether the target's placement may remove pods,
@@ -436,6 +456,7 @@ impl RolloutState {
         if !self.facts.is_known() {
             return;
         }
+        self.refresh_next_wave(input, nodes);
         let facts = self.facts.last();
         let record = facts.record.as_deref();
         let moving = record.filter(|_| facts.course == Course::Moving);
@@ -554,34 +575,6 @@ impl RolloutState {
             is_rolled_out: input.is_rolled_out,
             unmet_requirement: self.unmet_requirement(input, revisions),
         }
-    }
-
-    /// The configuration that going back does not restore (G53).
-    fn unrestored(
-        &self,
-        input: &RolloutInput<'_>,
-        revisions: &RevisionSet<'_>,
-    ) -> Vec<ConfigObject> {
-        let base = self.gate.base();
-        let mut bases = revisions.old.iter().filter(|old| Some(&old.pod_hash()) == base);
-        let base = bases.find_map(|old| old.template.as_ref().ok());
-        base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
-    }
-
-    /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
-    fn unmet_requirement(
-        &self,
-        input: &RolloutInput<'_>,
-        revisions: &RevisionSet<'_>,
-    ) -> Option<ConfigRequirement> {
-        let ConfigRule { require } = input.policy()?.config?;
-        // One that was complete before may be gone back to at any time.
-        let record = revisions.current.and_then(|target| target.record.stored());
-        let was_complete = record.is_some_and(|record| record.was_complete());
-        let is_met = match require {
-            ConfigRequirement::HashedNames => self.unrestored(input, revisions).is_empty(),
-        };
-        (!was_complete && !is_met).then_some(require)
     }
 
     /// Applies the outcome of a write of a record. If it failed, and was about a failed rollout,

@@ -24,6 +24,7 @@ use crate::memo::Memo;
 use crate::node::{NodeState, SetAside, Slot, Wave};
 use crate::node_table::{NodeId, NodeTable};
 
+use super::images::PullProgress;
 use super::input::RolloutInput;
 
 pub(super) use count::WaveCount;
@@ -128,7 +129,12 @@ impl Waves {
 
     /// True if they are those of these steps and this template.
     pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
-        self.policy.steps == policy.steps && *self.template == *template
+        self.policy.steps == policy.steps && self.is_of(template)
+    }
+
+    /// True if they are those of this template.
+    pub(crate) fn is_of(&self, template: &str) -> bool {
+        *self.template == *template
     }
 
     /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
@@ -265,7 +271,7 @@ impl Waves {
     pub(crate) fn apply_slot(
         &mut self,
         id: NodeId,
-        node: Option<&Node>,
+        node: Option<(&Node, Option<PullProgress>)>,
         slot: &Slot,
         judgement: &Judgement,
         input: &RolloutInput<'_>,
@@ -274,11 +280,11 @@ impl Waves {
         let mut has_progressed = false;
         self.change(id, |known| match node {
             None => (known.holding, known.state) = Default::default(),
-            Some(node) => {
+            Some((node, images)) => {
                 known.holding = Holding::new(node, slot, known.history.had_pod(), input);
                 let (wave, history) = (known.wave, &mut known.history);
                 (known.state, changes_at) =
-                    history.apply(known.state, slot, (node, wave), judgement, input);
+                    history.apply(known.state, slot, (node, wave, images), judgement, input);
                 has_progressed = history.record_progress(known.state);
             }
         });
@@ -404,11 +410,12 @@ impl Waves {
     }
 
     /// The nodes for which the wave at this position waits, so that no progress is expected: those
-    /// that are down or leaving, of another wave only if it is at work on none of its own, those of
-    /// which somebody is asked, and outages of an earlier attempt (G15, G47, G54).
+    /// that are down or leaving, those of which somebody is asked, outages of an earlier attempt
+    /// and, if it is at work on none of its own, nodes of another wave that are down, and its own
+    /// that pull images (G15, G47, G54, G55).
     pub(crate) fn awaited(&self, position: &Position) -> usize {
         let Group { absent, open, .. } = self.group(position);
-        let of_others = if open.updating == 0 { self.all.absent } else { 0 };
+        let of_others = if open.updating == 0 { self.all.absent + open.pulling } else { 0 };
         absent + of_others + self.all.unanswered + self.awaited_outages(position)
     }
 

@@ -190,6 +190,8 @@ fn effects_of(plan: &Plan) -> BTreeSet<Effect> {
         | Write::MarkReplaced { .. }
         | Write::RaiseCollisionCount { .. }
         | Write::UpdateConditions { .. }
+        | Write::PullImages(_)
+        | Write::DeletePuller(_)
         | Write::RollBack { .. } => panic!("{write} in\n{plan}"),
     });
     let notices = plan.notices.iter().filter_map(|notice| match notice {

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use everynode_core::api::{
     Agree, Attribution, CheckAnswer, CheckKind, CheckVerdict, ConfigObject, ConfigRequirement,
-    ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, IntOrPercent, JobPresence,
-    LabelOperator, LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Order, OrderVerb,
-    Placement, Pod, PodPhase, PodTrouble, PolicySource, Prepare, Problem, Readiness, RecordState,
-    Replacement, Revision, RolloutCheck, RolloutPolicy, RolloutStep, StoredConfig,
-    TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay, Timestamp, UpdateStrategy,
-    Wait, Window, Windows,
+    ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, ImagePuller, IntOrPercent,
+    JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, NodeReadiness,
+    Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, PrepareImages, Problem,
+    PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck, RolloutPolicy,
+    RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
+    Timestamp, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -94,17 +94,9 @@ fn execute(world: &mut World, command: &str) -> String {
             let order = order(world, &words);
             world.change(|ds| ds.order = Some(Box::new(order)));
         }
-        "pod" => {
-            let known = world.server.pods.get(words[0]).cloned();
-            let edited =
-                words[1..].iter().fold(known.unwrap_or_else(|| pod(words[0], "")), edit_pod);
-            let is_placed = edited.target_node_name().is_none_or(|node| !node.as_str().is_empty());
-            if is_placed {
-                world.put_pod(edited);
-            } else {
-                out = format!("no such pod: {}\n", words[0]);
-            }
-        }
+        "pod" => out = edit(world, &words),
+        "pull" => out = pull(world, words[0], words[1]),
+        "lists-images" => world.server.pullers.listed.extend(words.iter().map(|it| (*it).into())),
         "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
         "revision" => {
             let known = world.server.revisions.get(words[0]).cloned();
@@ -140,6 +132,7 @@ fn execute(world: &mut World, command: &str) -> String {
             out = world.settle().iter().map(|plan| describe(plan, world) + "--\n").collect()
         }
         "pods" => out = describe_pods(world),
+        "pullers" => out = describe_pullers(world),
         "revisions" => out = describe_revisions(world),
         "records" => out = describe_records(world),
         "course" => out = describe_course(world),
@@ -178,6 +171,15 @@ fn describe_pods(world: &World) -> String {
             text += if *is_agreed { " agreed" } else { "" };
         }
         text.push('\n');
+    }
+    text
+}
+
+fn describe_pullers(world: &World) -> String {
+    let mut text = String::new();
+    for puller in world.server.pullers.pods.values() {
+        let ImagePuller { name, node, revision, state, .. } = puller;
+        writeln!(text, "{name} on {node} of {revision}: {state:?}").expect("a string grows");
     }
     text
 }
@@ -308,6 +310,37 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
         "collision-count" => ds.status.collision_count = value.parse().ok(),
         other => panic!("daemonset has no {other}"),
     }
+}
+
+/// Changes a pod, or adds one that has a place.
+fn edit(world: &mut World, words: &[&str]) -> String {
+    let known = world.server.pods.get(words[0]).cloned();
+    let edited = words[1..].iter().fold(known.unwrap_or_else(|| pod(words[0], "")), edit_pod);
+    if edited.target_node_name().is_some_and(|node| node.as_str().is_empty()) {
+        return format!("no such pod: {}\n", words[0]);
+    }
+    world.put_pod(edited);
+    String::new()
+}
+
+/// Changes the puller of a node: `pulling`, `pulled`, `ended`, `gone`, or the reason for which it
+/// cannot pull.
+fn pull(world: &mut World, node: &str, state: &str) -> String {
+    let state = match state {
+        "gone" => {
+            world.remove_puller(&node.into());
+            return String::new();
+        }
+        "pulling" => PullState::Pulling,
+        "pulled" => PullState::Pulled,
+        "ended" => PullState::Ended,
+        reason => PullState::Troubled(PodTrouble::from_reason(reason).expect("a reason")),
+    };
+    let Some(known) = world.server.pullers.pods.get(node).cloned() else {
+        return format!("no puller on {node}\n");
+    };
+    world.put_puller(ImagePuller { state, ..known });
+    String::new()
 }
 
 /// The answer to a check from now on: `CHECK VERDICT TEXT`, and for a Job `exists` or `gone`

@@ -306,6 +306,7 @@ fn outdated(
         turn @ (CauseKind::Held | CauseKind::OutsideWindow, _) => turn,
         _ if inspection.is_kept && !is_planned => (CauseKind::WaveNotOpen, Age::Short),
         _ if evidence.is_asked_about(detail) => (CauseKind::Asked, Age::Short),
+        _ if evidence.puller(Some(node)).is_some() => (CauseKind::PullsImages, Age::Short),
         turn => turn,
     };
     let cause = evidence.cause(kind, age, detail);

@@ -77,6 +77,8 @@ pub enum RiskKind {
     Checks,
     /// Somebody must agree before each old pod goes.
     Agreement,
+    /// Nodes pull the images of the new template before their old pods go.
+    ImagePulls,
     /// Nodes lose their pod, because the new template may not run there.
     LosesPods,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
@@ -143,6 +145,7 @@ pub(super) fn risks(
     risks.extend(strategy_and_template(snapshot, proposal, nodes, waits));
     risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(agreement(snapshot, daemon_set, nodes));
+    risks.extend(image_pulls(snapshot, daemon_set, nodes));
     risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -455,6 +458,24 @@ fn agreement(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -
     let message = "the rollout policy asks before each old pod goes: the forecast assumes that \
                    somebody agrees at once";
     Some(everywhere(RiskKind::Agreement, message))
+}
+
+/// The risk that nodes take long to pull the images.
+fn image_pulls(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
+    let is_guarded = !nodes.replace.is_empty() && !snapshot.is_not_guarded(daemon_set);
+    let rule = daemon_set.policy.valid().filter(|_| is_guarded)?.images()?;
+    let message = match rule.required {
+        true => format!(
+            "each node pulls the images before its old pod goes, at most {} at the same time: the \
+             forecast assumes that this takes no time",
+            rule.parallel
+        ),
+        false => format!(
+            "nodes pull the images ahead, at most {} at the same time; no old pod waits for that",
+            rule.parallel
+        ),
+    };
+    Some(everywhere(RiskKind::ImagePulls, message))
 }
 
 fn waits(policy: &RolloutPolicy) -> impl Iterator<Item = &Wait> {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSetKey, NodeName, RolloutReason};
+use everynode_core::api::{DaemonSetKey, ImagePuller, NodeName, PullState, RolloutReason};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,6 +74,8 @@ pub enum CauseKind {
     WaveNotOpen,
     /// Somebody is asked whether it may go.
     Asked,
+    /// The pod is of an older revision, and its node pulls the images of the new one first.
+    PullsImages,
     /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
     Held,
     /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
@@ -306,6 +308,24 @@ impl CauseKind {
                     Some(command(format_args!(
                         "rollout agree ds/{name} -n {namespace} --node {node}"
                     )))
+                },
+            },
+            Self::PullsImages => Row {
+                gravity: Gravity::Recovers(Situation::Outdated),
+                outlasts_replacement: false,
+                text: |at| {
+                    let text = "older revision, its node pulls the new images first";
+                    match at.evidence.puller(at.node).map(|puller| puller.state) {
+                        Some(PullState::Troubled(why)) => format!("{text}: {}", why.as_str()),
+                        Some(PullState::Pulling | PullState::Pulled | PullState::Ended) | None => {
+                            text.into()
+                        }
+                    }
+                },
+                message: |_| None,
+                next: |at| {
+                    let ImagePuller { namespace, name, .. } = at.evidence.puller(at.node)?;
+                    Some(format!("kubectl -n {namespace} describe pod {name}"))
                 },
             },
             Self::WaveNotOpen => Row {

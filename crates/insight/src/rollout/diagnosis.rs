@@ -48,6 +48,9 @@ impl Evidence<'_> {
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set().terminating => None,
             _ if outdated && self.is_asked_about(detail) => cause(CauseKind::Asked, false),
+            _ if outdated && self.puller(detail.pod.target_node_name()).is_some() => {
+                cause(CauseKind::PullsImages, false)
+            }
             _ if outdated && !self.daemon_set().terminating => {
                 let (kind, age) = self.turn(detail.pod.target_node_name());
                 Some(self.cause(kind, age, detail))

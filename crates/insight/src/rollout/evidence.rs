@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HOLD_LABEL, Labels, Node, NodeName, Pod, Readiness, ReasonClass, RevisionHash,
-    RolloutPhase, Timestamp, Uid, UpdateStrategy,
+    DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod, Readiness, ReasonClass,
+    RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -124,6 +124,16 @@ impl<'a> Evidence<'a> {
         let replacing = asked.and_then(|asked| asked.replacing.as_ref());
         is_stated_guarded(self.daemon_set)
             && replacing.is_some_and(|hash| self.current.contains(hash))
+    }
+
+    /// The pod that pulls the images of the current revision to this node, if there is one.
+    pub(crate) fn puller(&self, node: Option<&NodeName>) -> Option<&'a ImagePuller> {
+        let is_it = |puller: &&ImagePuller| {
+            Some(&puller.node) == node
+                && puller.daemon_set == self.daemon_set.uid
+                && self.current.contains(&puller.revision)
+        };
+        self.snapshot.pullers.values().find(is_it)
     }
 
     /// True if the rollout of the current template has yet to begin.

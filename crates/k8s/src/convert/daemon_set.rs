@@ -14,7 +14,7 @@ use everynode_core::api::{
     Order, PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem,
     RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
 };
-use everynode_core::plan::NewPod;
+use everynode_core::plan::{NewPod, NewPuller};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,6 +26,7 @@ use super::wire::{Metadata, TextMap, text};
 use super::{Error, attribution, placement, resource_version, rollout_order, rollout_policy};
 use crate::canonical::canonical;
 use crate::go_json;
+use crate::image_puller;
 use crate::json_path::read_first;
 use crate::patch::Owner;
 use crate::pod_template;
@@ -82,6 +83,11 @@ impl RawDaemonSet {
     pub fn owner(&self) -> Owner<'_> {
         let DaemonSetKey { namespace, name } = &self.key;
         Owner { namespace: namespace.as_str(), name: name.as_str(), uid: &self.uid }
+    }
+
+    /// The body of the request that creates this puller, as JSON text (G55).
+    pub fn puller(&self, new: &NewPuller) -> String {
+        image_puller::puller(&self.owner(), &self.template(), new).to_string()
     }
 
     /// The body of the request that creates this pod, as JSON text.

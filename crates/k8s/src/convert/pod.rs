@@ -4,16 +4,16 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use everynode_core::api::{
-    AGREED, Namespace, NodeName, Pod, PodName, PodPhase, PodTrouble, REPLACE_ANNOTATION,
-    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
-    Timestamp, Uid,
+    AGREED, ImagePuller, Namespace, NodeName, Pod, PodName, PodPhase, PodTrouble,
+    REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION,
+    Readiness, Replacement, Timestamp, Uid,
 };
 use memchr::memmem;
 use prost::Message;
 use serde::Deserialize;
 
 use super::wire::{Condition, Metadata, Text, TextMap, Time, text, timestamp};
-use super::{Controller, Error, Interner};
+use super::{Controller, Error, Interner, image_puller};
 use crate::json_path::read_first;
 use crate::{go_json, protobuf};
 
@@ -22,6 +22,8 @@ use crate::{go_json, protobuf};
 pub enum PodObject {
     /// A pod that a DaemonSet controls, or one without a controller.
     Pod(Box<Pod>),
+    /// A pod that pulls the images of a DaemonSet's revision (G55).
+    Puller(Box<ImagePuller>),
     /// A pod that another kind controls; only its identity is kept (C3).
     Foreign {
         /// `metadata.namespace`.
@@ -130,7 +132,12 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
         serde_json::from_str(&text_of_json).map_err(|e| Error::new("Pod", json, e))?;
     let failed = |e| Error::new("Pod", json, e);
     match Identity::read(&wire.metadata, interner).map_err(failed)? {
-        ControlFlow::Break(foreign) => Ok(foreign),
+        ControlFlow::Break(foreign) => {
+            let is_puller = wire.metadata.is_puller();
+            let puller =
+                is_puller.then(|| image_puller::puller(&text_of_json, &wire.metadata, interner));
+            Ok(puller.flatten().map_or(foreign, |puller| PodObject::Puller(Box::new(puller))))
+        }
         ControlFlow::Continue(identity) => {
             let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
             let replacement = replacement_of_json(&text_of_json);
@@ -150,6 +157,12 @@ pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodOb
     let metadata = Metadata::from(&message_of_metadata);
     let identity = Identity::read(&metadata, interner);
     match identity.map_err(|e| Error::of_protobuf("Pod", message, e))? {
+        ControlFlow::Break(foreign) if metadata.is_puller() => {
+            let (spec, status) = (parts.spec, parts.status);
+            let puller = image_puller::puller_of_protobuf(&metadata, spec, status, interner);
+            let puller = puller.map_err(failed)?;
+            Ok(puller.map_or(foreign, |puller| PodObject::Puller(Box::new(puller))))
+        }
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
             let spec = protobuf::PodSpec::decode(parts.spec).map_err(failed)?;
@@ -424,7 +437,7 @@ mod tests {
         change(&mut value);
         match of(&value) {
             PodObject::Pod(pod) => *pod,
-            PodObject::Foreign { .. } => panic!("foreign: {value}"),
+            PodObject::Puller(_) | PodObject::Foreign { .. } => panic!("foreign: {value}"),
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use everynode_core::api::{Labels, Timestamp, Uid};
+use everynode_core::api::{Labels, PULLS_FOR_LABEL, Timestamp, Uid};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 use super::{Controller, Interner};
@@ -237,6 +237,15 @@ impl Metadata<'_> {
             }
             Some(_) => Controller::Foreign,
         }
+    }
+
+    /// True if the pod pulls images: a revision is its controller, and a label says so (G55).
+    pub(super) fn is_puller(&self) -> bool {
+        let references = self.owner_references.as_deref().unwrap_or_default();
+        let controller = references.iter().find(|reference| reference.controller == Some(true));
+        let is_revision =
+            controller.is_some_and(|it| text(it.kind.as_ref()) == "ControllerRevision");
+        is_revision && self.labels.as_ref().is_some_and(|it| it.get(PULLS_FOR_LABEL).is_some())
     }
 
     /// The name of the DaemonSet that is the controller.

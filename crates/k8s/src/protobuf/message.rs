@@ -236,6 +236,23 @@ pub(crate) struct PodStatus {
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
+/// The status of a pod that pulls images (G55).
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PullerStatus {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub phase: Bytes,
+    #[prost(message, repeated, tag = "8")]
+    pub container_statuses: Vec<PullerContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PullerContainerStatus {
+    #[prost(message, optional, tag = "2")]
+    pub state: Option<ContainerState>,
+    #[prost(bytes = "bytes", tag = "7")]
+    pub image_id: Bytes,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ContainerStatus {
     #[prost(message, optional, tag = "2")]

@@ -205,6 +205,7 @@ impl Formatter {
                 | RiskKind::Approvals
                 | RiskKind::Checks
                 | RiskKind::Agreement
+                | RiskKind::ImagePulls
                 | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe

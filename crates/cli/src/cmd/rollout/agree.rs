@@ -28,7 +28,7 @@ pub(super) async fn execute(arguments: RolloutAgreeArguments) -> anyhow::Result<
         let pods = pods.iter().filter_map(|json| {
             match convert::pod(json.get().as_bytes(), &mut Interner::default()) {
                 Ok(PodObject::Pod(pod)) => Some(*pod),
-                Ok(PodObject::Foreign { .. }) | Err(_) => None,
+                Ok(PodObject::Puller(_) | PodObject::Foreign { .. }) | Err(_) => None,
             }
         });
         let is_ours = |pod: &Pod| pod.controller.as_ref() == Some(&daemon_set.uid);

@@ -1,7 +1,7 @@
 //! The policy of a guarded rollout (G4, G5).
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -212,12 +212,54 @@ impl Absent {
 }
 
 /// What happens on a node before its pod is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct Prepare {
+    /// The node pulls the images of the new template before its old pod goes: a pod for each node,
+    /// none of whose containers can start, makes its kubelet do that. While a wave bakes, the nodes
+    /// of the next one pull. Not when a failed rollout goes back.
+    pub images: Option<PrepareImages>,
     /// Somebody must agree that the old pod goes: the controller sets the annotation
     /// `everynode.dev/replacing` on it, and waits for `everynode.dev/replace: agreed`. Not with
     /// `maxSurge`, and not when a failed rollout goes back.
     pub agree: Option<Agree>,
+}
+
+/// How nodes pull the images of the new template before their old pods go (G55).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct PrepareImages {
+    /// Maximum number of nodes that pull at the same time.
+    #[serde(default = "parallel_pulls")]
+    #[schemars(
+        range(min = 1, max = 500),
+        extend("default" = 50, "x-reason" = "must be a number from 1 to 500")
+    )]
+    pub parallel: NonZeroU16,
+    /// How long a node may pull. Then it fails, and with more than `failure.maxNodes` of them the
+    /// rollout, with no old pod gone; with `failure.cannotStart` also once its pull has failed for
+    /// a minute. Without `failure` it goes on pulling.
+    #[serde(default = "pull_within", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend(
+        "default" = "15m",
+        "x-at-least" = "30s",
+        "x-reason" = "must be a duration of at least 30s, such as 15m",
+    ))]
+    pub within: Duration,
+    /// With `false` no old pod waits for the images of its node, and no pull that fails counts.
+    #[serde(default = "is_required")]
+    #[schemars(extend("default" = true))]
+    pub required: bool,
+}
+
+const fn parallel_pulls() -> NonZeroU16 {
+    NonZeroU16::new(50).expect("it is not 0")
+}
+
+const fn pull_within() -> Duration {
+    Duration::from_secs(900)
+}
+
+const fn is_required() -> bool {
+    true
 }
 
 /// How somebody agrees that an old pod goes (G54).
@@ -414,6 +456,11 @@ impl RolloutPolicy {
     /// For how long a node waits until somebody agrees that its old pod goes, if one must (G54).
     pub fn agree_within(&self) -> Option<Duration> {
         Some(self.prepare?.agree?.within)
+    }
+
+    /// How nodes pull the images of a new template before their old pods go, if they do (G55).
+    pub fn images(&self) -> Option<PrepareImages> {
+        self.prepare?.images
     }
 
     /// The conditions that must pass before the rollout goes on from a position.

@@ -1,8 +1,9 @@
 //! The pods of the DaemonSet, and where they are stored (C20, C21).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{NodeName, Pod, Problem, Uid};
+use crate::api::{ImagePuller, NodeName, Pod, Problem, Uid};
+use crate::config::Mode;
 use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
@@ -18,6 +19,52 @@ enum PodLocation {
 }
 
 impl DaemonSetState {
+    /// True if this pod pulls images for a guarded rollout of the DaemonSet (G55).
+    pub fn concerns_puller(&self, puller: &ImagePuller) -> bool {
+        self.daemon_set.uid == puller.daemon_set && self.config.mode != Mode::Unguarded
+    }
+
+    /// Applies the newest version of a puller that concerns the DaemonSet (G55).
+    pub fn apply_puller(&mut self, puller: &ImagePuller, nodes: &NodeTable) -> bool {
+        let was_awaited = puller.terminating && self.expectations.saw_deletion(&puller.uid);
+        let is_new = self.rollout.images.apply(puller.clone());
+        if is_new {
+            self.mark_node(&puller.node, nodes);
+        }
+        is_new || was_awaited
+    }
+
+    /// Removes a puller that was deleted (G55).
+    pub fn delete_puller(&mut self, puller: &ImagePuller, nodes: &NodeTable) -> bool {
+        let was_awaited = self.expectations.saw_deletion(&puller.uid);
+        let was_known = self.rollout.images.remove(puller);
+        self.mark_node(&puller.node, nodes);
+        was_known || was_awaited
+    }
+
+    /// Applies the complete list of the pullers that concern this DaemonSet; all others were
+    /// deleted (G55).
+    pub fn reset_pullers<'a>(
+        &mut self,
+        pullers: impl IntoIterator<Item = &'a ImagePuller>,
+        nodes: &NodeTable,
+    ) -> bool {
+        let listed: BTreeMap<_, _> = pullers.into_iter().map(|it| (&it.uid, it)).collect();
+        let is_gone = |known: &&ImagePuller| !listed.contains_key(&known.uid);
+        let gone: Vec<_> = self.rollout.images.pullers().filter(is_gone).cloned().collect();
+        let mut changed = false;
+        gone.iter().for_each(|puller| changed |= self.delete_puller(puller, nodes));
+        listed.values().for_each(|puller| changed |= self.apply_puller(puller, nodes));
+        changed
+    }
+
+    /// Makes the next plan assess the node with this name, if there is one.
+    pub(super) fn mark_node(&mut self, name: &NodeName, nodes: &NodeTable) {
+        if let Some(id) = nodes.id(name).filter(|id| id.index() < self.slots.len()) {
+            self.mark(id);
+        }
+    }
+
     /// Applies the newest version of a pod.
     pub(super) fn claim_pod(&mut self, pod: &Pod, nodes: &mut NodeTable) -> bool {
         let is_former = ownership::is_former(&self.daemon_set, pod) && !pod.phase.is_terminal();

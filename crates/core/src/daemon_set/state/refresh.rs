@@ -144,6 +144,9 @@ impl DaemonSetState {
             self.assessing.timers.pop_first();
             self.mark(id);
         }
+        for node in self.rollout.images.take_changed() {
+            self.mark_node(&node, nodes);
+        }
         self.refresh_pace(now.steady);
         self.assess_marked(now, nodes);
         if self.open_waves(now, nodes) {

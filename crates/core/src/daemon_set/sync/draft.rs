@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::api::{NodeName, PodPhase, Timestamp};
 use crate::node::PodView;
 use crate::node_table::NodeId;
-use crate::plan::{NewPod, Notice, Plan, Write};
+use crate::plan::{NewPod, NewPuller, Notice, Plan, Write};
 use crate::rollout::Pace;
 
 /// A plan under construction. Creations, deletions and patches each have the limit
@@ -68,6 +68,14 @@ impl Draft {
         if let Some(left) = self.creations_left.checked_sub(1) {
             self.creations_left = left;
             self.plan.writes.push(Write::CreatePod(pod));
+        }
+    }
+
+    /// Creates a puller if the limit of creations allows it.
+    pub(crate) fn create_puller(&mut self, puller: NewPuller) {
+        if let Some(left) = self.creations_left.checked_sub(1) {
+            self.creations_left = left;
+            self.plan.writes.push(Write::PullImages(puller));
         }
     }
 

@@ -129,8 +129,18 @@ impl RolloutState {
             let pod = pods
                 .filter(|pod| input.labels.is_updated(pod.labels))
                 .max_by_key(|pod| pod.trouble);
+            let node = nodes.name(id).clone();
+            if let Some((pod, trouble)) = self.images.puller_of(&node).filter(|_| pod.is_none()) {
+                let too_long = || FailureCause::stated("it has not pulled the images in time");
+                let why = |_| FailureCause::Observed { trouble, restarts: 0 };
+                return FailedNode {
+                    node,
+                    pod: Some(pod),
+                    cause: trouble.map_or_else(too_long, why),
+                };
+            }
             FailedNode {
-                node: nodes.name(id).clone(),
+                node,
                 pod: pod.map(|pod| pod.name.clone()),
                 cause: match (pod, input.refusal) {
                     (None, Some(refusal)) => FailureCause::stated(refusal),
@@ -194,6 +204,7 @@ impl RolloutState {
             states,
             starting: starting(waves, true, input, nodes),
             question_refusal: input.question_refusal.filter(|_| self.asks()).cloned(),
+            pull_refusal: self.images.refusal().cloned(),
             not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),
         })

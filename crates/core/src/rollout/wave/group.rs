@@ -50,6 +50,8 @@ pub struct StateCounts {
     pub waiting: usize,
     /// Nodes of which somebody is asked whether their old pod may go.
     pub asked: usize,
+    /// Nodes that pull the images of the target, or wait for their turn.
+    pub pulling: usize,
     /// Nodes on which it has begun.
     pub updating: usize,
     /// Nodes on which nothing is left to do.
@@ -73,7 +75,7 @@ impl StateCounts {
 
     /// The nodes that a wave waits for.
     pub const fn left(&self) -> usize {
-        self.waiting + self.asked + self.updating
+        self.waiting + self.asked + self.pulling + self.updating
     }
 
     /// The reasons for which nodes are set aside, each with their number.
@@ -96,7 +98,7 @@ impl StateCounts {
         debug_assert_eq!(states.len(), Self::COMMON);
         states
             .into_iter()
-            .chain([("asked", self.asked)])
+            .chain([("asked", self.asked), ("pulling", self.pulling)])
             .chain(SetAside::ALL.map(SetAside::as_str).into_iter().zip(self.set_aside))
     }
 
@@ -109,6 +111,7 @@ impl StateCounts {
         match state {
             NodeState::Waiting { .. } => &mut self.waiting,
             NodeState::Asked { .. } => &mut self.asked,
+            NodeState::Pulling => &mut self.pulling,
             NodeState::Updating { .. } => &mut self.updating,
             NodeState::Done => &mut self.done,
             NodeState::Failed => &mut self.failed,
@@ -121,12 +124,17 @@ impl fmt::Display for StateCounts {
     /// The numbers in words, such as `12 of 40 nodes done, 3 set aside: 2 down, 1 lost`. What waits
     /// is the rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { done, asked, updating, failed, .. } = self;
+        let Self { done, asked, pulling, updating, failed, .. } = self;
         write!(f, "{done} of {} nodes done", self.total())?;
         let reasons: Vec<_> = self.reasons().collect();
         let aside: usize = reasons.iter().map(|(_, nodes)| nodes).sum();
-        let parts =
-            [(*asked, "asked"), (*updating, "updating"), (*failed, "failed"), (aside, "set aside")];
+        let parts = [
+            (*pulling, "pulling images"),
+            (*asked, "asked"),
+            (*updating, "updating"),
+            (*failed, "failed"),
+            (aside, "set aside"),
+        ];
         for (nodes, state) in parts.into_iter().filter(|(nodes, _)| *nodes > 0) {
             write!(f, ", {nodes} {state}")?;
         }

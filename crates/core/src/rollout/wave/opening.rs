@@ -1,6 +1,8 @@
 //! How many nodes of each group are open at a position, and which ones a wave opens, in which
 //! order (G12).
 
+use std::collections::BTreeSet;
+
 use crate::api::{GroupValue, NodeName, Position, RolloutStep, WavePosition};
 use crate::node::Wave;
 use crate::node_table::NodeId;
@@ -41,33 +43,49 @@ impl Waves {
             return Vec::new();
         }
         let Some(position) = self.position.clone() else { return Vec::new() };
-        let mut opened = Vec::new();
-        if position == Position::AllNodes {
-            opened.extend(self.candidates(None));
-            opened.iter().for_each(|id| self.open(*id));
-            return opened;
+        let opened = self.chosen_at(&position, names, rank);
+        opened.iter().for_each(|id| self.open(*id));
+        opened
+    }
+
+    /// The nodes that [`fill`](Self::fill) opens at a position.
+    pub(crate) fn chosen_at(
+        &self,
+        position: &Position,
+        names: impl Fn(NodeId) -> NodeName,
+        rank: impl Fn(&Self, NodeId) -> Rank,
+    ) -> Vec<NodeId> {
+        if *position == Position::AllNodes {
+            return self.candidates(None).collect();
         }
         let sizes = self.sized().map(|(step, value, number)| {
             let members = self.groups[number].members;
-            (number, self.size_at(&position, step, value, members))
+            (number, self.size_at(position, step, value, members))
         });
         let short = sizes.filter(|(number, size)| self.groups[*number].open.total() < *size);
-        for (number, size) in short.collect::<Vec<_>>() {
-            // A node that was just opened may be one of this group, too.
-            let missing = size.saturating_sub(self.groups[number].open.total());
+        let mut chosen = BTreeSet::new();
+        // A node that was just chosen may be one of another group, too.
+        let mut added = vec![0; self.groups.len()];
+        for (number, size) in short {
+            let open = self.groups[number].open.total() + added[number];
+            let missing = size.saturating_sub(open);
             if missing == 0 {
                 continue;
             }
-            let mut candidates: Vec<NodeId> = self.candidates(Some(number)).collect();
+            let candidates = self.candidates(Some(number)).filter(|id| !chosen.contains(id));
+            let mut candidates: Vec<NodeId> = candidates.collect();
             if missing < candidates.len() {
                 let has_target = |id: NodeId| self.nodes[id.index()].holding == Holding::Target;
                 candidates.sort_by_cached_key(|id| (!has_target(*id), rank(self, *id), names(*id)));
             }
             candidates.truncate(missing);
-            candidates.iter().for_each(|id| self.open(*id));
-            opened.extend(candidates);
+            for id in &candidates {
+                let groups = &self.classes[self.nodes[id.index()].class].groups;
+                groups.iter().for_each(|group| added[*group] += 1);
+            }
+            chosen.extend(candidates);
         }
-        opened
+        chosen.into_iter().collect()
     }
 
     /// The nodes of a group, or all, that are neither open nor held.

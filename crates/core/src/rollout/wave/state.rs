@@ -1,24 +1,25 @@
 //! The state of a node in a guarded rollout: what its pods, the node itself and what was seen of
 //! both before say (G31, G33, G34).
 
+mod judgement;
 mod observed;
 mod restarts;
 
 use std::time::Duration;
 
-use crate::api::{Node, NodeReadiness, PodTrouble, RolloutPhase, RolloutRecord, Timestamp};
+use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp};
 use crate::config::Clocks;
 use crate::node::{
     Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
 };
 use crate::placement;
 
+use super::super::images::PullProgress;
 use super::super::input::RolloutInput;
+use judgement::Blame;
+pub(crate) use judgement::Judgement;
 use observed::{Holds, Observed};
 use restarts::Restarts;
-
-/// By how much an attempt may be younger than its record says, which has whole seconds.
-const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
 
 /// How long a node starts until the condition names it, and until a pod that cannot start is blamed
 /// for it, or its old pod for a node that is not ready: what is over within a minute says nothing
@@ -112,37 +113,6 @@ struct Absence {
     has_begun: bool,
 }
 
-/// The times and limits by which the nodes of a rollout are judged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Judgement {
-    now: Timestamp,
-    direction: Direction,
-    /// When the attempt began, by the steady clock; `None` before that.
-    began: Option<Timestamp>,
-    /// When the phase of the target's record began, by the clock that wrote it.
-    phase_since: Option<Timestamp>,
-    /// When the attempt began, or once it is complete when it became so, by the same clock: nodes
-    /// that were created later had no old pod.
-    joined_after: Option<Timestamp>,
-    /// How long a node may be without an available pod, or absent, before it is set aside.
-    limit: Duration,
-    blame: Blame,
-    /// True if the rollout is complete: nothing is blamed then.
-    is_complete: bool,
-    /// True if the rollout may remove pods by the target's placement (G42).
-    may_remove: bool,
-}
-
-/// The faults for which nodes are blamed (G34). By default none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Blame {
-    /// A pod of the target that does not become available within this time.
-    after: Option<Duration>,
-    max_restarts: Option<u8>,
-    /// A pod of the target that cannot start.
-    cannot_start: bool,
-}
-
 impl Holding {
     /// `had_pod` is whether the node had a pod before, as far as that is known.
     pub(super) fn new(node: &Node, slot: &Slot, had_pod: bool, input: &RolloutInput<'_>) -> Self {
@@ -175,54 +145,6 @@ impl Holding {
             Self::Nothing => false,
             Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
         }
-    }
-}
-
-impl Judgement {
-    pub(crate) fn new(
-        record: Option<&RolloutRecord>,
-        direction: Direction,
-        began: Option<Timestamp>,
-        may_remove: bool,
-        input: &RolloutInput<'_>,
-    ) -> Self {
-        let rule = input.policy().and_then(|policy| policy.failure);
-        let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
-        let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
-        let is_under_way = attempt.is_some_and(|record| record.phase.is_under_way());
-        let blame = rule.filter(|_| is_under_way).map(|rule| Blame {
-            after: rule.ready_within.map(|limit| limit + min_ready),
-            max_restarts: rule.max_restarts,
-            cannot_start: rule.cannot_start,
-        });
-        Self {
-            now: input.now.steady,
-            direction,
-            began,
-            phase_since: record.map(|record| record.since),
-            joined_after: record.map(|record| match is_under_way {
-                true => record.began,
-                false => record.since,
-            }),
-            limit: input.limit(),
-            blame: blame.unwrap_or_default(),
-            is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
-            may_remove,
-        }
-    }
-
-    /// True if a node may take any time to get an available pod of the target.
-    const fn is_endless(&self) -> bool {
-        self.blame.after.is_none() && !self.is_complete
-    }
-
-    fn is_over(&self, since: Timestamp, limit: Duration) -> bool {
-        since + limit <= self.now
-    }
-
-    /// True if something that began then was so before the attempt.
-    fn is_before_attempt(&self, since: Timestamp) -> bool {
-        self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
     }
 }
 
@@ -301,9 +223,10 @@ impl NodeHistory {
     /// Records that the rollout is done with the node, if it is; returns whether that is progress.
     pub(super) fn record_progress(&mut self, state: NodeState) -> bool {
         let is_passed = match state {
-            NodeState::Waiting { .. } | NodeState::Asked { .. } | NodeState::Updating { .. } => {
-                false
-            }
+            NodeState::Waiting { .. }
+            | NodeState::Asked { .. }
+            | NodeState::Pulling
+            | NodeState::Updating { .. } => false,
             NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
         };
         let is_new = self.begun.is_some() && is_passed && !self.was_passed;
@@ -332,11 +255,11 @@ impl NodeHistory {
         &mut self,
         known: NodeState,
         slot: &Slot,
-        (node, wave): (&Node, Wave),
+        (node, wave, images): (&Node, Wave, Option<PullProgress>),
         judgement: &Judgement,
         input: &RolloutInput<'_>,
     ) -> (NodeState, Option<Timestamp>) {
-        let mut observed = Observed::new(node, wave, slot, input);
+        let mut observed = Observed::new(node, wave, slot, images, input);
         let now = judgement.now;
         if self.repairable_at(&observed, judgement, input).is_some_and(|at| at <= now) {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
@@ -382,7 +305,9 @@ impl NodeHistory {
         self.apply_availability(known, state, slot, input);
         let repairable_at = self.repairable_at(&observed, judgement, input);
         let answered_until = observed.asked.map(|asked| asked.until);
-        let others = [repairable_at, answered_until].map(|at| at.filter(|at| *at > now));
+        let pulled_until = observed.pulling(judgement).and_then(|until| until);
+        let others =
+            [repairable_at, answered_until, pulled_until].map(|at| at.filter(|at| *at > now));
         let times = [self.changes_at(judgement)].into_iter().chain(others);
         (state, times.flatten().min())
     }
@@ -524,7 +449,7 @@ impl NodeHistory {
         judgement: &Judgement,
     ) -> NodeState {
         let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
-        let Blame { after, max_restarts, cannot_start } = judgement.blame;
+        let Blame { after, max_restarts, cannot_start, .. } = judgement.blame;
         let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
@@ -544,6 +469,12 @@ impl NodeHistory {
                 NodeState::SetAside(SetAside::Excluded)
             }
             (None, None) if let Some(state) = observed.agreement(judgement) => state,
+            (None, None) if let Some(until) = observed.pulling(judgement) => {
+                match until.is_some_and(|until| until <= judgement.now) {
+                    true => NodeState::Failed,
+                    false => NodeState::Pulling,
+                }
+            }
             (None, None) => {
                 let outage = match (self.taken(judgement), self.without_pod_since) {
                     (Outage::None, Some(since))

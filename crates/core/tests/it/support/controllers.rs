@@ -1,13 +1,14 @@
 //! Controllers that start: after a crash, and the one beside which this one runs; and changes of
 //! the DaemonSet by controllers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::api::{DaemonSet, ResourceVersion, Status};
+use everynode_core::api::{DaemonSet, NodeName, Pod, ResourceVersion, Status};
 use everynode_core::daemon_set::{Config, DaemonSetState, Mode};
 use everynode_core::plan::{Notice, Outcome, Plan, RevisionReference};
 
-use super::{DS_UID, World};
+use super::{DS_UID, Event, World};
 
 /// True if a plan asks checks, or reports one.
 pub(super) fn concerns_checks(plan: &Plan) -> bool {
@@ -89,8 +90,30 @@ impl World {
         self.written(&DS_UID.into())
     }
 
+    /// The owned pods of each node that are not terminating.
+    pub(crate) fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
+        let mut by_node: BTreeMap<NodeName, Vec<&Pod>> = BTreeMap::new();
+        for pod in
+            self.server.pods.values().filter(|pod| pod.controller.is_some() && !pod.terminating)
+        {
+            if let Some(node) = pod.target_node_name() {
+                by_node.entry(node.clone()).or_default().push(pod);
+            }
+        }
+        by_node
+    }
+
+    pub(super) fn put_daemon_set(&mut self) {
+        self.server.daemon_set.resource_version = ResourceVersion(self.server.next_version());
+        self.events.push_back(Event::DaemonSet(Box::new(self.server.daemon_set.clone())));
+        self.deliver();
+    }
+
     fn list(&mut self) {
         self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
         self.state.reset_revisions(self.server.revisions.values().cloned());
+        let pullers = self.server.pullers.pods.values();
+        let concerned: Vec<_> = pullers.filter(|it| self.state.concerns_puller(it)).collect();
+        self.state.reset_pullers(concerned, &self.nodes);
     }
 }

@@ -3,26 +3,28 @@
 
 mod controllers;
 mod object;
+mod pullers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use everynode_core::admission;
 use everynode_core::api::{
-    CheckAnswer, DaemonSet, HASH_LABEL, Labels, Node, NodeName, Now, Pod, PodName, PodPhase,
-    Problem, Readiness, RecordState, ResourceVersion, Revision, RevisionName, Status,
-    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
+    CheckAnswer, DaemonSet, HASH_LABEL, ImagePuller, Labels, Node, NodeName, Now, Pod, PodName,
+    PodPhase, Problem, PullState, Readiness, RecordState, ResourceVersion, Revision, RevisionName,
+    Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{
-    CheckQuestion, NewPod, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy, Watermarks,
-    Write, WriteResult,
+    CheckQuestion, NewPod, NewPuller, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy,
+    Watermarks, Write, WriteResult,
 };
 
 use controllers::concerns_checks;
 use object::assert_made_from_its_revision;
 pub(crate) use object::{ANOTHER_KIND, Fault, daemon_set, node, pod, revision, with_label};
+use pullers::Pullers;
 
 pub(crate) const DS_UID: &str = "ds-uid";
 
@@ -61,6 +63,7 @@ pub(crate) struct Server {
     pub daemon_set: DaemonSet,
     pub pods: BTreeMap<PodName, Pod>,
     pub revisions: BTreeMap<RevisionName, Revision>,
+    pub pullers: Pullers,
     /// Number of pods created so far for each node, and of revisions with each name.
     created: BTreeMap<String, u64>,
 }
@@ -76,6 +79,8 @@ enum Event {
     DaemonSet(Box<DaemonSet>),
     Pod(Pod),
     PodGone(Pod),
+    Puller(ImagePuller),
+    PullerGone(ImagePuller),
     Revision(Revision),
     RevisionGone(Revision),
 }
@@ -98,6 +103,7 @@ impl World {
                 daemon_set,
                 pods: BTreeMap::new(),
                 revisions: BTreeMap::new(),
+                pullers: Pullers::default(),
                 created: BTreeMap::new(),
             },
             events: VecDeque::new(),
@@ -193,6 +199,7 @@ impl World {
         self.events.retain(|event| !matches!(event, Event::Pod(_) | Event::PodGone(_)));
         self.delayed.remove(&Kind::Pods);
         self.state.reset_pods(self.server.pods.values(), &mut self.nodes);
+        self.state.reset_pullers(self.server.pullers.pods.values(), &self.nodes);
         let version = self.server.next_version();
         self.reach(Kind::Pods, version);
         self.deliver();
@@ -282,19 +289,6 @@ impl World {
         acted
     }
 
-    /// The owned pods of each node that are not terminating.
-    pub(crate) fn pods_by_node(&self) -> BTreeMap<NodeName, Vec<&Pod>> {
-        let mut by_node: BTreeMap<NodeName, Vec<&Pod>> = BTreeMap::new();
-        for pod in
-            self.server.pods.values().filter(|pod| pod.controller.is_some() && !pod.terminating)
-        {
-            if let Some(node) = pod.target_node_name() {
-                by_node.entry(node.clone()).or_default().push(pod);
-            }
-        }
-        by_node
-    }
-
     pub(crate) fn deliver(&mut self) {
         let delayed = self.delayed.clone();
         let (kept, due): (VecDeque<Event>, VecDeque<Event>) =
@@ -324,6 +318,12 @@ impl World {
             Event::PodGone(pod) => {
                 self.state.delete_pod(&pod, &mut self.nodes);
             }
+            Event::Puller(puller) => {
+                self.state.apply_puller(&puller, &self.nodes);
+            }
+            Event::PullerGone(puller) => {
+                self.state.delete_puller(&puller, &self.nodes);
+            }
             Event::Revision(revision) => {
                 self.state.apply_revision(revision);
             }
@@ -344,12 +344,6 @@ impl World {
 
     fn is_node(&self, name: Option<&NodeName>) -> bool {
         name.and_then(|name| self.nodes.id(name)).is_some_and(|id| self.nodes.node(id).is_some())
-    }
-
-    fn put_daemon_set(&mut self) {
-        self.server.daemon_set.resource_version = ResourceVersion(self.server.next_version());
-        self.events.push_back(Event::DaemonSet(Box::new(self.server.daemon_set.clone())));
-        self.deliver();
     }
 
     fn check_plan(&self, plan: &Plan) {
@@ -397,6 +391,8 @@ impl World {
         match write {
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(&pod.name, &pod.uid),
+            Write::PullImages(new) => self.pull_images(new),
+            Write::DeletePuller(pod) => self.delete_puller(&pod.uid),
             Write::CreateRevision(new) => self.create_revision(new),
             Write::DeleteRevision(revision) => {
                 self.remove_revision(&revision.name);
@@ -570,7 +566,7 @@ impl Event {
     const fn kind(&self) -> Kind {
         match self {
             Self::DaemonSet(_) => Kind::DaemonSets,
-            Self::Pod { .. } | Self::PodGone { .. } => Kind::Pods,
+            Self::Pod(_) | Self::PodGone(_) | Self::Puller(_) | Self::PullerGone(_) => Kind::Pods,
             Self::Revision(_) | Self::RevisionGone { .. } => Kind::Revisions,
         }
     }

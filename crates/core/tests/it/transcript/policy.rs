@@ -3,7 +3,7 @@
 use super::*;
 
 /// A policy in words: `max-unavailable=2 step=canary nodes=pool=canary up-to=1,100% bake=5m
-/// approval step=zones by=zone finally
+/// images=50:15m (or images-ahead, which no old pod waits for) approval step=zones by=zone finally
 /// bake=1h`. Words after `step` are about that step, and after `finally` about the end.
 pub(super) fn policy(words: &[&str]) -> PolicySource {
     match words {
@@ -49,7 +49,10 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             }
             ("agree", _) => {
                 let within = duration(value);
-                policy.prepare = Some(Prepare { agree: Some(Agree { within }) });
+                policy.prepare.get_or_insert_default().agree = Some(Agree { within });
+            }
+            ("images" | "images-ahead", _) => {
+                policy.prepare.get_or_insert_default().images = Some(images(key, value));
             }
             ("absent-taint", _) => policy.absent.taints.push(value.into()),
             ("absent-condition", _) => policy.absent.conditions.push(value.into()),
@@ -69,6 +72,13 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
         }
     }
     PolicySource::Valid(Arc::new(policy))
+}
+
+/// `images=PARALLEL:WITHIN`.
+fn images(key: &str, value: &str) -> PrepareImages {
+    let (parallel, within) = pair(value, ':');
+    let parallel = parallel.parse().expect("a number");
+    PrepareImages { parallel, within: duration(within), required: key == "images" }
 }
 
 fn edit_wait(wait: &mut Wait, key: &str, value: &str) {

@@ -62,6 +62,9 @@ impl Simulation {
                 }
                 None => Outcome::Gone,
             },
+            // A forecast assumes that pulls take no time.
+            Write::PullImages(_) => Outcome::ImagesPresent,
+            Write::DeletePuller(_) => Outcome::Gone,
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(pod),
             Write::UpdateStatus { status, .. } => {

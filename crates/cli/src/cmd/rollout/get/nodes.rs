@@ -54,7 +54,7 @@ fn state_cells(States(states): &States) -> Vec<Cell> {
         number(states.done, Tone::Good),
         number(states.updating, Tone::Waiting),
         number(states.failed, Tone::Bad),
-        number(states.waiting + states.asked, Tone::Plain),
+        number(states.waiting + states.asked + states.pulling, Tone::Plain),
         if reasons.is_empty() { number(0, Tone::Faint) } else { (Tone::Waiting, reasons) },
     ]
 }

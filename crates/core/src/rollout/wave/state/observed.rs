@@ -7,6 +7,7 @@ use crate::config::Clocks;
 use crate::node::{NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wave};
 use crate::placement::Eligibility;
 use crate::rollout::agreement::Asked;
+use crate::rollout::images::PullProgress;
 use crate::rollout::input::RolloutInput;
 
 use super::Judgement;
@@ -39,6 +40,8 @@ pub(super) struct Observed<'a> {
     /// The highest number of restarts of a container of a pod of the target.
     pub restarts: u8,
     pub trouble: Option<PodTrouble>,
+    /// How far it has the images of the target, if it waits for them (G55).
+    pub images: Option<PullProgress>,
     /// The question whether its old pod may go, if that was asked (G54).
     pub asked: Option<Asked>,
 }
@@ -48,6 +51,7 @@ impl<'a> Observed<'a> {
         node: &'a Node,
         wave: Wave,
         slot: &'a Slot,
+        images: Option<PullProgress>,
         input: &RolloutInput<'_>,
     ) -> Self {
         let pods = slot.pods.as_slice();
@@ -79,6 +83,7 @@ impl<'a> Observed<'a> {
             holds,
             restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
+            images,
             asked: active().find_map(|pod| Asked::about(pod, input)).filter(|_| wave == Wave::Open),
         }
     }
@@ -136,6 +141,18 @@ impl Observed<'_> {
             true => NodeState::SetAside(SetAside::NotAgreed),
             false => NodeState::Asked { is_agreed },
         })
+    }
+
+    /// Until when the available old pod of the node waits for images, if it does: forever with
+    /// `Some(None)`. Where none is available nothing is lost while the new one pulls them.
+    pub(super) fn pulling(&self, judgement: &Judgement) -> Option<Option<Timestamp>> {
+        let rule = judgement.images.filter(|rule| rule.required)?;
+        let images = self.images?;
+        let waits = self.wave == Wave::Open
+            && self.has(Holds::OLD | Holds::AVAILABLE)
+            && !self.has(Holds::TARGET)
+            && !images.are_present;
+        waits.then(|| judgement.pull_fails_at(&rule, &images))
     }
 
     /// True if a taint keeps a new pod away, while the old one may stay.

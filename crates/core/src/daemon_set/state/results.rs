@@ -1,0 +1,220 @@
+//! The results of a plan's writes: what each outcome means for the next plan (C60, C61).
+
+use std::time::Duration;
+
+use crate::api::{AdmissionChange, Problem, ResourceVersion, Timestamp, Uid, UpdateStrategy};
+use crate::backoff::{Cause, Delay};
+use crate::plan::{NewPod, Outcome, Write, WriteResult, WriteTarget};
+
+use super::DaemonSetState;
+
+/// Time for which no pod is created after the API server refused one because the namespace is
+/// terminating (C28).
+const TERMINATING_NAMESPACE_PAUSE: Duration = Duration::from_secs(60);
+
+impl DaemonSetState {
+    /// Applies the result of a write. After the last result of a plan, the next plan is due: with a
+    /// back-off after an [`Outcome::Failed`] or [`Outcome::Unknown`], else at once.
+    pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
+        let WriteResult { write, outcome } = result;
+        if write.is_of_status() {
+            self.status_writes.is_in_flight = false;
+        }
+        if let Write::WriteRecord { revision, record } = &write {
+            let phase = record.phase;
+            if self.rollout.apply_record_outcome(revision, phase, &outcome, now) {
+                self.mark_all();
+            }
+        }
+        self.apply_outcome_to_pace(&write, &outcome, now);
+        match outcome {
+            Outcome::Written { uid, resource_version } => {
+                self.succeeded(&write, now);
+                self.written(&write, uid, resource_version, now);
+            }
+            Outcome::Changed { uid, resource_version, change } => {
+                match &write {
+                    Write::CreatePod(new) if self.is_replaced(&change) => {
+                        self.delay_creations(new, change, now);
+                    }
+                    _ => self.succeeded(&write, now),
+                }
+                self.written(&write, uid, resource_version, now);
+            }
+            Outcome::Gone => {
+                self.clear_failure(&write);
+                self.gone(&write);
+            }
+            Outcome::RevisionExists { revision, collision_count } => {
+                if let Some(revision) = &revision {
+                    let version = revision.resource_version;
+                    self.expectations.expect_version(write.target().kind(), version);
+                }
+                if let Write::CreateRevision(new) = &write {
+                    let existing = revision.as_deref();
+                    self.history.record_collision(
+                        new,
+                        existing,
+                        collision_count,
+                        &self.daemon_set,
+                        now,
+                    );
+                }
+            }
+            Outcome::ImagesPresent => {
+                if let Write::PullImages(new) = &write {
+                    self.rollout.images.record_present(&new.node);
+                }
+            }
+            Outcome::NamespaceTerminating => {
+                self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
+            }
+            Outcome::Skipped => self.not_written(&write),
+            Outcome::Failed { message } => self.refused(&write, message),
+            Outcome::Unknown { .. } => self.unknown(&write, now),
+        }
+        self.expectations.record_result(now);
+    }
+
+    /// Applies the outcome of a write by which the rollout may have begun on a node.
+    fn apply_outcome_to_pace(&mut self, write: &Write, outcome: &Outcome, now: Timestamp) {
+        let is_of_pod = matches!(write, Write::CreatePod(_) | Write::DeletePod(_));
+        let node = write.target().node().filter(|_| is_of_pod);
+        let (Some(pace), Some(node)) = (&mut self.rollout.pace, node) else { return };
+        let is_repeated = match write.deleted() {
+            Some(uid) => self.expectations.is_outcome_unknown(uid),
+            None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
+        };
+        pace.apply_outcome(node, outcome, is_repeated, now);
+    }
+
+    /// A write was executed.
+    fn written(
+        &mut self,
+        write: &Write,
+        uid: Uid,
+        resource_version: ResourceVersion,
+        now: Timestamp,
+    ) {
+        // The pod may be seen with an earlier owner first, which ends the wait for its deletion. A
+        // `Status` as answer has no version: then only the deletion is awaited.
+        if let Some(uid) = write.deleted() {
+            self.expectations.record_deletion_outcome(uid);
+        }
+        if let Write::CreatePod(new) = write {
+            self.pending_names.settle(&new.node);
+            self.expectations.expect_creation(uid, resource_version);
+        }
+        if let Write::CreateRevision(new) = write {
+            self.history.record_creation(new, now);
+        }
+        self.expectations.expect_version(write.target().kind(), resource_version);
+    }
+
+    /// The API server has refused a write.
+    fn refused(&mut self, write: &Write, why: String) {
+        match write {
+            Write::CreatePod(_) => self.creation_limits.refusal = Some(why.into()),
+            Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
+            Write::PullImages(_) => self.rollout.images.set_refusal(Some(why.into())),
+            _ => {}
+        }
+        self.failed(write);
+    }
+
+    /// A write failed. A deletion that an earlier request may have executed is still awaited.
+    fn failed(&mut self, write: &Write) {
+        self.failed_marks += u32::from(matches!(write, Write::MarkReplaced { .. }));
+        if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
+            write
+                .target()
+                .node()
+                .into_iter()
+                .for_each(|node| self.index.retry_order.record_failure(node));
+            self.not_written(write);
+        }
+    }
+
+    /// The outcome of a write is unknown. A creation is repeated under the same name (C35), after
+    /// the nodes that have not been tried (C29). A deletion is still awaited, and repeated (C52).
+    fn unknown(&mut self, write: &Write, now: Timestamp) {
+        if let Write::CreatePod(new) = write {
+            self.index.retry_order.record_failure(&new.node);
+            if let Some(name) = &new.name {
+                self.pending_names.record(&new.node, name, now);
+            }
+        } else if let Write::DeletePod(pod) = write {
+            self.expectations.record_unknown_deletion(pod, now);
+        } else {
+            self.failed(write);
+        }
+    }
+
+    fn succeeded(&mut self, write: &Write, now: Timestamp) {
+        self.clear_failure(write);
+        self.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
+        self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
+        if matches!(write, Write::PullImages(_)) {
+            self.rollout.images.set_refusal(None);
+        }
+        // While the delay runs, this may be the result of an earlier creation.
+        if matches!(write, Write::CreatePod(_)) {
+            self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
+            self.creation_limits.refusal = None;
+        }
+    }
+
+    /// True if the node still needs a pod, now or after the pod is deleted, because admission has
+    /// changed this (C28).
+    fn is_replaced(&self, change: &AdmissionChange) -> bool {
+        match change {
+            AdmissionChange::Labels | AdmissionChange::Controller | AdmissionChange::Node(_) => {
+                true
+            }
+            AdmissionChange::RevisionLabels => {
+                matches!(self.daemon_set.strategy(), UpdateStrategy::RollingUpdate { .. })
+            }
+        }
+    }
+
+    /// Delays the next creation, because admission has changed a pod so that another one would be
+    /// created at once. Other pods that were created at the same time do not lengthen the delay.
+    fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
+        self.index.retry_order.record_failure(&new.node);
+        if !self.creation_limits.delay.is_some_and(|delay| delay.is_running(now)) {
+            self.creation_limits.delay =
+                Some(Delay::after(Cause::Failure, self.creation_limits.delay, now));
+        }
+        if let Some(pod) = new.name.clone() {
+            self.reports.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
+        }
+    }
+
+    fn clear_failure(&mut self, write: &Write) {
+        write.target().node().into_iter().for_each(|node| self.index.retry_order.clear(node));
+    }
+
+    /// A write was not executed, so its deletion is not awaited.
+    fn not_written(&mut self, write: &Write) {
+        if let Some(uid) = write.deleted().filter(|uid| !self.expectations.is_outcome_unknown(uid))
+        {
+            self.expectations.saw_deletion(uid);
+        }
+    }
+
+    /// The object of a write does not exist, which its watch has yet to show.
+    fn gone(&mut self, write: &Write) {
+        // The deletion is awaited already.
+        if let Some(uid) = write.deleted() {
+            self.expectations.record_deletion_outcome(uid);
+            return;
+        }
+        match write.target() {
+            WriteTarget::Pod(pod) => self.expectations.record_gone(&pod.uid),
+            WriteTarget::Revision(revision) => self.expectations.record_gone(&revision.uid),
+            WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
+            // A creation has no existing target.
+            WriteTarget::NewPod(_) | WriteTarget::NewPuller | WriteTarget::NewRevision => {}
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Which nodes pull the images of the target (G55).
+
+use std::collections::BTreeSet;
+
+use crate::api::{ImagePuller, NodeName, PrepareImages, RolloutPhase};
+use crate::config::Clocks;
+use crate::node::{Health, NodeState, Scheduling, Slot, Wave};
+use crate::node_table::{NodeId, NodeTable};
+use crate::revisions::RevisionLabels;
+
+use super::super::images::{Need, PullProgress};
+use super::super::input::RolloutInput;
+use super::super::stage::PhaseKey;
+use super::RolloutState;
+use super::candidate::rank;
+
+impl RolloutState {
+    /// How nodes pull the images of the target, while the rollout goes forward.
+    pub(crate) fn image_rule(&self) -> Option<PrepareImages> {
+        self.facts.last().images.filter(|_| self.moving().is_some())
+    }
+
+    /// True if more nodes may begin to pull: the rollout is not held.
+    pub(crate) fn may_pull(&self) -> bool {
+        self.rules().replaces
+    }
+
+    /// True if the puller pulls the images of the target.
+    pub(crate) fn is_of_target(puller: &ImagePuller, labels: &RevisionLabels) -> bool {
+        labels.current_hashes().any(|hash| *hash == puller.revision)
+    }
+
+    /// How far the node has the images, as its pullers show; `None` if nothing waits for them. Who
+    /// only reads the cluster does not know which nodes have them, and takes those for warm that
+    /// pull none.
+    pub(super) fn observe_images(
+        &mut self,
+        id: NodeId,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> Option<PullProgress> {
+        let node = nodes.node(id).filter(|_| self.image_rule().is_some())?;
+        let is_of_target = |puller: &ImagePuller| Self::is_of_target(puller, input.labels);
+        let progress = self.images.observe(node, input.now.steady, is_of_target);
+        (input.clocks == Clocks::Observed || progress.since.is_some()).then_some(progress)
+    }
+
+    /// Determines whether the node needs the images, by its state.
+    pub(super) fn refresh_need(&mut self, id: NodeId, slots: &[Slot], nodes: &NodeTable) {
+        if self.image_rule().is_none() && self.images.is_idle() {
+            return;
+        }
+        let name = nodes.name(id);
+        let need = self.need(id, name, &slots[id.index()]);
+        self.images.need(name, need);
+        if need.is_none() {
+            self.images.stop_clocks(name);
+        }
+    }
+
+    fn need(&self, id: NodeId, name: &NodeName, slot: &Slot) -> Option<Need> {
+        self.image_rule()?;
+        let waves = self.waves.as_deref()?;
+        // Without an available pod nothing is lost while the new one pulls them.
+        let available_old = Scheduling::Scheduled { health: Health::Available, is_updated: false };
+        let lacks = slot.assessment.scheduling == available_old && !self.images.are_present(name);
+        match (waves.wave(id), waves.state(id)) {
+            (Wave::Open, NodeState::Pulling | NodeState::Failed | NodeState::Waiting { .. })
+                if lacks =>
+            {
+                Some(Need::Now)
+            }
+            (Wave::Closed, NodeState::Waiting { .. })
+                if lacks && self.images.is_of_next_wave(name) =>
+            {
+                Some(Need::Next)
+            }
+            (Wave::Open | Wave::Closed | Wave::Held, _) => None,
+        }
+    }
+
+    /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile.
+    pub(super) fn refresh_next_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
+        let rule = self.image_rule();
+        let baking = self.moving().filter(|it| rule.is_some() && it.phase == RolloutPhase::Baking);
+        let key = baking.map(PhaseKey::new);
+        if self.images.knows_next_wave(key.as_ref()) {
+            return;
+        }
+        let bad = input.bad_revisions();
+        let next = baking.zip(self.waves.as_deref()).zip(key).map(|((record, waves), key)| {
+            let position = waves.next(&record.position);
+            let rank = |waves: &_, id| rank(waves, id, &bad, input, nodes);
+            let chosen = waves.chosen_at(&position, |id| nodes.name(id).clone(), rank);
+            let names: BTreeSet<_> = chosen.into_iter().map(|id| nodes.name(id).clone()).collect();
+            (key, names)
+        });
+        for node in self.images.set_next_wave(next) {
+            if let Some(id) = nodes.id(&node) {
+                self.refresh_need(id, input.slots, nodes);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The times and limits by which the nodes of a rollout are judged (G33, G34).
+
+use std::time::Duration;
+
+use crate::api::{PrepareImages, RolloutPhase, RolloutRecord, Timestamp};
+use crate::node::Direction;
+use crate::rollout::images::PullProgress;
+use crate::rollout::input::RolloutInput;
+
+use super::LONG_START;
+
+/// By how much an attempt may be younger than its record says, which has whole seconds.
+const RECORD_TIME_ERROR: Duration = Duration::from_secs(1);
+
+/// The times and limits by which the nodes of a rollout are judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judgement {
+    pub(super) now: Timestamp,
+    pub(super) direction: Direction,
+    /// When the attempt began, by the steady clock; `None` before that.
+    pub(super) began: Option<Timestamp>,
+    /// When the phase of the target's record began, by the clock that wrote it.
+    pub(super) phase_since: Option<Timestamp>,
+    /// When the attempt began, or once it is complete when it became so, by the same clock: nodes
+    /// that were created later had no old pod.
+    pub(super) joined_after: Option<Timestamp>,
+    /// How long a node may be without an available pod, or absent, before it is set aside.
+    pub(super) limit: Duration,
+    pub(super) blame: Blame,
+    /// True if the rollout is complete: nothing is blamed then.
+    pub(super) is_complete: bool,
+    /// True if the rollout may remove pods by the target's placement (G42).
+    pub(super) may_remove: bool,
+    /// How nodes pull the images of the target before their old pods go.
+    pub(super) images: Option<PrepareImages>,
+}
+
+/// The faults for which nodes are blamed (G34). By default none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Blame {
+    /// A pod of the target that does not become available within this time.
+    pub(super) after: Option<Duration>,
+    pub(super) max_restarts: Option<u8>,
+    /// A pod of the target that cannot start.
+    pub(super) cannot_start: bool,
+    /// A pull of images that takes too long or, as a pod that cannot start, fails.
+    pub(super) pulls: bool,
+}
+
+impl Judgement {
+    pub(crate) fn new(
+        record: Option<&RolloutRecord>,
+        direction: Direction,
+        began: Option<Timestamp>,
+        may_remove: bool,
+        input: &RolloutInput<'_>,
+    ) -> Self {
+        let rule = input.policy().and_then(|policy| policy.failure);
+        let min_ready = Duration::from_secs(input.daemon_set.min_ready_seconds.into());
+        let attempt = record.filter(|record| record.phase != RolloutPhase::Pending);
+        let is_under_way = attempt.is_some_and(|record| record.phase.is_under_way());
+        let blame = rule.filter(|_| is_under_way).map(|rule| Blame {
+            after: rule.ready_within.map(|limit| limit + min_ready),
+            max_restarts: rule.max_restarts,
+            cannot_start: rule.cannot_start,
+            pulls: true,
+        });
+        Self {
+            now: input.now.steady,
+            direction,
+            began,
+            phase_since: record.map(|record| record.since),
+            joined_after: record.map(|record| match is_under_way {
+                true => record.began,
+                false => record.since,
+            }),
+            limit: input.limit(),
+            blame: blame.unwrap_or_default(),
+            is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
+            may_remove,
+            images: None,
+        }
+    }
+
+    /// The same with this rule for the images of the target.
+    pub(crate) fn with_images(self, images: Option<PrepareImages>) -> Self {
+        Self { images, ..self }
+    }
+
+    /// When a node fails that pulls images, if it does (G55).
+    pub(super) fn pull_fails_at(
+        &self,
+        rule: &PrepareImages,
+        pulls: &PullProgress,
+    ) -> Option<Timestamp> {
+        let too_long = pulls.since.map(|since| since + rule.within);
+        let cannot = pulls.trouble.filter(|_| self.blame.cannot_start);
+        let cannot = cannot.map(|(_, since)| since + LONG_START);
+        too_long.into_iter().chain(cannot).min().filter(|_| self.blame.pulls)
+    }
+
+    /// True if a node may take any time to get an available pod of the target.
+    pub(super) const fn is_endless(&self) -> bool {
+        self.blame.after.is_none() && !self.is_complete
+    }
+
+    pub(super) fn is_over(&self, since: Timestamp, limit: Duration) -> bool {
+        since + limit <= self.now
+    }
+
+    /// True if something that began then was so before the attempt.
+    pub(super) fn is_before_attempt(&self, since: Timestamp) -> bool {
+        self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
+    }
+}
