@@ -3,6 +3,7 @@
 
 mod agreement;
 mod config;
+mod images;
 mod night;
 mod suggest;
 mod windows;

@@ -7,6 +7,7 @@ mod proposed;
 use everynode_controller::{Mode, lease_name};
 use everynode_core::api::{DaemonSetKey, NodeName};
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
+use everynode_k8s::convert::{self, DaemonSetObject};
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -78,10 +79,30 @@ pub(crate) async fn from_cluster(
             add_required(&mut snapshot, ObjectKind::Pod, pods)?;
         }
     }
+    add_image_pullers(&mut snapshot, cluster, daemon_set).await?;
     snapshot.problems.extend(
         forbidden.map(|error| format!("unknown whether new pods fit their nodes: {error}")),
     );
     Ok(snapshot)
+}
+
+/// Adds the pods that pull images for a DaemonSet, if its policy has any.
+async fn add_image_pullers(
+    snapshot: &mut Snapshot,
+    cluster: &Cluster,
+    daemon_set: &Value,
+) -> Result<(), Error> {
+    // One that cannot be read is reported by the caller, which adds it.
+    let Ok(object) = convert::daemon_set(daemon_set.to_string().as_bytes(), None) else {
+        return Ok(());
+    };
+    let DaemonSetObject { daemon_set, .. } = snapshot.governed(object);
+    match daemon_set.policy.valid().and_then(|policy| policy.images()) {
+        Some(_) => {
+            add_permitted(snapshot, cluster, [Selection::image_pullers(&daemon_set.key)]).await
+        }
+        None => Ok(()),
+    }
 }
 
 /// Adds the events about a DaemonSet. Where the permission is missing, so are notes.
@@ -277,6 +298,7 @@ fn add_optional(snapshot: &mut Snapshot, kind: ObjectKind, listed: Listed) -> Re
         Err(error) if error.is_forbidden() => {
             let unknown = match kind {
                 ObjectKind::Pod => "the states of pods are unknown",
+                ObjectKind::ImagePuller => "unknown which nodes pull images",
                 ObjectKind::PodOnNode => "unknown what uses the node",
                 ObjectKind::ControllerRevision => "unknown which pods are up to date",
                 ObjectKind::Namespace => {

@@ -44,6 +44,8 @@ pub enum ObjectKind {
     PodWarning,
     /// A Pod.
     Pod,
+    /// A Pod that pulls images for a DaemonSet.
+    ImagePuller,
     /// A Pod of any owner, on a node whose use is of interest.
     PodOnNode,
     /// A ControllerRevision.
@@ -127,6 +129,7 @@ impl Snapshot {
                 event(json).map(|(key, event)| self.pod_warnings.insert(key, event)).map(drop)
             }
             ObjectKind::Pod => self.add_pod(json),
+            ObjectKind::ImagePuller => self.add_puller(json),
             ObjectKind::PodOnNode => self.add_node_pod(json),
             ObjectKind::ControllerRevision => self.add_revision(json),
             ObjectKind::Namespace => self.add_namespace(json),
@@ -135,6 +138,12 @@ impl Snapshot {
         if let Err(error) = added {
             self.problems.push(format!("{error}; it is left out"));
         }
+    }
+
+    /// True if nodes pull images before pods of this DaemonSet are replaced (G55).
+    pub fn pulls_images(&self, key: &DaemonSetKey) -> bool {
+        let policy = self.daemon_sets.get(key).and_then(|object| object.daemon_set.policy.valid());
+        policy.is_some_and(|policy| policy.images().is_some())
     }
 
     /// The pods that this DaemonSet controls.
@@ -177,8 +186,8 @@ impl Snapshot {
             ObjectKind::Pod => {
                 self.pods.clear();
                 self.other_pods.clear();
-                self.pullers.clear();
             }
+            ObjectKind::ImagePuller => self.pullers.clear(),
             ObjectKind::PodOnNode => self.node_pods.clear(),
             ObjectKind::ControllerRevision => {
                 self.revisions.clear();
@@ -232,9 +241,10 @@ impl Snapshot {
                 self.pod_warnings.remove(&(namespace.into(), name.to_owned()));
             }
             ObjectKind::Pod => {
-                let name = (namespace.into(), name.into());
-                self.pods.remove(&name);
-                self.pullers.remove(&name);
+                self.pods.remove(&(namespace.into(), name.into()));
+            }
+            ObjectKind::ImagePuller => {
+                self.pullers.remove(&(namespace.into(), name.into()));
             }
             ObjectKind::PodOnNode => {
                 self.node_pods.remove(&(namespace.into(), name.into()));
@@ -279,10 +289,7 @@ impl Snapshot {
                 let name = (pod.namespace.clone(), pod.name.clone());
                 self.pods.insert(name, PodDetail::new(*pod, json));
             }
-            PodObject::Puller(puller) => {
-                let name = (puller.namespace.clone(), puller.name.clone());
-                self.pullers.insert(name, *puller);
-            }
+            PodObject::Puller(_) => {}
             PodObject::Foreign { uid, .. } => match pod::usage_on_node(json, &mut self.interner) {
                 Some(usage) => {
                     self.other_pods.insert(uid, usage);
@@ -291,6 +298,13 @@ impl Snapshot {
                     self.other_pods.remove(&uid);
                 }
             },
+        }
+        Ok(())
+    }
+
+    fn add_puller(&mut self, json: &[u8]) -> Result<(), Error> {
+        if let PodObject::Puller(puller) = convert::pod(json, &mut self.interner)? {
+            self.pullers.insert((puller.namespace.clone(), puller.name.clone()), *puller);
         }
         Ok(())
     }

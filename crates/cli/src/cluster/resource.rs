@@ -3,7 +3,7 @@
 use std::fmt;
 
 use everynode_controller::orphans::SELECTOR_BYTES_MAX;
-use everynode_core::api::{DaemonSetKey, HASH_LABEL, NodeName};
+use everynode_core::api::{DaemonSetKey, HASH_LABEL, NodeName, PULLS_FOR_LABEL};
 use everynode_insight::snapshot::ObjectKind;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -116,7 +116,7 @@ impl From<ObjectKind> for Resource {
             ObjectKind::Event | ObjectKind::PodWarning => Self::Events,
             ObjectKind::Namespace => Self::Namespaces,
             ObjectKind::Node => Self::Nodes,
-            ObjectKind::Pod | ObjectKind::PodOnNode => Self::Pods,
+            ObjectKind::Pod | ObjectKind::ImagePuller | ObjectKind::PodOnNode => Self::Pods,
             ObjectKind::RolloutPolicy => Self::RolloutPolicies,
             ObjectKind::ClusterRolloutPolicy => Self::ClusterRolloutPolicies,
         }
@@ -217,6 +217,12 @@ impl Selection {
     pub(crate) fn events(key: &DaemonSetKey) -> (ObjectKind, Self) {
         let fields = format!("involvedObject.kind=DaemonSet,involvedObject.name={}", key.name);
         (ObjectKind::Event, Self::in_namespace(key.namespace.as_str()).and_field(&fields))
+    }
+
+    /// The pods of a DaemonSet's namespace that pull images.
+    pub(crate) fn image_pullers(key: &DaemonSetKey) -> (ObjectKind, Self) {
+        let here = Self::in_namespace(key.namespace.as_str());
+        (ObjectKind::ImagePuller, here.labelled(PULLS_FOR_LABEL))
     }
 
     /// The warnings about all pods of a DaemonSet's namespace.

@@ -101,6 +101,15 @@ impl Watcher {
         }
     }
 
+    /// Starts to watch the pods that pull images for a DaemonSet, if its policy has any.
+    pub(crate) fn follow_image_pullers(&mut self, key: &DaemonSetKey) {
+        let is_wanted = self.snapshot.pulls_images(key);
+        if is_wanted && !self.watched.contains_key(&ObjectKind::ImagePuller) {
+            let (kind, selection) = Selection::image_pullers(key);
+            self.follow(kind, selection);
+        }
+    }
+
     /// Starts to watch all pods of a node, unless those of another one are watched.
     pub(crate) fn follow_node(&mut self, node: &NodeName) {
         if !self.watched.contains_key(&ObjectKind::PodOnNode) {
@@ -222,6 +231,7 @@ impl Watcher {
 fn watch_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::PodOnNode => "pods of a node",
+        ObjectKind::ImagePuller => "pods that pull images",
         ObjectKind::PodWarning => "warnings about pods",
         ObjectKind::ControllerRevision
         | ObjectKind::DaemonSet
@@ -263,6 +273,7 @@ fn wrap(kind: ObjectKind) -> fn(Change<Box<str>>) -> Event {
         ObjectKind::Namespace => |change| Event::Changed(ObjectKind::Namespace, change),
         ObjectKind::Node => |change| Event::Changed(ObjectKind::Node, change),
         ObjectKind::Pod => |change| Event::Changed(ObjectKind::Pod, change),
+        ObjectKind::ImagePuller => |change| Event::Changed(ObjectKind::ImagePuller, change),
         ObjectKind::PodOnNode => |change| Event::Changed(ObjectKind::PodOnNode, change),
         ObjectKind::RolloutPolicy => |change| Event::Changed(ObjectKind::RolloutPolicy, change),
         ObjectKind::ClusterRolloutPolicy => {

@@ -221,6 +221,10 @@ impl RolloutWait {
                         continue;
                     }
                     evaluated_at = Instant::now();
+                    self.watcher.follow_image_pullers(&self.key);
+                    if !self.watcher.is_complete() {
+                        continue;
+                    }
                     let rollout = self.rollout()?;
                     if rollout.guard.is_some() {
                         for note in std::mem::take(&mut self.policy_notes) {

@@ -137,7 +137,9 @@ async fn read_details(
         [ObjectKind::ControllerRevision, ObjectKind::Pod]
             .map(|kind| (kind, Selection::selected_by(ds)))
     });
-    let wanted = wanted.chain([(ObjectKind::Node, Selection::all())]).collect();
+    let pulling = daemon_sets.keys().filter(|key| snapshot.pulls_images(key));
+    let pulling: BTreeSet<_> = pulling.map(Selection::image_pullers).collect();
+    let wanted = wanted.chain(pulling).chain([(ObjectKind::Node, Selection::all())]).collect();
     let mut forbidden = Vec::new();
     read(cluster, snapshot, wanted, &mut forbidden).await?;
     Ok(forbidden)

@@ -6,6 +6,7 @@ use everynode_core::api::{
 };
 use prost::Message;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::Interner;
 use super::wire::{Metadata, Text, Time, text};
@@ -37,6 +38,7 @@ struct WireContainerStatus<'a> {
 struct WireState<'a> {
     #[serde(borrow)]
     waiting: Option<WireWaiting<'a>>,
+    running: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -108,8 +110,10 @@ impl WireStatus<'_> {
 
 impl WireContainerStatus<'_> {
     /// True if the kubelet states the image that it pulled, or a reason that comes after the pull.
+    /// A container that runs all the same has its image.
     fn has_image(&self) -> bool {
-        !text(self.image_id.as_ref()).is_empty() || AFTER_PULL.contains(&self.waits_for())
+        let runs = self.state.as_ref().is_some_and(|state| state.running.is_some());
+        runs || !text(self.image_id.as_ref()).is_empty() || AFTER_PULL.contains(&self.waits_for())
     }
 
     /// The reason for which it waits; empty if it does not.
@@ -122,9 +126,11 @@ impl WireContainerStatus<'_> {
 impl<'a> From<&'a protobuf::PullerStatus> for WireStatus<'a> {
     fn from(message: &'a protobuf::PullerStatus) -> Self {
         let container = |it: &'a protobuf::PullerContainerStatus| {
-            let waiting = it.state.as_ref().and_then(|state| state.waiting.as_ref());
+            let state = it.state.as_ref();
+            let waiting = state.and_then(|state| state.waiting.as_ref());
             let waiting = waiting.map(|it| WireWaiting { reason: Text::of_field(&it.reason) });
-            let state = Some(WireState { waiting });
+            let running = state.and_then(|state| state.running.as_ref()).map(|_| IgnoredAny);
+            let state = Some(WireState { waiting, running });
             WireContainerStatus { state, image_id: Text::of_field(&it.image_id) }
         };
         Self {
@@ -182,6 +188,7 @@ mod tests {
                 vec![ended("sha256:1"), waits("ErrImagePull"), waits("ImagePullBackOff")],
                 PullState::Troubled(ImagePullBackOff),
             ),
+            ("Running", vec![json!({ "state": { "running": {} } })], PullState::Pulled),
             ("Failed", vec![ended("")], PullState::Ended),
             ("Failed", vec![], PullState::Ended),
         ] {

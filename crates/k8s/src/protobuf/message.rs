@@ -248,9 +248,17 @@ pub(crate) struct PullerStatus {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PullerContainerStatus {
     #[prost(message, optional, tag = "2")]
-    pub state: Option<ContainerState>,
+    pub state: Option<PullerContainerState>,
     #[prost(bytes = "bytes", tag = "7")]
     pub image_id: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PullerContainerState {
+    #[prost(message, optional, tag = "1")]
+    pub waiting: Option<ContainerStateWaiting>,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub running: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -214,6 +214,10 @@ impl Session {
         if !self.watcher.is_complete() {
             return self.content.clone();
         }
+        self.watcher.follow_image_pullers(&self.key);
+        if !self.watcher.is_complete() {
+            return self.content.clone();
+        }
         let (snapshot, key) = (&self.watcher.snapshot, &self.key);
         self.answers = Rollout::of(snapshot, key, now)
             .map(|rollout| Answers { rollout, explanation: explain(snapshot, key, now) });
