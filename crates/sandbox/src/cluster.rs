@@ -129,6 +129,11 @@ impl Cluster {
         cluster
     }
 
+    /// Whether the kubelet of this node has an image.
+    pub fn has_image(&self, node: &str, image: &str) -> bool {
+        self.components.kubelets.has_image(node, image)
+    }
+
     /// The store, for reads.
     pub fn store(&self) -> &Store {
         self.registry.store()

@@ -15,6 +15,7 @@ mod event;
 mod foreign;
 mod guard;
 mod history;
+mod images;
 mod late;
 mod lost_pods;
 mod model;
@@ -164,6 +165,8 @@ pub struct PendingWrite<'a> {
     pub arrives_late: bool,
     /// Whether another replica has led since the process of the sender was frozen.
     pub is_of_former_leader: bool,
+    /// Whether the kubelet of a node has an image.
+    pub has_image: &'a dyn Fn(&str, &str) -> bool,
 }
 
 impl PendingWrite<'_> {
@@ -260,6 +263,10 @@ impl Checks {
         };
         if let Some(violation) = self.judge_plans(&view) {
             return Some(violation);
+        }
+        if images::is_of_puller(write, &view) {
+            let situation = Situation::of(&view, &self.history)?;
+            return images::check_puller(write, &situation);
         }
         let reason = match self.judge_request(write, &view) {
             Ok(reason) => reason,
@@ -425,7 +432,10 @@ impl Checks {
         let uid = write.uid_precondition().or(stored).unwrap_or_default();
         match plan.deletions.get(uid) {
             Some(Deletion::Excused) => Ok(None),
-            Some(reason) => Ok(Some(reason.name())),
+            Some(reason) => {
+                let problem = images::check_deletion(write, *reason, &situation);
+                problem.map_or(Ok(Some(reason.name())), Err)
+            }
             None => {
                 let message =
                     format!("pod {} is deleted, which was not planned", write.target.name);

@@ -86,6 +86,11 @@ impl Kubelets {
         Self { machines: Machines::default(), pods: HashMap::new(), written: 0, lifecycles }
     }
 
+    /// Whether a node has an image.
+    pub(super) fn has_image(&self, node: &str, image: &str) -> bool {
+        self.machines.has_image(node, image)
+    }
+
     /// Processes a node that was added or changed.
     pub(super) fn apply_node(&mut self, context: &mut ComponentContext<'_>, node: &Arc<Object>) {
         if self.machines.is_recreated(node) {

@@ -52,8 +52,11 @@ impl<'a> Demands<'a> {
         at_rest: bool,
     ) -> Self {
         let is_guarded = situation.is_guarded();
-        let depends_on_attempts =
-            |policy: &Policy| policy.limits_groups() || policy.pods_per_minute.is_some();
+        let waits_for_images =
+            |policy: &Policy| policy.images.is_some_and(|images| images.required);
+        let depends_on_attempts = |policy: &Policy| {
+            policy.limits_groups() || policy.pods_per_minute.is_some() || waits_for_images(policy)
+        };
         let policy = situation.ds.policy.valid();
         let mut left = match () {
             () if situation.goes_forward() => Left::forward(situation),
@@ -62,7 +65,7 @@ impl<'a> Demands<'a> {
         };
         if !at_rest && policy.is_some_and(depends_on_attempts) {
             // Which nodes of the groups come first depends on earlier attempts, and so does the
-            // pace.
+            // pace. Which nodes have the images is not stored (G55).
             left = Left { available: 0, unavailable: 0 };
         }
         if late::may_be_held(situation) {

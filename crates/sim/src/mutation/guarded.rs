@@ -90,6 +90,10 @@ pub enum GuardedMutation {
     LargerGroupLimit,
     /// `podsPerMinute` is not read (G5).
     IgnorePace,
+    /// `prepare` is not read (G55).
+    IgnoreImages,
+    /// `prepare.images.parallel` is one too high (G55).
+    LargerParallel,
     /// `podsPerMinute` is one too high (G5).
     LargerPace,
     /// `windows` is not read (G5).
@@ -185,7 +189,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 78] = [
+    pub const ALL: [(Self, Property); 80] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -219,6 +223,8 @@ impl GuardedMutation {
         (Self::IgnoreGroupLimit, Property::Budget),
         (Self::LargerGroupLimit, Property::Budget),
         (Self::IgnorePace, Property::Pace),
+        (Self::IgnoreImages, Property::Gate),
+        (Self::LargerParallel, Property::Budget),
         (Self::LargerPace, Property::Pace),
         (Self::IgnoreWindows, Property::Record),
         (Self::LateWindows, Property::Record),

@@ -123,6 +123,11 @@ pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
     if rng.random_ratio(1, 4) {
         policy["windows"] = windows(rng);
     }
+    if rng.random_ratio(1, 5) {
+        let parallel = pick(rng, &[1, 2, 50]);
+        let required = rng.random_ratio(3, 4);
+        policy["prepare"] = json!({"images": {"parallel": parallel, "required": required}});
+    }
     policy
 }
 

@@ -286,6 +286,7 @@ impl World {
                 now,
                 arrives_late,
                 is_of_former_leader,
+                has_image: &|node, image| self.cluster.has_image(node, image),
             };
             let violation = self.checks.check_write(&write);
             self.report_violation(violation);

@@ -142,6 +142,11 @@ impl Machines {
         self.machines.get_mut(name)
     }
 
+    /// Whether the node has an image.
+    pub(super) fn has_image(&self, name: &str, image: &str) -> bool {
+        self.machines.get(name).is_some_and(|machine| machine.images.contains(image))
+    }
+
     /// Whether all containers that start on the node have its lifecycle.
     pub(super) fn has_lifecycle(&self, name: &str) -> bool {
         self.machines.get(name).is_some_and(|machine| machine.lifecycle.is_some())

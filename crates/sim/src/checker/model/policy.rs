@@ -15,7 +15,7 @@ const FINALLY: &str = "finally";
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "paused",
     "steps",
     "finally",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 11] = [
     "hold",
     "checks",
     "absent",
+    "prepare",
 ];
 /// The taints of nodes that leave, unless the policy names others (G33).
 const LEAVING_TAINTS: [&str; 4] = [
@@ -73,10 +74,28 @@ pub(in crate::checker) struct Policy {
     pub pods_per_minute: Option<usize>,
     windows: Vec<Window>,
     pub failure: Option<Failure>,
+    /// `prepare.images` (G55).
+    pub images: Option<Images>,
     hold: Selector,
     absent: Absent,
     /// By name.
     checks: BTreeMap<String, Check>,
+}
+
+/// How nodes pull images before their old pods go (G55).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::checker) struct Images {
+    pub parallel: usize,
+    pub required: bool,
+}
+
+impl Images {
+    fn parse(images: &Value) -> Option<Self> {
+        images.is_object().then(|| Self {
+            parallel: images["parallel"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(50),
+            required: images["required"] != false,
+        })
+    }
 }
 
 /// When a check is asked, and how often it may fail.
@@ -197,6 +216,7 @@ impl Policy {
                 ready_within_ms: duration(&failure["readyWithin"]),
                 rollback_after_ms: duration(&failure["rollbackAfter"]),
             }),
+            images: Images::parse(&policy["prepare"]["images"]),
             hold: Selector::parse(hold),
             absent: Absent::parse(&policy["absent"]),
             checks: policy["checks"]

@@ -37,6 +37,12 @@ impl GuardedMutation {
                     *limit = json!(limit.as_u64().unwrap_or(0) + 1);
                 }
             }
+            Self::IgnoreImages => drop(policy.remove("prepare")),
+            Self::LargerParallel => {
+                if let Some(images) = policy.get_mut("prepare").map(|it| &mut it["images"]) {
+                    images["parallel"] = json!(images["parallel"].as_u64().unwrap_or(0) + 1);
+                }
+            }
             Self::IgnoreWindows => drop(policy.remove("windows")),
             Self::LateWindows | Self::WindowsInUtc => {
                 let windows = policy.get_mut("windows").and_then(Value::as_array_mut);

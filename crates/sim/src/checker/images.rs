@@ -1,0 +1,89 @@
+//! Nodes have the images of the target before their old pods go (G55).
+//!
+//! What counts is the effect: the images that the kubelet has when a pod is deleted.
+
+use everynode_core::plan::Write;
+use everynode_sandbox::json::Value;
+use everynode_sandbox::kind::POD;
+use http::Method;
+
+use super::reason::Deletion;
+use super::situation::Situation;
+use super::stage::Stage;
+use super::{PendingWrite, Property, Violation, violation};
+use crate::view::View;
+
+/// The label of a pod that pulls images, with the UID of its DaemonSet.
+const PULLER: &str = "everynode.dev/pulls-images-for";
+
+/// Whether the write creates a pod that only pulls images, or deletes one, which may be gone.
+pub(super) fn is_of_puller(write: &PendingWrite, view: &View) -> bool {
+    let is_puller = |pod: &Value| pod["metadata"]["labels"][PULLER].is_string();
+    let is_planned = |planned: &Write| match planned {
+        Write::DeletePuller(pod) => write.uid_precondition() == Some(&*pod.uid.to_string()),
+        _ => false,
+    };
+    write.target.kind.kind == POD.kind
+        && match write.request.method {
+            Method::POST => is_puller(write.body),
+            _ => {
+                view.writes.iter().any(is_planned)
+                    && write.object().is_none_or(|pod| is_puller(pod.value()))
+            }
+        }
+}
+
+/// Checks a write of a puller: no more of them pull than the policy says, and each is of the newest
+/// revision that the replica had seen.
+pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Option<Violation> {
+    if write.request.method != Method::POST || write.arrives_late || write.is_of_former_leader {
+        return None;
+    }
+    let uid = &situation.ds.metadata.uid;
+    let name = &situation.ds.metadata.name;
+    let Some(images) = situation.ds.policy.valid().and_then(|policy| policy.images) else {
+        let message = format!("{name}: images are pulled, which no policy asks for");
+        return violation(Property::Gate, message);
+    };
+    let pods = write.store.iter(&POD, None).map(|pod| pod.value());
+    let pulling = pods.filter(|pod| {
+        pod["metadata"]["labels"][PULLER] == uid.as_str()
+            && pod["metadata"]["deletionTimestamp"].is_null()
+            && pod["status"]["phase"] == "Pending"
+    });
+    let pulling = pulling.count();
+    if pulling >= images.parallel {
+        let message = format!("{name}: {pulling} nodes pull already");
+        return violation(Property::Budget, message);
+    }
+    None
+}
+
+/// Checks the deletion of an available pod for the target: its node has the images, as far as the
+/// node was not replaced meanwhile.
+pub(super) fn check_deletion(
+    write: &PendingWrite,
+    reason: Deletion,
+    situation: &Situation,
+) -> Option<Violation> {
+    let policy = situation.ds.policy.valid()?;
+    let is_required = policy.images.is_some_and(|images| images.required);
+    let Stage::Moving(record) = &situation.stage else { return None };
+    let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
+    if !is_wanted || reason != Deletion::WithinBudget || write.arrives_late {
+        return None;
+    }
+    let pod = write.object()?.value();
+    let node = pod["spec"]["nodeName"].as_str()?;
+    let created =
+        |object: &Value| object["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+    let machine = write.store.find(&everynode_sandbox::kind::NODE, "", node)?.value();
+    if created(machine) > created(pod) {
+        return None;
+    }
+    let containers = situation.ds.template["spec"]["containers"].as_array().into_iter().flatten();
+    let mut images = containers.filter_map(|container| container["image"].as_str());
+    let missing = images.find(|image| !(write.has_image)(node, image))?;
+    let name = &write.target.name;
+    violation(Property::Gate, format!("pod {name} goes, and {node} lacks the image {missing}"))
+}
