@@ -58,7 +58,7 @@ pub struct WaveNodes {
 pub struct RolloutNode {
     /// Its name.
     pub node: String,
-    /// Its state: `waiting`, `updating`, `done`, `failed` or `setAside`.
+    /// Its state: `waiting`, `asked`, `pulling`, `updating`, `done`, `failed` or `setAside`.
     #[serde(serialize_with = "serialize_state")]
     #[schemars(with = "String")]
     pub state: NodeState,
@@ -181,7 +181,7 @@ impl RolloutNode {
                 NodeState::SetAside(why) => Some(why.as_str()),
                 NodeState::Waiting { .. }
                 | NodeState::Asked { .. }
-                | NodeState::Pulling
+                | NodeState::Pulling { .. }
                 | NodeState::Updating { .. }
                 | NodeState::Done
                 | NodeState::Failed => None,

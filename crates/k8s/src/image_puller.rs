@@ -5,7 +5,7 @@
 //! the kubelet pulls, the start fails, and nothing of the image runs. One form serves all versions
 //! of Kubernetes; image volumes would need an image that is on the node and can run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{PULLS_FOR_LABEL, PULLS_OF_LABEL};
 use everynode_core::plan::NewPuller;
@@ -32,18 +32,16 @@ struct Image<'a> {
     pull_policy: &'a str,
 }
 
-/// The name of the puller of a node: that of the revision and the node, or a hash where the node's
-/// is long or has dots.
-pub fn puller_name(new: &NewPuller) -> String {
+/// The name of the puller of a node: those of the revision and the node, or where these are long or
+/// the node's has dots the beginning of them. A hash tells those of two DaemonSets apart, even if
+/// one of them adopts the revision of the other.
+pub fn puller_name(owner: &Owner, new: &NewPuller) -> String {
     let (revision, node) = (new.revision.name.as_str(), new.node.as_str());
-    let plain = format!("{revision}-{node}");
-    if plain.len() <= NAME_LENGTH_MAX && !node.contains('.') {
-        return plain;
-    }
-    let hash = format!("-{:016x}", fnv(node));
-    let kept = revision.floor_char_boundary(NAME_LENGTH_MAX - hash.len());
+    let hash = format!("-{:08x}", fnv(&format!("{}/{revision}/{node}", owner.uid)) & 0xffff_ffff);
+    let plain = format!("{revision}-{}", node.replace('.', "-"));
+    let kept = plain.floor_char_boundary(NAME_LENGTH_MAX - hash.len());
     // A part of a name must not end with these.
-    format!("{}{hash}", revision[..kept].trim_end_matches(['-', '.']))
+    format!("{}{hash}", plain[..kept].trim_end_matches(['-', '.']))
 }
 
 /// The pod to create. It has neither the labels nor the service account of the template, runs
@@ -51,9 +49,9 @@ pub fn puller_name(new: &NewPuller) -> String {
 pub fn puller(owner: &Owner, template: &Value, new: &NewPuller) -> Value {
     let template = template.get("spec").unwrap_or(&Value::Null);
     let is_windows = template.string_at(&["os", "name"]) == "windows";
-    let container = |(index, image): (usize, Image<'_>)| {
+    let container = |(image, name): (Image<'_>, &str)| {
         let mut container = json!({
-            "name": format!("image-{index}"),
+            "name": name,
             "image": image.name,
             "command": [COMMAND],
             "securityContext": {
@@ -78,10 +76,7 @@ pub fn puller(owner: &Owner, template: &Value, new: &NewPuller) -> Value {
     });
     let mut spec = Map::from_iter([
         ("nodeName".to_owned(), new.node.as_str().into()),
-        (
-            "containers".to_owned(),
-            images(template).into_iter().enumerate().map(container).collect(),
-        ),
+        ("containers".to_owned(), images(template).into_iter().map(container).collect()),
         ("restartPolicy".to_owned(), "Never".into()),
         ("automountServiceAccountToken".to_owned(), false.into()),
         ("enableServiceLinks".to_owned(), false.into()),
@@ -100,7 +95,7 @@ pub fn puller(owner: &Owner, template: &Value, new: &NewPuller) -> Value {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": puller_name(new),
+            "name": puller_name(owner, new),
             "namespace": owner.namespace,
             "labels": {
                 PULLS_FOR_LABEL: owner.uid.to_string(),
@@ -130,13 +125,19 @@ pub fn are_images_present(template: &Value, node: &Value) -> bool {
         "" if full_name(image.name).ends_with(":latest") => false,
         _ => present.contains(&*full_name(image.name)),
     };
-    images(template).iter().all(is_present)
+    images(template).keys().all(is_present)
 }
 
-/// The images of all containers, each once.
-fn images(spec: &Value) -> BTreeSet<Image<'_>> {
+/// The images of all containers, each once, with the name of the first container that has it.
+fn images(spec: &Value) -> BTreeMap<Image<'_>, &str> {
     let containers = ["initContainers", "containers"].map(|kind| spec.items_at(&[kind]));
-    containers.into_iter().flatten().filter_map(image).collect()
+    let mut images = BTreeMap::new();
+    for container in containers.into_iter().flatten() {
+        if let Some(image) = image(container) {
+            images.entry(image).or_insert_with(|| container.string_at(&["name"]));
+        }
+    }
+    images
 }
 
 fn image(container: &Value) -> Option<Image<'_>> {
@@ -215,6 +216,7 @@ mod tests {
         let images: Vec<_> = spec["containers"].as_array().unwrap().iter().collect();
         assert_eq!(images.len(), 2, "{pod}");
         assert_eq!((&images[0]["image"], &images[1]["image"]), (&json!("a:1"), &json!("b:1")));
+        assert_eq!((&images[0]["name"], &images[1]["name"]), (&json!("c"), &json!("i")));
         assert_eq!(images[1]["imagePullPolicy"], "Always");
         assert!(images.iter().all(|it| it["command"] == json!([COMMAND])), "{pod}");
         assert!(!pod.to_string().contains("privileged") && !pod.to_string().contains("hostPath"));
@@ -235,15 +237,19 @@ mod tests {
         assert_eq!(pod["spec"]["containers"][0]["securityContext"], json!({}));
     }
 
-    /// G55: the same node has the same name, two nodes have two.
+    /// G55: the same node has the same name; two nodes, and two DaemonSets, have two.
     #[test]
     fn the_name_of_a_puller_is_that_of_its_revision_and_node() {
-        assert_eq!(puller_name(&new("a")), "agent-5d8f-a");
-        let [first, second] =
-            ["ip-10.internal", "ip-11.internal"].map(|node| puller_name(&new(node)));
-        assert_ne!(first, second);
-        assert!(first.starts_with("agent-5d8f-") && !first.contains('.'), "{first}");
-        assert!(puller_name(&new(&"n".repeat(200))).len() <= NAME_LENGTH_MAX);
+        let name = |node: &str, uid: &str| {
+            let uid = Uid::new(uid);
+            puller_name(&Owner { namespace: "ns", name: "agent", uid: &uid }, &new(node))
+        };
+        assert!(name("a", "u").starts_with("agent-5d8f-a-"), "{}", name("a", "u"));
+        assert_eq!(name("a", "u"), name("a", "u"));
+        assert_ne!(name("a", "u"), name("a", "v"));
+        assert_ne!(name("a.b", "u"), name("a-b", "u"));
+        let long = name(&"n".repeat(200), "u");
+        assert!(long.len() <= NAME_LENGTH_MAX && !long.contains('.'), "{long}");
     }
 
     /// G55: names are compared as runtimes state them; what may move is pulled in any case.

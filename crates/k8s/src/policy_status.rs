@@ -74,6 +74,14 @@ pub struct NodesByState {
     /// Nodes on which the rollout has yet to begin.
     #[schemars(with = "i32")]
     pub waiting: usize,
+    /// Nodes of which somebody is asked whether their old pod may go; absent without any.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "i32")]
+    pub asked: usize,
+    /// Nodes that pull the images of the new template, or wait for their turn; absent without any.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "i32")]
+    pub pulling: usize,
     /// Nodes on which it has begun.
     #[schemars(with = "i32")]
     pub updating: usize,
@@ -84,15 +92,21 @@ pub struct NodesByState {
     #[schemars(with = "i32")]
     pub failed: usize,
     /// Nodes that are set aside, by the reason: `held`, `down`, `leaving`, `tainted`, `excluded`,
-    /// `joined`, `brokenBefore` or `lost`.
+    /// `joined`, `brokenBefore`, `lost` or `notAgreed`.
     #[schemars(with = "BTreeMap<String, i32>")]
     pub set_aside: BTreeMap<String, usize>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl From<&StateCounts> for NodesByState {
     fn from(states: &StateCounts) -> Self {
-        let &StateCounts { waiting, updating, done, failed, .. } = states;
+        let &StateCounts { waiting, asked, pulling, updating, done, failed, .. } = states;
         let reasons = states.reasons().map(|(why, nodes)| (why.as_str().to_owned(), nodes));
-        Self { waiting, updating, done, failed, set_aside: reasons.collect() }
+        let set_aside = reasons.collect();
+        Self { waiting, asked, pulling, updating, done, failed, set_aside }
     }
 }

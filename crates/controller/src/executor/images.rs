@@ -27,8 +27,7 @@ impl<S: Server> Execution<'_, S> {
         match self.send(Method::POST, &path, Content::Json, body).await {
             Ok(body) => answer::written(convert::meta(&body)),
             Err(error) if error.is_namespace_terminating() => Outcome::NamespaceTerminating,
-            // The watch has yet to show it, or it is being deleted.
-            Err(error) if error.is_reason("AlreadyExists") || error.may_have_happened() => {
+            Err(error) if error.may_have_happened() => {
                 Outcome::Unknown { message: message(&error) }
             }
             Err(error) => Outcome::Failed { message: message(&error) },

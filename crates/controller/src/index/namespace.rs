@@ -181,6 +181,7 @@ impl NamespaceIndex {
         nodes: &mut NodeTable,
         changed: &mut Changed,
     ) {
+        self.forget_puller(&pod.uid, nodes, changed);
         let old = self.pods.get(&pod.uid);
         if old == Some(&pod) {
             return;
@@ -215,6 +216,7 @@ impl NamespaceIndex {
         nodes: &mut NodeTable,
         changed: &mut Changed,
     ) {
+        self.forget_puller(uid, nodes, changed);
         if let Some(listing) = &mut self.listing {
             listing.gone.insert(uid.clone());
         }
@@ -277,12 +279,23 @@ impl NamespaceIndex {
         nodes: &NodeTable,
         changed: &mut Changed,
     ) {
+        let known = self.pullers.get(&puller.uid);
+        if known.is_some_and(|known| known.daemon_set != puller.daemon_set) {
+            self.forget_puller(&puller.uid, nodes, changed);
+        }
         if let Some(entry) = self.entry_of_puller(&puller)
             && entry.state.apply_puller(&puller, nodes)
         {
             changed.insert(entry.raw.key.clone());
         }
         self.pullers.insert(puller.uid.clone(), puller);
+    }
+
+    /// Removes a puller that is gone, or has another owner or other labels.
+    pub(super) fn forget_puller(&mut self, uid: &Uid, nodes: &NodeTable, changed: &mut Changed) {
+        if let Some(puller) = self.pullers.get(uid).cloned() {
+            self.delete_puller(&puller, nodes, changed);
+        }
     }
 
     pub(super) fn delete_puller(

@@ -100,8 +100,9 @@ impl RolloutMetrics {
             nodes: register(
                 r,
                 "nodes",
-                "Nodes by their state (`waiting`, `updating`, `done`, `failed`), and those that \
-                 are set aside by the reason (`held`, `down`, `leaving`, …), if there are any",
+                "Nodes by their state (`waiting`, `asked`, `pulling`, `updating`, `done`, \
+                 `failed`), and those that are set aside by the reason (`held`, `down`, \
+                 `leaving`, …), if there are any",
                 Family::default(),
             ),
             transitions: register(

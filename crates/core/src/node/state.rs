@@ -17,7 +17,10 @@ pub enum NodeState {
         is_agreed: bool,
     },
     /// It is its turn, and its old pod waits until the node has the images of the target (G55).
-    Pulling,
+    Pulling {
+        /// True if it has pulled them for too long, or failed to, and nobody is blamed for that.
+        is_overdue: bool,
+    },
     /// The rollout has begun on it, and is not done.
     Updating {
         /// True if the node went down, or began to leave, since.
@@ -90,7 +93,7 @@ impl NodeState {
         match self {
             Self::Waiting { .. } => "waiting",
             Self::Asked { .. } => "asked",
-            Self::Pulling => "pulling",
+            Self::Pulling { .. } => "pulling",
             Self::Updating { .. } => "updating",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -156,7 +159,7 @@ impl NodeAssessment {
             }
             NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
-            NodeState::Pulling | NodeState::Failed | NodeState::SetAside(_) => {
+            NodeState::Pulling { .. } | NodeState::Failed | NodeState::SetAside(_) => {
                 (false, NodeProgress::NotBegun)
             }
         };
@@ -173,7 +176,7 @@ impl NodeAssessment {
             };
         }
         // The old pod of a node that has failed before that is one that waits for images.
-        if matches!(state, NodeState::Pulling | NodeState::Failed) && self.step.begins() {
+        if matches!(state, NodeState::Pulling { .. } | NodeState::Failed) && self.step.begins() {
             self.step = Step::None;
         }
         if !uses_budget {

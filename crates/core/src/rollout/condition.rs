@@ -45,6 +45,8 @@ pub(super) struct WaveProgress {
     pub not_agreed: Vec<NodeName>,
     /// Why nobody can be asked whether an old pod may go, if that is so.
     pub question_refusal: Option<Arc<str>>,
+    /// The first nodes that have pulled the images for too long, or cannot, and why.
+    pub overdue: Vec<(NodeName, Option<PodTrouble>)>,
     /// Why nodes cannot pull the images of the target, if that is so.
     pub pull_refusal: Option<Arc<str>>,
     /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
@@ -87,6 +89,13 @@ impl WaveProgress {
         }
         if let Some(why) = &self.question_refusal {
             write!(text, "; nobody can be asked whether an old pod may go: {why}")?;
+        }
+        for (index, (node, trouble)) in self.overdue.iter().enumerate() {
+            let separator = if index == 0 { "; without the images in time: " } else { ", " };
+            write!(text, "{separator}{node}")?;
+            if let Some(trouble) = trouble {
+                write!(text, " ({})", trouble.as_str())?;
+            }
         }
         if let Some(why) = &self.pull_refusal {
             write!(text, "; nodes cannot pull the images ahead: {why}")?;

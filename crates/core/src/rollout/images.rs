@@ -42,6 +42,8 @@ pub(crate) struct ImagePulls {
     needed_now: BTreeSet<NodeName>,
     /// The same of the next wave.
     needed_next: BTreeSet<NodeName>,
+    /// Nodes of either that have pulled for too long, or cannot: others come before them.
+    overdue: BTreeSet<NodeName>,
     /// The nodes of the next wave, while the current one bakes.
     next_wave: Memo<PhaseKey, BTreeSet<NodeName>>,
     /// The nodes of which the state has changed other than by what a watch shows.
@@ -149,12 +151,18 @@ impl ImagePulls {
 
     /// True if no node is of interest.
     pub(super) fn is_idle(&self) -> bool {
-        self.nodes.is_empty() && self.needed_now.is_empty() && self.needed_next.is_empty()
+        self.nodes.is_empty() && self.needed().next().is_none()
     }
 
     /// True if the node is known to have the images.
     pub(super) fn are_present(&self, node: &NodeName) -> bool {
         self.nodes.get(node).is_some_and(|images| images.progress.are_present)
+    }
+
+    /// For how long the node has pulled the images.
+    pub(super) fn pulls_for(&self, node: &NodeName, now: Timestamp) -> Duration {
+        let since = self.nodes.get(node).and_then(|images| images.progress.since);
+        since.map_or(Duration::ZERO, |since| now.since(since.min(now)))
     }
 
     /// Stops the clocks of a node that no longer pulls.
@@ -166,7 +174,11 @@ impl ImagePulls {
 
     /// Records whether a node needs the images, and when.
     pub(super) fn need(&mut self, node: &NodeName, when: Option<Need>) {
-        let sets = [(&mut self.needed_now, Need::Now), (&mut self.needed_next, Need::Next)];
+        let sets = [
+            (&mut self.needed_now, Need::Now),
+            (&mut self.needed_next, Need::Next),
+            (&mut self.overdue, Need::Overdue),
+        ];
         for (set, need) in sets {
             match when == Some(need) {
                 true if !set.contains(node) => drop(set.insert(node.clone())),
@@ -232,10 +244,12 @@ impl ImagePulls {
         times.filter(|at| *at > now).min()
     }
 
-    /// The number of nodes that pull.
+    /// The number of nodes that pull, without those that are overdue: they must not keep others
+    /// from it.
     pub(crate) fn under_way(&self) -> usize {
         let pulls = |puller: &&ImagePuller| {
             matches!(puller.state, PullState::Pulling | PullState::Troubled(_))
+                && !self.overdue.contains(&puller.node)
         };
         self.pullers().filter(pulls).count()
     }
@@ -265,8 +279,13 @@ impl ImagePulls {
 
     /// Why no puller can be created, while nodes need one.
     pub(super) fn refusal(&self) -> Option<&Arc<str>> {
-        let is_needed = !(self.needed_now.is_empty() && self.needed_next.is_empty());
-        self.refusal.as_ref().filter(|_| is_needed)
+        self.refusal.as_ref().filter(|_| self.needed().next().is_some())
+    }
+
+    /// The nodes that have pulled for too long, or cannot, and why.
+    pub(super) fn overdue(&self) -> impl Iterator<Item = (NodeName, Option<PodTrouble>)> {
+        let trouble = |node: &NodeName| self.puller_of(node).and_then(|(_, trouble)| trouble);
+        self.overdue.iter().map(move |node| (node.clone(), trouble(node)))
     }
 
     /// The puller of a node, and why it cannot pull.
@@ -280,12 +299,17 @@ impl ImagePulls {
     }
 
     fn is_needed(&self, node: &NodeName) -> bool {
-        self.needed_now.contains(node) || self.needed_next.contains(node)
+        let sets = [&self.needed_now, &self.needed_next, &self.overdue];
+        sets.into_iter().any(|set| set.contains(node))
+    }
+
+    /// The nodes that need a puller, in the order in which they get one.
+    fn needed(&self) -> impl Iterator<Item = &NodeName> {
+        self.needed_now.iter().chain(&self.needed_next).chain(&self.overdue)
     }
 
     fn without_puller(&self) -> impl Iterator<Item = &NodeName> {
-        let needed = self.needed_now.iter().chain(&self.needed_next);
-        needed.filter(|node| !self.pullers.contains_key(*node))
+        self.needed().filter(|node| !self.pullers.contains_key(*node))
     }
 
     fn next_at(&self, node: &NodeName) -> Option<Timestamp> {
@@ -300,4 +324,6 @@ pub(super) enum Need {
     Now,
     /// It is one of the next wave.
     Next,
+    /// Either, and it has pulled them for too long, or cannot.
+    Overdue,
 }

@@ -89,6 +89,7 @@ impl Progress {
         &mut self,
         record: Option<&RolloutRecord>,
         waves: Option<&mut Waves>,
+        is_pulling_refused: bool,
         input: &RolloutInput<'_>,
     ) {
         let Some(waves) = waves else { return self.restart() };
@@ -103,7 +104,8 @@ impl Progress {
         let Some(record) = record.filter(is_updating) else { return self.restart() };
         let (key, now) = (PhaseKey::new(record), input.now.steady);
         let known = self.clock.get(&key).copied().flatten().unwrap_or(Clock::Running(now));
-        let awaited = waves.awaited(&record.position);
+        // Nodes that cannot pull, because no puller can be created, make no progress.
+        let awaited = waves.awaited(&record.position, !is_pulling_refused);
         let clock = if awaited > 0 { known.stop(now) } else { known.run(now) };
         self.clock.set(key, Some(clock));
     }

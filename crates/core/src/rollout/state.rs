@@ -350,10 +350,9 @@ impl RolloutState {
                 let earlier = earlier.or_else(|| self.left_waves.take());
                 let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
                 waves.apply_nodes(nodes);
-                if !earlier.as_ref().is_some_and(|earlier| earlier.is_of(template)) {
+                if !waves.continue_from(earlier.as_deref(), input) {
                     self.images.forget_nodes();
                 }
-                waves.continue_from(earlier.as_deref(), input);
                 (waves, true)
             }
         };
@@ -412,7 +411,7 @@ impl RolloutState {
                 .with_images(self.facts.last().images);
         let node = nodes.node(id).map(|node| (node, images));
         let changes_at = waves.apply_slot(id, node, slot, &judgement, input);
-        self.refresh_need(id, input.slots, nodes);
+        self.refresh_need(id, input, nodes);
         changes_at
     }
 
@@ -470,7 +469,9 @@ impl RolloutState {
         let waves = self.waves.as_deref();
         self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
-        self.progress.refresh(moving.filter(|_| !is_held), self.waves.as_deref_mut(), input);
+        let waves = self.waves.as_deref_mut();
+        let is_refused = self.images.refusal().is_some();
+        self.progress.refresh(moving.filter(|_| !is_held), waves, is_refused, input);
         self.refresh_condition(input, nodes);
     }
 
@@ -592,6 +593,7 @@ impl RolloutState {
         let restarts = !is_written && phase == RolloutPhase::Failed;
         if restarts {
             self.progress.restart();
+            self.images.restart();
             if let Some(waves) = &mut self.waves {
                 waves.restart_clocks(now);
             }

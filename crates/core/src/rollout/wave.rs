@@ -6,6 +6,7 @@
 //! target, then those with a failed or superseded revision, then ready nodes with an available pod,
 //! then the others.
 
+mod awaited;
 mod count;
 mod group;
 mod opening;
@@ -129,17 +130,16 @@ impl Waves {
 
     /// True if they are those of these steps and this template.
     pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
-        self.policy.steps == policy.steps && self.is_of(template)
-    }
-
-    /// True if they are those of this template.
-    pub(crate) fn is_of(&self, template: &str) -> bool {
-        *self.template == *template
+        self.policy.steps == policy.steps && *self.template == *template
     }
 
     /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
-    /// have been at work.
-    pub(crate) fn continue_from(&mut self, earlier: Option<&Self>, input: &RolloutInput<'_>) {
+    /// have been at work. Returns whether these had the same target.
+    pub(crate) fn continue_from(
+        &mut self,
+        earlier: Option<&Self>,
+        input: &RolloutInput<'_>,
+    ) -> bool {
         let taken_since = input.taken_since();
         let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
         for index in 0..self.nodes.len() {
@@ -152,6 +152,7 @@ impl Waves {
             });
         }
         self.attempt = earlier.filter(|_| is_same_target).and_then(|earlier| earlier.attempt);
+        is_same_target
     }
 
     /// Applies a policy with the same steps: only which nodes are held may be another question.
@@ -401,22 +402,6 @@ impl Waves {
             Position::Wave(_) => (open.total() > 0, open.tried()),
         };
         has_nodes && tried == 0
-    }
-
-    /// The nodes for whose outage the wave at this position waits: an earlier attempt has taken
-    /// their pods, and this one is at work on no node of the wave (G14).
-    pub(crate) fn awaited_outages(&self, position: &Position) -> usize {
-        if self.group(position).open.updating == 0 { self.all.taken } else { 0 }
-    }
-
-    /// The nodes for which the wave at this position waits, so that no progress is expected: those
-    /// that are down or leaving, those of which somebody is asked, outages of an earlier attempt
-    /// and, if it is at work on none of its own, nodes of another wave that are down, and its own
-    /// that pull images (G15, G47, G54, G55).
-    pub(crate) fn awaited(&self, position: &Position) -> usize {
-        let Group { absent, open, .. } = self.group(position);
-        let of_others = if open.updating == 0 { self.all.absent + open.pulling } else { 0 };
-        absent + of_others + self.all.unanswered + self.awaited_outages(position)
     }
 
     /// True if more nodes have failed than the policy tolerates (G15).

@@ -54,6 +54,7 @@ transcripts! {
     guarded_images_ahead: "guarded-images-ahead",
     guarded_images_failed: "guarded-images-failed",
     guarded_images_motion: "guarded-images-motion",
+    guarded_images_others: "guarded-images-others",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     guarded_leaving: "guarded-leaving",

@@ -304,9 +304,11 @@ fn outdated(
     let (kind, age) = match evidence.turn(Some(node)) {
         _ if view.daemon_set().is_paused() && !is_planned => (CauseKind::Paused, Age::Short),
         turn @ (CauseKind::Held | CauseKind::OutsideWindow, _) => turn,
+        _ if let Some(puller) = evidence.puller(Some(node)) => {
+            (CauseKind::PullsImages, evidence.age_of_pull(puller))
+        }
         _ if inspection.is_kept && !is_planned => (CauseKind::WaveNotOpen, Age::Short),
         _ if evidence.is_asked_about(detail) => (CauseKind::Asked, Age::Short),
-        _ if evidence.puller(Some(node)).is_some() => (CauseKind::PullsImages, Age::Short),
         turn => turn,
     };
     let cause = evidence.cause(kind, age, detail);

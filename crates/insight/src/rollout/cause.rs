@@ -311,7 +311,7 @@ impl CauseKind {
                 },
             },
             Self::PullsImages => Row {
-                gravity: Gravity::Recovers(Situation::Outdated),
+                gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
                 outlasts_replacement: false,
                 text: |at| {
                     let text = "older revision, its node pulls the new images first";

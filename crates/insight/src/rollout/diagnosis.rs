@@ -1,13 +1,18 @@
 //! Recognizes the cause for which a node holds up a rollout. It is the only place that does: the
 //! commands agree.
 
-use everynode_core::api::{NodeName, ReasonClass, UpdateStrategy};
+use std::time::Duration;
+
+use everynode_core::api::{ImagePuller, NodeName, PullState, ReasonClass, UpdateStrategy};
 
 use super::cause::{Age, Cause, CauseKind, Occurrence};
 use super::evidence::{Evidence, is_stated_guarded};
 use super::grace;
 use super::pause::Pause;
 use crate::snapshot::{PodDetail, PodState};
+
+/// How long a pull may fail until it counts as stuck, as for the controller (G55).
+const PULL_GRACE: Duration = Duration::from_secs(60);
 
 impl Evidence<'_> {
     /// The cause for which a node without a pod holds up the rollout.
@@ -48,8 +53,8 @@ impl Evidence<'_> {
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set().terminating => None,
             _ if outdated && self.is_asked_about(detail) => cause(CauseKind::Asked, false),
-            _ if outdated && self.puller(detail.pod.target_node_name()).is_some() => {
-                cause(CauseKind::PullsImages, false)
+            _ if outdated && let Some(puller) = self.puller(detail.pod.target_node_name()) => {
+                Some(self.cause(CauseKind::PullsImages, self.age_of_pull(puller), detail))
             }
             _ if outdated && !self.daemon_set().terminating => {
                 let (kind, age) = self.turn(detail.pod.target_node_name());
@@ -63,6 +68,13 @@ impl Evidence<'_> {
             | PodState::Succeeded
             | PodState::Unknown => cause(CauseKind::Starting, waits_for_long),
         }
+    }
+
+    /// The age of a pull, which is stuck once it has failed for a minute.
+    pub(crate) fn age_of_pull(&self, puller: &ImagePuller) -> Age {
+        let is_troubled = matches!(puller.state, PullState::Troubled(_));
+        let age = self.now().since(puller.creation_timestamp.min(self.now()));
+        Age::long_if(is_troubled && age >= PULL_GRACE)
     }
 
     /// The age of a failure of the pod, which may pass by itself for a while.

@@ -227,16 +227,17 @@ pub struct Prepare {
 /// How nodes pull the images of the new template before their old pods go (G55).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct PrepareImages {
-    /// Maximum number of nodes that pull at the same time.
+    /// Maximum number of nodes that pull at the same time, without those that take longer than
+    /// `within`.
     #[serde(default = "parallel_pulls")]
     #[schemars(
         range(min = 1, max = 500),
-        extend("default" = 50, "x-reason" = "must be a number from 1 to 500")
+        extend("default" = 50, "x-reason" = "must be a whole number from 1 to 500")
     )]
     pub parallel: NonZeroU16,
     /// How long a node may pull. Then it fails, and with more than `failure.maxNodes` of them the
-    /// rollout, with no old pod gone; with `failure.cannotStart` also once its pull has failed for
-    /// a minute. Without `failure` it goes on pulling.
+    /// rollout, with no old pod gone; unless `failure.cannotStart` is false also once its pull has
+    /// failed for a minute. Without `failure` it goes on pulling.
     #[serde(default = "pull_within", deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend(
         "default" = "15m",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{ImagePuller, NodeName, PrepareImages, RolloutPhase};
 use crate::config::Clocks;
-use crate::node::{Health, NodeState, Scheduling, Slot, Wave};
+use crate::node::{Health, NodeState, Scheduling, SlotFlags, Wave};
 use crate::node_table::{NodeId, NodeTable};
 use crate::revisions::RevisionLabels;
 
@@ -46,34 +46,39 @@ impl RolloutState {
     }
 
     /// Determines whether the node needs the images, by its state.
-    pub(super) fn refresh_need(&mut self, id: NodeId, slots: &[Slot], nodes: &NodeTable) {
+    pub(super) fn refresh_need(&mut self, id: NodeId, input: &RolloutInput<'_>, nodes: &NodeTable) {
         if self.image_rule().is_none() && self.images.is_idle() {
             return;
         }
         let name = nodes.name(id);
-        let need = self.need(id, name, &slots[id.index()]);
+        let need = self.need(id, name, input);
         self.images.need(name, need);
         if need.is_none() {
             self.images.stop_clocks(name);
         }
     }
 
-    fn need(&self, id: NodeId, name: &NodeName, slot: &Slot) -> Option<Need> {
-        self.image_rule()?;
+    fn need(&self, id: NodeId, name: &NodeName, input: &RolloutInput<'_>) -> Option<Need> {
+        let rule = self.image_rule()?;
         let waves = self.waves.as_deref()?;
+        let slot = &input.slots[id.index()];
         // Without an available pod nothing is lost while the new one pulls them.
         let available_old = Scheduling::Scheduled { health: Health::Available, is_updated: false };
-        let lacks = slot.assessment.scheduling == available_old && !self.images.are_present(name);
+        let lacks = slot.assessment.scheduling == available_old
+            && !slot.flags.contains(SlotFlags::LOSES_POD)
+            && !self.images.are_present(name);
+        let is_late = || self.images.pulls_for(name, input.now.steady) >= rule.within;
         match (waves.wave(id), waves.state(id)) {
-            (Wave::Open, NodeState::Pulling | NodeState::Failed | NodeState::Waiting { .. })
-                if lacks =>
-            {
-                Some(Need::Now)
+            (Wave::Open, NodeState::Pulling { is_overdue: false }) => Some(Need::Now),
+            (Wave::Open, NodeState::Pulling { is_overdue: true }) => Some(Need::Overdue),
+            (Wave::Open, NodeState::Failed) if lacks => Some(Need::Overdue),
+            (Wave::Open, NodeState::Asked { .. } | NodeState::Waiting { .. }) if lacks => {
+                Some(if is_late() { Need::Overdue } else { Need::Now })
             }
             (Wave::Closed, NodeState::Waiting { .. })
                 if lacks && self.images.is_of_next_wave(name) =>
             {
-                Some(Need::Next)
+                Some(if is_late() { Need::Overdue } else { Need::Next })
             }
             (Wave::Open | Wave::Closed | Wave::Held, _) => None,
         }
@@ -97,7 +102,7 @@ impl RolloutState {
         });
         for node in self.images.set_next_wave(next) {
             if let Some(id) = nodes.id(&node) {
-                self.refresh_need(id, input.slots, nodes);
+                self.refresh_need(id, input, nodes);
             }
         }
     }

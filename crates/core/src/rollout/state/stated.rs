@@ -204,6 +204,7 @@ impl RolloutState {
             states,
             starting: starting(waves, true, input, nodes),
             question_refusal: input.question_refusal.filter(|_| self.asks()).cloned(),
+            overdue: self.images.overdue().take(NAMED_NODES).collect(),
             pull_refusal: self.images.refusal().cloned(),
             not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),

@@ -39,6 +39,8 @@ pub(crate) struct Group {
     pub taken: usize,
     /// Members of which somebody is asked who has not agreed yet (G54).
     pub unanswered: usize,
+    /// Members that pull images, or wait for their turn, and are not overdue (G55).
+    pub pulling_in_time: usize,
     /// Members that keep their pod of the target going back (G41).
     pub kept: usize,
 }
@@ -111,7 +113,7 @@ impl StateCounts {
         match state {
             NodeState::Waiting { .. } => &mut self.waiting,
             NodeState::Asked { .. } => &mut self.asked,
-            NodeState::Pulling => &mut self.pulling,
+            NodeState::Pulling { .. } => &mut self.pulling,
             NodeState::Updating { .. } => &mut self.updating,
             NodeState::Done => &mut self.done,
             NodeState::Failed => &mut self.failed,
@@ -247,6 +249,7 @@ impl Group {
                 is_disturbed && matches!(state, NodeState::Updating { is_absent: true, .. }),
             ),
             (&mut self.unanswered, state == NodeState::Asked { is_agreed: false }),
+            (&mut self.pulling_in_time, state == NodeState::Pulling { is_overdue: false }),
             (&mut self.kept, has_target && is_kept),
             (&mut self.taken, state == NodeState::Waiting { outage: Outage::Taken }),
             (&mut self.late, is_late && state == NodeState::Failed),

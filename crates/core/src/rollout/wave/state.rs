@@ -225,7 +225,7 @@ impl NodeHistory {
         let is_passed = match state {
             NodeState::Waiting { .. }
             | NodeState::Asked { .. }
-            | NodeState::Pulling
+            | NodeState::Pulling { .. }
             | NodeState::Updating { .. } => false,
             NodeState::Done | NodeState::Failed | NodeState::SetAside(_) => true,
         };
@@ -305,9 +305,9 @@ impl NodeHistory {
         self.apply_availability(known, state, slot, input);
         let repairable_at = self.repairable_at(&observed, judgement, input);
         let answered_until = observed.asked.map(|asked| asked.until);
-        let pulled_until = observed.pulling(judgement).and_then(|until| until);
+        let overdue_at = observed.images.and_then(|images| judgement.overdue_at(&images));
         let others =
-            [repairable_at, answered_until, pulled_until].map(|at| at.filter(|at| *at > now));
+            [repairable_at, answered_until, overdue_at].map(|at| at.filter(|at| *at > now));
         let times = [self.changes_at(judgement)].into_iter().chain(others);
         (state, times.flatten().min())
     }
@@ -469,10 +469,11 @@ impl NodeHistory {
                 NodeState::SetAside(SetAside::Excluded)
             }
             (None, None) if let Some(state) = observed.agreement(judgement) => state,
-            (None, None) if let Some(until) = observed.pulling(judgement) => {
-                match until.is_some_and(|until| until <= judgement.now) {
+            (None, None) if let Some(images) = observed.awaited_images(judgement) => {
+                let is_overdue = judgement.is_overdue(&images);
+                match is_overdue && judgement.blame.pulls {
                     true => NodeState::Failed,
-                    false => NodeState::Pulling,
+                    false => NodeState::Pulling { is_overdue },
                 }
             }
             (None, None) => {

@@ -33,6 +33,8 @@ pub(crate) struct Judgement {
     pub(super) may_remove: bool,
     /// How nodes pull the images of the target before their old pods go.
     pub(super) images: Option<PrepareImages>,
+    /// How long a pull may fail until its node is overdue. By default for ever.
+    pub(super) failing_pull_limit: Option<Duration>,
 }
 
 /// The faults for which nodes are blamed (G34). By default none.
@@ -79,6 +81,10 @@ impl Judgement {
             is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
             may_remove,
             images: None,
+            failing_pull_limit: match rule {
+                Some(rule) if !rule.cannot_start => None,
+                Some(_) | None => Some(LONG_START),
+            },
         }
     }
 
@@ -87,16 +93,22 @@ impl Judgement {
         Self { images, ..self }
     }
 
-    /// When a node fails that pulls images, if it does (G55).
-    pub(super) fn pull_fails_at(
-        &self,
-        rule: &PrepareImages,
-        pulls: &PullProgress,
-    ) -> Option<Timestamp> {
+    /// True if the images of the target must be there before an available old pod goes.
+    pub(super) fn requires_images(&self) -> bool {
+        self.images.is_some_and(|rule| rule.required)
+    }
+
+    /// When a node has pulled images for too long, or failed to, if it pulls any (G55).
+    pub(super) fn overdue_at(&self, pulls: &PullProgress) -> Option<Timestamp> {
+        let rule = self.images.filter(|_| !pulls.are_present)?;
         let too_long = pulls.since.map(|since| since + rule.within);
-        let cannot = pulls.trouble.filter(|_| self.blame.cannot_start);
-        let cannot = cannot.map(|(_, since)| since + LONG_START);
-        too_long.into_iter().chain(cannot).min().filter(|_| self.blame.pulls)
+        let failing = pulls.trouble.zip(self.failing_pull_limit);
+        let failing = failing.map(|((_, since), limit)| since + limit);
+        too_long.into_iter().chain(failing).min()
+    }
+
+    pub(super) fn is_overdue(&self, pulls: &PullProgress) -> bool {
+        self.overdue_at(pulls).is_some_and(|at| at <= self.now)
     }
 
     /// True if a node may take any time to get an available pod of the target.

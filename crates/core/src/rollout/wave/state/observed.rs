@@ -139,20 +139,24 @@ impl Observed<'_> {
         let Asked { is_agreed, until } = self.asked?;
         Some(match until <= judgement.now && !is_agreed {
             true => NodeState::SetAside(SetAside::NotAgreed),
-            false => NodeState::Asked { is_agreed },
+            // It may have been asked before another one made the images a condition.
+            false => NodeState::Asked {
+                is_agreed: is_agreed && self.awaited_images(judgement).is_none(),
+            },
         })
     }
 
-    /// Until when the available old pod of the node waits for images, if it does: forever with
-    /// `Some(None)`. Where none is available nothing is lost while the new one pulls them.
-    pub(super) fn pulling(&self, judgement: &Judgement) -> Option<Option<Timestamp>> {
-        let rule = judgement.images.filter(|rule| rule.required)?;
-        let images = self.images?;
-        let waits = self.wave == Wave::Open
+    /// How far the node has the images for which its available old pod waits, if it does. Where
+    /// none is available nothing is lost while the new one pulls them, and a pod that only the
+    /// target's placement removes has no successor.
+    pub(super) fn awaited_images(&self, judgement: &Judgement) -> Option<PullProgress> {
+        let waits = judgement.requires_images()
+            && self.wave == Wave::Open
+            && self.eligibility.should_run()
             && self.has(Holds::OLD | Holds::AVAILABLE)
             && !self.has(Holds::TARGET)
-            && !images.are_present;
-        waits.then(|| judgement.pull_fails_at(&rule, &images))
+            && !self.has(Holds::REMOVED);
+        self.images.filter(|images| waits && !images.are_present)
     }
 
     /// True if a taint keeps a new pod away, while the old one may stay.
