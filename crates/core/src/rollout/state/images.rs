@@ -39,7 +39,8 @@ impl RolloutState {
         input: &RolloutInput<'_>,
         nodes: &NodeTable,
     ) -> Option<PullProgress> {
-        let node = nodes.node(id).filter(|_| self.image_rule().is_some())?;
+        self.image_rule()?;
+        let node = nodes.node(id)?;
         let is_of_target = |puller: &ImagePuller| Self::is_of_target(puller, input.labels);
         let progress = self.images.observe(node, input.now.steady, is_of_target);
         (input.clocks == Clocks::Observed || progress.since.is_some()).then_some(progress)
@@ -47,7 +48,7 @@ impl RolloutState {
 
     /// Determines whether the node needs the images, by its state.
     pub(super) fn refresh_need(&mut self, id: NodeId, input: &RolloutInput<'_>, nodes: &NodeTable) {
-        if self.image_rule().is_none() && self.images.is_idle() {
+        if self.facts.last().images.is_none() && self.images.is_idle() {
             return;
         }
         let name = nodes.name(id);
@@ -86,9 +87,9 @@ impl RolloutState {
 
     /// Determines the nodes of the next wave, while the current one bakes: they pull meanwhile.
     pub(super) fn refresh_next_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
-        let rule = self.image_rule();
-        let baking = self.moving().filter(|it| rule.is_some() && it.phase == RolloutPhase::Baking);
-        let key = baking.map(PhaseKey::new);
+        let is_moving = self.image_rule().is_some();
+        let baking = self.record().filter(|it| is_moving && it.phase == RolloutPhase::Baking);
+        let key = baking.map(|record| PhaseKey::new(record));
         if self.images.knows_next_wave(key.as_ref()) {
             return;
         }

@@ -32,7 +32,7 @@ pub(crate) struct Judgement {
     /// True if the rollout may remove pods by the target's placement (G42).
     pub(super) may_remove: bool,
     /// How nodes pull the images of the target before their old pods go.
-    pub(super) images: Option<PrepareImages>,
+    pub(crate) images: Option<PrepareImages>,
     /// How long a pull may fail until its node is overdue. By default for ever.
     pub(super) failing_pull_limit: Option<Duration>,
 }
@@ -86,11 +86,6 @@ impl Judgement {
                 Some(_) | None => Some(LONG_START),
             },
         }
-    }
-
-    /// The same with this rule for the images of the target.
-    pub(crate) fn with_images(self, images: Option<PrepareImages>) -> Self {
-        Self { images, ..self }
     }
 
     /// True if the images of the target must be there before an available old pod goes.
