@@ -20,6 +20,8 @@ pub enum NodeState {
     Pulling {
         /// True if it has pulled them for too long, or failed to, and nobody is blamed for that.
         is_overdue: bool,
+        /// Since when its pod is not available.
+        outage: Outage,
     },
     /// The rollout has begun on it, and is not done.
     Updating {
@@ -88,6 +90,14 @@ impl Default for NodeState {
 }
 
 impl NodeState {
+    /// True if an earlier rollout took the node's available pod away, and nothing was done since.
+    pub(crate) const fn is_taken(self) -> bool {
+        matches!(
+            self,
+            Self::Waiting { outage: Outage::Taken } | Self::Pulling { outage: Outage::Taken, .. }
+        )
+    }
+
     /// The name in reports and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -150,7 +160,9 @@ impl NodeAssessment {
     pub(crate) fn in_state(mut self, state: NodeState, direction: Direction) -> Self {
         let is_in_flight = self.progress.is_in_flight() || direction == Direction::Back;
         let (uses_budget, progress) = match state {
-            NodeState::Waiting { outage } => (outage != Outage::None, NodeProgress::NotBegun),
+            NodeState::Waiting { outage } | NodeState::Pulling { outage, .. } => {
+                (outage != Outage::None, NodeProgress::NotBegun)
+            }
             NodeState::Asked { .. } => (true, NodeProgress::InFlight),
             NodeState::Updating { .. } if is_in_flight => (true, NodeProgress::InFlight),
             // Its new pod is available beside the old one, which is deleted next.
@@ -159,12 +171,10 @@ impl NodeAssessment {
             }
             NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
-            NodeState::Pulling { .. } | NodeState::Failed | NodeState::SetAside(_) => {
-                (false, NodeProgress::NotBegun)
-            }
+            NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
         };
         self.progress = progress;
-        let is_taken = state == NodeState::Waiting { outage: Outage::Taken };
+        let is_taken = state.is_taken();
         self.budget_use.set(BudgetUse::TAKEN, is_taken);
         if let NodeState::Asked { is_agreed } = state {
             let is_available = !self.budget_use.contains(BudgetUse::UNAVAILABLE);

@@ -123,8 +123,8 @@ pub(super) fn policy(rng: &mut Pcg64Mcg) -> Value {
     if rng.random_ratio(1, 4) {
         policy["windows"] = windows(rng);
     }
-    if rng.random_ratio(1, 5) {
-        let parallel = pick(rng, &[1, 2, 50]);
+    if rng.random_ratio(1, 3) {
+        let parallel = pick(rng, &[1, 1, 2]);
         let required = rng.random_ratio(3, 4);
         policy["prepare"] = json!({"images": {"parallel": parallel, "required": required}});
     }

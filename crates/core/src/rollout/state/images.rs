@@ -70,8 +70,8 @@ impl RolloutState {
             && !self.images.are_present(name);
         let is_late = || self.images.pulls_for(name, input.now.steady) >= rule.within;
         match (waves.wave(id), waves.state(id)) {
-            (Wave::Open, NodeState::Pulling { is_overdue: false }) => Some(Need::Now),
-            (Wave::Open, NodeState::Pulling { is_overdue: true }) => Some(Need::Overdue),
+            (Wave::Open, NodeState::Pulling { is_overdue: false, .. }) => Some(Need::Now),
+            (Wave::Open, NodeState::Pulling { is_overdue: true, .. }) => Some(Need::Overdue),
             (Wave::Open, NodeState::Failed) if lacks => Some(Need::Overdue),
             (Wave::Open, NodeState::Asked { .. } | NodeState::Waiting { .. }) if lacks => {
                 Some(if is_late() { Need::Overdue } else { Need::Now })

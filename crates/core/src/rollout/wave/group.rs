@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::node::{NodeState, Outage, SetAside};
+use crate::node::{NodeState, SetAside};
 use crate::node_table::NodeId;
 
 use super::state::Holding;
@@ -249,9 +249,12 @@ impl Group {
                 is_disturbed && matches!(state, NodeState::Updating { is_absent: true, .. }),
             ),
             (&mut self.unanswered, state == NodeState::Asked { is_agreed: false }),
-            (&mut self.pulling_in_time, state == NodeState::Pulling { is_overdue: false }),
+            (
+                &mut self.pulling_in_time,
+                matches!(state, NodeState::Pulling { is_overdue: false, .. }),
+            ),
             (&mut self.kept, has_target && is_kept),
-            (&mut self.taken, state == NodeState::Waiting { outage: Outage::Taken }),
+            (&mut self.taken, state.is_taken()),
             (&mut self.late, is_late && state == NodeState::Failed),
         ];
         for (count, counts) in counts {

@@ -306,8 +306,10 @@ impl NodeHistory {
         let repairable_at = self.repairable_at(&observed, judgement, input);
         let answered_until = observed.asked.map(|asked| asked.until);
         let overdue_at = observed.images.and_then(|images| judgement.overdue_at(&images));
-        let others =
-            [repairable_at, answered_until, overdue_at].map(|at| at.filter(|at| *at > now));
+        let long_without = self.without_pod_since.filter(|_| observed.images.is_some());
+        let long_without = long_without.map(|since| since + LONG_START);
+        let others = [repairable_at, answered_until, overdue_at, long_without];
+        let others = others.map(|at| at.filter(|at| *at > now));
         let times = [self.changes_at(judgement)].into_iter().chain(others);
         (state, times.flatten().min())
     }
@@ -451,6 +453,7 @@ impl NodeHistory {
         let is_over = |limit| self.starting_since.is_some_and(|at| judgement.is_over(at, limit));
         let Blame { after, max_restarts, cannot_start, .. } = judgement.blame;
         let restarts_too_often = max_restarts.is_some_and(|max| self.restarts.since() > max);
+        let awaited_images = observed.awaited_images(judgement, self.without_pod_since);
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
@@ -468,27 +471,19 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
-            (None, None) if let Some(state) = observed.agreement(judgement) => state,
-            (None, None) if let Some(images) = observed.awaited_images(judgement) => {
+            (None, None)
+                if let Some(state) = observed.agreement(judgement, awaited_images.is_some()) =>
+            {
+                state
+            }
+            (None, None) if let Some(images) = awaited_images => {
                 let is_overdue = judgement.is_overdue(&images);
                 match is_overdue && judgement.blame.pulls {
                     true => NodeState::Failed,
-                    false => NodeState::Pulling { is_overdue },
+                    false => NodeState::Pulling { is_overdue, outage: self.outage(judgement) },
                 }
             }
-            (None, None) => {
-                let outage = match (self.taken(judgement), self.without_pod_since) {
-                    (Outage::None, Some(since))
-                        if self.before != Before::Nothing
-                            && self.was_available
-                            && !judgement.is_before_attempt(since) =>
-                    {
-                        Outage::New
-                    }
-                    (outage, _) => outage,
-                };
-                NodeState::Waiting { outage }
-            }
+            (None, None) => NodeState::Waiting { outage: self.outage(judgement) },
             (Some(WhenBegun::Late), None) if is_over(judgement.limit) => NodeState::Failed,
             (Some(WhenBegun::Broken), None) if is_over(judgement.limit) => {
                 NodeState::SetAside(SetAside::BrokenBefore)
@@ -505,6 +500,20 @@ impl NodeHistory {
                     false => UPDATING,
                 }
             }
+        }
+    }
+
+    /// Since when the pod of a node on which the rollout has yet to begin is not available.
+    fn outage(&self, judgement: &Judgement) -> Outage {
+        match (self.taken(judgement), self.without_pod_since) {
+            (Outage::None, Some(since))
+                if self.before != Before::Nothing
+                    && self.was_available
+                    && !judgement.is_before_attempt(since) =>
+            {
+                Outage::New
+            }
+            (outage, _) => outage,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::rollout::agreement::Asked;
 use crate::rollout::images::PullProgress;
 use crate::rollout::input::RolloutInput;
 
-use super::Judgement;
+use super::{Judgement, LONG_START};
 
 bitflags! {
     /// The pods of a node, as far as its state depends on them.
@@ -135,25 +135,33 @@ impl Observed<'_> {
 
     /// The state of a node on which the rollout has yet to begin, if somebody is asked whether its
     /// old pod may go.
-    pub(super) fn agreement(&self, judgement: &Judgement) -> Option<NodeState> {
+    pub(super) fn agreement(
+        &self,
+        judgement: &Judgement,
+        awaits_images: bool,
+    ) -> Option<NodeState> {
         let Asked { is_agreed, until } = self.asked?;
         Some(match until <= judgement.now && !is_agreed {
             true => NodeState::SetAside(SetAside::NotAgreed),
-            // It may have been asked before another one made the images a condition.
-            false => NodeState::Asked {
-                is_agreed: is_agreed && self.awaited_images(judgement).is_none(),
-            },
+            // It may have been asked before somebody made the images a condition.
+            false => NodeState::Asked { is_agreed: is_agreed && !awaits_images },
         })
     }
 
-    /// How far the node has the images for which its available old pod waits, if it does. Where
-    /// none is available nothing is lost while the new one pulls them, and a pod that only the
-    /// target's placement removes has no successor.
-    pub(super) fn awaited_images(&self, judgement: &Judgement) -> Option<PullProgress> {
+    /// How far the node has the images for which its old pod waits, if it does. Where none has been
+    /// available for long nothing is lost while the new one pulls them: a reboot takes less. A pod
+    /// that only the target's placement removes has no successor.
+    pub(super) fn awaited_images(
+        &self,
+        judgement: &Judgement,
+        without_pod_since: Option<Timestamp>,
+    ) -> Option<PullProgress> {
+        let is_long = |since| judgement.is_over(since, LONG_START);
         let waits = judgement.requires_images()
             && self.wave == Wave::Open
             && self.eligibility.should_run()
-            && self.has(Holds::OLD | Holds::AVAILABLE)
+            && self.has(Holds::OLD)
+            && !without_pod_since.is_some_and(is_long)
             && !self.has(Holds::TARGET)
             && !self.has(Holds::REMOVED);
         self.images.filter(|images| waits && !images.are_present)
