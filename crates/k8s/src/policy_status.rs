@@ -69,7 +69,10 @@ pub struct GovernedDaemonSet {
 /// Numbers of nodes by their state in a guarded rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default)]
+#[schemars(
+    !default,
+    extend("required" = ["waiting", "updating", "done", "failed", "setAside"]),
+)]
 pub struct NodesByState {
     /// Nodes on which the rollout has yet to begin.
     #[schemars(with = "i32")]
