@@ -331,7 +331,7 @@ impl NamespaceIndex {
     /// The DaemonSet for which a puller pulls.
     fn entry_of_puller(&mut self, puller: &ImagePuller) -> Option<&mut Entry> {
         let name = self.names.get(&puller.daemon_set)?;
-        self.daemon_sets.get_mut(name)
+        self.daemon_sets.get_mut(name).filter(|entry| entry.state.concerns_puller(puller))
     }
 
     pub(super) fn apply_revision(&mut self, revision: Revision, changed: &mut Changed) {

@@ -1,6 +1,7 @@
 //! Pods that pull images (G55).
 
 use everynode_core::api::{PULLS_FOR_LABEL, PULLS_OF_LABEL};
+use everynode_core::daemon_set::Mode;
 
 use super::*;
 
@@ -36,4 +37,18 @@ fn a_puller_affects_its_daemon_set_only() {
     index.observe(Observation::DaemonSet(applied(daemon_set("c", "c"), 6)));
     let effects = index.observe(Observation::Pod(reset(vec![puller("listed", "a")], 7)));
     assert_eq!(changed(&effects), ["c"], "that of c, which came later than its puller, is gone");
+}
+
+/// G55: a controller that does not guard rollouts leaves the pullers of one beside it alone.
+#[test]
+fn a_controller_without_guarded_rollouts_ignores_pullers() {
+    let mut index = index(vec![]);
+    let mut unguarded = Index::new(Config { mode: Mode::Unguarded, ..Config::default() });
+    for index in [&mut index, &mut unguarded] {
+        index.observe(Observation::DaemonSet(applied(daemon_set("a", "a"), 2)));
+    }
+    let applied_to = |index: &mut Index| {
+        changed(&index.observe(Observation::Pod(applied(puller("new", "a"), 3)))).len()
+    };
+    assert_eq!([applied_to(&mut index), applied_to(&mut unguarded)], [1, 0]);
 }
