@@ -14,7 +14,7 @@ pub use check::{
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
 pub use condition::{
-    ReasonClass, RolloutCondition, RolloutReason, stated_wave, statements_of_checks,
+    CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave, statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use policy::{

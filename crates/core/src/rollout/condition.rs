@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use crate::api::{
-    CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName, Opening, PAUSED_ANNOTATION,
-    PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord, Timestamp,
-    WaveName, unrestored, utc_text, with_statements,
+    CANNOT_PULL, CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName, Opening,
+    PAUSED_ANNOTATION, PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason,
+    RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
 };
 
 use super::hindrance::{Hindrance, WaveBlocker};
@@ -98,7 +98,7 @@ impl WaveProgress {
             }
         }
         if let Some(why) = &self.pull_refusal {
-            write!(text, "; nodes cannot pull the images ahead: {why}")?;
+            write!(text, "; {CANNOT_PULL}{why}")?;
         }
         match self.awaited_outages {
             0 => {}

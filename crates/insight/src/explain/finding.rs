@@ -320,6 +320,9 @@ fn outdated(
             finding.why(": updateStrategy is malformed")
         }
         CauseKind::AwaitsReplacement if is_stuck => finding,
+        CauseKind::AwaitsReplacement if is_planned && evidence.is_pulling_stated() => {
+            finding.why(": it is next, or its node pulls the images first")
+        }
         CauseKind::AwaitsReplacement if is_planned => finding.why(": it is next"),
         CauseKind::AwaitsReplacement if inspection.step == Step::None => {
             finding.why(": its replacement has been created")

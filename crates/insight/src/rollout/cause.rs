@@ -287,7 +287,7 @@ impl CauseKind {
                     Age::Long => format!("older revision, not replaced{}", at.age),
                     Age::Short | Age::Unknown => "older revision, waiting to be replaced".into(),
                 },
-                message: |_| None,
+                message: |at| at.evidence.stated_pull_refusal(),
                 next: |at| at.is_long().then(see_controller),
             },
             Self::Paused => Row {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod, Readiness, ReasonClass,
-    RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
+    CANNOT_PULL, DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod, Readiness,
+    ReasonClass, RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -134,6 +134,19 @@ impl<'a> Evidence<'a> {
                 && self.current.contains(&puller.revision)
         };
         self.snapshot.pullers.values().find(is_it)
+    }
+
+    /// Why nodes cannot pull images ahead, if the controller states that.
+    pub(super) fn stated_pull_refusal(&self) -> Option<String> {
+        let (_, why) = self.stated_message()?.split_once(CANNOT_PULL)?;
+        let why = why.split("; ").next().unwrap_or_default();
+        Some(format!("{CANNOT_PULL}{why}"))
+    }
+
+    /// True if the controller states that nodes pull images. Only it knows which ones have them,
+    /// and which wait for their turn.
+    pub(crate) fn is_pulling_stated(&self) -> bool {
+        self.stated_message().is_some_and(|message| message.contains(" pulling images"))
     }
 
     /// True if the rollout of the current template has yet to begin.

@@ -240,6 +240,34 @@ fn a_rollout_outside_of_its_windows_says_when_it_goes_on() {
     );
 }
 
+/// G21, G55: a wave that bakes says which of its pods are not ready, and a rollout that cannot pull
+/// images why
+#[test]
+fn what_the_controller_waits_for_comes_with_what_holds_it_up() {
+    let stated = |reason: &str, message: &str| {
+        let mut stated = daemon_set(json!({}), [2, 1, 1, 1]);
+        stated["status"]["conditions"] = json!([{ "type": "Progressing", "status": "True",
+            "reason": reason, "message": message, "lastTransitionTime": LONG_AGO }]);
+        stated
+    };
+    let mut pods = [pod(1, "new", json!({ "phase": "Running" })), pod(2, "old", ready(LONG_AGO))];
+    pods[0]["metadata"]["creationTimestamp"] = "2026-01-01T00:59:00Z".into();
+    let message = "wave a is updated, and its bake time is not over";
+    assert_eq!(
+        rollout(stated("Baking", message), &pods).waits_for(),
+        "waiting for the end of the bake time of wave a; ContainerCreating on 1 node: node-1"
+    );
+    let pods = [pod(1, "old", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
+    let message = "updating all nodes (0 of 2 nodes done, 2 pulling images); nodes cannot pull \
+                   the images ahead: pods is forbidden";
+    let refused = rollout(stated("Updating", message), &pods);
+    assert!(
+        refused.waits_for().contains("nodes cannot pull the images ahead: pods is forbidden"),
+        "{}",
+        refused.waits_for()
+    );
+}
+
 /// G21, G22: a failed rollout waits for a person, also while its canary is not available
 #[test]
 fn a_failed_rollout_waits_for_a_person() {

@@ -102,7 +102,7 @@ impl Rollout {
                     Some(wave) => format!("waiting for the end of the bake time of wave {wave}"),
                     None => "waiting for the end of a bake time".to_owned(),
                 };
-                format!("{waits}{}", self.checks_text())
+                self.with_hindrance(format!("{waits}{}", self.checks_text()))
             }
             (Phase::Progressing, _) if self.class() == Some(ReasonClass::WaitsForChecks) => {
                 let of = self.wave_name().map(|wave| format!(" of wave {wave}"));
@@ -110,10 +110,7 @@ impl Rollout {
             }
             // The nodes of the wave may be down, and then no pod is desired there.
             (Phase::Progressing, _) if let Some(message) = self.not_tried() => {
-                match self.groups().iter().find(|group| !group.cause.is_turn()) {
-                    Some(group) => format!("{message}; {group}"),
-                    None => message.to_owned(),
-                }
+                self.with_hindrance(message.to_owned())
             }
             (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
                 match (self.outside_window(), group) {
@@ -128,6 +125,14 @@ impl Rollout {
                 format!("{AWAITS_DELETION}: {old} pods")
             }
             (Phase::Failing | Phase::Progressing | Phase::Paused, None) => self.headline(),
+        }
+    }
+
+    /// The text with the worst cause that is not the turn of other nodes, if there is one.
+    fn with_hindrance(&self, text: String) -> String {
+        match self.groups().iter().find(|group| !group.cause.is_turn()) {
+            Some(group) => format!("{text}; {group}"),
+            None => text,
         }
     }
 

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::api::Timestamp;
 
+/// The beginning of the statement that no pod that pulls images can be created (G55).
+pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
+
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutCondition {
