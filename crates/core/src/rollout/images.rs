@@ -73,6 +73,20 @@ pub(crate) struct PullProgress {
     pub trouble: Option<(PodTrouble, Timestamp)>,
 }
 
+impl PullProgress {
+    /// When the node has pulled for too long: for `within`, or has failed to pull for
+    /// `failing_limit`. `None` if it pulls nothing.
+    pub(super) fn overdue_at(
+        &self,
+        within: Duration,
+        failing_limit: Option<Duration>,
+    ) -> Option<Timestamp> {
+        let too_long = self.since.map(|since| since + within);
+        let failing = self.trouble.zip(failing_limit).map(|((_, since), limit)| since + limit);
+        too_long.into_iter().chain(failing).min().filter(|_| !self.are_present)
+    }
+}
+
 impl ImagePulls {
     /// Applies the newest version of a puller; returns whether that is new.
     pub(crate) fn apply(&mut self, puller: ImagePuller) -> bool {
@@ -154,15 +168,9 @@ impl ImagePulls {
         self.nodes.is_empty() && self.needed().next().is_none()
     }
 
-    /// True if the node is known to have the images.
-    pub(super) fn are_present(&self, node: &NodeName) -> bool {
-        self.nodes.get(node).is_some_and(|images| images.progress.are_present)
-    }
-
-    /// For how long the node has pulled the images.
-    pub(super) fn pulls_for(&self, node: &NodeName, now: Timestamp) -> Duration {
-        let since = self.nodes.get(node).and_then(|images| images.progress.since);
-        since.map_or(Duration::ZERO, |since| now.since(since.min(now)))
+    /// How far the node has the images.
+    pub(super) fn progress(&self, node: &NodeName) -> PullProgress {
+        self.nodes.get(node).map(|images| images.progress).unwrap_or_default()
     }
 
     /// Stops the clocks of a node that no longer pulls.

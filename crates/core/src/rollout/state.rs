@@ -331,6 +331,8 @@ impl RolloutState {
         nodes: &NodeTable,
     ) -> bool {
         let Some(policy) = input.policy() else {
+            // Nobody pulls meanwhile.
+            self.images.restart();
             let waves = self.waves.take();
             let is_left = waves.is_some();
             self.left_waves = waves.or_else(|| self.left_waves.take());
@@ -470,7 +472,7 @@ impl RolloutState {
         self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
         let waves = self.waves.as_deref_mut();
-        let is_refused = self.images.refusal().is_some();
+        let is_refused = self.images.refusal().is_some() && self.images.under_way() == 0;
         self.progress.refresh(moving.filter(|_| !is_held), waves, is_refused, input);
         self.refresh_condition(input, nodes);
     }

@@ -34,7 +34,7 @@ use group::{Class, Counted, Group, Member, add, tolerated};
 pub(crate) use opening::Rank;
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
-pub(super) use state::{Judgement, LONG_START};
+pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]

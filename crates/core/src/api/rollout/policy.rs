@@ -464,6 +464,11 @@ impl RolloutPolicy {
         self.prepare?.images
     }
 
+    /// True if it matters that an image cannot be pulled, or a container not be created (G34, G55).
+    pub fn counts_failed_starts(&self) -> bool {
+        self.failure.is_none_or(|rule| rule.cannot_start)
+    }
+
     /// The conditions that must pass before the rollout goes on from a position.
     pub fn wait(&self, position: &Position) -> Wait {
         match self.step(position) {

@@ -11,6 +11,7 @@ use crate::revisions::RevisionLabels;
 use super::super::images::{Need, PullProgress};
 use super::super::input::RolloutInput;
 use super::super::stage::PhaseKey;
+use super::super::wave::failing_pull_limit;
 use super::RolloutState;
 use super::candidate::rank;
 
@@ -63,17 +64,25 @@ impl RolloutState {
         let rule = self.image_rule()?;
         let waves = self.waves.as_deref()?;
         let slot = &input.slots[id.index()];
+        let progress = self.images.progress(name);
+        let health = match slot.assessment.scheduling {
+            _ if slot.flags.contains(SlotFlags::LOSES_POD) || progress.are_present => None,
+            Scheduling::Scheduled { health, is_updated: false } => Some(health),
+            _ => None,
+        };
         // Without an available pod nothing is lost while the new one pulls them.
-        let available_old = Scheduling::Scheduled { health: Health::Available, is_updated: false };
-        let lacks = slot.assessment.scheduling == available_old
-            && !slot.flags.contains(SlotFlags::LOSES_POD)
-            && !self.images.are_present(name);
-        let is_late = || self.images.pulls_for(name, input.now.steady) >= rule.within;
+        let lacks = health == Some(Health::Available);
+        let limit = failing_pull_limit(Some(waves.policy()));
+        let overdue_at = progress.overdue_at(rule.within, limit);
+        let is_late = || overdue_at.is_some_and(|at| at <= input.now.steady);
         match (waves.wave(id), waves.state(id)) {
             (Wave::Open, NodeState::Pulling { is_overdue: false, .. }) => Some(Need::Now),
             (Wave::Open, NodeState::Pulling { is_overdue: true, .. }) => Some(Need::Overdue),
-            (Wave::Open, NodeState::Failed) if lacks => Some(Need::Overdue),
-            (Wave::Open, NodeState::Asked { .. } | NodeState::Waiting { .. }) if lacks => {
+            (Wave::Open, NodeState::Failed) if health.is_some() => Some(Need::Overdue),
+            (Wave::Open, NodeState::Asked { .. }) if health.is_some() => {
+                Some(if is_late() { Need::Overdue } else { Need::Now })
+            }
+            (Wave::Open, NodeState::Waiting { .. }) if lacks => {
                 Some(if is_late() { Need::Overdue } else { Need::Now })
             }
             (Wave::Closed, NodeState::Waiting { .. })

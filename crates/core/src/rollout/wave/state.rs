@@ -17,7 +17,7 @@ use crate::placement;
 use super::super::images::PullProgress;
 use super::super::input::RolloutInput;
 use judgement::Blame;
-pub(crate) use judgement::Judgement;
+pub(crate) use judgement::{Judgement, failing_pull_limit};
 use observed::{Holds, Observed};
 use restarts::Restarts;
 
@@ -471,9 +471,7 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
-            (None, None)
-                if let Some(state) = observed.agreement(judgement, awaited_images.is_some()) =>
-            {
+            (None, None) if let Some(state) = observed.agreement(judgement, awaited_images) => {
                 state
             }
             (None, None) if let Some(images) = awaited_images => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{PrepareImages, RolloutPhase, RolloutRecord, Timestamp};
+use crate::api::{PrepareImages, RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp};
 use crate::node::Direction;
 use crate::rollout::images::PullProgress;
 use crate::rollout::input::RolloutInput;
@@ -81,10 +81,7 @@ impl Judgement {
             is_complete: record.is_some_and(|record| record.phase == RolloutPhase::Complete),
             may_remove,
             images: None,
-            failing_pull_limit: match rule {
-                Some(rule) if !rule.cannot_start => None,
-                Some(_) | None => Some(LONG_START),
-            },
+            failing_pull_limit: failing_pull_limit(input.policy().map(|policy| &**policy)),
         }
     }
 
@@ -95,11 +92,7 @@ impl Judgement {
 
     /// When a node has pulled images for too long, or failed to, if it pulls any (G55).
     pub(super) fn overdue_at(&self, pulls: &PullProgress) -> Option<Timestamp> {
-        let rule = self.images.filter(|_| !pulls.are_present)?;
-        let too_long = pulls.since.map(|since| since + rule.within);
-        let failing = pulls.trouble.zip(self.failing_pull_limit);
-        let failing = failing.map(|((_, since), limit)| since + limit);
-        too_long.into_iter().chain(failing).min()
+        pulls.overdue_at(self.images?.within, self.failing_pull_limit)
     }
 
     pub(super) fn is_overdue(&self, pulls: &PullProgress) -> bool {
@@ -119,4 +112,9 @@ impl Judgement {
     pub(super) fn is_before_attempt(&self, since: Timestamp) -> bool {
         self.began.is_none_or(|began| since < began + RECORD_TIME_ERROR)
     }
+}
+
+/// How long a pull may fail until its node is overdue; `None` if for ever (G55).
+pub(crate) fn failing_pull_limit(policy: Option<&RolloutPolicy>) -> Option<Duration> {
+    policy.is_none_or(RolloutPolicy::counts_failed_starts).then_some(LONG_START)
 }

@@ -138,13 +138,16 @@ impl Observed<'_> {
     pub(super) fn agreement(
         &self,
         judgement: &Judgement,
-        awaits_images: bool,
+        awaited_images: Option<PullProgress>,
     ) -> Option<NodeState> {
         let Asked { is_agreed, until } = self.asked?;
+        if is_agreed && awaited_images.is_some_and(|images| judgement.is_overdue(&images)) {
+            return None;
+        }
         Some(match until <= judgement.now && !is_agreed {
             true => NodeState::SetAside(SetAside::NotAgreed),
             // It may have been asked before somebody made the images a condition.
-            false => NodeState::Asked { is_agreed: is_agreed && !awaits_images },
+            false => NodeState::Asked { is_agreed: is_agreed && awaited_images.is_none() },
         })
     }
 
