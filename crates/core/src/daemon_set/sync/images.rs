@@ -20,9 +20,12 @@ pub(in crate::daemon_set) fn pull_images(input: &SyncInput<'_>, draft: &mut Draf
         draft.patch(Write::DeletePuller(puller));
     }
     let Some(rule) = rule.filter(|_| input.rollout.may_pull()) else { return };
+    let free = usize::from(rule.parallel.get()).saturating_sub(pulls.under_way());
+    if free == 0 {
+        return;
+    }
     let current = input.history.classify(input.daemon_set).current;
     let Some((current, hash)) = current.and_then(|it| Some((it, it.hash()?))) else { return };
-    let free = usize::from(rule.parallel.get()).saturating_sub(pulls.under_way());
     let begun = draft.plan.writes.iter().filter_map(|write| match write {
         Write::DeletePod(pod) => pod.node.clone(),
         Write::CreatePod(new) => Some(new.node.clone()),
@@ -34,7 +37,5 @@ pub(in crate::daemon_set) fn pull_images(input: &SyncInput<'_>, draft: &mut Draf
         let (node, hash, revision) = (node.clone(), hash.clone(), current.reference());
         draft.create_puller(NewPuller { node, hash, revision });
     }
-    if free > 0 {
-        pulls.next_due_at(input.now.steady).into_iter().for_each(|at| draft.requeue(at));
-    }
+    pulls.next_due_at(input.now.steady).into_iter().for_each(|at| draft.requeue(at));
 }
