@@ -32,9 +32,9 @@ struct Image<'a> {
     pull_policy: &'a str,
 }
 
-/// The name of the puller of a node: those of the revision and the node, or where these are long or
-/// the node's has dots the beginning of them. A hash tells those of two DaemonSets apart, even if
-/// one of them adopts the revision of the other.
+/// The name of the puller of a node: the names of the revision and of the node, its dots replaced
+/// by hyphens, cut to the length of a label, and a hash. The hash tells the pullers of two
+/// DaemonSets apart, even if one of them adopts the revision of the other.
 pub fn puller_name(owner: &Owner, new: &NewPuller) -> String {
     let (revision, node) = (new.revision.name.as_str(), new.node.as_str());
     let hash = format!("-{:08x}", fnv(&format!("{}/{revision}/{node}", owner.uid)) & 0xffff_ffff);

@@ -185,7 +185,7 @@ impl NodeAssessment {
                 _ => Step::None,
             };
         }
-        // The old pod of a node that has failed before that is one that waits for images.
+        // The old pod stays while the node pulls the images, and if that failed.
         if matches!(state, NodeState::Pulling { .. } | NodeState::Failed) && self.step.begins() {
             self.step = Step::None;
         }
