@@ -19,6 +19,7 @@ mod node_annotation;
 mod node_lifecycle;
 mod placement;
 mod pod_collector;
+mod requests;
 mod role_aggregation;
 mod scheduler;
 mod settings;
@@ -246,7 +247,7 @@ impl Cluster {
             let is_last = self.store().is_newest(&POD, &change.object);
             let (components, mut context) = self.split(now);
             match change.action {
-                Action::Deleted => components.delete_pod(&change.object),
+                Action::Deleted => components.delete_pod(&mut context, &change.object),
                 Action::Added | Action::Modified if is_last => {
                     components.apply_pod(&mut context, &change.object.with_tree());
                 }
@@ -278,7 +279,7 @@ impl Cluster {
         let existing: BTreeSet<&str> = pods.iter().map(|pod| pod.uid()).collect();
         let (components, mut context) = self.split(now);
         components.scheduler.retain(&existing);
-        components.kubelets.retain(&existing);
+        components.kubelets.retain(&mut context, &existing);
         for pod in &pods {
             components.apply_pod(&mut context, &pod.with_tree());
         }
@@ -353,10 +354,10 @@ impl Components {
         self.pod_collector.apply_pod(context, pod);
     }
 
-    fn delete_pod(&mut self, pod: &Object) {
+    fn delete_pod(&mut self, context: &mut ComponentContext<'_>, pod: &Object) {
         self.scheduler.delete_pod(pod.uid());
         self.taint_eviction.delete_pod(pod);
-        self.kubelets.delete_pod(pod.uid());
+        self.kubelets.delete_pod(context, pod.uid());
     }
 }
 

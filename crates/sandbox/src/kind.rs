@@ -86,6 +86,8 @@ pub enum Subresource {
     Binding,
     /// `eviction`: the deletion of a pod, with respect to disruption budgets.
     Eviction,
+    /// `resize`: CPU and memory of the containers of a pod.
+    Resize,
     /// `finalize`: the finalizers in a namespace's spec.
     Finalize,
     /// `scale`: the number of replicas.
@@ -282,6 +284,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Binding => "binding",
             Self::Eviction => "eviction",
+            Self::Resize => "resize",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
             Self::Token => "token",
@@ -290,9 +293,16 @@ impl Subresource {
 
     /// The subresource with a name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Status, Self::Binding, Self::Eviction, Self::Finalize, Self::Scale, Self::Token]
-            .into_iter()
-            .find(|subresource| subresource.name() == name)
+        let all = [
+            Self::Status,
+            Self::Binding,
+            Self::Eviction,
+            Self::Resize,
+            Self::Finalize,
+            Self::Scale,
+            Self::Token,
+        ];
+        all.into_iter().find(|subresource| subresource.name() == name)
     }
 }
 

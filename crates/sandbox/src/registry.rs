@@ -21,6 +21,7 @@ mod pod;
 mod priority;
 mod qos;
 mod refusal;
+mod resize;
 mod service;
 mod strategy;
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod node;
 mod pod;
 mod pod_spec;
 mod probe;
+mod resize;
 mod resources;
 mod role;
 mod scheduling;
@@ -129,6 +130,13 @@ pub fn on_status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
         | Validator::Kept(_)
         | Validator::MetadataOnly => metadata::on_update(&root, &old, &mut causes),
     }
+    causes.into_vec()
+}
+
+/// The errors that prevent the resize of the pod `old` to `new`.
+pub(crate) fn on_resize(new: &Value, old: &Value, keeps_class: bool) -> Vec<Cause> {
+    let mut causes = Causes::default();
+    resize::on_resize(&Field::root(new), &Field::root(old), keeps_class, &mut causes);
     causes.into_vec()
 }
 

@@ -223,7 +223,7 @@ struct SubresourceType {
 
 fn subresource_type(kind: &'static str, subresource: Subresource) -> SubresourceType {
     match subresource {
-        Subresource::Status => {
+        Subresource::Status | Subresource::Resize => {
             SubresourceType { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
         }
         Subresource::Finalize => {

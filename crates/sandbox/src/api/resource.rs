@@ -111,7 +111,7 @@ fn resource_name(path: &ResourcePath) -> String {
 fn no_subresource(kind: &Kind, name: &str) -> Status {
     let resource = format!("{}/{name}", kind.plural);
     match name {
-        "log" | "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers" | "resize" => {
+        "log" | "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers" => {
             not_served(&format!("{resource}: its containers are simulated, nothing runs in them"))
         }
         _ => not_served(&resource),
@@ -178,7 +178,15 @@ fn on_subresource(
     call: &Call,
 ) -> Result<Response<Body>, Status> {
     match (subresource, &call.method) {
-        (Subresource::Status, &Method::GET) => read::get(shared, target, name, call),
+        (Subresource::Status | Subresource::Resize, &Method::GET) => {
+            read::get(shared, target, name, call)
+        }
+        (Subresource::Resize, &Method::PUT) => {
+            write::update(shared, user, target, name, write::WriteEndpoint::Resize, call)
+        }
+        (Subresource::Resize, &Method::PATCH) => {
+            write::patch(shared, user, target, name, write::WriteEndpoint::Resize, call)
+        }
         (Subresource::Status, &Method::PUT) => {
             write::update(shared, user, target, name, write::WriteEndpoint::Status, call)
         }

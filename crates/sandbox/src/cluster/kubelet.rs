@@ -6,13 +6,17 @@
 //! removed. A node with the shutdown annotation shuts down gracefully, and is off until then.
 
 mod admission;
+mod back_off;
 pub(super) mod container;
 mod event;
 mod machine;
 mod machine_state;
+mod resize_state;
 pub(super) mod run;
+mod spec_change;
 mod status;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -22,12 +26,14 @@ use self::container::{Container, ContainerEvent, ContainerRole, RestartPolicy};
 use self::event::report_event;
 use self::machine::{Machine, Machines};
 use self::machine_state::{MachineChange, MachineState};
+use self::resize_state::ResizeState;
 use self::run::{PodEvent, PodRun};
 use self::status::HostAddress;
 use super::component_context::ComponentContext;
 use super::event::EventSubject;
 use super::key::PodKey;
 use super::lifecycle::{Admission, LIFECYCLE_ANNOTATION, Lifecycles};
+use super::requests;
 use super::timer::Timer;
 use crate::json::Value;
 use crate::kind::POD;
@@ -99,6 +105,7 @@ impl Kubelets {
         }
         let had_lifecycle = self.machines.has_lifecycle(node.name());
         let change = self.machines.apply(context, &mut self.lifecycles, node);
+        self.retry_resizes(context, node.name());
         if had_lifecycle && !self.machines.has_lifecycle(node.name()) {
             self.continue_as_chosen(context, node.name());
         }
@@ -171,7 +178,7 @@ impl Kubelets {
             if known.annotation.as_deref() != annotation {
                 known.annotation = annotation.map(Into::into);
                 self.change_lifecycle(context, pod);
-            } else if pod.is_terminating() || known.images_changed(pod) {
+            } else if pod.is_terminating() {
                 self.sync_pod(context, pod.uid(), false);
             } else if status::is_outdated(pod.value()) {
                 self.sync_pod(context, pod.uid(), true);
@@ -192,21 +199,23 @@ impl Kubelets {
     }
 
     /// Processes a pod that was removed from the API server.
-    pub(super) fn delete_pod(&mut self, uid: &str) {
+    pub(super) fn delete_pod(&mut self, context: &mut ComponentContext<'_>, uid: &str) {
         let Some(pod) = self.pods.remove(uid) else { return };
         self.written -= usize::from(pod.written.is_some());
         if let Some(machine) = self.machines.on(&pod.node) {
             release(machine, &pod);
+            machine.deferred.remove(uid);
         }
+        self.retry_resizes(context, &pod.node);
     }
 
     /// Forgets all pods except these.
-    pub(super) fn retain(&mut self, uids: &BTreeSet<&str>) {
+    pub(super) fn retain(&mut self, context: &mut ComponentContext<'_>, uids: &BTreeSet<&str>) {
         let mut gone: Vec<Arc<str>> =
             self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
         gone.sort_unstable();
         for uid in gone {
-            self.delete_pod(&uid);
+            self.delete_pod(context, &uid);
         }
     }
 
@@ -265,6 +274,30 @@ impl Kubelets {
             pod.timer = Some(deadline);
             context.timers.set(deadline, Timer::Pod { uid: uid.into() });
         }
+        if pod.deferred_order().is_some() {
+            machine.deferred.insert(uid.into());
+        } else {
+            machine.deferred.remove(uid);
+        }
+        let node = pod.node.clone();
+        self.retry_resizes(context, &node);
+    }
+
+    /// Tries the deferred resizes of a node again if it may have more room.
+    fn retry_resizes(&mut self, context: &mut ComponentContext<'_>, node: &str) {
+        let Some(machine) = self.machines.on(node) else { return };
+        if !std::mem::take(&mut machine.has_more_room) || machine.deferred.is_empty() {
+            return;
+        }
+        let order = |uid: &Arc<str>| self.pods.get(uid).and_then(PodRecord::deferred_order);
+        let mut deferred: Vec<_> = machine.deferred.iter().map(|uid| (order(uid), uid)).collect();
+        deferred.sort();
+        for (_, uid) in deferred {
+            if let Some(pod) = self.pods.get_mut(uid) {
+                pod.timer = Some(context.now);
+                context.timers.set(context.now, Timer::Pod { uid: uid.clone() });
+            }
+        }
     }
 
     fn change_lifecycle(&mut self, context: &mut ComponentContext<'_>, object: &Arc<Object>) {
@@ -287,26 +320,20 @@ impl Kubelets {
 }
 
 impl PodRecord {
-    fn images_changed(&self, object: &Object) -> bool {
+    /// The order in which deferred resizes are tried; `None` if that of this pod is not deferred.
+    fn deferred_order(&self) -> Option<(Reverse<i64>, Timestamp)> {
         match &self.stage {
-            PodStage::Running(run) => {
-                run.containers.iter().any(|c| image_of(object, c).is_some_and(|i| i != &*c.image))
-            }
-            PodStage::Bound | PodStage::Stopping { .. } | PodStage::Finished => false,
+            PodStage::Running(run) => run.resize.deferred_order(),
+            PodStage::Bound | PodStage::Stopping { .. } | PodStage::Finished => None,
         }
     }
-}
-
-fn image_of<'a>(pod: &'a Object, container: &Container) -> Option<&'a str> {
-    let field = if container.role == ContainerRole::Main { "containers" } else { "initContainers" };
-    let listed = pod.value()["spec"][field].as_array().into_iter().flatten();
-    listed.into_iter().find(|c| c["name"] == *container.name)?["image"].as_str()
 }
 
 fn release(machine: &mut Machine, pod: &PodRecord) {
     match &pod.stage {
         PodStage::Running(run) | PodStage::Stopping { run, .. } => {
             machine.room.remove(&pod.usage);
+            machine.has_more_room = true;
             if let Some(ip) = &run.pod_ip {
                 machine.free_address(ip);
             }
@@ -330,7 +357,7 @@ impl Kubelet<'_, '_> {
                 self.begin_stop(pod, object);
             }
             PodStage::Running(_) => {
-                let changed = self.change_images(pod, object);
+                let changed = self.change_images(pod, object) | self.resize(pod, object);
                 self.advance(pod, object, report || changed);
             }
             PodStage::Stopping { until, .. } => {
@@ -354,28 +381,40 @@ impl Kubelet<'_, '_> {
             pod.stage = PodStage::Finished;
             return self.context.remove_pod(object);
         }
-        match self.admit(pod, object) {
+        let granted = requests::granted_spec(object.value());
+        pod.usage = Usage::of_spec(&granted);
+        match self.admit(pod, object, &granted) {
             Err((reason, message)) => self.reject(pod, object, &reason, &message),
             Ok(run) => {
                 self.machine.room.add(&pod.usage);
                 pod.stage = PodStage::Running(run);
+                self.resize(pod, object);
                 self.advance(pod, object, true);
             }
         }
     }
 
     /// The containers of an admitted pod, or the reason and the message of its rejection.
-    fn admit(&mut self, pod: &PodRecord, object: &Object) -> Result<PodRun, (String, String)> {
+    fn admit(
+        &mut self,
+        pod: &PodRecord,
+        object: &Object,
+        granted: &Value,
+    ) -> Result<PodRun, (String, String)> {
         admission::check(self.machine, object.value(), &pod.usage)?;
-        let run = self.new_run(pod, object)?;
+        let run = self.new_run(pod, object, granted)?;
         match run.containers.iter().map(|container| &container.lifecycle.admit).find(rejects) {
             Some(Admission::Reject { reason, message }) => Err((reason.clone(), message.clone())),
             Some(Admission::Admit) | None => Ok(run),
         }
     }
 
-    fn new_run(&mut self, pod: &PodRecord, object: &Object) -> Result<PodRun, (String, String)> {
-        let spec = &object.value()["spec"];
+    fn new_run(
+        &mut self,
+        pod: &PodRecord,
+        object: &Object,
+        spec: &Value,
+    ) -> Result<PodRun, (String, String)> {
         let policy = match text(spec, &["restartPolicy"]) {
             "Never" => RestartPolicy::Never,
             "OnFailure" => RestartPolicy::OnFailure,
@@ -392,11 +431,13 @@ impl Kubelet<'_, '_> {
                     ContainerRole::Init
                 };
                 let mut container = self.container(pod, container, role, policy)?;
-                container.restarts = earlier_restarts(object.value(), &container.name, role);
+                container.restarts =
+                    status::earlier_restarts(object.value(), &container.name, role);
                 containers.push(container);
             }
         }
-        Ok(PodRun { containers, started_at: self.context.now, pod_ip: None })
+        let resize = ResizeState::default();
+        Ok(PodRun { containers, started_at: self.context.now, pod_ip: None, resize })
     }
 
     fn container(
@@ -420,6 +461,7 @@ impl Kubelet<'_, '_> {
         let name = text(container, &["name"]);
         let mut made = Container::new(name.into(), image.into(), role, policy, lifecycle);
         made.take_lifecycle(self.machine.lifecycle.as_ref());
+        made.allocated = container["resources"].clone();
         made.always_pull = text(container, &["imagePullPolicy"]) == "Always";
         let command = container["command"][0].as_str().unwrap_or_default();
         made.has_command = !command.starts_with("/dev/null/");
@@ -432,32 +474,6 @@ impl Kubelet<'_, '_> {
         let node = &self.machine.name;
         self.context.event(EventSubject::pod(object), node, true, reason, message);
         self.context.set_pod_status(object, status);
-    }
-
-    /// Restarts the containers whose image was changed in the pod's spec. Returns whether there are
-    /// any.
-    fn change_images(&mut self, pod: &mut PodRecord, object: &Arc<Object>) -> bool {
-        if !pod.images_changed(object) {
-            return false;
-        }
-        let annotation = pod.annotation.clone();
-        let PodStage::Running(run) = &mut pod.stage else { return false };
-        for index in 0..run.containers.len() {
-            let container = &mut run.containers[index];
-            let Some(image) = image_of(object, container) else { continue };
-            // An init container has completed already.
-            if image == &*container.image || container.role == ContainerRole::Init {
-                container.image = image.into();
-                continue;
-            }
-            let labels = &self.machine.room.node.labels;
-            let lifecycle = self.lifecycles.choose(annotation.as_deref(), image, labels);
-            let lifecycle = lifecycle.unwrap_or_else(|_| container.lifecycle.clone());
-            container.change_image(image.into(), lifecycle, self.context.now);
-            let event = PodEvent { container: index, event: ContainerEvent::ImageChanged };
-            report_event(self.context, &self.machine.name, object, run, &event);
-        }
-        true
     }
 
     fn advance(&mut self, pod: &mut PodRecord, object: &Arc<Object>, report: bool) {
@@ -474,7 +490,9 @@ impl Kubelet<'_, '_> {
         for event in &pod_events {
             report_event(self.context, &self.machine.name, object, run, event);
         }
-        if report || run.visible_states() != before {
+        let report = report | (run.visible_states() != before) | self.finish_resize(pod, object);
+        let PodStage::Running(run) = &pod.stage else { return };
+        if report {
             let address = HostAddress { host_ip: &self.machine.host_ip };
             let status = status::of_run(run, object.value(), &address, self.context.now);
             pod.written = self.context.set_pod_status(object, status);
@@ -560,17 +578,4 @@ fn rejects(admit: &&Admission) -> bool {
         Admission::Admit => false,
         Admission::Reject { .. } => true,
     }
-}
-
-/// The restart count of a container whose pod was started by an earlier kubelet.
-fn earlier_restarts(pod: &Value, name: &str, role: ContainerRole) -> u32 {
-    let field =
-        if role == ContainerRole::Main { "containerStatuses" } else { "initContainerStatuses" };
-    let statuses = pod["status"][field].as_array().into_iter().flatten();
-    let found = statuses.into_iter().find(|status| status["name"] == name);
-    let restarts = found.map_or(0, |status| {
-        let ran = !status["state"]["running"].is_null();
-        status["restartCount"].as_u64().unwrap_or(0) + u64::from(ran)
-    });
-    u32::try_from(restarts).unwrap_or(u32::MAX)
 }

@@ -52,6 +52,8 @@ pub struct Lifecycle {
     pub run: Run,
     /// The reaction to the stop signal.
     pub stop: Stop,
+    /// The kubelet's answer to a resize of the running container.
+    pub resize: Resize,
 }
 
 /// The kubelet's decision about the pod.
@@ -136,6 +138,17 @@ pub enum Stop {
     After(JitteredDelay),
     /// It runs until the grace period is over, and is killed.
     Ignores,
+}
+
+/// The kubelet's answer to a resize, where it does not only depend on the node's room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resize {
+    /// It is done after a time, once the node has room.
+    After(JitteredDelay),
+    /// It cannot be done on the node, with a message.
+    Infeasible(String),
+    /// It cannot be done now, with a message.
+    Deferred(String),
 }
 
 /// A delay with a random addition.
@@ -310,6 +323,7 @@ impl Lifecycle {
         ready: Readiness::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
         run: Run::Forever,
         stop: Stop::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
+        resize: Resize::After(JitteredDelay { delay_ms: 0, jitter_ms: 0 }),
     };
 }
 
@@ -420,7 +434,7 @@ choose:
     proptest! {
         #[test]
         fn any_stages_are_a_lifecycle_or_an_error(
-            stage in "admit|pull|start|ready|run|stop|[a-z]{0,4}",
+            stage in "admit|pull|start|ready|run|stop|resize|[a-z]{0,4}",
             value in r"[a-z0-9:{}\[\], -]{0,24}|\PC{0,12}",
             text in r"\PC{0,30}",
         ) {

@@ -17,6 +17,7 @@ use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
+use super::requests;
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::object::Object;
@@ -95,19 +96,22 @@ impl Scheduler {
         let done = matches!(object.text(&["status", "phase"]), "Succeeded" | "Failed");
         match (self.pods.get(object.uid()), object.node_name()) {
             (_, _) if done => self.delete_pod(object.uid()),
-            (Some(PodState::Bound { .. }), _) => {}
+            (Some(PodState::Bound { .. }), _) => self.update_usage(object),
             (Some(PodState::Pending { .. }), "") if object.is_terminating() => {
                 self.delete_pod(object.uid());
             }
             (Some(PodState::Pending { needs, .. }), "") => {
-                if needs.placement != placement(&object.value()["spec"]) {
+                let pod = object.value();
+                let is_resized =
+                    requests::may_have_changed(pod) && needs.usage != Usage::of_pod(pod);
+                if is_resized || needs.placement != placement(&pod["spec"]) {
                     self.delete_pod(object.uid());
                     self.enqueue(object);
                 }
             }
             (Some(PodState::Pending { .. }) | None, node) if !node.is_empty() => {
                 self.delete_pod(object.uid());
-                self.bind(queue_key(object), node.into(), Usage::of_pod(object.value()));
+                self.bind(queue_key(object), node.into(), requests::of_bound(object.value()));
             }
             (_, _) if is_schedulable(object) => self.enqueue(object),
             (_, _) => {}
@@ -130,6 +134,27 @@ impl Scheduler {
         }
         node.bound.insert(queue_key.uid.clone());
         self.pods.insert(queue_key.uid.clone(), PodState::Bound { node: name, usage, queue_key });
+    }
+
+    /// A bound pod may have been resized.
+    fn update_usage(&mut self, object: &Object) {
+        if !requests::may_have_changed(object.value()) {
+            return;
+        }
+        let Some(PodState::Bound { node, usage, .. }) = self.pods.get_mut(object.uid()) else {
+            return;
+        };
+        let now = requests::of_bound(object.value());
+        if *usage == now {
+            return;
+        }
+        let before = std::mem::replace(usage, now.clone());
+        let name = node.clone();
+        if let Some(room) = self.nodes.get_mut(&name).and_then(|node| node.room.as_mut()) {
+            room.remove(&before);
+            room.add(&now);
+        }
+        self.requeue_waiting(&name);
     }
 
     /// The pod is gone or has ended, and uses no resources any more.

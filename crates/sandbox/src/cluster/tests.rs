@@ -4,6 +4,7 @@ mod disruption;
 mod lifecycle;
 mod motion;
 mod node;
+mod resize;
 mod scheduling;
 
 use std::fmt::Write as _;

@@ -117,7 +117,12 @@ pub static POD: Kind = Kind {
     singular: "pod",
     short_names: &["po"],
     categories: &["all"],
-    subresources: &[Subresource::Binding, Subresource::Eviction, Subresource::Status],
+    subresources: &[
+        Subresource::Binding,
+        Subresource::Eviction,
+        Subresource::Resize,
+        Subresource::Status,
+    ],
     field_labels: FieldLabels::Listed(&[
         "spec.nodeName",
         "spec.restartPolicy",

@@ -2,7 +2,6 @@
 
 use crate::json::Value;
 
-use super::compare::compare;
 use super::field_set::field_set;
 use super::last_applied;
 use super::managers::{Manager, ManagerId, Managers, Operation};
@@ -81,13 +80,13 @@ fn merge_in(
 ) -> Result<Applied, Conflicts> {
     let (schema, root) = (writing.schema, writing.root);
     let merged = merge(schema, root, live, applied);
-    let fields = field_set(schema, root, applied).recursive_difference(&writing.ignored);
+    let fields = writing.changeable(field_set(schema, root, applied));
     let id = ManagerId::new(name, Operation::Apply, writing.api_version, writing.subresource);
     let api_version = writing.api_version.into();
     let before = managers.insert(id.clone(), Manager { fields, api_version, time: None });
     let (last, last_time) = before.map(|before| (before.fields, before.time)).unwrap_or_default();
     let new = prune(schema, root, merged, &managers, &last);
-    let changes = compare(schema, root, live, &new).without(&writing.ignored).into_changes();
+    let changes = update::changes(writing, live, &new);
     let conflicts = update::conflicts(writing, &managers, &changes.written, Some(&id));
     if !force && !conflicts.is_empty() {
         return Err(conflicts);

@@ -181,6 +181,29 @@ impl Set {
         self
     }
 
+    /// The paths in this set at, above and below these, in which `*` is any element.
+    pub(super) fn only(&self, paths: &[&[&str]]) -> Self {
+        // The rests of the paths that begin with an element; `None` if one of them ends there.
+        let rests = |element: &PathElement| -> Option<Vec<&[&str]>> {
+            let fits = |name: &str| name == "*" || *element == PathElement::field(name);
+            let begins = paths.iter().filter(|path| fits(path[0]));
+            begins.map(|path| Some(&path[1..]).filter(|rest| !rest.is_empty())).collect()
+        };
+        let is_wanted = |element: &&PathElement| rests(element).is_none_or(|it| !it.is_empty());
+        let mut wanted = Self {
+            members: self.members.iter().filter(is_wanted).cloned().collect(),
+            children: Vec::new(),
+        };
+        for (element, below) in &self.children {
+            match rests(element) {
+                None => wanted.push_children(element, below.clone()),
+                Some(rests) if rests.is_empty() => {}
+                Some(rests) => wanted.push_children(element, below.only(&rests)),
+            }
+        }
+        wanted
+    }
+
     fn remove_all_with_children(&mut self, other: &Self) {
         self.members.retain(|element| !other.has_member(element));
         self.children.retain_mut(|(element, set)| {

@@ -62,6 +62,7 @@ fn writing<'a>(schema: &'a MergeSchema, root: TypeId) -> Writing<'a> {
         serves: &|version| version == "v1",
         subresource: "",
         ignored: Set::default(),
+        only: &[],
         now: NOW,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use everynode_core::api::Timestamp;
 
-use super::compare::compare;
+use super::compare::{Changes, compare};
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::set::Set;
 use crate::json::Value;
@@ -26,6 +26,9 @@ pub(crate) struct Writing<'a> {
     pub subresource: &'a str,
     /// The fields that the endpoint does not change, so that nobody owns them for having sent them.
     pub ignored: Set,
+    /// If not empty, the endpoint changes no other fields than those at and below these paths, in
+    /// which `*` is any element.
+    pub only: &'static [&'static [&'static str]],
     pub now: Timestamp,
 }
 
@@ -41,8 +44,7 @@ pub(crate) fn update(
     mut managers: Managers,
     name: &str,
 ) -> Managers {
-    let comparison = compare(writing.schema, writing.root, live, new).without(&writing.ignored);
-    let changes = comparison.into_changes();
+    let changes = changes(writing, live, new);
     let taken = conflicts(writing, &managers, &changes.written, None);
     take(writing, &mut managers, &taken, &changes.removed, None);
     let written = changes.written.difference(&UNOWNED);
@@ -58,6 +60,21 @@ pub(crate) fn update(
     }
     cap(&mut managers);
     managers
+}
+
+/// What a write changes, as far as its endpoint may.
+pub(super) fn changes(writing: &Writing<'_>, live: &Value, new: &Value) -> Changes {
+    let comparison = compare(writing.schema, writing.root, live, new).without(&writing.ignored);
+    let Changes { written, removed } = comparison.into_changes();
+    Changes { written: writing.changeable(written), removed: writing.changeable(removed) }
+}
+
+impl Writing<'_> {
+    /// Those of the fields that the endpoint may change.
+    pub(super) fn changeable(&self, fields: Set) -> Set {
+        let fields = fields.recursive_difference(&self.ignored);
+        if self.only.is_empty() { fields } else { fields.only(self.only) }
+    }
 }
 
 /// What the other managers own of the written fields.

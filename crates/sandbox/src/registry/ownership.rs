@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use everynode_core::api::Timestamp;
 
+use super::resize;
 use super::strategy::{self, Endpoint};
 use crate::json::Value;
 use crate::kind::{self, Kind};
@@ -90,7 +91,7 @@ fn known_managers(endpoint: Endpoint, current: &Object, sent: &Value) -> Option<
     let sent = match endpoint {
         Endpoint::Main if managed_fields::is_reset(sent) => return None,
         Endpoint::Main => managed_fields::decode(sent).filter(|managers| !managers.is_empty()),
-        Endpoint::Status | Endpoint::Scale => None,
+        Endpoint::Status | Endpoint::Scale | Endpoint::Resize => None,
     };
     let managers = sent.unwrap_or_else(|| current.managed_fields().decode());
     (!managers.is_empty()).then_some(managers)
@@ -141,7 +142,7 @@ pub(super) fn apply(
 fn conflict(endpoint: Endpoint, conflicts: Conflicts) -> Status {
     managed_fields::conflict_status(&match endpoint {
         Endpoint::Scale => managed_fields::conflicts_of_version(conflicts, "autoscaling/v1"),
-        Endpoint::Main | Endpoint::Status => conflicts,
+        Endpoint::Main | Endpoint::Status | Endpoint::Resize => conflicts,
     })
 }
 
@@ -225,8 +226,13 @@ fn with_writing<T>(
             Endpoint::Main => "",
             Endpoint::Status => "status",
             Endpoint::Scale => "scale",
+            Endpoint::Resize => "resize",
         },
         ignored: Set::of_fields(strategy::unchanged_fields(kind, endpoint)),
+        only: match endpoint {
+            Endpoint::Resize => resize::FIELDS,
+            Endpoint::Main | Endpoint::Status | Endpoint::Scale => &[],
+        },
         now,
     })
 }

@@ -19,6 +19,8 @@ pub enum Endpoint {
     Status,
     /// The number of replicas.
     Scale,
+    /// CPU and memory of the containers of a pod.
+    Resize,
 }
 
 pub(super) fn prepare_create(kind: &Kind, object: &mut Value) {
@@ -148,6 +150,8 @@ pub(super) fn unchanged_fields(
         }
         (Endpoint::Status, "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
         (Endpoint::Status, _, _) => &[&["spec"]],
+        // Its writers own nothing but `resize::FIELDS`.
+        (Endpoint::Resize, _, _) => &[],
     }
 }
 

@@ -7,6 +7,7 @@ mod kept;
 mod known;
 mod model;
 mod read;
+mod resize;
 mod watch_cache;
 mod write;
 

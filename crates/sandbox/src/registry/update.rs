@@ -6,7 +6,7 @@ use crate::json::Value;
 
 use super::ownership::{self, Apply, Writer};
 use super::strategy::Endpoint;
-use super::{Registry, check, metadata, priority, service, strategy};
+use super::{Registry, check, metadata, priority, resize, service, strategy};
 use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
@@ -157,6 +157,10 @@ impl Replacement {
                 strategy::prepare_status_update(kind, object, current);
                 validation::on_status_update(kind, object, current)
             }
+            Endpoint::Resize => {
+                resize::prepare(object, current);
+                validation::on_resize(object, current, resize::keeps_class(object, current))
+            }
         };
         check::refuse_invalid(kind, self.current.name(), causes)?;
         let owners = std::mem::take(&mut self.managed_fields);
@@ -203,10 +207,26 @@ impl Registry {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
+        self.update_part(kind, Endpoint::Status, namespace, name, object, options)
+    }
+
+    /// Replaces what an endpoint may change of an object that exists.
+    ///
+    /// # Errors
+    /// Those of [`update`](Self::update).
+    pub(crate) fn update_part(
+        &mut self,
+        kind: &'static Kind,
+        endpoint: Endpoint,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
         let stored = self.store.find_with_tree(kind, namespace, name);
         check_request(&object, kind, namespace, name, stored.as_deref())?;
         let stored = stored.ok_or_else(|| Status::not_found(kind, name))?;
-        let change = Replacement::of_update(kind, Endpoint::Status, &stored, object)?;
+        let change = Replacement::of_update(kind, endpoint, &stored, object)?;
         self.replace(change, options)
     }
 
@@ -271,6 +291,9 @@ impl Registry {
         if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
             let current = change.current.value();
             service::allocate(&mut self.services.summary, &mut change.object, Some(current))?;
+        }
+        if change.endpoint == Endpoint::Resize {
+            resize::admit(&self.store, &change.object, change.current.value())?;
         }
         if change.kind == &PRIORITY_CLASS {
             priority::admit_class(self, &change.object)?;

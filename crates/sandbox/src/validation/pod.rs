@@ -9,7 +9,7 @@ use super::field::{Causes, Field, go_quote};
 use super::metadata::{self, NAMESPACED};
 use super::{format, pod_spec, scheduling};
 
-const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 const DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 const UPDATABLE_FIELDS: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,\
     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -91,7 +91,7 @@ pub(super) fn template(template: &Field, causes: &mut Causes) {
     }
 }
 
-fn metadata_and_spec(object: &Field, causes: &mut Causes) {
+pub(super) fn metadata_and_spec(object: &Field, causes: &mut Causes) {
     metadata::on_create(object, NAMESPACED, causes);
     let (metadata, spec) = (object.child("metadata"), object.child("spec"));
     pod_annotations(&metadata.child("annotations"), &spec, causes);

@@ -31,6 +31,11 @@ pub(super) fn requirements(requirements: &Field, claims: &Field, causes: &mut Ca
     claim_names(&requirements.child("claims"), claims, causes);
 }
 
+/// Whether a running container can get another amount of a resource.
+pub(super) fn is_resizable(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory")
+}
+
 /// A quantity must not be negative, and must be an integer for some resources.
 pub(super) fn quantity_of_resource(resource: &str, field: &Field, causes: &mut Causes) {
     let Some(quantity) = quantity(field) else { return };

@@ -6,6 +6,7 @@ mod hostile;
 mod kept;
 mod limits;
 mod protobuf;
+mod resize;
 mod rights;
 mod server;
 mod sizes;

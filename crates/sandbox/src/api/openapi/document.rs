@@ -4,7 +4,7 @@ use crate::json::{Map, Value, json};
 
 use super::schemas;
 use crate::api::discovery::{GIT_VERSION, GroupVersion};
-use crate::kind::{Kind, Kinds, Verb};
+use crate::kind::{Kind, Kinds, Subresource, Verb};
 
 /// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
 pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
@@ -72,7 +72,14 @@ fn add_paths(paths: &mut Map, kind: &Kind, version: Version) {
             Verb::Watch => continue,
         };
         let entry = paths.entry(path.clone()).or_insert_with(|| json!({}));
-        entry[method] = operation(kind, *verb, version);
+        entry[method] = operation(kind, *verb, None, version);
+    }
+    if kind.subresources.contains(&Subresource::Resize) {
+        let resize = |verb| operation(kind, verb, Some(Subresource::Resize), version);
+        let entry = json!({
+            "get": resize(Verb::Get), "put": resize(Verb::Update), "patch": resize(Verb::Patch),
+        });
+        paths.insert(format!("{item}/{}", Subresource::Resize.name()), entry);
     }
 }
 
@@ -83,12 +90,13 @@ const PATCH_TYPES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-fn operation(kind: &Kind, verb: Verb, version: Version) -> Value {
+fn operation(kind: &Kind, verb: Verb, of: Option<Subresource>, version: Version) -> Value {
+    let of = of.map(Subresource::name).unwrap_or_default();
     let parameters: Vec<Value> =
         parameters(verb).iter().map(|parameter| parameter.document(version)).collect();
     let mut operation = json!({
         "description": format!("{} {}", verb.name(), kind.kind),
-        "operationId": format!("{}{}{}", verb.name(), kind.group.replace('.', ""), kind.kind),
+        "operationId": format!("{}{}{}{of}", verb.name(), kind.group.replace('.', ""), kind.kind),
         "parameters": parameters,
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": action(verb),

@@ -89,12 +89,16 @@ impl Transaction<'_> {
         })
     }
 
-    /// Replaces the status of an object with that of a decoded one.
-    pub(super) fn update_status(&self, name: &str, object: &Value) -> Result<Changed, Status> {
+    /// Replaces what the endpoint may change of an object with that of a decoded one.
+    pub(super) fn update_part(
+        &self,
+        endpoint: Endpoint,
+        name: &str,
+        object: &Value,
+    ) -> Result<Changed, Status> {
         let kind = self.target.kind;
         check_target(object, kind, self.target.namespace(), name)?;
-        let change =
-            |stored: &_| Replacement::of_update(kind, Endpoint::Status, stored, object.clone());
+        let change = |stored: &_| Replacement::of_update(kind, endpoint, stored, object.clone());
         self.change(name, change, || Err(Status::not_found(kind, name)))
     }
 

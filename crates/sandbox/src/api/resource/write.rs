@@ -30,6 +30,7 @@ use crate::value::json_type;
 pub(super) enum WriteEndpoint {
     Main,
     Status,
+    Resize,
     Finalize,
 }
 
@@ -37,6 +38,7 @@ impl WriteEndpoint {
     fn of_object(self) -> Endpoint {
         match self {
             Self::Status => Endpoint::Status,
+            Self::Resize => Endpoint::Resize,
             Self::Main | Self::Finalize => Endpoint::Main,
         }
     }
@@ -72,7 +74,8 @@ pub(super) fn update(
     let transaction = transaction(shared, user, target, call, &manager);
     let changed = match endpoint {
         WriteEndpoint::Main => transaction.update(name, &value)?,
-        WriteEndpoint::Status => transaction.update_status(name, &value)?,
+        WriteEndpoint::Status => transaction.update_part(Endpoint::Status, name, &value)?,
+        WriteEndpoint::Resize => transaction.update_part(Endpoint::Resize, name, &value)?,
         WriteEndpoint::Finalize => transaction.finalize(name, &value)?,
     };
     change_response(kind, &changed, call, warnings)

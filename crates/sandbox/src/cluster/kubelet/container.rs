@@ -6,7 +6,9 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
+use super::back_off::back_off;
 use crate::cluster::lifecycle::{Failure, Lifecycle, Readiness, Run, Stop};
+use crate::json::Value;
 
 /// Duration of an init container whose lifecycle has no exit.
 const INIT_RUN_MS: i64 = 10;
@@ -15,8 +17,6 @@ const PULL_ERROR_SHOWN_MS: i64 = 1_000;
 /// The message of a container runtime about a command that does not exist.
 const NO_COMMAND: &str = "failed to create containerd task: failed to create shim task: OCI \
                           runtime create failed: exec: no such file or directory";
-const BACK_OFF_MS: i64 = 10_000;
-const BACK_OFF_MS_MAX: i64 = 300_000;
 /// Running time after which a container's back-off starts from the beginning.
 const BACK_OFF_RESET_MS: i64 = 600_000;
 
@@ -51,6 +51,14 @@ pub(crate) struct Container {
     chosen: Arc<Lifecycle>,
     /// The lifecycle since its last start: that of the node, if it has one.
     pub lifecycle: Arc<Lifecycle>,
+    /// The image of the current or last run.
+    pub run_image: Arc<str>,
+    /// `resources` as the kubelet has granted them.
+    pub allocated: Value,
+    /// `resources` of the current or last run.
+    pub actual: Value,
+    /// Whether it stops to start again, whatever its restart policy.
+    restarting: bool,
     pub state: ContainerState,
     pub restarts: u32,
     pub last_exit: Option<Exit>,
@@ -137,6 +145,7 @@ pub(crate) enum ContainerEvent {
     StartFailed { message: String },
     BackingOffRestart,
     ImageChanged,
+    ResizeRequiresRestart,
     Killing,
 }
 
@@ -158,6 +167,7 @@ impl Container {
     ) -> Self {
         Self {
             name,
+            run_image: image.clone(),
             image,
             always_pull: false,
             has_command: true,
@@ -165,6 +175,9 @@ impl Container {
             restart_policy,
             chosen: lifecycle.clone(),
             lifecycle,
+            allocated: Value::Null,
+            actual: Value::Null,
+            restarting: false,
             state: ContainerState::Waiting,
             restarts: 0,
             last_exit: None,
@@ -196,6 +209,8 @@ impl Container {
             | ContainerState::Pulling { .. }
             | ContainerState::Starting { .. } => match self.back_offs {
                 _ if self.failed_pulls > 0 => VisibleState::PullBackOff,
+                // A container that was killed to start again.
+                0 if self.last_exit.is_some() => VisibleState::Ended,
                 0 => VisibleState::Creating,
                 1 => VisibleState::Ended,
                 _ => VisibleState::BackOff,
@@ -370,6 +385,7 @@ impl Container {
     ) {
         events.push(ContainerEvent::Created);
         if !self.has_command {
+            self.run_image = self.image.clone();
             events.push(ContainerEvent::StartFailed { message: NO_COMMAND.to_owned() });
             let reason = "StartError".to_owned();
             let id = rand::RngExt::random(runtime.rng);
@@ -391,6 +407,8 @@ impl Container {
             _ => {
                 events.push(ContainerEvent::Started);
                 self.failed_starts = 0;
+                self.run_image = self.image.clone();
+                self.actual = self.allocated.clone();
                 self.state = ContainerState::Running(self.new_run(now, runtime));
             }
         }
@@ -436,6 +454,10 @@ impl Container {
 
     /// Continues with the chosen lifecycle.
     pub(crate) fn continue_as_chosen(&mut self, now: Timestamp, runtime: &mut Runtime<'_>) {
+        if self.restarting {
+            // It takes the lifecycle when it starts again.
+            return;
+        }
         self.lifecycle = self.chosen.clone();
         if let ContainerState::Running(running) = self.state {
             let anew = self.new_run(now, runtime);
@@ -445,6 +467,13 @@ impl Container {
     }
 
     fn finish_run(&mut self, running: Running, now: Timestamp, events: &mut Vec<ContainerEvent>) {
+        if std::mem::take(&mut self.restarting) {
+            self.last_exit = Some(self.exit_of_stop(running, now));
+            self.state = ContainerState::Waiting;
+            self.restarts += 1;
+            self.back_offs = 0;
+            return;
+        }
         let (code, reason) = match &self.lifecycle.run {
             Run::Exit { exit_code, reason, .. } => (*exit_code, reason.clone()),
             Run::Forever => (0, "Completed".to_owned()),
@@ -495,21 +524,39 @@ impl Container {
         }
     }
 
-    /// Stops the container because of a new image in the pod's spec, and starts it with that image.
-    pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>, now: Timestamp) {
+    /// Takes a new image from the pod's spec. A container that runs has to be restarted, one that
+    /// has ended stays so, and any other starts anew.
+    pub(crate) fn change_image(&mut self, to: Arc<str>, lifecycle: Arc<Lifecycle>) {
         self.image = to;
-        self.chosen = lifecycle.clone();
-        self.lifecycle = lifecycle;
+        self.chosen = lifecycle;
         self.failed_pulls = 0;
-        if self.running().is_some() {
-            self.stop(now);
-            self.restarts += 1;
+        self.failed_starts = 0;
+        if matches!(self.state, ContainerState::Running(_) | ContainerState::Exited(_)) {
+            return;
         }
-        if let ContainerState::Exited(exit) =
-            std::mem::replace(&mut self.state, ContainerState::Waiting)
-        {
-            self.last_exit = Some(exit);
+        let was_to_restart = matches!(self.state, ContainerState::CrashLoopBackOff { .. });
+        self.restarts += u32::from(was_to_restart);
+        self.back_offs = 0;
+        self.state = ContainerState::Waiting;
+    }
+
+    /// Begins to stop a running container, at most for `grace_ms`, to start it again. Returns
+    /// whether it did not stop already.
+    pub(crate) fn begin_restart(
+        &mut self,
+        now: Timestamp,
+        grace_ms: i64,
+        rng: &mut Pcg64Mcg,
+    ) -> bool {
+        if self.restarting || self.running().is_none() {
+            return false;
         }
+        let exit_at = Some(after(now, self.stop_time(grace_ms, rng)));
+        if let ContainerState::Running(running) = &mut self.state {
+            running.exit_at = exit_at;
+        }
+        self.restarting = true;
+        true
     }
 
     /// Cancels all later changes of state, because the pod is being stopped.
@@ -522,36 +569,20 @@ impl Container {
 
     /// Stops the container.
     pub(crate) fn stop(&mut self, now: Timestamp) {
-        let Some(running) = self.running().copied() else { return };
+        if let Some(running) = self.running().copied() {
+            self.state = ContainerState::Exited(self.exit_of_stop(running, now));
+        }
+    }
+
+    fn exit_of_stop(&self, running: Running, now: Timestamp) -> Exit {
         let (code, reason) = match self.lifecycle.stop {
-            Stop::After(_) => (0, "Completed"),
-            Stop::Ignores => (137, "Error"),
+            Stop::After(_) => (0, "Completed".to_owned()),
+            Stop::Ignores => (137, "Error".to_owned()),
         };
-        self.state = ContainerState::Exited(Exit {
-            id: running.id,
-            code,
-            reason: reason.to_owned(),
-            started: running.since,
-            finished: now,
-        });
+        Exit { id: running.id, code, reason, started: running.since, finished: now }
     }
 }
 
 fn after(now: Timestamp, ms: i64) -> Timestamp {
     Timestamp(now.0 + ms)
-}
-
-/// The delay after a number of earlier failures: 10 s, doubling up to 5 minutes.
-fn back_off(earlier: u32) -> i64 {
-    (BACK_OFF_MS << earlier.min(10)).min(BACK_OFF_MS_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    /// S22: the back-off doubles up to five minutes.
-    #[test]
-    fn back_offs_double_up_to_five_minutes() {
-        let seconds = [0, 1, 4, 5, 30].map(|earlier| super::back_off(earlier) / 1000);
-        assert_eq!(seconds, [10, 20, 160, 300, 300]);
-    }
 }

@@ -64,6 +64,9 @@ pub(super) fn report_event(
             let message = format!("Container {name} definition changed, will be restarted");
             record(false, "Killing", &message);
         }
+        ContainerEvent::ResizeRequiresRestart => {
+            record(false, "Killing", &format!("Container {name} resize requires restart"));
+        }
         ContainerEvent::Killing => record(false, "Killing", &format!("Stopping container {name}")),
     }
 }

@@ -40,6 +40,10 @@ pub(super) struct Machine {
     /// Whether a condition of the node is Unknown, because its lease expired.
     reported_unknown: bool,
     pub room: Room,
+    /// Whether deferred resizes may succeed that did not when they were tried last.
+    pub has_more_room: bool,
+    /// The UIDs of the pods whose resize waits for room.
+    pub deferred: BTreeSet<Arc<str>>,
     pub images: BTreeSet<Arc<str>>,
     pub host_ip: Arc<str>,
     /// The prefix of the addresses of the node's pods: `10.64.0.`.
@@ -53,7 +57,7 @@ impl Machine {
     /// Stores the current state of the node.
     fn update_node(&mut self, node: &Arc<Object>) {
         self.reported_unknown = nodes::has_unknown_condition(node.value());
-        self.room.update(placement::node(node.value()), node.value());
+        self.has_more_room |= self.room.update(placement::node(node.value()), node.value());
     }
 
     /// Reads the annotations that ask for a state, and changes to that state.
@@ -85,6 +89,7 @@ impl Machine {
             return;
         }
         self.lifecycle_annotation = annotation.map(Into::into);
+        self.has_more_room = true;
         self.lifecycle = annotation.and_then(|text| {
             let read = lifecycles.named_or_inline(text);
             let warn = |error: &String| {
@@ -212,6 +217,8 @@ impl Machines {
             lifecycle: None,
             reported_unknown: false,
             room: Room::new(placement::node(value), value),
+            has_more_room: false,
+            deferred: BTreeSet::new(),
             images: BTreeSet::new(),
             host_ip: host_ip(value, self.registered).into(),
             pod_network: pod_network(value, self.registered),

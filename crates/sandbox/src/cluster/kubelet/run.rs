@@ -7,6 +7,7 @@ use everynode_core::api::Timestamp;
 use super::container::{
     Container, ContainerEvent, ContainerRole, ContainerState, Runtime, VisibleState,
 };
+use super::resize_state::{ResizeProgress, ResizeState};
 
 /// The containers of one pod.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct PodRun {
     pub containers: Vec<Container>,
     pub started_at: Timestamp,
     pub pod_ip: Option<Arc<str>>,
+    pub resize: ResizeState,
 }
 
 /// An event of one container of the pod.
@@ -97,11 +99,25 @@ impl PodRun {
         if self.phase().is_terminal() {
             return None;
         }
-        self.containers.iter().filter_map(Container::deadline).min()
+        let resize = self.resize.deadline().into_iter();
+        self.containers.iter().filter_map(Container::deadline).chain(resize).min()
     }
 
+    /// Whether the regular containers may start, or have: sidecars may restart later.
     pub(crate) fn initialized(&self) -> bool {
         self.containers.iter().all(Container::allows_next_to_start)
+            || self.of_role(ContainerRole::Main).any(has_run)
+    }
+
+    /// Ends the resize that is in progress if each running container has what was granted. Returns
+    /// the generation of the resize.
+    pub(crate) fn finish_resize(&mut self) -> Option<i64> {
+        let is_due = |progress: &mut ResizeProgress| progress.actuate_at.is_none();
+        let has_all = |c: &Container| c.running().is_none() || c.actual == c.allocated;
+        if !self.containers.iter().all(has_all) {
+            return None;
+        }
+        self.resize.progress.take_if(is_due).map(|progress| progress.generation)
     }
 
     fn of_role(&self, role: ContainerRole) -> impl Iterator<Item = &Container> {

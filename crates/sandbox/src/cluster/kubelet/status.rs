@@ -3,6 +3,7 @@
 use everynode_core::api::Timestamp;
 
 use super::container::{Container, ContainerRole, ContainerState, Exit, VisibleState};
+use super::resize_state;
 use super::run::{PodPhase, PodRun};
 use crate::clock::rfc3339;
 use crate::condition;
@@ -92,12 +93,17 @@ fn conditions(run: &PodRun, phase: PodPhase, pod: &Value, now: Timestamp) -> Vec
     let old = pod["status"]["conditions"].as_array();
     let old = |kind: &str| old.into_iter().flatten().find(|condition| condition["type"] == kind);
     let mut conditions: Vec<Value> = Vec::with_capacity(KUBELET_CONDITIONS.len());
+    if !phase.is_terminal() {
+        conditions.extend(run.resize.conditions());
+    }
     for (kind, state) in KUBELET_CONDITIONS.into_iter().zip(condition_states(run, phase, pod)) {
         conditions.push(condition(kind, &state, old(kind), pod, now));
     }
     let others = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions
-        .extend(others.filter(|c| !KUBELET_CONDITIONS.contains(&text(c, &["type"]))).cloned());
+    let is_other = |kind: &str| {
+        !KUBELET_CONDITIONS.contains(&kind) && !resize_state::CONDITIONS.contains(&kind)
+    };
+    conditions.extend(others.filter(|c| is_other(text(c, &["type"]))).cloned());
     conditions
 }
 
@@ -185,12 +191,31 @@ fn condition_status<'a>(pod: &'a Value, kind: &str) -> Option<&'a str> {
     Some(text(condition, &["status"]))
 }
 
-/// Whether the condition `Ready` of a pod with readiness gates disagrees with the conditions that
-/// they name, because somebody else has changed these.
+/// Whether the spec of a pod has changed since the status was written, or the condition `Ready` of
+/// a pod with readiness gates disagrees with the conditions that they name, because somebody else
+/// has changed these.
 pub(super) fn is_outdated(pod: &Value) -> bool {
+    let observed = pod["status"]["observedGeneration"].as_i64();
+    let generation = pod["metadata"]["generation"].as_i64();
+    if observed.is_some_and(|observed| generation.is_some_and(|it| it > observed)) {
+        return true;
+    }
     pod["spec"]["readinessGates"].is_array()
         && condition_status(pod, "ContainersReady") == Some("True")
         && (condition_status(pod, "Ready") == Some("True")) != unmet_gates(pod).is_none()
+}
+
+/// The restart count of a container whose pod was started by an earlier kubelet.
+pub(super) fn earlier_restarts(pod: &Value, name: &str, role: ContainerRole) -> u32 {
+    let field =
+        if role == ContainerRole::Main { "containerStatuses" } else { "initContainerStatuses" };
+    let statuses = pod["status"][field].as_array().into_iter().flatten();
+    let found = statuses.into_iter().find(|status| status["name"] == name);
+    let restarts = found.map_or(0, |status| {
+        let ran = !status["state"]["running"].is_null();
+        status["restartCount"].as_u64().unwrap_or(0) + u64::from(ran)
+    });
+    u32::try_from(restarts).unwrap_or(u32::MAX)
 }
 
 fn names(run: &PodRun, which: impl Fn(&Container) -> bool) -> String {
@@ -226,10 +251,11 @@ fn condition(
 fn container_status(container: &Container, initialized: bool) -> Value {
     let id = container_id(container);
     let runs = container.running().is_some();
+    let image = if id.is_empty() { &container.image } else { &container.run_image };
     let mut status = json!({
         "name": &*container.name,
-        "image": full_image(&container.image),
-        "imageID": if id.is_empty() { String::new() } else { image_id(&container.image) },
+        "image": full_image(image),
+        "imageID": if id.is_empty() { String::new() } else { image_id(image) },
         "ready": container.is_ready(),
         "started": runs,
         "restartCount": container.restarts,
@@ -238,6 +264,11 @@ fn container_status(container: &Container, initialized: bool) -> Value {
     });
     if !id.is_empty() {
         status["containerID"] = json!(id);
+        let resources = if runs { &container.actual } else { &container.allocated };
+        status["resources"] = resources.clone();
+        if let Some(requests) = container.allocated.get("requests") {
+            status["allocatedResources"] = requests.clone();
+        }
     }
     status
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{Admission, Error, Failure, JitteredDelay, Pull, Readiness, Run, Start, Stop};
+use super::{Admission, Error, Failure, JitteredDelay, Pull, Readiness, Resize, Run, Start, Stop};
 use crate::duration::Duration;
 
 #[derive(Debug, Default, Deserialize)]
@@ -88,13 +88,22 @@ pub(super) enum Stage {
         #[serde(default)]
         outcome: StopOutcome,
     },
+    Resize {
+        #[serde(default)]
+        delay: Duration,
+        #[serde(default)]
+        jitter: Duration,
+        #[serde(default)]
+        outcome: ResizeOutcome,
+        message: Option<String>,
+    },
 }
 
 macro_rules! outcomes {
-    ($($name:ident { $default:ident, $other:ident })*) => {$(
+    ($($name:ident { $default:ident $(, $other:ident)+ })*) => {$(
         #[derive(Clone, Copy, Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase")]
-        pub(super) enum $name { #[default] $default, $other }
+        pub(super) enum $name { #[default] $default, $($other),+ }
     )*};
 }
 
@@ -105,7 +114,11 @@ outcomes! {
     ReadyOutcome { Ready, Never }
     RunOutcome { Forever, Exit }
     StopOutcome { Stops, Ignores }
+    ResizeOutcome { Resized, Infeasible, Deferred }
 }
+
+/// The message of a kubelet for which a lifecycle has none.
+const CONFIGURED: &str = "configured in the lifecycle";
 
 impl Stage {
     fn name(&self) -> &'static str {
@@ -116,6 +129,7 @@ impl Stage {
             Self::Ready { .. } => "ready",
             Self::Run { .. } => "run",
             Self::Stop { .. } => "stop",
+            Self::Resize { .. } => "resize",
         }
     }
 }
@@ -186,6 +200,14 @@ impl Stage {
                     StopOutcome::Ignores => Stop::Ignores,
                 };
             }
+            Self::Resize { delay, jitter, outcome, message } => {
+                let message = || message.clone().unwrap_or_else(|| CONFIGURED.to_owned());
+                lifecycle.resize = match outcome {
+                    ResizeOutcome::Resized => Resize::After(span(*delay, *jitter)),
+                    ResizeOutcome::Infeasible => Resize::Infeasible(message()),
+                    ResizeOutcome::Deferred => Resize::Deferred(message()),
+                };
+            }
         }
     }
 }
@@ -195,7 +217,7 @@ fn admit(outcome: AdmitOutcome, reason: Option<String>, message: Option<String>)
         AdmitOutcome::Admit => Admission::Admit,
         AdmitOutcome::Reject => Admission::Reject {
             reason: reason.unwrap_or_else(|| "UnexpectedAdmissionError".to_owned()),
-            message: message.unwrap_or_else(|| "configured in the lifecycle".to_owned()),
+            message: message.unwrap_or_else(|| CONFIGURED.to_owned()),
         },
     }
 }

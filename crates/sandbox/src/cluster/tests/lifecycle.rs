@@ -98,7 +98,7 @@ fn a_running_pods_status_matches_a_real_kubelets() {
         conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"Ready"}
         conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"ContainersReady"}
         conditions: {"lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":1,"status":"True","type":"PodScheduled"}
-        containerStatuses: {"containerID":"…","image":"docker.io/library/nginx:1.27","imageID":"docker.io/library/nginx@sha256:191f006a0f8ea4e1b7567a238ed920f6558df3dd0e239d0bf3c56d968d6e1920","lastState":{},"name":"c","ready":true,"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}
+        containerStatuses: {"containerID":"…","image":"docker.io/library/nginx:1.27","imageID":"docker.io/library/nginx@sha256:191f006a0f8ea4e1b7567a238ed920f6558df3dd0e239d0bf3c56d968d6e1920","lastState":{},"name":"c","ready":true,"resources":{},"restartCount":0,"started":true,"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}
         hostIP: "172.16.0.2"
         hostIPs: {"ip":"172.16.0.2"}
         observedGeneration: 1
@@ -399,8 +399,9 @@ fn a_changed_image_restarts_the_container() {
     sim.run_for(1_000);
     sim.edit_pod("p", |pod| pod["spec"]["containers"][0]["image"] = json!("nginx:1.28"));
     expect![[r#"
-        0 ms      Running c[ContainerCreating, 1 restarts]
-        75 ms     Running c[running ready, 1 restarts] Ready
+        0 ms      Running c[running ready] Ready
+        118 ms    Running c[exited 0, 1 restarts]
+        169 ms    Running c[running ready, 1 restarts] Ready
     "#]]
     .assert_eq(&sim.transcript("p", 10_000));
     let status = sim.pod("p").unwrap()["status"]["containerStatuses"][0].clone();
