@@ -4,6 +4,7 @@
 mod agreement;
 mod config;
 mod images;
+mod in_place;
 mod night;
 mod suggest;
 mod windows;

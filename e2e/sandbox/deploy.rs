@@ -25,12 +25,13 @@ use tokio::process::Command;
 use crate::world::command::finish;
 use crate::world::{Setup, World, eventually};
 
-const COMPONENTS: [&str; 6] = [
+const COMPONENTS: [&str; 7] = [
     "control-plane",
     "single",
     "monitoring",
     "namespace-node-selectors",
     "check-jobs",
+    "in-place",
     "order-rights",
 ];
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy");

@@ -6,6 +6,7 @@
 
 mod answer;
 mod causes;
+mod change;
 mod creation;
 mod images;
 mod name;
@@ -158,6 +159,7 @@ impl<S: Server> Execution<'_, S> {
             | Outcome::RevisionExists { .. } => true,
             Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
+            | Outcome::CannotChange { .. }
             | Outcome::Skipped
             | Outcome::Failed { .. }
             | Outcome::Unknown { .. } => false,
@@ -177,6 +179,7 @@ impl<S: Server> Execution<'_, S> {
             Write::CreatePod(new) => self.create_pod(new).await,
             Write::CreateRevision(new) => self.create_revision(new).await,
             Write::PullImages(new) => self.pull_images(new).await,
+            Write::ChangePod(new) => self.change_pod(new).await,
             Write::RollBack { resource_version, base, attempt } => {
                 let version = resource_version.to_string();
                 self.roll_back(&version, base, attempt).await.unwrap_or_else(|error| {
@@ -200,6 +203,7 @@ impl<S: Server> Execution<'_, S> {
             | Write::RelabelPod { .. }
             | Write::AskForReplacement { .. }
             | Write::MarkReplaced { .. }
+            | Write::FinishChange { .. }
             | Write::DeletePuller(_)
             | Write::DeleteRevision(_)
             | Write::UpdateStatus { .. }
@@ -222,6 +226,7 @@ impl<S: Server> Execution<'_, S> {
             | Outcome::Skipped
             | Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
+            | Outcome::CannotChange { .. }
             | Outcome::ImagesPresent
             | Outcome::RevisionExists { .. } => {}
         }
@@ -412,6 +417,8 @@ fn unanswered(write: &Write, cause: impl Display) -> Outcome {
         | Write::RelabelPod { .. }
         | Write::AskForReplacement { .. }
         | Write::MarkReplaced { .. }
+        | Write::ChangePod(_)
+        | Write::FinishChange { .. }
         | Write::PullImages(_)
         | Write::DeletePuller(_)
         | Write::CreateRevision(_)

@@ -60,6 +60,7 @@ mod tests {
             trouble: None,
             unschedulable: false,
             replacement: None,
+            change: None,
         };
         edit(&mut pod);
         pod

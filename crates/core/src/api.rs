@@ -36,8 +36,9 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{CORDONED_TAINT, Node, NodeReadiness, Taint, TaintEffect};
 pub use pod::{
-    AGREED, Pod, PodPhase, PodTrouble, REPLACE_ANNOTATION, REPLACED_ANNOTATION,
-    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
+    AGREED, CHANGING_ANNOTATION, ChangeState, Pod, PodChange, PodPhase, PodTrouble,
+    REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION,
+    RESTARTS_ANNOTATION, Readiness, Replacement,
 };
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
@@ -49,8 +50,8 @@ pub use rollout::{
     Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position,
     Prepare, PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState,
     RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
-    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, Wait, WaveName, WavePosition, Window,
-    WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
+    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
+    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
     with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, utc_text};

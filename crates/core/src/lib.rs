@@ -89,5 +89,6 @@ pub mod node_table;
 pub mod ownership;
 pub mod placement;
 pub mod plan;
+mod pod_changes;
 pub mod revisions;
 mod rollout;

@@ -6,7 +6,7 @@ mod slot;
 mod state;
 
 pub(crate) use assess::{
-    Assessor, NodeDelays, RolloutParameters, RolloutRules, ended_pods, surplus_pods,
+    Assessor, NodeDelays, RolloutParameters, RolloutRules, changing_pods, ended_pods, surplus_pods,
 };
 pub(crate) use pods::{PodFlags, PodView};
 pub(crate) use slot::{

@@ -115,6 +115,20 @@ pub enum Write {
         /// The hash of its revision.
         hash: RevisionHash,
     },
+    /// Change a running pod in place to another revision, as far as that has not happened yet: its
+    /// images, labels and annotations, and then its resources (G56). If the pod or its API server
+    /// does not allow it, the outcome is [`Outcome::CannotChange`].
+    ChangePod(NewChange),
+    /// Give a pod that was changed in place the labels of its revision: its containers run as the
+    /// revision states it (G56).
+    FinishChange {
+        /// The pod.
+        pod: PodReference,
+        /// The hash of the revision.
+        hash: RevisionHash,
+        /// The template generation, for the pod's label; `None` for an older revision.
+        template_generation: Option<i64>,
+    },
     /// Create a pod that pulls the images of the target to its node, unless the status of the node
     /// lists them. Then the outcome is [`Outcome::ImagesPresent`] (G55).
     PullImages(NewPuller),
@@ -234,6 +248,22 @@ pub struct NewPod {
     pub schedule_by: ScheduleBy,
 }
 
+/// A change of a running pod in place (G56).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewChange {
+    /// The pod.
+    pub pod: PodReference,
+    /// The hash of the revision to which it is changed.
+    pub hash: RevisionHash,
+    /// The template of its present revision, in the form of
+    /// [`Template::canonical`](crate::api::Template::canonical).
+    pub from: Arc<str>,
+    /// The template to which it is changed, in the same form.
+    pub to: Arc<str>,
+    /// The time, by the wall clock, in whole seconds.
+    pub since: Timestamp,
+}
+
 /// A pod to create that pulls the images of the current template to a node (G55).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPuller {
@@ -297,6 +327,11 @@ pub enum Outcome {
     },
     /// `PullImages` only: the node has the images already.
     ImagesPresent,
+    /// `ChangePod` only: this pod cannot be changed in place, now or later.
+    CannotChange {
+        /// The cause.
+        message: String,
+    },
     /// Refused because the namespace is terminating, which is no error (C28).
     NamespaceTerminating,
     /// Not attempted, because an earlier batch of creations had an error (C28).
@@ -601,6 +636,8 @@ impl Write {
             Self::RelabelPod { .. } => "relabel pod",
             Self::AskForReplacement { .. } => "ask for replacement",
             Self::MarkReplaced { .. } => "mark replaced",
+            Self::ChangePod(_) => "change pod",
+            Self::FinishChange { .. } => "finish change",
             Self::PullImages(_) => "pull images",
             Self::DeletePuller(_) => "delete puller",
             Self::DeleteRevision(_) => "delete revision",
@@ -620,6 +657,8 @@ impl Write {
             | Self::RelabelPod { pod, .. }
             | Self::AskForReplacement { pod, .. }
             | Self::MarkReplaced { pod, .. }
+            | Self::ChangePod(NewChange { pod, .. })
+            | Self::FinishChange { pod, .. }
             | Self::DeletePuller(pod)
             | Self::DeletePod(pod) => WriteTarget::Pod(pod),
             Self::PullImages(_) => WriteTarget::NewPuller,

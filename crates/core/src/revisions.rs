@@ -181,6 +181,12 @@ impl RevisionHistory {
         others.map(|revision| (revision.name.clone(), revision.uid.clone())).collect()
     }
 
+    /// The template of the revision whose pods have this hash.
+    pub(crate) fn template(&self, hash: &RevisionHash) -> Option<&Template> {
+        let mut revisions = self.revisions.values();
+        revisions.find(|revision| revision.pod_hash() == *hash)?.template.as_ref().ok()
+    }
+
     /// True if any revision has the record of a guarded rollout (G8).
     pub(crate) fn has_records(&self) -> bool {
         self.revisions.values().any(|revision| revision.record.is_known())

@@ -21,6 +21,7 @@
 //! | `progress` | whether it has been without progress for too long |
 //! | `images` | which nodes have the images of the target, and which pull them |
 //! | `agreement` | who must agree that an old pod goes |
+//! | `in_place` | whether a pod can be changed instead of being replaced |
 //! | `beside` | whether the built-in controller beside it has seen the target |
 //! | `rollback` | how nodes go back to the base |
 //! | `condition` | reason and message of its condition |
@@ -38,6 +39,7 @@ mod course;
 mod gate;
 mod hindrance;
 mod images;
+mod in_place;
 mod input;
 mod pace;
 mod progress;
@@ -52,6 +54,7 @@ mod wave;
 pub(crate) use beside::revision_beside;
 pub(crate) use condition::Stated;
 pub(crate) use gate::Verdict;
+pub(crate) use in_place::{InPlace, OldPod};
 pub(crate) use input::RolloutInput;
 pub(crate) use pace::Pace;
 pub(crate) use state::RolloutState;

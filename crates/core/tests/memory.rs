@@ -76,6 +76,7 @@ fn running_pod(number: usize) -> Pod {
         trouble: None,
         unschedulable: false,
         replacement: None,
+        change: None,
         ..pod
     }
 }

@@ -90,13 +90,27 @@ pub struct NodeChanges {
     pub lose: Vec<String>,
     /// Nodes whose pod is replaced by another one.
     pub replace: Vec<String>,
+    /// Nodes whose pod is changed in place.
+    pub change_in_place: Vec<String>,
     /// Nodes that keep their pod.
     pub keep: Vec<String>,
     /// The number of nodes that have no pod before and after.
     pub without: usize,
 }
 
-/// Nodes whose pods are replaced at the same time.
+impl NodeChanges {
+    /// True if pods are replaced or changed.
+    pub(crate) fn updates_pods(&self) -> bool {
+        !self.replace.is_empty() || !self.change_in_place.is_empty()
+    }
+
+    /// The nodes whose pods are replaced or changed.
+    pub(crate) fn updated(&self) -> impl Iterator<Item = &String> {
+        self.replace.iter().chain(&self.change_in_place)
+    }
+}
+
+/// Nodes whose pods are replaced or changed at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlannedWave")]
@@ -117,7 +131,7 @@ pub struct GuardedWave {
     /// The time from the start of the rollout, with typical timings, if approvals are given and
     /// checks pass at once; in seconds.
     pub starts_after_seconds: u64,
-    /// The names of the nodes whose pods are replaced in it.
+    /// The names of the nodes whose pods are replaced or changed in it.
     pub nodes: Vec<String>,
     /// How long its nodes must be updated and available, in seconds.
     pub bake_seconds: u64,

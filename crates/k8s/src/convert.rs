@@ -18,6 +18,7 @@ mod order;
 mod placement;
 mod pod;
 mod pod_cause;
+mod pod_change;
 mod policy;
 mod policy_object;
 mod revision;

@@ -17,6 +17,7 @@
 //!
 //! - [`pod_template`]: a pod, from the template of its DaemonSet.
 //! - [`image_puller`]: a pod that pulls the images of a template to a node.
+//! - [`in_place`]: the change of a running pod from one template to another.
 //! - [`patch`]: the bodies of all other writes.
 //! - [`revision_data`]: the `data` of a ControllerRevision, and the template in it.
 //! - [`canonical`]: the form of a template in which equal text means equal meaning.
@@ -35,6 +36,7 @@ pub mod convert;
 pub mod fit;
 pub mod go_json;
 pub mod image_puller;
+pub mod in_place;
 pub mod json;
 pub mod json_path;
 pub mod patch;

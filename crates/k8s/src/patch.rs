@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    HASH_LABEL, RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
-    REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition, RolloutRecord, Status,
-    TEMPLATE_GENERATION_ANNOTATION, Timestamp, Uid,
+    CHANGING_ANNOTATION, HASH_LABEL, RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION,
+    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition,
+    RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL, Timestamp,
+    Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -99,6 +100,17 @@ pub fn mark_replaced(pod: &PodReference, hash: &str) -> Value {
         REPLACE_ANNOTATION: null,
     });
     json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
+}
+
+/// The merge patch that gives a pod which was changed in place the labels of its revision (G56).
+pub fn finish_change(pod: &PodReference, hash: &str, template_generation: Option<i64>) -> Value {
+    let labels = json!({
+        HASH_LABEL: hash,
+        TEMPLATE_GENERATION_LABEL: template_generation.map(|it| it.to_string()),
+    });
+    let annotations = json!({ CHANGING_ANNOTATION: null });
+    let uid = pod.uid.to_string();
+    json!({ "metadata": { "uid": uid, "labels": labels, "annotations": annotations } })
 }
 
 /// The merge patch that sets a revision's hash label (C42).

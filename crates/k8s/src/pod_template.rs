@@ -3,7 +3,10 @@
 //! The template remains JSON. Only the parts that differ in the pods of a DaemonSet are changed;
 //! all others are copied, including those that this program does not know.
 
-use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations};
+use everynode_core::api::{
+    CHANGING_ANNOTATION, HASH_LABEL, RESTARTS_ANNOTATION, TEMPLATE_GENERATION_LABEL, Toleration,
+    default_tolerations,
+};
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
 
@@ -36,6 +39,12 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     let mut metadata = object(template.get("metadata"));
     for key in METADATA_NOT_FROM_TEMPLATE {
         metadata.remove(*key);
+    }
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        // They would say that the pod is being changed in place.
+        for key in [CHANGING_ANNOTATION, RESTARTS_ANNOTATION] {
+            annotations.remove(key);
+        }
     }
     metadata.insert("generateName".into(), generate_name(owner.name).into());
     if let Some(name) = &new.name {

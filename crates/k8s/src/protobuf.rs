@@ -11,8 +11,8 @@ use bytes::Bytes;
 use prost::Message;
 
 pub(crate) use message::{
-    Condition, ContainerStatus, Entry, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta,
-    OwnerReference, Time,
+    ChangedContainer, ChangedMeta, ChangedPodStatus, Condition, ContainerStatus, Entry,
+    NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, OwnerReference, Time,
 };
 #[cfg(test)]
 pub(crate) use message::{ContainerState, ContainerStateWaiting, NodeStatus, NodeSystemInfo};

@@ -135,6 +135,38 @@ pub fn pod_requests<J: Json>(spec: &J) -> Resources {
     total
 }
 
+/// The quality of service class of a pod or a template: `Guaranteed` if every container's requests
+/// for CPU and memory equal its limits, `BestEffort` if no container has any, else `Burstable`. The
+/// resources of a pod as a whole count instead, if it has any. Upstream: `ComputePodQOS`.
+pub fn qos_class<J: Json>(pod: &J) -> &'static str {
+    let has_any = |list: &&str| {
+        pod.at(&["spec", "resources", list]).is_some_and(|list| list.fields().next().is_some())
+    };
+    let of_pod = ["requests", "limits"].iter().any(has_any).then(|| pod.field("spec")).flatten();
+    let lists = ["initContainers", "containers"];
+    let containers = lists.into_iter().flat_map(|list| pod.items_at(&["spec", list]));
+    let containers = containers.filter(|_| of_pod.is_none());
+    let (mut any, mut is_guaranteed) = (false, true);
+    for owner in of_pod.into_iter().chain(containers) {
+        for resource in ["cpu", "memory"] {
+            let amount = |list| {
+                let amount = owner.at(&["resources", list, resource])?;
+                Quantity::of_json(amount).ok()
+            };
+            let request = amount("requests");
+            let limit = amount("limits").filter(|limit| !limit.is_zero());
+            any |= limit.is_some() || request.is_some_and(|request| !request.is_zero());
+            // A request of zero is none, but the limit does not become the request then.
+            is_guaranteed &= limit.is_some() && (request.is_none() || request == limit);
+        }
+    }
+    match (any, is_guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

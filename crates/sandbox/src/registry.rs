@@ -19,7 +19,6 @@ mod namespace;
 mod ownership;
 mod pod;
 mod priority;
-mod qos;
 mod refusal;
 mod resize;
 mod service;

@@ -237,6 +237,7 @@ impl LoopState {
             | Outcome::RevisionExists { .. }
             | Outcome::NamespaceTerminating
             | Outcome::ImagesPresent
+            | Outcome::CannotChange { .. }
             | Outcome::Skipped => return,
         };
         self.outages.failed(&subject(key), FailureKind::Unknown, message);

@@ -51,20 +51,16 @@ impl Request {
             Write::CreatePod(_)
             | Write::CreateRevision(_)
             | Write::PullImages(_)
+            | Write::ChangePod(_)
             | Write::RollBack { .. } => return None,
-            Write::AdoptPod(p) => pod(p, Content::StrategicMergePatch, patch::adopt(owner, &p.uid)),
-            Write::ReleasePod(p) => {
-                pod(p, Content::StrategicMergePatch, patch::release(owner, &p.uid))
-            }
-            Write::RelabelPod { pod: p, hash } => {
-                pod(p, Content::MergePatch, patch::relabel_pod(p, hash.as_str()))
-            }
-            Write::AskForReplacement { pod: p, hash, since, withdraws } => {
-                let patch = patch::ask_for_replacement(p, hash.as_str(), *since, *withdraws);
-                pod(p, Content::MergePatch, patch)
-            }
-            Write::MarkReplaced { pod: p, hash } => {
-                pod(p, Content::MergePatch, patch::mark_replaced(p, hash.as_str()))
+            Write::AdoptPod(p)
+            | Write::ReleasePod(p)
+            | Write::RelabelPod { pod: p, .. }
+            | Write::AskForReplacement { pod: p, .. }
+            | Write::MarkReplaced { pod: p, .. }
+            | Write::FinishChange { pod: p, .. } => {
+                let (content, body) = pod_patch(write, owner)?;
+                pod(p, content, body)
             }
             Write::DeletePod(p) | Write::DeletePuller(p) => {
                 pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
@@ -131,6 +127,28 @@ impl Request {
     }
 }
 
+/// The patch of a pod of its DaemonSet, if the write is one.
+fn pod_patch(write: &Write, owner: &Owner) -> Option<(Content, Value)> {
+    let content = match write {
+        Write::AdoptPod(_) | Write::ReleasePod(_) => Content::StrategicMergePatch,
+        _ => Content::MergePatch,
+    };
+    let body = match write {
+        Write::AdoptPod(pod) => patch::adopt(owner, &pod.uid),
+        Write::ReleasePod(pod) => patch::release(owner, &pod.uid),
+        Write::RelabelPod { pod, hash } => patch::relabel_pod(pod, hash.as_str()),
+        Write::AskForReplacement { pod, hash, since, withdraws } => {
+            patch::ask_for_replacement(pod, hash.as_str(), *since, *withdraws)
+        }
+        Write::MarkReplaced { pod, hash } => patch::mark_replaced(pod, hash.as_str()),
+        Write::FinishChange { pod, hash, template_generation } => {
+            patch::finish_change(pod, hash.as_str(), *template_generation)
+        }
+        _ => return None,
+    };
+    Some((content, body))
+}
+
 /// The server refuses this deletion once the revision has changed. Otherwise a request that takes
 /// effect late could delete a revision that an undo has made the current one in the meantime: an
 /// undo raises the revision's number (C42, C44, C61).
@@ -186,6 +204,7 @@ pub(super) fn resource(path: &str) -> &'static str {
     match () {
         () if path.contains("rolloutpolicies/") => "rolloutpolicies/status",
         () if path.ends_with("/status") => "daemonsets/status",
+        () if path.split('?').next().is_some_and(|path| path.ends_with("/resize")) => "pods/resize",
         () if path.contains("/controllerrevisions") => "controllerrevisions",
         () if path.contains("/daemonsets/") => "daemonsets",
         () if path.starts_with("/api/v1/") => "pods",

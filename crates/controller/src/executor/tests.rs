@@ -1,5 +1,6 @@
 //! Executes plans against scripted servers and checks the outcome of each write.
 
+mod change;
 mod unanswered;
 
 use std::sync::Mutex;

@@ -253,6 +253,7 @@ impl World {
             trouble: None,
             unschedulable: false,
             replacement: None,
+            change: None,
         };
         let scheduled = Pod { node_name: Some(new.node.clone()), ..created.clone() };
         let running = Pod { phase: PodPhase::Running, ..scheduled.clone() };

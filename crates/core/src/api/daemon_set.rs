@@ -124,6 +124,9 @@ pub struct Template {
     pub termination_grace_period: Duration,
     /// Its configuration that is stored elsewhere, if it names any (G53).
     pub config: Option<Arc<StoredConfig>>,
+    /// Identifies the parts that cannot change in a running pod: equal ones are equal (G56). `None`
+    /// if that is not known.
+    pub fixed_parts: Option<u64>,
 }
 
 /// The default of `spec.terminationGracePeriodSeconds`.
@@ -139,7 +142,20 @@ impl Template {
             placement,
             termination_grace_period: TERMINATION_GRACE_PERIOD_DEFAULT,
             config: None,
+            fixed_parts: None,
         }
+    }
+
+    /// The template with this identification of the parts that cannot change in a running pod.
+    #[must_use]
+    pub const fn with_fixed_parts(mut self, fixed_parts: u64) -> Self {
+        self.fixed_parts = Some(fixed_parts);
+        self
+    }
+
+    /// True if a running pod of this template can be changed to one of the other (G56).
+    pub fn changes_in_place_to(&self, other: &Self) -> bool {
+        self.fixed_parts.is_some() && self.fixed_parts == other.fixed_parts
     }
 
     /// The template with this configuration that is stored elsewhere.

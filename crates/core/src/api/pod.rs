@@ -45,6 +45,8 @@ pub struct Pod {
     pub unschedulable: bool,
     /// The annotations about its replacement, if it has one of them (G54).
     pub replacement: Option<Box<Replacement>>,
+    /// The change in place that is under way, if one is (G56).
+    pub change: Option<Box<PodChange>>,
 }
 
 /// The annotation of an old pod with the hash of the revision whose pod is to replace it, once
@@ -63,6 +65,38 @@ pub const AGREED: &str = "agreed";
 /// The annotation of a new pod with the hash of its revision: it is available, and its node is
 /// updated (G54).
 pub const REPLACED_ANNOTATION: &str = "everynode.dev/replaced";
+
+/// The annotation of a pod that is being changed in place: to which revision, since when, and which
+/// of its containers ran before (G56).
+pub const CHANGING_ANNOTATION: &str = "everynode.dev/changing";
+
+/// The annotation of a pod that was changed in place with the restarts of its containers, among
+/// them those that the change causes. They do not count for a rollout (G56).
+pub const RESTARTS_ANNOTATION: &str = "everynode.dev/restarts-before";
+
+/// A change of a pod in place that is under way (G56).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodChange {
+    /// The revision to which the pod is changed.
+    pub to: RevisionHash,
+    /// Since when, by the wall clock of whoever changed it.
+    pub since: Timestamp,
+    /// How far the kubelet is.
+    pub state: ChangeState,
+}
+
+/// How far a kubelet is with a change of a pod in place (G56).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeState {
+    /// It has yet to see the change, to start the containers anew, or to resize them.
+    UnderWay,
+    /// Its node has no room for the new resources now.
+    ResizeDeferred,
+    /// Its node can never have these resources for the pod.
+    ResizeInfeasible,
+    /// The containers run as the revision states it.
+    Done,
+}
 
 /// The annotations of a pod about its replacement (G54).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

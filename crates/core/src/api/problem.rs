@@ -96,6 +96,13 @@ pub enum Problem {
         /// The change.
         change: AdmissionChange,
     },
+    /// A pod that cannot be changed in place: it is replaced, or with `InPlaceOnly` stays (G56).
+    UnchangedPod {
+        /// `metadata.name` of the pod.
+        pod: PodName,
+        /// Why it cannot.
+        why: Arc<str>,
+    },
     /// Other clients delete the pods of a node again and again, or change their labels or owner,
     /// before they are ready: the next creation is delayed (C23).
     LostPods {
@@ -136,6 +143,7 @@ impl Problem {
             Self::PodWithoutNode { .. } => "PodWithoutNode",
             Self::NamespaceNodeSelector { .. } => "InvalidNamespaceNodeSelector",
             Self::ChangedPod { .. } => "PodChangedByAdmission",
+            Self::UnchangedPod { .. } => "PodNotChangedInPlace",
             Self::LostPods { .. } => "PodsLost",
         }
     }

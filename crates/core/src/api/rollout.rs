@@ -19,7 +19,8 @@ pub use condition::{
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use policy::{
     Absent, Agree, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,
-    POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy, RolloutStep, Wait,
+    POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy, RolloutStep,
+    UpdateMethod, Wait,
 };
 pub(crate) use record::NAMED_NODES;
 pub use record::{

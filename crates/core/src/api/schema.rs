@@ -101,6 +101,10 @@ pub(super) fn config_requirement(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["hashedNames"] })
 }
 
+pub(super) fn update_method(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["Replace", "InPlaceIfPossible", "InPlaceOnly"] })
+}
+
 pub(super) fn cron_job(_: &mut SchemaGenerator) -> Schema {
     // So that the names of its Jobs fit.
     text("name", SUBDOMAIN, 52, "must be the name of a CronJob, of at most 52 characters")

@@ -24,6 +24,7 @@ use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
 use crate::plan::Watermarks;
+use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::{
     NodeStanding, RolloutInput, RolloutState, RolloutStatus, StateCounts, WaveStanding,
@@ -67,6 +68,8 @@ pub struct DaemonSetState {
     deleted_at: BTreeMap<Uid, Timestamp>,
     /// The annotations of pods that somebody is asked about, or has agreed to replace (G54).
     replacements: BTreeMap<Uid, Replacement>,
+    /// The pods that are changed in place (G56).
+    changes: PodChanges,
     /// Why nobody could be asked about the last of them.
     question_refusal: Option<Arc<str>>,
     /// How often in a row a new pod could not be marked.
@@ -188,6 +191,7 @@ impl DaemonSetState {
             other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
             replacements: BTreeMap::new(),
+            changes: PodChanges::default(),
             question_refusal: None,
             failed_marks: 0,
             history: RevisionHistory::default(),
@@ -577,6 +581,7 @@ impl DaemonSetState {
             refusal: self.creation_limits.refusal.as_deref(),
             question_refusal: self.question_refusal.as_ref(),
             replacements: &self.replacements,
+            changes: &self.changes,
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),
             clocks: self.config.clocks,

@@ -1,6 +1,7 @@
 //! The writes of one sync (C20–C56, C70). Each part reads the index through a [`SyncInput`] and
 //! adds writes to a [`Draft`]; none of them changes the state.
 
+mod changes;
 mod draft;
 mod images;
 mod manage;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use crate::api::{DaemonSet, NodeName, Now, PodName, Replacement, RevisionHash, Uid};
 use crate::node_table::NodeId;
 use crate::plan::{NewPod, Write};
+use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::RolloutState;
 
@@ -21,6 +23,7 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets}
 use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
+pub(super) use changes::finish_changes;
 pub(super) use draft::{Draft, notice_of_end};
 pub(super) use images::pull_images;
 pub(super) use manage::manage;
@@ -42,6 +45,7 @@ pub(super) struct SyncInput<'a> {
     pub history: &'a RevisionHistory,
     pub labels: &'a RevisionLabels,
     pub replacements: &'a BTreeMap<Uid, Replacement>,
+    pub changes: &'a PodChanges,
     pub rules: RolloutRules<'a>,
     pub rollout: &'a RolloutState,
     pub counts: &'a NodeCounts,

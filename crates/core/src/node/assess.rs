@@ -98,6 +98,7 @@ impl<'a> Assessor<'a> {
         work.set(Work::DELETE_ENDED, has_ended && deletion_until.is_none());
         work.set(Work::ADOPT, pods.iter().any(PodView::is_orphan));
         work.set(Work::TELL, self.must_tell(slot));
+        work.set(Work::CHANGE, changing_pods(slot).next().is_some());
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
@@ -128,6 +129,7 @@ impl<'a> Assessor<'a> {
     /// True if the rollout wants the pod on its node (G1).
     fn is_wanted(&self, wanted: Wanted, pod: &PodView) -> bool {
         match wanted {
+            _ if pod.is_given_up() => false,
             Wanted::Target => self.is_updated(pod),
             Wanted::Kept => false,
             Wanted::Base => self.labels.hash(pod.labels) == self.rules.base,
@@ -158,9 +160,10 @@ impl<'a> Assessor<'a> {
         let Some(since) = self.rules.told_since else { return false };
         let new = self.new_pod(slot).filter(|_| slot.wanted == Wanted::Target);
         new.is_some_and(|pod| {
-            pod.creation_timestamp >= since
-                && !pod.flags.contains(PodFlags::REPLACED)
-                && self.is_available(pod)
+            // A pod that was changed in place keeps the question about it.
+            let is_of_rollout =
+                pod.creation_timestamp >= since || pod.flags.contains(PodFlags::ASKED);
+            is_of_rollout && !pod.flags.contains(PodFlags::REPLACED) && self.is_available(pod)
         })
     }
 
@@ -183,7 +186,8 @@ impl<'a> Assessor<'a> {
             }
             (Eligibility::Run, None) => Scheduling::Missing,
             (Eligibility::Run, Some(pod)) => {
-                Scheduling::Scheduled { health: self.health(pod), is_updated: self.is_updated(pod) }
+                let is_updated = self.is_updated(pod) && !pod.is_changing();
+                Scheduling::Scheduled { health: self.health(pod), is_updated }
             }
         }
     }
@@ -411,6 +415,13 @@ pub(crate) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
     let may_run = slot.eligibility.should_continue_running();
     let pods = slot.pods.as_slice().iter().filter(move |_| may_run);
     pods.filter(|pod| is_ours_to_delete(pod) && pod.phase.is_terminal())
+}
+
+/// The pods that are being changed in place (G56).
+pub(crate) fn changing_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
+    let pods = slot.pods.as_slice().iter();
+    let is_followed = |pod: &&PodView| pod.is_changing() && !pod.is_given_up();
+    pods.filter(is_followed).filter(|pod| is_ours_to_delete(pod) && !pod.phase.is_terminal())
 }
 
 /// The pods that must be deleted regardless of budgets (C23, C25–C27).

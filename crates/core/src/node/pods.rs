@@ -37,7 +37,7 @@ pub(crate) struct PodView {
 
 bitflags! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) struct PodFlags: u8 {
+    pub(crate) struct PodFlags: u16 {
         /// It has a deletion timestamp.
         const TERMINATING = 1;
         /// The scheduler has found no place for it (G13).
@@ -53,6 +53,10 @@ bitflags! {
         const ASKED = 1 << 5;
         /// It states that its node is updated (G54).
         const REPLACED = 1 << 6;
+        /// It is being changed in place to the revision whose labels it has here (G56).
+        const CHANGING = 1 << 7;
+        /// It cannot be changed to that revision after all, and is replaced (G56).
+        const GIVEN_UP = 1 << 8;
     }
 }
 
@@ -98,8 +102,22 @@ impl PodView {
         !(self.is_orphan() || self.is_terminating() && self.phase.is_terminal())
     }
 
-    /// True if the pod has been ready for `min_ready_seconds` (C54).
+    /// True if the pod is being changed in place (G56).
+    pub(crate) const fn is_changing(&self) -> bool {
+        self.flags.contains(PodFlags::CHANGING)
+    }
+
+    /// True if the pod was being changed in place, and cannot be (G56).
+    pub(crate) const fn is_given_up(&self) -> bool {
+        self.flags.contains(PodFlags::GIVEN_UP)
+    }
+
+    /// True if the pod has been ready for `min_ready_seconds` (C54), and is not being changed: its
+    /// containers may stop at any time then (G56).
     pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Now) -> bool {
+        if self.is_changing() {
+            return false;
+        }
         let readiness = self.readiness.by_steady_clock(now);
         readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)
     }
@@ -107,6 +125,9 @@ impl PodView {
     /// When the pod becomes available, by the steady clock, if it stays ready and the wall clock is
     /// not set; `None` if that is unknown.
     pub(crate) fn available_at(&self, min_ready_seconds: u32, now: Now) -> Option<Timestamp> {
+        if self.is_changing() {
+            return None;
+        }
         let readiness = self.readiness.by_steady_clock(now);
         readiness.available_at(self.readiness_seen, min_ready_seconds)
     }
@@ -191,6 +212,13 @@ impl NodePods {
     pub(crate) fn record_readiness_since(&mut self, uid: &Uid, since: Timestamp) {
         if let Some(pod) = self.as_mut_slice().iter_mut().find(|pod| pod.uid == *uid) {
             pod.readiness_seen = Some(since);
+        }
+    }
+
+    /// Records that a pod which was being changed in place cannot be (G56).
+    pub(crate) fn give_up_change(&mut self, uid: &Uid) {
+        if let Some(pod) = self.as_mut_slice().iter_mut().find(|pod| pod.uid == *uid) {
+            pod.flags |= PodFlags::GIVEN_UP;
         }
     }
 

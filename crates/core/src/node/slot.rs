@@ -155,6 +155,8 @@ bitflags! {
         const ADOPT = 1 << 3;
         /// Its pod of the target must state that the node is updated (G54).
         const TELL = 1 << 4;
+        /// A pod is being changed in place (G56).
+        const CHANGE = 1 << 5;
     }
 }
 

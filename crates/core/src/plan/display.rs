@@ -8,7 +8,9 @@ use crate::api::{
     PAUSED_ANNOTATION, PodName, Position, Problem, RECORD_ANNOTATION, RolloutCondition,
     RolloutRecord,
 };
-use crate::plan::{CheckQuestion, Notice, Plan, PodReference, Transition, Waiting, Write};
+use crate::plan::{
+    CheckQuestion, NewChange, Notice, Plan, PodReference, Transition, Waiting, Write,
+};
 
 impl fmt::Display for Plan {
     /// One line for each write, question and notice.
@@ -47,7 +49,10 @@ impl fmt::Display for Write {
                 write!(f, "{} to {number}", revision.name)
             }
             Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),
-            Self::RelabelPod { pod, hash } | Self::MarkReplaced { pod, hash } => {
+            Self::RelabelPod { pod, hash }
+            | Self::MarkReplaced { pod, hash }
+            | Self::ChangePod(NewChange { pod, hash, .. })
+            | Self::FinishChange { pod, hash, .. } => {
                 write!(f, "{pod} {hash}")
             }
             Self::AskForReplacement { pod, hash, withdraws, .. } => {
@@ -288,6 +293,9 @@ impl fmt::Display for Problem {
                 "admission changed pod {pod}, created for node {node}: {change}; the next creation \
                  is delayed",
             ),
+            Self::UnchangedPod { pod, why } => {
+                write!(f, "pod {pod} cannot be changed in place: {why}")
+            }
             Self::LostPods { node, delay } => write!(
                 f,
                 "other clients delete the pods on node {node}, or change their labels or owner, \

@@ -49,6 +49,8 @@ pub(super) struct WaveProgress {
     pub overdue: Vec<(NodeName, Option<PodTrouble>)>,
     /// Why nodes cannot pull the images of the target, if that is so.
     pub pull_refusal: Option<Arc<str>>,
+    /// Why pods cannot be changed in place, if that is so.
+    pub change_failure: Option<Arc<str>>,
     /// The nodes without an available pod since an earlier attempt, for whose budget it waits.
     pub awaited_outages: usize,
 }
@@ -99,6 +101,9 @@ impl WaveProgress {
         }
         if let Some(why) = &self.pull_refusal {
             write!(text, "; {CANNOT_PULL}{why}")?;
+        }
+        if let Some(why) = &self.change_failure {
+            write!(text, "; pods cannot be changed in place: {why}")?;
         }
         match self.awaited_outages {
             0 => {}
@@ -339,6 +344,13 @@ fn hindered(
             );
             (RolloutReason::MutableConfig, message)
         }
+        Hindrance::NotInPlace => {
+            let message = "the policy has update: InPlaceOnly, and the new template differs in \
+                           more than images, CPU and memory of containers, labels and \
+                           annotations; set update: InPlaceIfPossible, or promote the rollout in \
+                           full";
+            (RolloutReason::NotInPlace, message.to_owned())
+        }
         Hindrance::BuiltIn => (
             RolloutReason::Updating,
             "waiting for the built-in controller, which has not acted on the newest template yet"
@@ -381,10 +393,10 @@ fn halted(why: Halt, policy: &PolicySource, waves: Option<&Waves>) -> (RolloutRe
         (Halt::TooManyWaves, _) => {
             invalid(waves.and_then(Waves::excess).map_or("too many waves", |why| why))
         }
-        (Halt::AgreementWithSurge, _) => invalid(
-            "prepare.agree: not with maxSurge, which starts new pods beside old ones: set \
+        (Halt::Surge { field }, _) => invalid(&format!(
+            "{field}: not with maxSurge, which starts new pods beside old ones: set \
              updateStrategy.rollingUpdate.maxSurge of the DaemonSet to 0",
-        ),
+        )),
         (Halt::PolicyInvalid | Halt::PolicyRemoved, _) => (
             RolloutReason::InvalidPolicy,
             "the rollout policy was removed before the rollout was complete; no pod is replaced"

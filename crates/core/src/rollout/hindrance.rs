@@ -28,6 +28,8 @@ pub(crate) enum Hindrance {
     BuiltIn,
     /// Going back would not restore the configuration, as the policy requires (G53).
     MutableConfig,
+    /// Pods cannot be changed to the template in place, as the policy requires (G56).
+    NotInPlace,
     /// All nodes of the wave are set aside (G39).
     NotTried { nodes: usize },
 }
@@ -36,11 +38,11 @@ pub(crate) enum Hindrance {
 pub(crate) fn hindrance(
     waves: &Waves,
     position: Option<&Position>,
-    holds_config: bool,
+    unmet: Option<Hindrance>,
     is_beside: bool,
 ) -> Option<Hindrance> {
     let next = match position {
-        None if holds_config => return Some(Hindrance::MutableConfig),
+        None if unmet.is_some() => return unmet,
         None => waves.first(),
         Some(position) if waves.is_untried(position) => {
             let nodes = waves.group(position).open.total();

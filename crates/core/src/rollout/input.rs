@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use crate::api::{
     DaemonSet, Labels, Now, Replacement, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp, Uid,
+    UpdateMethod,
 };
 use crate::config::{Clocks, Duties, PodDuty};
-use crate::node::Slot;
+use crate::node::{PodView, Slot};
+use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
+
+use super::in_place::{InPlace, OldPod};
 
 /// How long a node may be without an available pod before it counts as broken, or absent before it
 /// counts as lost, if the policy states no `readyWithin` (G33).
@@ -33,6 +37,8 @@ pub(crate) struct RolloutInput<'a> {
     pub question_refusal: Option<&'a Arc<str>>,
     /// The pods that somebody is asked about, or has agreed to replace.
     pub replacements: &'a BTreeMap<Uid, Replacement>,
+    /// The pods that are changed in place.
+    pub changes: &'a PodChanges,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
     /// True if the policy makes too many waves of the nodes that there are (G50).
@@ -56,6 +62,40 @@ impl<'a> RolloutInput<'a> {
     pub(super) fn agree_within(&self) -> Option<Duration> {
         let within = self.policy()?.agree_within();
         within.filter(|_| !self.daemon_set.strategy().surges())
+    }
+
+    /// How nodes get another template. With surge pods are replaced, and so are those that cannot
+    /// be changed once the rollout was promoted in full (G56).
+    pub(super) fn update_method(&self) -> UpdateMethod {
+        let policy = self.policy().filter(|_| !self.daemon_set.strategy().surges());
+        let method = policy.map_or(UpdateMethod::Replace, |policy| policy.update);
+        if method != UpdateMethod::InPlaceOnly {
+            return method;
+        }
+        let revisions = self.revisions();
+        let record = revisions.current.and_then(|current| current.record.stored());
+        match record.is_some_and(|record| record.is_promoted_in_full()) {
+            true => UpdateMethod::InPlaceIfPossible,
+            false => method,
+        }
+    }
+
+    /// Why the old pod of a node cannot be changed in place to the target, if the policy allows
+    /// nothing else (G56).
+    pub(super) fn obstacle(&self, slot: &Slot) -> Option<&'a str> {
+        if self.update_method() != UpdateMethod::InPlaceOnly {
+            return None;
+        }
+        let (daemon_set, history) = (self.daemon_set, self.history);
+        let in_place = InPlace { daemon_set, history, labels: self.labels, changes: self.changes };
+        let target = self.labels.current_hashes().next()?;
+        let active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
+        let mut old = slot.pods.as_slice().iter().filter(active);
+        let old = old.find(|pod| pod.is_given_up() || !self.labels.is_updated(pod.labels))?;
+        match in_place.old_pod(slot, old, target) {
+            OldPod::CannotChange(why) => Some(why),
+            OldPod::Changes { .. } | OldPod::IsReplaced => None,
+        }
     }
 
     pub(super) fn revisions(&self) -> RevisionSet<'a> {

@@ -88,7 +88,10 @@ impl Pace {
     ) {
         match outcome {
             _ if is_repeated => self.finish(node, now),
-            Outcome::Failed { .. } | Outcome::Skipped | Outcome::NamespaceTerminating => {
+            Outcome::Failed { .. }
+            | Outcome::Skipped
+            | Outcome::CannotChange { .. }
+            | Outcome::NamespaceTerminating => {
                 self.cancel(node);
             }
             Outcome::Written { .. }

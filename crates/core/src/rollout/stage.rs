@@ -64,8 +64,8 @@ pub(crate) enum Halt {
     PolicyInvalid,
     /// The policy makes too many waves of the nodes that there are (G50).
     TooManyWaves,
-    /// The policy wants somebody to agree that an old pod goes, and the DaemonSet surges (G54).
-    AgreementWithSurge,
+    /// The policy has a field that is about old pods, and the DaemonSet surges (G54, G56).
+    Surge { field: &'static str },
     /// The policy is gone, and the rollout has yet to end (G7, G43).
     PolicyRemoved,
     /// The record cannot be read (G44).
@@ -107,11 +107,11 @@ impl<'a> Stage<'a> {
                 Self::Halted { why: Halt::TooManyWaves, has_failed }
             }
             PolicySource::Valid(policy)
-                if policy.agree_within().is_some()
+                if let Some(field) = policy.field_against_surge()
                     && daemon_set.strategy().surges()
                     && !record.is_some_and(RolloutRecord::is_promoted_in_full) =>
             {
-                Self::Halted { why: Halt::AgreementWithSurge, has_failed }
+                Self::Halted { why: Halt::Surge { field }, has_failed }
             }
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, now),

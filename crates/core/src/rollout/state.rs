@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::api::{
     CheckSubject, NodeName, Opening, Order, Position, PrepareImages, RecordReason, RevisionHash,
-    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, WaveName,
+    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, UpdateMethod, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, PodView, RolloutRules, Wave};
@@ -96,6 +96,8 @@ struct StageFacts {
     unasked: BTreeSet<RevisionHash>,
     /// How nodes pull the images of the target before their old pods go (G55).
     images: Option<PrepareImages>,
+    /// How nodes get another template (G56).
+    update: UpdateMethod,
     /// When a failed rollout goes back to the base.
     rollback_at: Option<Timestamp>,
     /// When a window may open or close.
@@ -265,7 +267,9 @@ impl RolloutState {
         });
         self.progress.deadline = deadline(input, &revisions);
         let known = self.facts.last();
-        let prepares_alike = (&known.unasked, known.images) == (&facts.unasked, facts.images);
+        let preparation = |facts: &StageFacts| (facts.images, facts.update);
+        let prepares_alike =
+            known.unasked == facts.unasked && preparation(known) == preparation(&facts);
         self.facts.set(key, facts);
         self.headline.invalidate();
         let is_changed = self.apply_gate(gate, stage.position().cloned(), input, nodes);
@@ -295,6 +299,7 @@ impl RolloutState {
             asks: input.agree_within().is_some(),
             unasked: record.map(|record| unasked(record, input)).unwrap_or_default(),
             images: record.and_then(|record| image_rule(record, input)),
+            update: input.update_method(),
             awaits_nodes: course == Course::Moving
                 && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {

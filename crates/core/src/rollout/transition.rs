@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ConfigRequirement, DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason,
-    RecordState, Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason, RecordState,
+    Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
 use crate::plan::Transition;
@@ -14,6 +14,7 @@ use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
 use super::course;
+use super::hindrance::Hindrance;
 use super::hindrance::{WaveBlocker, wave_blocker};
 use super::stage::{Halt, Stage, completed_after};
 use super::wave::Waves;
@@ -51,8 +52,8 @@ pub(crate) struct TransitionInput<'a> {
     pub is_stuck: bool,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
-    /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
-    pub unmet_requirement: Option<ConfigRequirement>,
+    /// The requirement of the policy on templates that holds the rollout, if one does (G53, G56).
+    pub unmet_requirement: Option<Hindrance>,
 }
 
 impl<'a> TransitionInput<'a> {

@@ -188,6 +188,8 @@ fn effects_of(plan: &Plan) -> BTreeSet<Effect> {
         Write::WriteRecord { .. }
         | Write::AskForReplacement { .. }
         | Write::MarkReplaced { .. }
+        | Write::ChangePod(_)
+        | Write::FinishChange { .. }
         | Write::RaiseCollisionCount { .. }
         | Write::UpdateConditions { .. }
         | Write::PullImages(_)

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    Agree, Attribution, CheckAnswer, CheckKind, CheckVerdict, ConfigObject, ConfigRequirement,
-    ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL, ImagePuller, IntOrPercent,
-    JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels, Node, NodeReadiness,
-    Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource, PrepareImages, Problem,
-    PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck, RolloutPolicy,
-    RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
-    Timestamp, UpdateStrategy, Wait, Window, Windows,
+    Agree, Attribution, ChangeState, CheckAnswer, CheckKind, CheckVerdict, ConfigObject,
+    ConfigRequirement, ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
+    ImagePuller, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    Node, NodeReadiness, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource,
+    PrepareImages, Problem, PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck,
+    RolloutPolicy, RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
+    Template, TimeOfDay, Timestamp, UpdateMethod, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -170,6 +170,9 @@ fn describe_pods(world: &World) -> String {
             text.extend(replacing.into_iter().chain(replaced));
             text += if *is_agreed { " agreed" } else { "" };
         }
+        if let Some(change) = &pod.change {
+            write!(text, " changing to {}: {:?}", change.to, change.state).expect("it grows");
+        }
         text.push('\n');
     }
     text
@@ -280,6 +283,8 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
                 ..StoredConfig::default()
             }));
         }
+        // What a running pod cannot be changed in.
+        "fixed" => ds.template.fixed_parts = value.parse().ok(),
         "template-generation" => ds.template_generation = value.parse().ok(),
         "max-unavailable" => {
             ds.update_strategy = UpdateStrategy::RollingUpdate {
@@ -433,6 +438,15 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "unschedulable" => pod.unschedulable = true,
         "restarts" => pod.restarts = value.parse().expect("a number"),
         "trouble" => pod.trouble = PodTrouble::from_reason(value),
+        "change" => {
+            pod.change.as_mut().expect("it is being changed").state = match value {
+                "under-way" => ChangeState::UnderWay,
+                "deferred" => ChangeState::ResizeDeferred,
+                "infeasible" => ChangeState::ResizeInfeasible,
+                "done" => ChangeState::Done,
+                other => panic!("change {other}"),
+            }
+        }
         "uid" => pod.uid = value.into(),
         other => panic!("pod has no {other}"),
     }
@@ -469,6 +483,7 @@ fn fault(words: &[&str]) -> Fault {
     let (outcome, takes_effect) = match outcome[0] {
         "fails" => (Outcome::Failed { message: "refused".to_owned() }, false),
         "skipped" => (Outcome::Skipped, false),
+        "impossible" => (Outcome::CannotChange { message: "it is too old".to_owned() }, false),
         "gone" => (Outcome::Gone, false),
         "terminating" => (Outcome::NamespaceTerminating, false),
         // There is no response to either: the first has no effect, the second takes effect.

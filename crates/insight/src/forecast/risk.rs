@@ -79,6 +79,8 @@ pub enum RiskKind {
     Agreement,
     /// Nodes pull the images of the new template before their old pods go.
     ImagePulls,
+    /// Pods are changed in place, and their kubelets stop a container before they pull its image.
+    ColdChanges,
     /// Nodes lose their pod, because the new template may not run there.
     LosesPods,
     /// Beside the built-in controller, a pod that is missing before the wave of its node gets the
@@ -146,6 +148,7 @@ pub(super) fn risks(
     risks.extend(windows(snapshot, proposal, nodes, now));
     risks.extend(agreement(snapshot, daemon_set, nodes));
     risks.extend(image_pulls(snapshot, daemon_set, nodes));
+    risks.extend(cold_changes(daemon_set, nodes));
     risks.extend(new_template_early(snapshot, proposal));
     if !waves.is_empty() && daemon_set.min_ready_seconds == 0 && !has_readiness_probe(spec) {
         risks.push(everywhere(
@@ -252,7 +255,7 @@ fn loses_pods(simulation: &Simulation, nodes: &NodeChanges) -> Vec<Risk> {
 }
 
 fn all_at_once(waves: &[Wave], nodes: &NodeChanges) -> Option<Risk> {
-    let replaced = nodes.replace.len();
+    let replaced = nodes.updated().count();
     let at_once = waves.iter().any(|wave| wave.nodes.len() == replaced);
     (replaced > 1 && at_once && nodes.keep.is_empty()).then(|| {
         let message =
@@ -296,7 +299,7 @@ fn keeps_old_pods(simulation: &Simulation) -> Vec<Risk> {
 }
 
 fn node_not_ready(snapshot: &Snapshot, nodes: &NodeChanges) -> Option<Risk> {
-    let concerned = nodes.gain.iter().chain(&nodes.replace).chain(&nodes.lose);
+    let concerned = nodes.gain.iter().chain(nodes.updated()).chain(&nodes.lose);
     let is_not_ready = |name: &&String| {
         let detail = snapshot.nodes.get(name.as_str());
         detail.is_some_and(|detail| matches!(detail.health, NodeHealth::NotReady { .. }))
@@ -392,7 +395,7 @@ fn strategy_and_template(
     let is_same = live.template.canonical == daemon_set.template.canonical;
     let is_changed = proposal.changes.as_ref().is_some_and(|changes| !changes.is_empty());
     match (is_same, daemon_set.strategy()) {
-        (true, _) if is_changed && nodes.replace.is_empty() => Some(everywhere(
+        (true, _) if is_changed && !nodes.updates_pods() => Some(everywhere(
             RiskKind::SameTemplate,
             "the pod template has the same meaning as before: no pod is replaced",
         )),
@@ -435,7 +438,7 @@ fn windows(
 ) -> Option<Risk> {
     let daemon_set = &proposal.object.daemon_set;
     let is_held = daemon_set.is_paused() || snapshot.is_not_guarded(daemon_set);
-    let policy = daemon_set.policy.valid().filter(|_| !is_held && !nodes.replace.is_empty())?;
+    let policy = daemon_set.policy.valid().filter(|_| !is_held && nodes.updates_pods())?;
     let message = match policy.windows.at(now)? {
         WindowState::Open { until } => format!(
             "the window of the rollout policy that is open closes at {}; outside of windows no pod \
@@ -452,7 +455,7 @@ fn windows(
 
 /// The risk that nobody agrees that old pods go.
 fn agreement(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
-    let is_guarded = !nodes.replace.is_empty() && !snapshot.is_not_guarded(daemon_set);
+    let is_guarded = nodes.updates_pods() && !snapshot.is_not_guarded(daemon_set);
     let policy = daemon_set.policy.valid().filter(|_| is_guarded)?;
     policy.agree_within()?;
     let message = "the rollout policy asks before each old pod goes: the forecast assumes that \
@@ -462,7 +465,7 @@ fn agreement(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -
 
 /// The risk that nodes take long to pull the images.
 fn image_pulls(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
-    let is_guarded = !nodes.replace.is_empty() && !snapshot.is_not_guarded(daemon_set);
+    let is_guarded = nodes.updates_pods() && !snapshot.is_not_guarded(daemon_set);
     let rule = daemon_set.policy.valid().filter(|_| is_guarded)?.images()?;
     let message = match rule.required {
         true => format!(
@@ -476,6 +479,15 @@ fn image_pulls(snapshot: &Snapshot, daemon_set: &DaemonSet, nodes: &NodeChanges)
         ),
     };
     Some(everywhere(RiskKind::ImagePulls, message))
+}
+
+/// The risk that containers wait for their images while they are stopped.
+fn cold_changes(daemon_set: &DaemonSet, nodes: &NodeChanges) -> Option<Risk> {
+    let policy = daemon_set.policy.valid().filter(|_| !nodes.change_in_place.is_empty())?;
+    let is_warm = policy.images().is_some_and(|rule| rule.required);
+    let message = "pods are changed in place: without prepare.images in the policy, a kubelet \
+                   stops a container before it pulls its new image";
+    (!is_warm).then(|| everywhere(RiskKind::ColdChanges, message))
 }
 
 fn waits(policy: &RolloutPolicy) -> impl Iterator<Item = &Wait> {

@@ -53,6 +53,8 @@ pub(super) struct Simulation {
     has_priority: bool,
     /// The pod of each node at the start.
     pods_before: PodOfNode,
+    /// The nodes whose pods were changed in place.
+    changed_in_place: BTreeSet<NodeName>,
     first_writes: BTreeMap<NodeName, FirstWrite>,
     /// The waves of the policy that the rollout has reached.
     reached: Vec<ReachedWave>,
@@ -121,6 +123,7 @@ impl Simulation {
             waiting_for_room: BTreeMap::new(),
             has_priority: template["spec"]["priorityClassName"].is_string(),
             pods_before: PodOfNode::new(),
+            changed_in_place: BTreeSet::new(),
             first_writes: BTreeMap::new(),
             reached: Vec::new(),
             settled_at: now,
@@ -168,6 +171,9 @@ impl Simulation {
                     &mut changes.replace
                 }
                 (Some(_), None) => &mut changes.lose,
+                (Some(old), Some(new)) if old == new && self.changed_in_place.contains(node) => {
+                    &mut changes.change_in_place
+                }
                 (Some(old), Some(new)) if old == new => &mut changes.keep,
                 (Some(_), Some(_)) => &mut changes.replace,
             };

@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-use everynode_core::api::{DaemonSetKey, ImagePuller, NodeName, PullState, RolloutReason};
+use everynode_core::api::{
+    ChangeState, DaemonSetKey, ImagePuller, NodeName, PullState, RolloutReason,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -76,6 +78,8 @@ pub enum CauseKind {
     Asked,
     /// The pod is of an older revision, and its node pulls the images of the new one first.
     PullsImages,
+    /// The pod is being changed in place.
+    Changes,
     /// The pod is of an older revision, and the policy excludes its node from rollouts (G5).
     Held,
     /// The pod is of an older revision, and the rollout waits for a window of its policy (G5).
@@ -327,6 +331,27 @@ impl CauseKind {
                     let ImagePuller { namespace, name, .. } = at.evidence.puller(at.node)?;
                     Some(format!("kubectl -n {namespace} describe pod {name}"))
                 },
+            },
+            Self::Changes => Row {
+                gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
+                outlasts_replacement: false,
+                text: |at| {
+                    let change = at.pod.and_then(|pod| pod.pod.change.as_deref());
+                    match change.map(|change| change.state) {
+                        Some(ChangeState::ResizeDeferred) => {
+                            "being changed in place, its node has no room for the new resources"
+                                .into()
+                        }
+                        Some(ChangeState::ResizeInfeasible) => {
+                            "its node can never have the new resources for it".into()
+                        }
+                        Some(ChangeState::UnderWay | ChangeState::Done) | None => {
+                            format!("being changed in place{}", at.age)
+                        }
+                    }
+                },
+                message: |_| None,
+                next: |at| at.describe().filter(|_| at.is_long()),
             },
             Self::WaveNotOpen => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),

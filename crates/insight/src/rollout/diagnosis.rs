@@ -52,6 +52,9 @@ impl Evidence<'_> {
             }
             // Nothing replaces its pods.
             PodState::Ready if self.daemon_set().terminating => None,
+            _ if let Some(change) = &detail.pod.change => {
+                cause(CauseKind::Changes, self.is_long_ago(change.since))
+            }
             _ if outdated && self.is_asked_about(detail) => cause(CauseKind::Asked, false),
             _ if outdated && let Some(puller) = self.puller(detail.pod.target_node_name()) => {
                 Some(self.cause(CauseKind::PullsImages, self.age_of_pull(puller), detail))

@@ -26,6 +26,11 @@ use crate::snapshot::{
 /// after its namespace.
 const CREATION_FAILURE_SECONDS_MIN: u64 = 10;
 
+/// True if the write creates, deletes or changes a pod.
+const fn acts_on_pod(write: &Write) -> bool {
+    matches!(write, Write::CreatePod(_) | Write::DeletePod(_) | Write::ChangePod(_))
+}
+
 /// The reasons of warnings about a DaemonSet that no pod can be created, or none stays.
 const CREATION_FAILURES: [&str; 3] = ["FailedCreate", "PodChangedByAdmission", "PodsLost"];
 
@@ -230,11 +235,7 @@ impl<'a> Evidence<'a> {
             // It may see another number of nodes, such as by a node selector of the namespace.
             view.knows_revisions_of_pods()
                 && view.tally().desired == status.desired_number_scheduled as usize
-                && view
-                    .plan
-                    .writes
-                    .iter()
-                    .any(|write| matches!(write, Write::CreatePod(_) | Write::DeletePod(_)))
+                && view.plan.writes.iter().any(acts_on_pod)
         })
     }
 

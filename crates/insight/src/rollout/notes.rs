@@ -74,7 +74,9 @@ fn restarts(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<S
     if snapshot.pods_of(key).any(|detail| detail.state.is_failing()) {
         return None;
     }
-    let restarted = snapshot.pods_of(key).filter(|detail| !detail.pod.terminating);
+    // Those that a change in place has caused do not count.
+    let counts = |pod: &everynode_core::api::Pod| !pod.terminating && pod.restarts > 0;
+    let restarted = snapshot.pods_of(key).filter(|detail| counts(&detail.pod));
     let restarted = restarted.filter_map(|detail| {
         let (name, exit) = detail.last_restart.as_ref()?;
         is_recent(exit.finished_at, now).then_some((&detail.pod, name, exit))

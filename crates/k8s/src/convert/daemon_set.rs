@@ -27,6 +27,7 @@ use super::{Error, attribution, placement, resource_version, rollout_order, roll
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::image_puller;
+use crate::in_place::fixed_parts;
 use crate::json_path::read_first;
 use crate::patch::Owner;
 use crate::pod_template;
@@ -219,7 +220,8 @@ fn template(
             let (placement, problems) = placement(spec, "spec.template.spec");
             let template = Template::new(canonical(&value), placement)
                 .with_termination_grace_period(termination_grace_period_seconds(spec))
-                .with_config(stored_config(&value));
+                .with_config(stored_config(&value))
+                .with_fixed_parts(fixed_parts(&value));
             (template, raw, problems)
         }
         Err(cause) => {
@@ -244,6 +246,7 @@ fn is_of_template(problem: &Problem) -> bool {
         | Problem::Revision { .. }
         | Problem::PodWithoutNode { .. }
         | Problem::ChangedPod { .. }
+        | Problem::UnchangedPod { .. }
         | Problem::LostPods { .. }
         | Problem::NamespaceNodeSelector { .. } => false,
     }

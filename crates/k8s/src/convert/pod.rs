@@ -12,6 +12,7 @@ use memchr::memmem;
 use prost::Message;
 use serde::Deserialize;
 
+use super::pod_change::{Changed, Stated};
 use super::wire::{Condition, Metadata, Text, TextMap, Time, text, timestamp};
 use super::{Controller, Error, Interner, image_puller};
 use crate::json_path::read_first;
@@ -140,8 +141,10 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
         }
         ControlFlow::Continue(identity) => {
             let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
-            let replacement = replacement_of_json(&text_of_json);
-            Ok(identity.pod(&wire.metadata, &spec, &status, replacement, interner))
+            let annotations = own_annotations(&text_of_json);
+            let replacement = replacement(annotations.iter());
+            let changed = Stated::of(annotations.iter()).map(|it| it.of_json(&text_of_json));
+            Ok(identity.pod(&wire.metadata, &spec, &status, (replacement, changed), interner))
         }
     }
 }
@@ -153,6 +156,7 @@ pub fn pod(json: &[u8], interner: &mut Interner) -> Result<PodObject, Error> {
 pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodObject, Error> {
     let failed = |e: prost::DecodeError| Error::of_protobuf("Pod", message, e);
     let parts = protobuf::Pod::decode(message.clone()).map_err(failed)?;
+    let bytes_of_metadata = parts.metadata.clone();
     let message_of_metadata = protobuf::ObjectMeta::decode(parts.metadata).map_err(failed)?;
     let metadata = Metadata::from(&message_of_metadata);
     let identity = Identity::read(&metadata, interner);
@@ -166,12 +170,15 @@ pub fn pod_of_protobuf(message: &Bytes, interner: &mut Interner) -> Result<PodOb
         ControlFlow::Break(foreign) => Ok(foreign),
         ControlFlow::Continue(identity) => {
             let spec = protobuf::PodSpec::decode(parts.spec).map_err(failed)?;
-            let status = protobuf::PodStatus::decode(parts.status).map_err(failed)?;
+            let status = protobuf::PodStatus::decode(parts.status.clone()).map_err(failed)?;
             let annotations = message_of_metadata.annotations.iter();
-            let of_replacement = |it: &&protobuf::Entry| it.key.starts_with(REPLACEMENT.as_bytes());
-            let annotations: TextMap<'_> = annotations.filter(of_replacement).collect();
+            let is_own = |it: &&protobuf::Entry| it.key.starts_with(OWN.as_bytes());
+            let annotations: TextMap<'_> = annotations.filter(is_own).collect();
             let replacement = replacement(annotations.iter());
-            Ok(identity.pod(&metadata, &(&spec).into(), &(&status).into(), replacement, interner))
+            let changed = Stated::of(annotations.iter());
+            let changed = changed.map(|it| it.of_protobuf(bytes_of_metadata, parts.status));
+            let stated = (replacement, changed.transpose().map_err(failed)?);
+            Ok(identity.pod(&metadata, &(&spec).into(), &(&status).into(), stated, interner))
         }
     }
 }
@@ -208,7 +215,7 @@ impl Identity {
         metadata: &Metadata<'_>,
         spec: &WireSpec<'_>,
         status: &WireStatus<'_>,
-        replacement: Option<Box<Replacement>>,
+        (replacement, changed): (Option<Box<Replacement>>, Option<Changed>),
         interner: &mut Interner,
     ) -> PodObject {
         let labels = metadata.labels(interner);
@@ -228,16 +235,23 @@ impl Identity {
                 .affinity_node_name()
                 .and_then(|name| node_name(name, interner)),
             phase: phase(text(status.phase.as_ref())),
-            readiness: status.readiness(),
-            restarts: status.restarts(),
+            readiness: match &changed {
+                Some(changed) => changed.readiness(status.readiness()),
+                None => status.readiness(),
+            },
+            restarts: changed.as_ref().map_or_else(|| status.restarts(), Changed::restarts),
             trouble: status.trouble(),
             unschedulable: status.is_unschedulable(),
             replacement,
+            change: changed.and_then(|changed| changed.change),
         }))
     }
 }
 
-/// The beginning of the keys of annotations about a pod's replacement.
+/// The beginning of the keys of annotations of this program.
+const OWN: &str = "everynode.dev/";
+
+/// The beginning of those about a pod's replacement.
 const REPLACEMENT: &str = "everynode.dev/replac";
 
 /// The annotations about a pod's replacement, if it has one of them.
@@ -260,12 +274,15 @@ fn replacement<'a>(
     Some(Box::new(found))
 }
 
-/// The same of a pod in JSON. Most pods have none, so that all annotations need not be parsed.
-fn replacement_of_json(json: &str) -> Option<Box<Replacement>> {
-    memmem::find(json.as_bytes(), REPLACEMENT.as_bytes())?;
+/// The annotations of a pod in JSON, if those of this program may be among them: most pods have
+/// none, so that all annotations need not be parsed.
+fn own_annotations(json: &str) -> TextMap<'_> {
+    if memmem::find(json.as_bytes(), OWN.as_bytes()).is_none() {
+        return TextMap::default();
+    }
     let annotations: Option<Option<TextMap>> =
-        read_first(json, &["metadata", "annotations"]).ok()?;
-    replacement(annotations??.iter())
+        read_first(json, &["metadata", "annotations"]).ok().flatten();
+    annotations.flatten().unwrap_or_default()
 }
 
 impl<'a> From<&'a protobuf::PodSpec> for WireSpec<'a> {

@@ -12,6 +12,7 @@ use super::placement::termination_grace_period_seconds;
 use super::wire::{Metadata, TextMap, text};
 use super::{Controller, Error, Interner, placement, resource_version};
 use crate::go_json;
+use crate::in_place::fixed_parts;
 use crate::json_path::read_first;
 use crate::record::record_state;
 use crate::revision_data::template_of_data;
@@ -98,7 +99,8 @@ fn template(data: Option<&RawValue>, interner: &mut Interner) -> Result<Template
     let (placement, _) = placement(spec, "data.spec.template.spec");
     Ok(Template::new(interner.text(&template), placement)
         .with_termination_grace_period(termination_grace_period_seconds(spec))
-        .with_config(stored_config(stored)))
+        .with_config(stored_config(stored))
+        .with_fixed_parts(fixed_parts(stored)))
 }
 
 #[cfg(test)]

@@ -245,6 +245,60 @@ pub(crate) struct PullerStatus {
     pub container_statuses: Vec<PullerContainerStatus>,
 }
 
+/// The metadata of a pod that was changed in place (G56).
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangedMeta {
+    #[prost(int64, tag = "7")]
+    pub generation: i64,
+}
+
+/// Its status.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangedPodStatus {
+    #[prost(message, repeated, tag = "2")]
+    pub conditions: Vec<ChangedCondition>,
+    #[prost(message, repeated, tag = "8")]
+    pub container_statuses: Vec<ChangedContainer>,
+    #[prost(message, repeated, tag = "10")]
+    pub init_container_statuses: Vec<ChangedContainer>,
+    #[prost(int64, tag = "17")]
+    pub observed_generation: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangedCondition {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub kind: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub status: Bytes,
+    #[prost(bytes = "bytes", tag = "5")]
+    pub reason: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangedContainer {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub state: Option<ChangedContainerState>,
+    #[prost(int32, tag = "5")]
+    pub restart_count: i32,
+    #[prost(bytes = "bytes", tag = "8")]
+    pub container_id: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ChangedContainerState {
+    #[prost(message, optional, tag = "2")]
+    pub running: Option<ContainerStateRunning>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ContainerStateRunning {
+    #[prost(message, optional, tag = "1")]
+    pub started_at: Option<Time>,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PullerContainerStatus {
     #[prost(message, optional, tag = "2")]

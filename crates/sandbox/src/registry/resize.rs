@@ -1,13 +1,13 @@
 //! Resizes of pods: `pods/resize` (S4, S10).
 
 use super::metadata::bump_generation;
-use super::qos::qos_class;
 use super::refusal::refuse_pod;
 use crate::json::Value;
 use crate::kind::NODE;
 use crate::status::{Status, StatusCause};
 use crate::store::Store;
 use crate::value::text;
+use everynode_k8s::resources::qos_class;
 use everynode_k8s::resources::{Resources, pod_requests};
 
 /// The fields that a resize can change, so that its writer owns them.

@@ -5,10 +5,10 @@ use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 use crate::json::{Value, json};
 
 use super::metadata::{bump_generation, metadata_mut};
-use super::qos::qos_class;
 use crate::defaults;
 use crate::kind::{Kind, Strategy};
 use crate::value::text;
+use everynode_k8s::resources::qos_class;
 
 /// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

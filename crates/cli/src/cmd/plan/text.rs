@@ -84,6 +84,7 @@ impl Formatter {
             (Tone::Good, "get a pod", &nodes.gain),
             (Tone::Bad, "lose their pod", &nodes.lose),
             (Tone::Waiting, "get a new pod", &nodes.replace),
+            (Tone::Waiting, "have their pod changed in place", &nodes.change_in_place),
             (Tone::Plain, "keep their pod", &nodes.keep),
         ];
         let mut rows: Vec<Row> = sides
@@ -206,6 +207,7 @@ impl Formatter {
                 | RiskKind::Checks
                 | RiskKind::Agreement
                 | RiskKind::ImagePulls
+                | RiskKind::ColdChanges
                 | RiskKind::NewTemplateEarly
                 | RiskKind::OnDelete
                 | RiskKind::NoReadinessProbe

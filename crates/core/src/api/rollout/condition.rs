@@ -71,6 +71,9 @@ pub enum RolloutReason {
     RemovesNodes,
     /// Going back would not restore the template's configuration, as the policy requires (G53).
     MutableConfig,
+    /// The template differs in more than pods can be changed in, and the policy lets nothing else
+    /// happen (G56).
+    NotInPlace,
     /// The rollout was done with no node for too long (G47).
     ProgressDeadlineExceeded,
     /// Nodes go back to the base after a failure.
@@ -86,7 +89,7 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::InvalidRecord,
@@ -99,6 +102,7 @@ impl RolloutReason {
         Self::WaveNotTried,
         Self::RemovesNodes,
         Self::MutableConfig,
+        Self::NotInPlace,
         Self::ProgressDeadlineExceeded,
         Self::RollingBack,
         Self::Failed,
@@ -121,6 +125,7 @@ impl RolloutReason {
             Self::WaveNotTried => ("WaveNotTried", ReasonClass::WaitsForNodes),
             Self::RemovesNodes => ("RemovesNodes", ReasonClass::WaitsForPerson),
             Self::MutableConfig => ("MutableConfig", ReasonClass::WaitsForPerson),
+            Self::NotInPlace => ("NotInPlace", ReasonClass::WaitsForPerson),
             Self::ProgressDeadlineExceeded => ("ProgressDeadlineExceeded", ReasonClass::Stuck),
             Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
             Self::Failed => ("Failed", ReasonClass::Failed),
@@ -157,7 +162,7 @@ impl RolloutReason {
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        matches!(self, Self::RemovesNodes | Self::MutableConfig)
+        matches!(self, Self::RemovesNodes | Self::MutableConfig | Self::NotInPlace)
             || matches!(
                 self.class(),
                 ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck

@@ -126,6 +126,19 @@ pub struct RolloutPolicy {
     pub config: Option<ConfigRule>,
     /// What happens on a node before its pod is replaced.
     pub prepare: Option<Prepare>,
+    /// How nodes get a new template. `InPlaceIfPossible` changes a running pod where its template
+    /// and the new one differ in nothing but images of containers, their CPU and memory, labels and
+    /// annotations, and replaces others. With `InPlaceOnly` a template that differs in more is not
+    /// rolled out, and a node fails whose pod cannot be changed. Not with `maxSurge`. A rollout
+    /// that goes back replaces pods that it cannot change.
+    #[serde(default)]
+    #[schemars(extend("default" = "Replace"))]
+    pub update: UpdateMethod,
+    /// How long a node may have no room for the new resources of a pod that is changed in place.
+    /// Then the pod is replaced, or with `InPlaceOnly` the node fails.
+    #[serde(default = "resize_within", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "2m"))]
+    pub resize_within: Duration,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -209,6 +222,24 @@ impl Absent {
             .or_else(|| taint().or_else(condition).map(|sign| &**sign))
             .or_else(|| is_labelled().then_some("labels"))
     }
+}
+
+/// How nodes get a new template (G56).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum UpdateMethod {
+    /// Pods are replaced.
+    #[default]
+    Replace,
+    /// Pods are changed where that is possible, and replaced elsewhere.
+    InPlaceIfPossible,
+    /// Pods are changed, or stay.
+    InPlaceOnly,
+}
+
+schema::schema_of!(UpdateMethod, schema::update_method);
+
+const fn resize_within() -> Duration {
+    Duration::from_secs(120)
 }
 
 /// What happens on a node before its pod is replaced.
@@ -457,6 +488,16 @@ impl RolloutPolicy {
     /// For how long a node waits until somebody agrees that its old pod goes, if one must (G54).
     pub fn agree_within(&self) -> Option<Duration> {
         Some(self.prepare?.agree?.within)
+    }
+
+    /// The field that excludes `maxSurge`, if the policy has one: with it, new pods start beside
+    /// old ones (G54, G56).
+    pub fn field_against_surge(&self) -> Option<&'static str> {
+        match self.update {
+            _ if self.agree_within().is_some() => Some("prepare.agree"),
+            UpdateMethod::Replace => None,
+            UpdateMethod::InPlaceIfPossible | UpdateMethod::InPlaceOnly => Some("update"),
+        }
     }
 
     /// How nodes pull the images of a new template before their old pods go, if they do (G55).

@@ -10,7 +10,7 @@ use crate::node_table::NodeId;
 pub(in crate::daemon_set) type NodeSet = BTreeMap<NodeName, NodeId>;
 
 /// One set of nodes for each kind of write. A node is in the set of its [`Step`] and may be in any
-/// of the first five.
+/// of the first six.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::daemon_set) struct WorkSets {
     pub needs_pod: NodeSet,
@@ -18,6 +18,7 @@ pub(in crate::daemon_set) struct WorkSets {
     pub has_ended: NodeSet,
     pub has_orphans: NodeSet,
     pub tells: NodeSet,
+    pub changes: NodeSet,
     pub replace_now: NodeSet,
     pub replace: NodeSet,
     pub surge_now: NodeSet,
@@ -42,6 +43,7 @@ impl WorkSets {
             (&mut self.has_ended, Work::DELETE_ENDED),
             (&mut self.has_orphans, Work::ADOPT),
             (&mut self.tells, Work::TELL),
+            (&mut self.changes, Work::CHANGE),
         ];
         for (set, work) in sets.into_iter().filter(|(_, work)| changed.contains(*work)) {
             if new.work.contains(work) {

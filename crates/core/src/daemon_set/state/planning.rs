@@ -169,6 +169,7 @@ impl DaemonSetState {
         }
         sync::manage(&input, &hash, draft);
         sync::tell(&input, draft);
+        sync::finish_changes(&input, draft);
         sync::rolling_update(&input, &hash, draft);
         sync::pull_images(&input, draft);
         self.index.retry_order.sort_creations(&mut draft.plan.writes);
@@ -212,6 +213,7 @@ impl DaemonSetState {
         }
         let input = self.sync_input(now);
         sync::tell(&input, draft);
+        sync::finish_changes(&input, draft);
         if let Some(hash) = self.revision_beside() {
             sync::rolling_update(&input, &hash, draft);
         }
@@ -224,7 +226,8 @@ impl DaemonSetState {
     }
 
     fn report_problems(&mut self, plan: &mut Plan) {
-        plan.notices.extend(self.reports.problems.drain(..).map(Notice::Problem));
+        let problems = self.reports.problems.drain(..).chain(self.changes.take_reports());
+        plan.notices.extend(problems.map(Notice::Problem));
     }
 
     /// Reports once that an order has no effect of which no record can tell (G43).
@@ -257,6 +260,7 @@ impl DaemonSetState {
             daemon_set: &self.daemon_set,
             slots: &self.slots,
             replacements: &self.replacements,
+            changes: &self.changes,
             unplaced: &self.other_pods.unplaced,
             releases: &self.other_pods.releases,
             history: &self.history,
@@ -294,6 +298,7 @@ impl DaemonSetState {
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
+            self.next_given_up_at(),
             self.backoffs.ended_pods.collect_at(),
             self.backoffs.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::api::{ImagePuller, NodeName, Pod, Problem, Uid};
+use crate::api::{ImagePuller, NodeName, Now, Pod, Problem, Timestamp, Uid};
 use crate::config::Mode;
 use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
+use crate::pod_changes::Changing;
 
 use super::DaemonSetState;
 
@@ -202,8 +203,17 @@ impl DaemonSetState {
             .map_or(PodLocation::Unplaced, |n| PodLocation::Node(nodes.intern(n)));
         self.make_room(nodes);
         let moved = self.remove_from_locations(pod, Some(location), nodes);
-        let labels = self.labels.acquire(pod.revision_hash(), pod.template_generation());
+        let (changing, is_given_up) = self.changing(pod, location).unzip();
+        let (hash, generation) = match &changing {
+            // It counts as a pod of that revision which is not available (G56).
+            Some(changing) => (Some(changing.change.to.clone()), None),
+            None => (pod.revision_hash(), pod.template_generation()),
+        };
+        let labels = self.labels.acquire(hash, generation);
         let mut view = PodView::new(pod, labels, orphan);
+        view.flags.set(PodFlags::CHANGING, changing.is_some());
+        view.flags.set(PodFlags::GIVEN_UP, is_given_up == Some(true));
+        let is_changed = self.changes.set(&pod.uid, changing);
         let known = self.find(&pod.uid, location);
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
@@ -216,7 +226,8 @@ impl DaemonSetState {
         let is_same = known == Some(&view) && self.replacements.get(&pod.uid) == replacement;
         if is_same {
             self.labels.release(labels);
-            return moved || released;
+            self.mark_changed(location, is_changed);
+            return moved || released || is_changed;
         }
         if known.is_none_or(PodView::is_orphan) && !orphan && location == PodLocation::Unplaced {
             self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
@@ -232,6 +243,55 @@ impl DaemonSetState {
         }
         self.insert_at(view, location, nodes);
         true
+    }
+
+    /// The change in place of a pod that is under way, if this installation follows it, and whether
+    /// it is given up (G56).
+    fn changing(&mut self, pod: &Pod, location: PodLocation) -> Option<(Changing, bool)> {
+        if self.config.mode == Mode::Unguarded {
+            return None;
+        }
+        let (change, is_given_up) = self.changes.read(pod)?;
+        let node = match location {
+            PodLocation::Node(id) => Some(id),
+            PodLocation::Unplaced => None,
+        };
+        let (from, name) = (pod.revision_hash(), pod.name.clone());
+        Some((Changing { change, from, name, node }, is_given_up))
+    }
+
+    fn mark_changed(&mut self, location: PodLocation, is_changed: bool) {
+        if let PodLocation::Node(id) = location
+            && is_changed
+        {
+            self.mark(id);
+        }
+    }
+
+    /// Gives up changes in place whose nodes have had no room for too long.
+    pub(super) fn give_up_changes(&mut self, now: Now) {
+        let Some(within) = self.daemon_set.policy.valid().map(|policy| policy.resize_within) else {
+            return;
+        };
+        for (uid, id) in self.changes.give_up(within, now.to_wall(now.steady)) {
+            self.mark_given_up(&uid, id);
+        }
+    }
+
+    /// When the first change in place is given up, by the steady clock.
+    pub(super) fn next_given_up_at(&self) -> Option<Timestamp> {
+        let within = self.daemon_set.policy.valid()?.resize_within;
+        let at = self.changes.next_given_up_at(within)?;
+        Some(Timestamp(at.0 - self.wall_ahead_ms))
+    }
+
+    /// Records that a pod cannot be changed in place after all.
+    pub(super) fn mark_given_up(&mut self, uid: &Uid, id: NodeId) {
+        let slot = &mut self.slots[id.index()];
+        if self.changes.get(uid).is_some() {
+            slot.pods.give_up_change(uid);
+        }
+        self.mark(id);
     }
 
     /// Removes a pod from every location but one. A pod is pinned to one node for its lifetime, but
@@ -324,6 +384,7 @@ impl DaemonSetState {
         };
         let Some(pod) = removed else { return false };
         self.deleted_at.remove(uid);
+        self.changes.forget(uid);
         if pod.flags.contains(PodFlags::ASKED) {
             self.replacements.remove(uid);
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::api::{AdmissionChange, Problem, ResourceVersion, Timestamp, Uid, UpdateStrategy};
 use crate::backoff::{Cause, Delay};
+use crate::node_table::NodeId;
 use crate::plan::{NewPod, Outcome, Write, WriteResult, WriteTarget};
 
 use super::DaemonSetState;
@@ -66,6 +67,7 @@ impl DaemonSetState {
                     self.rollout.images.record_present(&new.node);
                 }
             }
+            Outcome::CannotChange { message } => self.cannot_change(&write, message),
             Outcome::NamespaceTerminating => {
                 self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
             }
@@ -78,7 +80,8 @@ impl DaemonSetState {
 
     /// Applies the outcome of a write by which the rollout may have begun on a node.
     fn apply_outcome_to_pace(&mut self, write: &Write, outcome: &Outcome, now: Timestamp) {
-        let is_of_pod = matches!(write, Write::CreatePod(_) | Write::DeletePod(_));
+        let is_of_pod =
+            matches!(write, Write::CreatePod(_) | Write::DeletePod(_) | Write::ChangePod(_));
         let node = write.target().node().filter(|_| is_of_pod);
         let (Some(pace), Some(node)) = (&mut self.rollout.pace, node) else { return };
         let is_repeated = match write.deleted() {
@@ -117,9 +120,23 @@ impl DaemonSetState {
             Write::CreatePod(_) => self.creation_limits.refusal = Some(why.into()),
             Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
             Write::PullImages(_) => self.rollout.images.set_refusal(Some(why.into())),
+            Write::ChangePod(_) => self.changes.record_failure(why),
             _ => {}
         }
         self.failed(write);
+    }
+
+    /// A pod cannot be changed in place: it is replaced, or stays (G56).
+    fn cannot_change(&mut self, write: &Write, why: String) {
+        let Write::ChangePod(change) = write else { return };
+        let uid = &change.pod.uid;
+        self.changes.refuse(&change.pod.name, uid, &change.hash, why);
+        self.clear_failure(write);
+        let mut slots = self.slots.iter();
+        if let Some(index) = slots.position(|slot| slot.pods.find(uid).is_some()) {
+            let id = NodeId::from_index(index);
+            self.mark_given_up(uid, id);
+        }
     }
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
@@ -154,6 +171,9 @@ impl DaemonSetState {
         self.clear_failure(write);
         self.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
         self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
+        if let Write::ChangePod(change) = write {
+            self.changes.record_sent(&change.pod.uid, &change.hash);
+        }
         if matches!(write, Write::PullImages(_)) {
             self.rollout.images.set_refusal(None);
         }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::api::{NodeName, PodPhase, Timestamp};
 use crate::node::PodView;
 use crate::node_table::NodeId;
-use crate::plan::{NewPod, NewPuller, Notice, Plan, Write};
+use crate::plan::{NewChange, NewPod, NewPuller, Notice, Plan, Write};
 use crate::rollout::Pace;
 
 /// A plan under construction. Creations, deletions and patches each have the limit
 /// `burst_replicas`.
 pub(in crate::daemon_set) struct Draft {
     pub plan: Plan,
-    /// Nodes on which the plan deletes a pod.
+    /// Nodes on which the plan deletes a pod, or begins to change one.
     pub touched: BTreeSet<NodeId>,
     /// The pods that the plan deletes because they have ended: each deletion lengthens the back-off
     /// of the node (C24).
@@ -85,6 +85,16 @@ impl Draft {
         self.deletions_left = left;
         self.touched.insert(id);
         self.plan.writes.push(Write::DeletePod(pod.reference(Some(name))));
+        true
+    }
+
+    /// Changes an old pod in place if the limit of deletions, which it replaces, allows it; returns
+    /// whether it did.
+    pub(crate) fn change(&mut self, id: NodeId, change: NewChange) -> bool {
+        let Some(left) = self.deletions_left.checked_sub(1) else { return false };
+        self.deletions_left = left;
+        self.touched.insert(id);
+        self.plan.writes.push(Write::ChangePod(change));
         true
     }
 

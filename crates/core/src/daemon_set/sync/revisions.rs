@@ -50,7 +50,10 @@ pub(in crate::daemon_set) fn truncate_history(input: &SyncInput<'_>, draft: &mut
     let set = input.history.classify(input.daemon_set);
     let excess = set.old.len().saturating_sub(limit);
     let is_live = |hash: RevisionHash| {
-        input.labels.is_live(&hash) || input.rollout.gate.base() == Some(&hash)
+        // A pod that is being changed in place still has its former label.
+        input.labels.is_live(&hash)
+            || input.rollout.gate.base() == Some(&hash)
+            || input.changes.is_from(&hash)
     };
     let unused = set.old.iter().filter(|old| !is_live(old.pod_hash()));
     for revision in unused.take(excess).filter(|revision| !revision.terminating) {
@@ -104,7 +107,8 @@ fn plan_relabelling(
 ) {
     let placed = input.slots.iter().flat_map(|slot| slot.pods.as_slice());
     for pod in placed.chain(input.unplaced.values()) {
-        if input.labels.hash(pod.labels) == Some(old) && !pod.is_orphan() {
+        let is_old = input.labels.hash(pod.labels) == Some(old) && !pod.is_changing();
+        if is_old && !pod.is_orphan() {
             draft.patch(Write::RelabelPod { pod: pod.reference(None), hash: new.clone() });
         }
     }

@@ -11,6 +11,7 @@ use crate::daemon_set::index::{AdmissionOrder, Admitted, NodeSet};
 use crate::node_table::NodeId;
 use crate::plan::Write;
 
+use super::changes::Way;
 use super::draft::Draft;
 use super::{Room, SyncInput};
 
@@ -76,10 +77,10 @@ fn replace(
     draft: &mut Draft,
 ) {
     // Somebody agrees that these go, and is asked about no more nodes than the budget allows.
-    delete_within_pace(input, &input.work_sets.delete_old, usize::MAX, draft);
+    delete_within_pace(input, &input.work_sets.delete_old, usize::MAX, hash, draft);
     let first = usize::from(input.counts.may_let_one_go());
     let agreed = input.counts.room_for_agreed(max_unavailable).max(first);
-    delete_within_pace(input, candidates.delete_agreed, agreed, draft);
+    delete_within_pace(input, candidates.delete_agreed, agreed, hash, draft);
     let room = input.room(max_unavailable);
     let room = room.after(begin(input, candidates.replace_now, room.nodes, hash, draft));
     begin(input, candidates.replace, room.available, hash, draft);
@@ -95,7 +96,7 @@ fn surge(
 ) {
     let sets = input.work_sets;
     for (name, id) in input.retry_order.sorted(&sets.delete_old) {
-        delete_old(input, name, id, draft);
+        delete_old(input, name, id, hash, draft);
     }
     // A creation of unknown outcome may be a surge that is not seen yet: no other node may use its
     // share of the budget.
@@ -151,7 +152,7 @@ fn begin(
     if input.rollout.asks() {
         return ask(input, nodes, count, target, draft);
     }
-    delete_within_pace(input, nodes, count, draft)
+    delete_within_pace(input, nodes, count, target, draft)
 }
 
 /// Asks whether the old pods of the first `count` of these nodes may go, or deletes those about
@@ -173,7 +174,7 @@ fn ask(
             asked += 1;
         } else {
             let one = NodeSet::from([(name.clone(), id)]);
-            asked += delete_within_pace(input, &one, 1, draft);
+            asked += delete_within_pace(input, &one, 1, target, draft);
         }
     }
     asked
@@ -191,11 +192,13 @@ pub(in crate::daemon_set) fn tell(input: &SyncInput<'_>, draft: &mut Draft) {
     }
 }
 
-/// Deletes the old pods of the first `count` of these nodes, within the pace. Returns how many.
+/// Deletes the old pods of the first `count` of these nodes, or changes them, within the pace.
+/// Returns how many.
 fn delete_within_pace(
     input: &SyncInput<'_>,
     nodes: &NodeSet,
     count: usize,
+    target: &RevisionHash,
     draft: &mut Draft,
 ) -> usize {
     let mut begun = 0;
@@ -204,7 +207,7 @@ fn delete_within_pace(
             break;
         }
         if draft.may_begin(name, input.rollout.pace.as_deref())
-            && delete_old(input, name, id, draft)
+            && delete_old(input, name, id, target, draft)
         {
             draft.begin(name, input.rollout.pace.as_deref());
             begun += 1;
@@ -213,9 +216,19 @@ fn delete_within_pace(
     begun
 }
 
-/// Deletes the old pod on a node; returns whether it did.
-fn delete_old(input: &SyncInput<'_>, name: &NodeName, id: NodeId, draft: &mut Draft) -> bool {
+/// Deletes the old pod on a node, or changes it in place; returns whether it did.
+fn delete_old(
+    input: &SyncInput<'_>,
+    name: &NodeName,
+    id: NodeId,
+    target: &RevisionHash,
+    draft: &mut Draft,
+) -> bool {
     let old = input.assessor().old_pod(&input.slots[id.index()]);
-    let old = old.filter(|_| !draft.touched.contains(&id));
-    old.is_some_and(|pod| draft.delete(name, id, pod))
+    let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) else { return false };
+    match input.way(name, id, pod, target) {
+        Way::Change(change) => draft.change(id, change),
+        Way::Delete => draft.delete(name, id, pod),
+        Way::None => false,
+    }
 }

@@ -1,37 +1,65 @@
-//! Configuration that the target only names (G53).
+//! The policy's requirements on the target: on the names of its configuration (G53), and that pods
+//! can be changed to it (G56).
 
-use crate::api::{ConfigObject, ConfigRequirement, ConfigRule};
+use crate::api::{ConfigObject, ConfigRequirement, ConfigRule, Template, UpdateMethod};
 use crate::revisions::RevisionSet;
 
+use super::super::hindrance::Hindrance;
 use super::super::input::RolloutInput;
 use super::RolloutState;
 
 impl RolloutState {
+    /// How nodes get another template (G56).
+    pub(crate) const fn update_method(&self) -> UpdateMethod {
+        self.facts.last().update
+    }
+
+    /// True if pods are changed in place.
+    pub(super) fn changes_pods(&self) -> bool {
+        self.update_method() != UpdateMethod::Replace
+    }
+
     /// The configuration that going back does not restore (G53).
     pub(super) fn unrestored(
         &self,
         input: &RolloutInput<'_>,
         revisions: &RevisionSet<'_>,
     ) -> Vec<ConfigObject> {
-        let base = self.gate.base();
-        let mut bases = revisions.old.iter().filter(|old| Some(&old.pod_hash()) == base);
-        let base = bases.find_map(|old| old.template.as_ref().ok());
+        let base = self.base_template(revisions);
         base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
     }
 
-    /// The requirement of the policy on configuration that holds the rollout, if one does (G53).
+    /// The requirement of the policy on templates that holds the rollout, if one does (G53, G56).
     pub(super) fn unmet_requirement(
         &self,
         input: &RolloutInput<'_>,
         revisions: &RevisionSet<'_>,
-    ) -> Option<ConfigRequirement> {
-        let ConfigRule { require } = input.policy()?.config?;
+    ) -> Option<Hindrance> {
+        let policy = input.policy()?;
         // One that was complete before may be gone back to at any time.
         let record = revisions.current.and_then(|target| target.record.stored());
-        let was_complete = record.is_some_and(|record| record.was_complete());
-        let is_met = match require {
-            ConfigRequirement::HashedNames => self.unrestored(input, revisions).is_empty(),
+        if record.is_some_and(|record| record.was_complete()) {
+            return None;
+        }
+        let is_config_mutable = match policy.config {
+            Some(ConfigRule { require: ConfigRequirement::HashedNames }) => {
+                !self.unrestored(input, revisions).is_empty()
+            }
+            None => false,
         };
-        (!was_complete && !is_met).then_some(require)
+        if is_config_mutable {
+            return Some(Hindrance::MutableConfig);
+        }
+        let base = self.base_template(revisions);
+        let differs =
+            base.is_some_and(|base| !base.changes_in_place_to(&input.daemon_set.template));
+        let is_required = input.update_method() == UpdateMethod::InPlaceOnly;
+        (is_required && differs).then_some(Hindrance::NotInPlace)
+    }
+
+    fn base_template<'a>(&self, revisions: &RevisionSet<'a>) -> Option<&'a Template> {
+        let base = self.gate.base();
+        let mut bases = revisions.old.iter().filter(|old| Some(&old.pod_hash()) == base);
+        bases.find_map(|old| old.template.as_ref().ok())
     }
 }

@@ -139,6 +139,11 @@ impl RolloutState {
                     cause: trouble.map_or_else(too_long, why),
                 };
             }
+            let obstacle = input.obstacle(&input.slots[id.index()]);
+            if let Some(why) = obstacle {
+                let cause = FailureCause::stated(&format!("its pod cannot be changed: {why}"));
+                return FailedNode { node, pod: pod.map(|pod| pod.name.clone()), cause };
+            }
             FailedNode {
                 node,
                 pod: pod.map(|pod| pod.name.clone()),
@@ -176,9 +181,11 @@ impl RolloutState {
         match awaits_built_in(input) {
             true => Some(Hindrance::BuiltIn),
             false => {
-                let holds_config = position.is_none()
-                    && self.unmet_requirement(input, &input.revisions()).is_some();
-                hindrance(waves, position, holds_config, input.is_beside())
+                let unmet = match position {
+                    None => self.unmet_requirement(input, &input.revisions()),
+                    Some(_) => None,
+                };
+                hindrance(waves, position, unmet, input.is_beside())
             }
         }
     }
@@ -206,6 +213,7 @@ impl RolloutState {
             question_refusal: input.question_refusal.filter(|_| self.asks()).cloned(),
             overdue: self.images.overdue().take(NAMED_NODES).collect(),
             pull_refusal: self.images.refusal().cloned(),
+            change_failure: input.changes.failure().filter(|_| self.changes_pods()).cloned(),
             not_agreed: not_agreed.map(|id| nodes.name(id).clone()).collect(),
             awaited_outages: waves.awaited_outages(&record.position),
         })

@@ -471,6 +471,7 @@ impl NodeHistory {
             (None, None) if observed.is_excluded(judgement) => {
                 NodeState::SetAside(SetAside::Excluded)
             }
+            (_, None) if observed.is_unchangeable => NodeState::Failed,
             (None, None) if let Some(state) = observed.agreement(judgement, awaited_images) => {
                 state
             }

@@ -17,8 +17,8 @@ use everynode_core::api::{
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
 use everynode_core::plan::{
-    CheckQuestion, NewPod, NewPuller, NewRevision, Outcome, Plan, RevisionReference, ScheduleBy,
-    Watermarks, Write, WriteResult,
+    CheckQuestion, NewChange, NewPod, NewPuller, NewRevision, Outcome, Plan, RevisionReference,
+    ScheduleBy, Watermarks, Write, WriteResult,
 };
 
 use controllers::concerns_checks;
@@ -402,6 +402,8 @@ impl World {
             | Write::ReleasePod(pod)
             | Write::RelabelPod { pod, .. }
             | Write::AskForReplacement { pod, .. }
+            | Write::ChangePod(NewChange { pod, .. })
+            | Write::FinishChange { pod, .. }
             | Write::MarkReplaced { pod, .. } => {
                 let name = pod.name.clone();
                 self.edit_pod(&name, |pod| object::patch(pod, write))

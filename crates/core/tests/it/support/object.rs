@@ -1,10 +1,10 @@
 //! Objects to start a test with.
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator, LabelRequirement,
-    LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodPhase, PolicySource, Readiness,
-    RecordState, Replacement, ResourceVersion, Revision, Status, Template, Timestamp,
-    UpdateStrategy,
+    ChangeState, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
+    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodChange,
+    PodPhase, PolicySource, Readiness, RecordState, Replacement, ResourceVersion, Revision, Status,
+    TEMPLATE_GENERATION_LABEL, Template, Timestamp, UpdateStrategy,
 };
 
 use everynode_core::plan::{NewPod, Outcome, Write};
@@ -55,6 +55,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         trouble: None,
         unschedulable: false,
         replacement: None,
+        change: None,
     }
 }
 
@@ -140,6 +141,21 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
         Write::MarkReplaced { hash, .. } => {
             let replaced = Some(hash.clone());
             pod.replacement = Some(Replacement { replaced, ..Replacement::default() }.into());
+        }
+        Write::ChangePod(new) => {
+            let known = pod.change.take().filter(|known| known.to == new.hash);
+            pod.change = Some(known.unwrap_or_else(|| {
+                let state = ChangeState::UnderWay;
+                Box::new(PodChange { to: new.hash.clone(), since: new.since, state })
+            }));
+        }
+        Write::FinishChange { hash, template_generation, .. } => {
+            pod.change = None;
+            pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+            if let Some(generation) = template_generation {
+                let generation = generation.to_string();
+                pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, &generation);
+            }
         }
         other => panic!("{other}"),
     }

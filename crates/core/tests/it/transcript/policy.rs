@@ -54,6 +54,9 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("images" | "images-ahead", _) => {
                 policy.prepare.get_or_insert_default().images = Some(images(key, value));
             }
+            ("in-place", _) => policy.update = UpdateMethod::InPlaceIfPossible,
+            ("in-place-only", _) => policy.update = UpdateMethod::InPlaceOnly,
+            ("resize-within", _) => policy.resize_within = duration(value),
             ("absent-taint", _) => policy.absent.taints.push(value.into()),
             ("absent-condition", _) => policy.absent.conditions.push(value.into()),
             ("nodes", Some(step)) => {

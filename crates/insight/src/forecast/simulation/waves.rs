@@ -104,7 +104,7 @@ impl Simulation {
     /// The nodes whose pods are replaced, by the time at which that begins.
     pub(in crate::forecast) fn waves(&self, changes: &NodeChanges) -> Vec<Wave> {
         let mut waves: BTreeMap<Timestamp, Vec<String>> = BTreeMap::new();
-        for node in &changes.replace {
+        for node in changes.updated() {
             let first = self.first_writes.get(node.as_str());
             let at = first.map_or(self.started_at, |first| first.at);
             waves.entry(at).or_default().push(node.clone());
@@ -119,7 +119,7 @@ impl Simulation {
     /// each, or that get one.
     pub(in crate::forecast) fn guarded_waves(&self, changes: &NodeChanges) -> Vec<GuardedWave> {
         let Some(policy) = self.daemon_set.policy.valid() else { return Vec::new() };
-        let changed = changes.replace.iter().chain(&changes.gain);
+        let changed = changes.updated().chain(&changes.gain);
         let changed: BTreeSet<&str> = changed.map(String::as_str).collect();
         let nodes = |index: usize| {
             let begun =

@@ -1,10 +1,13 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
 use everynode_core::api::{
-    HASH_LABEL, Labels, Pod, PodName, PodPhase, Readiness, RecordState, Replacement,
-    ResourceVersion, Revision, TEMPLATE_GENERATION_LABEL, Uid,
+    ChangeState, HASH_LABEL, Labels, Pod, PodChange, PodName, PodPhase, Readiness, RecordState,
+    Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL, Timestamp,
+    Uid,
 };
-use everynode_core::plan::{NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write};
+use everynode_core::plan::{
+    NewChange, NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write,
+};
 
 use super::{SimulatedPod, Simulation, Transition};
 
@@ -22,12 +25,7 @@ impl Simulation {
                 let hash = hash.as_str();
                 self.change_pod(pod, |pod| pod.labels = with_label(&pod.labels, HASH_LABEL, hash))
             }
-            // A forecast assumes that somebody agrees at once.
-            Write::AskForReplacement { pod, hash, since, .. } => self.change_pod(pod, |pod| {
-                let asked = pod.replacement.get_or_insert_default();
-                (asked.replacing, asked.since) = (Some(hash.clone()), Some(*since));
-                (asked.is_agreed, asked.replaced) = (true, None);
-            }),
+            Write::AskForReplacement { pod, hash, since, .. } => self.ask(pod, hash, *since),
             Write::MarkReplaced { pod, hash } => self.change_pod(pod, |pod| {
                 let replaced = Some(hash.clone());
                 pod.replacement = Some(Replacement { replaced, ..Replacement::default() }.into());
@@ -65,6 +63,10 @@ impl Simulation {
             // A forecast assumes that pulls take no time.
             Write::PullImages(_) => Outcome::ImagesPresent,
             Write::DeletePuller(_) => Outcome::Gone,
+            Write::ChangePod(change) => self.begin_change(change),
+            Write::FinishChange { pod, hash, template_generation } => {
+                self.finish_change(pod, hash, *template_generation)
+            }
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(pod),
             Write::UpdateStatus { status, .. } => {
@@ -100,6 +102,49 @@ impl Simulation {
         let pod = simulated.pod.clone();
         self.controller.state.apply_pod(&pod, &mut self.controller.nodes);
         self.written(pod.uid)
+    }
+
+    /// A forecast assumes that somebody agrees at once.
+    fn ask(&mut self, pod: &PodReference, hash: &RevisionHash, since: Timestamp) -> Outcome {
+        self.change_pod(pod, |pod| {
+            let asked = pod.replacement.get_or_insert_default();
+            (asked.replacing, asked.since) = (Some(hash.clone()), Some(since));
+            (asked.is_agreed, asked.replaced) = (true, None);
+        })
+    }
+
+    /// A forecast assumes that every pod can be changed.
+    fn begin_change(&mut self, new: &NewChange) -> Outcome {
+        let (to, since) = (new.hash.clone(), new.since);
+        if let Some(node) = &new.pod.node {
+            self.note_write(node);
+            self.changed_in_place.insert(node.clone());
+        }
+        self.change_pod(&new.pod, |pod| {
+            pod.change = Some(PodChange { to, since, state: ChangeState::Done }.into());
+        })
+    }
+
+    /// Then its containers start.
+    fn finish_change(
+        &mut self,
+        reference: &PodReference,
+        hash: &RevisionHash,
+        template_generation: Option<i64>,
+    ) -> Outcome {
+        let at = self.now + self.timing.start_up;
+        if let Some(simulated) = self.pods.get_mut(&reference.name) {
+            simulated.transition = Transition::BecomesReady;
+            self.timers.insert((at, reference.name.clone()));
+        }
+        self.change_pod(reference, |pod| {
+            pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+            if let Some(generation) = template_generation {
+                pod.labels =
+                    with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, &generation.to_string());
+            }
+            (pod.change, pod.readiness) = (None, Readiness::NotReady);
+        })
     }
 
     fn change_revision(
@@ -164,6 +209,7 @@ impl Simulation {
             trouble: None,
             unschedulable: false,
             replacement: None,
+            change: None,
         };
         self.note_write(&new.node);
         let outcome = self.written(pod.uid.clone());

@@ -44,6 +44,8 @@ pub(super) struct Observed<'a> {
     pub images: Option<PullProgress>,
     /// The question whether its old pod may go, if that was asked (G54).
     pub asked: Option<Asked>,
+    /// True if its old pod can only be changed in place, and cannot be (G56).
+    pub is_unchangeable: bool,
 }
 
 impl<'a> Observed<'a> {
@@ -84,6 +86,7 @@ impl<'a> Observed<'a> {
             restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
             images,
+            is_unchangeable: wave == Wave::Open && input.obstacle(slot).is_some(),
             asked: active().find_map(|pod| Asked::about(pod, input)).filter(|_| wave == Wave::Open),
         }
     }

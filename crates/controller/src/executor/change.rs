@@ -1,0 +1,101 @@
+//! Changes pods in place (G56).
+
+use everynode_core::plan::{NewChange, Outcome};
+use everynode_k8s::convert;
+use everynode_k8s::in_place::Change;
+use http::Method;
+use serde_json::Value;
+
+use super::{Execution, answer, request};
+use crate::api::{Content, Error, Server};
+
+/// The part of a refusal by which an API server says that a right is missing.
+const NO_RIGHT: &str = " cannot patch resource ";
+
+/// The message of an API server that has no such resource or subresource.
+const NO_RESOURCE: &str = "could not find the requested resource";
+
+impl<S: Server> Execution<'_, S> {
+    /// Sends those requests of a change that have had no effect yet: first the images, labels and
+    /// annotations, with the statement that the change is under way, then the resources. Whether
+    /// the API server accepts these is asked before anything begins.
+    pub(super) async fn change_pod(&self, new: &NewChange) -> Outcome {
+        let path = request::pod(&self.raw.key.namespace, &new.pod.name);
+        match self.send_change(new, &path).await {
+            Ok(outcome) => outcome,
+            Err(error) if is_gone(&error) => Outcome::Gone,
+            Err(error) => {
+                let message = format!("change pod {}: {error}", new.pod.name);
+                if is_final(&error) {
+                    Outcome::CannotChange { message: error.to_string() }
+                } else {
+                    Outcome::Failed { message }
+                }
+            }
+        }
+    }
+
+    async fn send_change(&self, new: &NewChange, path: &str) -> Result<Outcome, Error> {
+        let change = Change::new(new);
+        let resize = change.resize_patch();
+        let failed = |cause: String| Outcome::Failed {
+            message: format!("change pod {}: {cause}", new.pod.name),
+        };
+        let body = match self.executor.api.get(path).await {
+            // Whoever may not read a pod does not know whether it can be changed.
+            Err(error) if !is_gone(&error) => return Ok(failed(error.to_string())),
+            result => result?,
+        };
+        let live = match convert::meta(&body) {
+            Ok(live) if live.uid != new.pod.uid => return Ok(Outcome::Gone),
+            Ok(live) => live,
+            Err(error) => return Ok(failed(error.to_string())),
+        };
+        let mut written = Outcome::Written {
+            uid: live.uid.clone(),
+            resource_version: convert::resource_version(&live.resource_version),
+        };
+        let pod: Value = match serde_json::from_slice(&body) {
+            Ok(pod) => pod,
+            Err(error) => return Ok(failed(error.to_string())),
+        };
+        let resize_path = format!("{path}/resize");
+        if !change.has_begun(&pod) {
+            let patch = match change.patch(&pod) {
+                Ok(patch) => patch,
+                Err(message) => return Ok(Outcome::CannotChange { message }),
+            };
+            if let Some(resize) = &resize {
+                self.patch(&format!("{resize_path}?dryRun=All"), resize).await?;
+            }
+            written = answer::written(convert::meta(&self.patch(path, &patch).await?));
+        }
+        if let Some(resize) = &resize {
+            written = answer::written(convert::meta(&self.patch(&resize_path, resize).await?));
+        }
+        Ok(written)
+    }
+
+    async fn patch(&self, path: &str, body: &Value) -> Result<bytes::Bytes, Error> {
+        let content = Content::StrategicMergePatch;
+        self.send(Method::PATCH, path, content, body.to_string().into()).await
+    }
+}
+
+/// True if there is no such pod. API servers also answer NotFound for a subresource that they lack.
+fn is_gone(error: &Error) -> bool {
+    let is_not_found = error.code() == Some(404) && error.is_reason("NotFound");
+    is_not_found && !error.to_string().contains(NO_RESOURCE)
+}
+
+/// True if the API server refuses this change of this pod now and later. That the controller has no
+/// right to it is a matter of the installation.
+fn is_final(error: &Error) -> bool {
+    match error.code() {
+        Some(400 | 405 | 422) => true,
+        Some(403) => !error.to_string().contains(NO_RIGHT),
+        // An API server without the subresource.
+        Some(404) => !is_gone(error),
+        Some(_) | None => false,
+    }
+}
