@@ -160,6 +160,7 @@ impl<S: Server> Execution<'_, S> {
             Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
             | Outcome::CannotChange { .. }
+            | Outcome::Begun { .. }
             | Outcome::Skipped
             | Outcome::Failed { .. }
             | Outcome::Unknown { .. } => false,
@@ -227,6 +228,7 @@ impl<S: Server> Execution<'_, S> {
             | Outcome::Changed { .. }
             | Outcome::NamespaceTerminating
             | Outcome::CannotChange { .. }
+            | Outcome::Begun { .. }
             | Outcome::ImagesPresent
             | Outcome::RevisionExists { .. } => {}
         }

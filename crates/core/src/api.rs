@@ -36,9 +36,9 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{CORDONED_TAINT, Node, NodeReadiness, Taint, TaintEffect};
 pub use pod::{
-    AGREED, CHANGING_ANNOTATION, ChangeState, Pod, PodChange, PodPhase, PodTrouble,
-    REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION,
-    RESTARTS_ANNOTATION, Readiness, Replacement,
+    AGREED, CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeState, Pod, PodChange, PodPhase,
+    PodTrouble, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
+    REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
 };
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;

@@ -331,6 +331,15 @@ pub enum Outcome {
     CannotChange {
         /// The cause.
         message: String,
+        /// `metadata.resourceVersion` of the pod, if a part of the change was written.
+        written: Option<ResourceVersion>,
+    },
+    /// `ChangePod` only: a part of the change was written, and the rest failed.
+    Begun {
+        /// `metadata.resourceVersion` in the response.
+        resource_version: ResourceVersion,
+        /// The cause, for the log.
+        message: String,
     },
     /// Refused because the namespace is terminating, which is no error (C28).
     NamespaceTerminating,

@@ -9,8 +9,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{ChangeState, Pod, PodChange, PodName, Problem, RevisionHash, Timestamp, Uid};
+use crate::api::{
+    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RevisionHash, RolloutPhase,
+    RolloutRecord, Timestamp, Uid,
+};
 use crate::node_table::NodeId;
+use crate::plan::NewChange;
+
+/// How long a node may have no room for new resources without a policy, as by default.
+const RESIZE_WITHIN: Duration = Duration::from_secs(120);
+
+/// How long a request without an answer may still have an effect. API servers end requests after a
+/// minute.
+const DOUBT: Duration = Duration::from_secs(90);
 
 /// The pods that are changed in place, and those that cannot be.
 #[derive(Debug, Default)]
@@ -19,12 +30,44 @@ pub(crate) struct PodChanges {
     changing: BTreeMap<Uid, Changing>,
     /// The pods of which all requests were sent, with the revision.
     sent: BTreeMap<Uid, RevisionHash>,
-    /// The pods that cannot be changed to a revision, and why.
-    refused: BTreeMap<Uid, (RevisionHash, Arc<str>)>,
+    /// The pods to which a request was sent that may take effect, while the watch does not show it.
+    in_doubt: BTreeMap<Uid, Doubt>,
+    /// The pods that cannot be changed.
+    refused: BTreeMap<Uid, Refusal>,
+    /// The attempt that they are refused for: when it began, and if it has failed.
+    attempt: Option<(Timestamp, bool)>,
     /// Why the last request failed, if it did.
     failure: Option<Arc<str>>,
     /// To be reported.
     reports: Vec<Problem>,
+    /// The nodes whose pods have changed by something else than a watch.
+    marked: Vec<NodeName>,
+}
+
+/// A change that may begin by a request without an answer.
+#[derive(Debug)]
+struct Doubt {
+    change: PodChange,
+    node: Option<NodeName>,
+    /// Until when the request may have an effect, by the steady clock.
+    until: Timestamp,
+}
+
+/// A pod that cannot be changed to a revision.
+#[derive(Debug)]
+struct Refusal {
+    to: RevisionHash,
+    why: Arc<str>,
+    by: By,
+}
+
+/// Who says that a pod cannot be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The API server, by an answer or what it has stored; it is asked again for another attempt.
+    ApiServer,
+    /// Its kubelet, as long as it says so.
+    Kubelet,
 }
 
 /// A pod that is being changed in place.
@@ -36,14 +79,26 @@ pub(crate) struct Changing {
     pub name: PodName,
     /// Its node.
     pub node: Option<NodeId>,
+    /// True if only a request without an answer says so.
+    pub is_assumed: bool,
 }
 
 impl PodChanges {
     /// Records what a pod states of its change. Returns the change, and whether it is given up.
     pub(crate) fn read(&mut self, pod: &Pod) -> Option<(PodChange, bool)> {
-        let change = pod.change.as_deref()?;
-        if change.state == ChangeState::ResizeInfeasible {
-            self.refuse(&pod.name, &pod.uid, &change.to, "its node can never have the resources");
+        let Some(change) = pod.change.as_deref() else {
+            return Some((self.in_doubt(&pod.uid)?.clone(), false));
+        };
+        self.in_doubt.remove(&pod.uid);
+        match change.state {
+            ChangeState::ResizeInfeasible => {
+                let why = "its node can never have the resources";
+                self.refuse((&pod.name, &pod.uid), &change.to, By::Kubelet, why);
+            }
+            ChangeState::UnderWay | ChangeState::Done => {
+                self.refused.retain(|uid, it| *uid != pod.uid || it.by != By::Kubelet);
+            }
+            ChangeState::ResizeDeferred { .. } => {}
         }
         Some((change.clone(), self.refusal(&pod.uid, &change.to).is_some()))
     }
@@ -64,6 +119,7 @@ impl PodChanges {
     pub(crate) fn forget(&mut self, uid: &Uid) {
         self.changing.remove(uid);
         self.sent.remove(uid);
+        self.in_doubt.remove(uid);
         self.refused.remove(uid);
     }
 
@@ -83,24 +139,88 @@ impl PodChanges {
     }
 
     /// Records that all requests of a change were sent.
-    pub(crate) fn record_sent(&mut self, uid: &Uid, to: &RevisionHash) {
-        self.sent.insert(uid.clone(), to.clone());
+    pub(crate) fn record_sent(&mut self, change: &NewChange) {
+        self.sent.insert(change.pod.uid.clone(), change.hash.clone());
         self.failure = None;
+    }
+
+    /// Records that a request may have taken effect, or may still. Until the watch shows it, the
+    /// pod counts as one that is being changed.
+    pub(crate) fn record_doubt(&mut self, new: &NewChange, now: Timestamp) {
+        let is_seen = |known: &Changing| known.change.to == new.hash && !known.is_assumed;
+        if self.changing.get(&new.pod.uid).is_some_and(is_seen) {
+            return;
+        }
+        let (to, since, state) = (new.hash.clone(), new.since, ChangeState::UnderWay);
+        let change = PodChange { to, since, state };
+        let (node, until) = (new.pod.node.clone(), now + DOUBT);
+        self.in_doubt.insert(new.pod.uid.clone(), Doubt { change, node, until });
+        self.marked.extend(new.pod.node.clone());
+    }
+
+    /// Ends the doubts about requests that can have no effect any more.
+    pub(crate) fn settle_doubts(&mut self, now: Timestamp) {
+        let settled = self.in_doubt.extract_if(.., |_, doubt| doubt.until <= now);
+        self.marked.extend(settled.filter_map(|(_, doubt)| doubt.node));
+    }
+
+    /// When the first doubt ends, by the steady clock.
+    pub(crate) fn next_settled_at(&self) -> Option<Timestamp> {
+        self.in_doubt.values().map(|doubt| doubt.until).min()
+    }
+
+    /// Forgets doubts about pods of a node that are gone; `pods` are there.
+    pub(crate) fn keep_doubts(&mut self, node: &NodeName, pods: &[Uid]) {
+        self.in_doubt.retain(|uid, it| it.node.as_ref() != Some(node) || pods.contains(uid));
+    }
+
+    /// The change of which a request may have taken effect.
+    pub(crate) fn in_doubt(&self, uid: &Uid) -> Option<&PodChange> {
+        self.in_doubt.get(uid).map(|doubt| &doubt.change)
+    }
+
+    /// Records that the API server does not let this pod be changed.
+    pub(crate) fn record_refusal(&mut self, new: &NewChange, why: String) {
+        self.in_doubt.remove(&new.pod.uid);
+        self.refuse((&new.pod.name, &new.pod.uid), &new.hash, By::ApiServer, why);
+        self.marked.extend(new.pod.node.clone());
     }
 
     /// Records that a pod cannot be changed to a revision.
     pub(crate) fn refuse(
         &mut self,
-        pod: &PodName,
-        uid: &Uid,
+        (pod, uid): (&PodName, &Uid),
         to: &RevisionHash,
+        by: By,
         why: impl Into<Arc<str>>,
     ) {
         if self.refusal(uid, to).is_none() {
             let why = why.into();
+            self.in_doubt.remove(uid);
             self.reports.push(Problem::UnchangedPod { pod: pod.clone(), why: why.clone() });
-            self.refused.insert(uid.clone(), (to.clone(), why));
+            self.refused.insert(uid.clone(), Refusal { to: to.clone(), why, by });
         }
+    }
+
+    /// Why the pod cannot be changed to this revision, if it cannot.
+    pub(crate) fn refusal(&self, uid: &Uid, to: &RevisionHash) -> Option<&str> {
+        let refusal = self.refused.get(uid).filter(|refusal| refusal.to == *to)?;
+        Some(&refusal.why)
+    }
+
+    /// Asks the API server anew about pods that are not half changed if this record, of which no
+    /// other attempt has the same, is another one. Returns whether it is.
+    pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>) -> bool {
+        let attempt = record.map(|record| (record.began, record.phase == RolloutPhase::Failed));
+        if self.attempt == attempt {
+            return false;
+        }
+        self.attempt = attempt;
+        let changing = &self.changing;
+        self.refused.retain(|uid, _| changing.contains_key(uid));
+        self.sent.retain(|uid, _| changing.contains_key(uid));
+        self.failure = None;
+        true
     }
 
     /// The pods that cannot be changed, each once.
@@ -108,10 +228,9 @@ impl PodChanges {
         std::mem::take(&mut self.reports)
     }
 
-    /// Why the pod cannot be changed to this revision, if it cannot.
-    pub(crate) fn refusal(&self, uid: &Uid, to: &RevisionHash) -> Option<&str> {
-        let (refused, why) = self.refused.get(uid)?;
-        (refused == to).then_some(why)
+    /// The nodes whose pods have changed since, other than by what a watch shows.
+    pub(crate) fn take_marked(&mut self) -> Vec<NodeName> {
+        std::mem::take(&mut self.marked)
     }
 
     /// Records that a request failed, so that it is sent again.
@@ -124,31 +243,50 @@ impl PodChanges {
         self.failure.as_ref()
     }
 
-    /// Gives up the changes whose nodes have had no room for longer than `within`, and returns
-    /// these pods with their nodes. `wall` is the time of the wall clock.
-    pub(crate) fn give_up(&mut self, within: Duration, wall: Timestamp) -> Vec<(Uid, NodeId)> {
-        let is_over = |it: &&Changing| it.deferred_until(within).is_some_and(|at| at <= wall);
-        let late = self.changing.iter().filter(|(_, it)| is_over(it));
-        let late: Vec<_> =
-            late.filter_map(|(uid, it)| Some((uid.clone(), it.clone(), it.node?))).collect();
-        for (uid, it, _) in &late {
-            let why = "its node has had no room for the new resources for too long";
-            self.refuse(&it.name, uid, &it.change.to, why);
+    /// Gives up the changes whose nodes have had no room for longer than `within`, and those whose
+    /// templates are not known and whose requests may be missing. `wall` is the time of the wall
+    /// clock.
+    pub(crate) fn give_up(
+        &mut self,
+        within: Option<Duration>,
+        wall: Timestamp,
+        is_known: impl Fn(&RevisionHash) -> bool,
+    ) -> Vec<(Uid, NodeId)> {
+        let mut given_up = Vec::new();
+        for (uid, it) in self.changing.clone() {
+            let to = &it.change.to;
+            let is_late = it.deferred_until(within).is_some_and(|at| at <= wall);
+            let from = it.from.as_ref();
+            let is_lost = !(self.is_sent(&uid, to) || is_known(to) && from.is_some_and(&is_known));
+            let (by, why) = match (is_late, is_lost) {
+                _ if self.refusal(&uid, to).is_some() => continue,
+                (true, _) => {
+                    (By::Kubelet, "its node has had no room for the new resources for too long")
+                }
+                (false, true) => (By::ApiServer, "the template of its revision is not known"),
+                (false, false) => continue,
+            };
+            self.refuse((&it.name, &uid), to, by, why);
+            given_up.extend(it.node.map(|node| (uid, node)));
         }
-        late.into_iter().map(|(uid, _, node)| (uid, node)).collect()
+        given_up
     }
 
     /// When the first change is given up, by the wall clock.
-    pub(crate) fn next_given_up_at(&self, within: Duration) -> Option<Timestamp> {
-        self.changing.values().filter_map(|it| it.deferred_until(within)).min()
+    pub(crate) fn next_given_up_at(&self, within: Option<Duration>) -> Option<Timestamp> {
+        let followed =
+            self.changing.iter().filter(|(uid, it)| self.refusal(uid, &it.change.to).is_none());
+        followed.filter_map(|(_, it)| it.deferred_until(within)).min()
     }
 }
 
 impl Changing {
     /// When it is given up, because its node has no room.
-    fn deferred_until(&self, within: Duration) -> Option<Timestamp> {
+    fn deferred_until(&self, within: Option<Duration>) -> Option<Timestamp> {
         match self.change.state {
-            ChangeState::ResizeDeferred => Some(self.change.since + within),
+            ChangeState::ResizeDeferred { since } => {
+                Some(since.max(self.change.since) + within.unwrap_or(RESIZE_WITHIN))
+            }
             ChangeState::UnderWay | ChangeState::ResizeInfeasible | ChangeState::Done => None,
         }
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use everynode_core::api::{
-    CHANGING_ANNOTATION, HASH_LABEL, RESTARTS_ANNOTATION, TEMPLATE_GENERATION_LABEL,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, TEMPLATE_GENERATION_LABEL,
 };
 use everynode_core::plan::NewChange;
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,14 @@ use crate::quantity::Quantity;
 use crate::record::time_text;
 use crate::resources::qos_class;
 
-/// Parts of keys of annotations that mean a restart: a checksum of configuration.
-const CHECKSUM: &str = "checksum";
+/// Parts of keys of annotations that mean a restart, such as a checksum of configuration.
+const RESTARTS: [&str; 7] =
+    ["checksum", "hash", "redeploy", "reload", "restart", "rollme", "timestamp"];
 
 /// The ends of the domains of annotations that components read when a pod starts, or that mean a
 /// restart, such as `kubectl.kubernetes.io/restartedAt`.
-const READ_AT_START: [&str; 3] = ["kubernetes.io", "k8s.io", "cncf.io"];
+const READ_AT_START: [&str; 6] =
+    ["cncf.io", "istio.io", "k8s.io", "kubernetes.io", "linkerd.io", "vault.hashicorp.com"];
 
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
@@ -49,6 +51,16 @@ pub struct ChangeStatement {
     /// True if resources change.
     #[serde(default)]
     pub resizes: bool,
+}
+
+/// The value of [`CHANGED_ANNOTATION`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedStatement {
+    /// Since when.
+    pub since: String,
+    /// The number of restarts of each container that do not count.
+    #[serde(default)]
+    pub restarts: BTreeMap<String, i64>,
 }
 
 /// Identifies the parts of a template that cannot change in a running pod: templates for which this
@@ -150,7 +162,8 @@ impl Read {
 fn is_read_at_start(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let is_of = |end: &str| domain == end || domain.ends_with(&format!(".{end}"));
-    key.to_ascii_lowercase().contains(CHECKSUM) || READ_AT_START.into_iter().any(is_of)
+    let lower = key.to_ascii_lowercase();
+    RESTARTS.iter().any(|part| lower.contains(part)) || READ_AT_START.into_iter().any(is_of)
 }
 
 /// Removes the entries of an object that are not kept.
@@ -164,9 +177,7 @@ fn keep(entries: &mut Value, is_kept: impl Fn(&str) -> bool) {
 fn changeable(template: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     ["containers", "initContainers"].into_iter().flat_map(move |field| {
         let containers = template.items_at(&["spec", field]).iter();
-        containers
-            .filter(move |it| field == "containers" || is_sidecar(it))
-            .map(move |it| (field, it))
+        containers.filter(move |it| runs_always(field, it)).map(move |it| (field, it))
     })
 }
 
@@ -177,13 +188,18 @@ fn changeable_mut(template: &mut Value) -> impl Iterator<Item = &mut Value> {
         fields.filter(|(field, _)| matches!(field.as_str(), "containers" | "initContainers"));
     lists.flat_map(|(field, containers)| {
         let containers = containers.as_array_mut().into_iter().flatten();
-        let is_container = field == "containers";
-        containers.filter(move |it| is_container || is_sidecar(it))
+        containers.filter(|it| runs_always(field, it))
     })
 }
 
-fn is_sidecar(container: &Value) -> bool {
-    container.string_at(&["restartPolicy"]) == "Always"
+/// True if a kubelet starts the container again for a new image, also after it has ended. An init
+/// container without a `restartPolicy` runs once, any other container as the pod says.
+fn runs_always(field: &str, container: &Value) -> bool {
+    match container.string_at(&["restartPolicy"]) {
+        "Always" => true,
+        "" => field == "containers",
+        _ => false,
+    }
 }
 
 /// For each list of containers, names of these and their images.
@@ -244,12 +260,13 @@ impl<'a> Change<'a> {
             let resized = restarted_by_resize(&resized);
             let restarts = names.clone().chain(resized).filter(|it| it == name).count();
             let restarts = if id(name).is_empty() { 0 } else { restarts as u64 };
-            (*name, known + restarts)
+            ((*name).to_owned(), i64::try_from(known + restarts).unwrap_or(i64::MAX))
         });
-        let restarts: BTreeMap<_, _> = restarts.collect();
+        let changed =
+            ChangedStatement { since: statement.since.clone(), restarts: restarts.collect() };
         let mut annotations = self.metadata("annotations");
         annotations.insert(CHANGING_ANNOTATION.into(), text(&statement));
-        annotations.insert(RESTARTS_ANNOTATION.into(), text(&restarts));
+        annotations.insert(CHANGED_ANNOTATION.into(), text(&changed));
         let mut labels = self.metadata("labels");
         // They are the pod's own, and say that the change is done.
         OF_REVISION.into_iter().for_each(|label| drop(labels.remove(label)));

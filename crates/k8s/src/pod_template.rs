@@ -4,7 +4,7 @@
 //! all others are copied, including those that this program does not know.
 
 use everynode_core::api::{
-    CHANGING_ANNOTATION, HASH_LABEL, RESTARTS_ANNOTATION, TEMPLATE_GENERATION_LABEL, Toleration,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration,
     default_tolerations,
 };
 use everynode_core::plan::{NewPod, ScheduleBy};
@@ -42,7 +42,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         // They would say that the pod is being changed in place.
-        for key in [CHANGING_ANNOTATION, RESTARTS_ANNOTATION] {
+        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION] {
             annotations.remove(key);
         }
     }

@@ -230,7 +230,7 @@ impl LoopState {
             Outcome::Failed { message } if matches!(result.write, Write::CreatePod(_)) => {
                 (message, Some(CREATION_RETRY_MAX))
             }
-            Outcome::Failed { message } => (message, None),
+            Outcome::Failed { message } | Outcome::Begun { message, .. } => (message, None),
             Outcome::Written { .. }
             | Outcome::Changed { .. }
             | Outcome::Gone

@@ -1,5 +1,6 @@
 //! Changes pods in place (G56).
 
+use everynode_core::api::ResourceVersion;
 use everynode_core::plan::{NewChange, Outcome};
 use everynode_k8s::convert;
 use everynode_k8s::in_place::Change;
@@ -15,27 +16,46 @@ const NO_RIGHT: &str = " cannot patch resource ";
 /// The message of an API server that has no such resource or subresource.
 const NO_RESOURCE: &str = "could not find the requested resource";
 
+/// How far a change was sent.
+#[derive(Default)]
+struct Progress {
+    /// The version of the pod once it states the change.
+    written: Option<ResourceVersion>,
+    /// True if the request that lets it do so has no answer.
+    is_in_doubt: bool,
+}
+
 impl<S: Server> Execution<'_, S> {
     /// Sends those requests of a change that have had no effect yet: first the images, labels and
     /// annotations, with the statement that the change is under way, then the resources. Whether
     /// the API server accepts these is asked before anything begins.
     pub(super) async fn change_pod(&self, new: &NewChange) -> Outcome {
         let path = request::pod(&self.raw.key.namespace, &new.pod.name);
-        match self.send_change(new, &path).await {
-            Ok(outcome) => outcome,
-            Err(error) if is_gone(&error) => Outcome::Gone,
-            Err(error) => {
-                let message = format!("change pod {}: {error}", new.pod.name);
-                if is_final(&error) {
-                    Outcome::CannotChange { message: error.to_string() }
-                } else {
-                    Outcome::Failed { message }
-                }
+        let mut progress = Progress::default();
+        let error = match self.send_change(new, &path, &mut progress).await {
+            Ok(outcome) => return outcome,
+            Err(error) => error,
+        };
+        let message = format!("change pod {}: {error}", new.pod.name);
+        match progress.written {
+            _ if is_gone(&error) => Outcome::Gone,
+            written if is_final(&error) => {
+                Outcome::CannotChange { message: error.to_string(), written }
             }
+            Some(resource_version) => Outcome::Begun { resource_version, message },
+            None if progress.is_in_doubt && error.may_have_happened() => {
+                Outcome::Unknown { message }
+            }
+            None => Outcome::Failed { message },
         }
     }
 
-    async fn send_change(&self, new: &NewChange, path: &str) -> Result<Outcome, Error> {
+    async fn send_change(
+        &self,
+        new: &NewChange,
+        path: &str,
+        progress: &mut Progress,
+    ) -> Result<Outcome, Error> {
         let change = Change::new(new);
         let resize = change.resize_patch();
         let failed = |cause: String| Outcome::Failed {
@@ -46,34 +66,39 @@ impl<S: Server> Execution<'_, S> {
             Err(error) if !is_gone(&error) => return Ok(failed(error.to_string())),
             result => result?,
         };
-        let live = match convert::meta(&body) {
+        let mut live = match convert::meta(&body) {
             Ok(live) if live.uid != new.pod.uid => return Ok(Outcome::Gone),
             Ok(live) => live,
             Err(error) => return Ok(failed(error.to_string())),
-        };
-        let mut written = Outcome::Written {
-            uid: live.uid.clone(),
-            resource_version: convert::resource_version(&live.resource_version),
         };
         let pod: Value = match serde_json::from_slice(&body) {
             Ok(pod) => pod,
             Err(error) => return Ok(failed(error.to_string())),
         };
         let resize_path = format!("{path}/resize");
-        if !change.has_begun(&pod) {
+        let mut is_sent = change.has_begun(&pod);
+        if !is_sent {
             let patch = match change.patch(&pod) {
                 Ok(patch) => patch,
-                Err(message) => return Ok(Outcome::CannotChange { message }),
+                Err(message) => return Ok(Outcome::CannotChange { message, written: None }),
             };
             if let Some(resize) = &resize {
                 self.patch(&format!("{resize_path}?dryRun=All"), resize).await?;
             }
-            written = answer::written(convert::meta(&self.patch(path, &patch).await?));
+            progress.is_in_doubt = true;
+            let answer = self.patch(path, &patch).await?;
+            progress.is_in_doubt = false;
+            is_sent = convert::meta(&answer).map(|meta| live = meta).is_ok();
         }
-        if let Some(resize) = &resize {
-            written = answer::written(convert::meta(&self.patch(&resize_path, resize).await?));
+        let version = || convert::resource_version(&live.resource_version);
+        progress.written = is_sent.then(version);
+        match &resize {
+            Some(resize) => {
+                let answer = self.patch(&resize_path, resize).await?;
+                Ok(answer::written(convert::meta(&answer)))
+            }
+            None => Ok(Outcome::Written { uid: live.uid.clone(), resource_version: version() }),
         }
-        Ok(written)
     }
 
     async fn patch(&self, path: &str, body: &Value) -> Result<bytes::Bytes, Error> {

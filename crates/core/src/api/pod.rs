@@ -21,7 +21,7 @@ pub struct Pod {
     pub controller: Option<Uid>,
     /// The name of that owner, a DaemonSet (C36).
     pub controller_name: Option<DaemonSetName>,
-    /// `metadata.creationTimestamp`.
+    /// `metadata.creationTimestamp`, or when a change in place of the pod began (G56).
     pub creation_timestamp: Timestamp,
     /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
@@ -70,9 +70,10 @@ pub const REPLACED_ANNOTATION: &str = "everynode.dev/replaced";
 /// of its containers ran before (G56).
 pub const CHANGING_ANNOTATION: &str = "everynode.dev/changing";
 
-/// The annotation of a pod that was changed in place with the restarts of its containers, among
-/// them those that the change causes. They do not count for a rollout (G56).
-pub const RESTARTS_ANNOTATION: &str = "everynode.dev/restarts-before";
+/// The annotation of a pod that was changed in place, or is being changed: since when, and the
+/// restarts of its containers, among them those that the change causes. They do not count for a
+/// rollout (G56).
+pub const CHANGED_ANNOTATION: &str = "everynode.dev/changed";
 
 /// A change of a pod in place that is under way (G56).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +92,10 @@ pub enum ChangeState {
     /// It has yet to see the change, to start the containers anew, or to resize them.
     UnderWay,
     /// Its node has no room for the new resources now.
-    ResizeDeferred,
+    ResizeDeferred {
+        /// Since when, by the clock of its node.
+        since: Timestamp,
+    },
     /// Its node can never have these resources for the pod.
     ResizeInfeasible,
     /// The containers run as the revision states it.

@@ -45,6 +45,9 @@ pub mod rule {
     /// Of the names of steps.
     pub const FINALLY_IS_NO_STEP: &str =
         "must not be finally, by which orders name the last wave of a policy that has finally";
+    /// Of `update`.
+    pub const IN_PLACE_ONLY_FAILS: &str =
+        "must not be InPlaceOnly without failure: nodes whose pods cannot be changed fail";
     /// Of a step.
     pub const BY_OR_EACH: &str = "must not be set with by";
     /// Of `daemonSets`.

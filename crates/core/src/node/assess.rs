@@ -160,10 +160,9 @@ impl<'a> Assessor<'a> {
         let Some(since) = self.rules.told_since else { return false };
         let new = self.new_pod(slot).filter(|_| slot.wanted == Wanted::Target);
         new.is_some_and(|pod| {
-            // A pod that was changed in place keeps the question about it.
-            let is_of_rollout =
-                pod.creation_timestamp >= since || pod.flags.contains(PodFlags::ASKED);
-            is_of_rollout && !pod.flags.contains(PodFlags::REPLACED) && self.is_available(pod)
+            pod.creation_timestamp >= since
+                && !pod.flags.contains(PodFlags::REPLACED)
+                && self.is_available(pod)
         })
     }
 
@@ -193,7 +192,12 @@ impl<'a> Assessor<'a> {
     }
 
     fn health(&self, pod: &PodView) -> Health {
-        match (pod.readiness.is_ready(), self.is_available(pod)) {
+        let min_ready_seconds = self.parameters.min_ready_seconds;
+        let is_available = match pod.flags.contains(PodFlags::ASSUMED) {
+            true => pod.is_seen_available(min_ready_seconds, self.now),
+            false => self.is_available(pod),
+        };
+        match (pod.readiness.is_ready(), is_available) {
             (_, true) => Health::Available,
             (true, false) => Health::Ready,
             (false, false) => Health::NotReady,
@@ -223,8 +227,10 @@ impl<'a> Assessor<'a> {
                 } else {
                     assessment.step = self.step_without_surge(&pods);
                 }
+                // A request without an answer may change the pod yet.
+                let is_settled = |old: &PodView| !old.flags.contains(PodFlags::ASSUMED);
                 let replaces = self.rules.replaces && slot.wanted != Wanted::Kept;
-                if !replaces && matches!(pods, ActivePods::Old(_)) {
+                if matches!(pods, ActivePods::Old(old) if !replaces || !is_settled(old)) {
                     assessment.step = Step::None;
                 }
                 if self.rules.guarded.is_some() && slot.wanted != Wanted::Kept {
@@ -420,7 +426,8 @@ pub(crate) fn ended_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
 /// The pods that are being changed in place (G56).
 pub(crate) fn changing_pods(slot: &Slot) -> impl Iterator<Item = &PodView> {
     let pods = slot.pods.as_slice().iter();
-    let is_followed = |pod: &&PodView| pod.is_changing() && !pod.is_given_up();
+    let ignored = PodFlags::GIVEN_UP | PodFlags::ASSUMED;
+    let is_followed = move |pod: &&PodView| pod.is_changing() && !pod.flags.intersects(ignored);
     pods.filter(is_followed).filter(|pod| is_ours_to_delete(pod) && !pod.phase.is_terminal())
 }
 

@@ -57,6 +57,8 @@ bitflags! {
         const CHANGING = 1 << 7;
         /// It cannot be changed to that revision after all, and is replaced (G56).
         const GIVEN_UP = 1 << 8;
+        /// Only a request without an answer says that it is being changed (G56).
+        const ASSUMED = 1 << 9;
     }
 }
 
@@ -115,9 +117,11 @@ impl PodView {
     /// True if the pod has been ready for `min_ready_seconds` (C54), and is not being changed: its
     /// containers may stop at any time then (G56).
     pub(crate) fn is_available(&self, min_ready_seconds: u32, now: Now) -> bool {
-        if self.is_changing() {
-            return false;
-        }
+        !self.is_changing() && self.is_seen_available(min_ready_seconds, now)
+    }
+
+    /// True if the pod has been ready for so long, as the watch shows it.
+    pub(crate) fn is_seen_available(&self, min_ready_seconds: u32, now: Now) -> bool {
         let readiness = self.readiness.by_steady_clock(now);
         readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)
     }

@@ -256,9 +256,12 @@ impl GuardedGate {
             Direction::Back if wave == Wave::Held && has_target() => {
                 GoverningRevision { old: None, wanted: Wanted::Kept }
             }
-            Direction::Back if has_target() => base().map_or(GoverningRevision::TARGET, |base| {
-                GoverningRevision { old: Some(base), wanted: Wanted::Base }
-            }),
+            // A pod that cannot be changed to the base is half of the target's.
+            Direction::Back if has_target() || pods.iter().any(PodView::is_given_up) => base()
+                .map_or(GoverningRevision::TARGET, |base| GoverningRevision {
+                    old: Some(base),
+                    wanted: Wanted::Base,
+                }),
             Direction::Forward | Direction::Back => {
                 GoverningRevision { old: self.kept(pods, labels), wanted: Wanted::Kept }
             }

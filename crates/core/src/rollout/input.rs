@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, Labels, Now, Replacement, RevisionHash, RolloutPhase, RolloutPolicy, Timestamp, Uid,
-    UpdateMethod,
+    DaemonSet, Labels, Now, Replacement, RevisionHash, RolloutPhase, RolloutPolicy, RolloutRecord,
+    Timestamp, Uid, UpdateMethod,
 };
 use crate::config::{Clocks, Duties, PodDuty};
 use crate::node::{PodView, Slot};
@@ -65,7 +65,8 @@ impl<'a> RolloutInput<'a> {
     }
 
     /// How nodes get another template. With surge pods are replaced, and so are those that cannot
-    /// be changed once the rollout was promoted in full (G56).
+    /// be changed once the rollout was promoted in full, or where nodes go back to a template that
+    /// was complete before (G56).
     pub(super) fn update_method(&self) -> UpdateMethod {
         let policy = self.policy().filter(|_| !self.daemon_set.strategy().surges());
         let method = policy.map_or(UpdateMethod::Replace, |policy| policy.update);
@@ -74,7 +75,9 @@ impl<'a> RolloutInput<'a> {
         }
         let revisions = self.revisions();
         let record = revisions.current.and_then(|current| current.record.stored());
-        match record.is_some_and(|record| record.is_promoted_in_full()) {
+        let replaces =
+            |record: &RolloutRecord| record.is_promoted_in_full() || record.was_complete_before();
+        match record.is_some_and(|record| replaces(record)) {
             true => UpdateMethod::InPlaceIfPossible,
             false => method,
         }
@@ -90,8 +93,12 @@ impl<'a> RolloutInput<'a> {
         let in_place = InPlace { daemon_set, history, labels: self.labels, changes: self.changes };
         let target = self.labels.current_hashes().next()?;
         let active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
-        let mut old = slot.pods.as_slice().iter().filter(active);
-        let old = old.find(|pod| pod.is_given_up() || !self.labels.is_updated(pod.labels))?;
+        // Of several pods all but one are deleted first.
+        let mut pods = slot.pods.as_slice().iter().filter(active);
+        let (Some(old), None) = (pods.next(), pods.next()) else { return None };
+        if !old.is_given_up() && self.labels.is_updated(old.labels) {
+            return None;
+        }
         match in_place.old_pod(slot, old, target) {
             OldPod::CannotChange(why) => Some(why),
             OldPod::Changes { .. } | OldPod::IsReplaced => None,

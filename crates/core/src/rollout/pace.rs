@@ -99,6 +99,7 @@ impl Pace {
             | Outcome::Gone
             | Outcome::RevisionExists { .. }
             | Outcome::ImagesPresent
+            | Outcome::Begun { .. }
             | Outcome::Unknown { .. } => self.finish(node, now),
         }
     }

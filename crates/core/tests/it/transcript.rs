@@ -441,7 +441,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "change" => {
             pod.change.as_mut().expect("it is being changed").state = match value {
                 "under-way" => ChangeState::UnderWay,
-                "deferred" => ChangeState::ResizeDeferred,
+                "deferred" => ChangeState::ResizeDeferred { since: Timestamp(0) },
                 "infeasible" => ChangeState::ResizeInfeasible,
                 "done" => ChangeState::Done,
                 other => panic!("change {other}"),
@@ -479,11 +479,14 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
 /// Parses the outcome of a future write, such as `create pod on a fails`.
 fn fault(words: &[&str]) -> Fault {
     let (write, outcome) = words.split_at(words.len() - 1);
+    let impossible =
+        || Outcome::CannotChange { message: "it is too old".to_owned(), written: None };
     let unknown = || Outcome::Unknown { message: "no answer".to_owned() };
     let (outcome, takes_effect) = match outcome[0] {
         "fails" => (Outcome::Failed { message: "refused".to_owned() }, false),
         "skipped" => (Outcome::Skipped, false),
-        "impossible" => (Outcome::CannotChange { message: "it is too old".to_owned() }, false),
+        "impossible" => (impossible(), false),
+        "partly" => (impossible(), true),
         "gone" => (Outcome::Gone, false),
         "terminating" => (Outcome::NamespaceTerminating, false),
         // There is no response to either: the first has no effect, the second takes effect.

@@ -338,7 +338,7 @@ impl CauseKind {
                 text: |at| {
                     let change = at.pod.and_then(|pod| pod.pod.change.as_deref());
                     match change.map(|change| change.state) {
-                        Some(ChangeState::ResizeDeferred) => {
+                        Some(ChangeState::ResizeDeferred { .. }) => {
                             "being changed in place, its node has no room for the new resources"
                                 .into()
                         }

@@ -227,7 +227,9 @@ impl Identity {
             labels: interner.labels(labels),
             controller: self.controller,
             controller_name: metadata.controller_name().map(|name| interner.text(name).into()),
-            creation_timestamp: created.unwrap_or(Timestamp(i64::MAX)),
+            creation_timestamp: created
+                .max(changed.as_ref().and_then(|changed| changed.at))
+                .unwrap_or(Timestamp(i64::MAX)),
             terminating: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deleted_at(),
             node_name: node_name(text(spec.node_name.as_ref()), interner),

@@ -1,17 +1,15 @@
 //! Changes of pods in place (G56): how far a kubelet is, by what the pod states of its containers
 //! before the change and since.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use everynode_core::api::{
-    CHANGING_ANNOTATION, ChangeState, PodChange, RESTARTS_ANNOTATION, Readiness, Timestamp,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeState, PodChange, Readiness, Timestamp,
 };
 use prost::Message;
 use serde::Deserialize;
 
 use super::wire::{Text, Time, text, timestamp};
-use crate::in_place::ChangeStatement;
+use crate::in_place::{ChangeStatement, ChangedStatement};
 use crate::json_path::read_first;
 use crate::protobuf;
 
@@ -19,7 +17,7 @@ use crate::protobuf;
 #[derive(Default)]
 pub(super) struct Stated {
     change: Option<ChangeStatement>,
-    restarts: Option<BTreeMap<String, i64>>,
+    changed: Option<ChangedStatement>,
 }
 
 /// A pod that was changed in place, or is being changed.
@@ -27,6 +25,8 @@ pub(super) struct Stated {
 pub(super) struct Changed {
     /// The change that is under way.
     pub change: Option<Box<PodChange>>,
+    /// When the last change began.
+    pub at: Option<Timestamp>,
     /// The restarts of containers since, without those that the change has caused.
     restarts: u8,
     /// When the last of its containers started.
@@ -46,6 +46,7 @@ struct WireStatus<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct WireCondition<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
@@ -53,6 +54,8 @@ struct WireCondition<'a> {
     status: Option<Text<'a>>,
     #[serde(borrow)]
     reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    last_transition_time: Option<Time<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -88,11 +91,11 @@ impl Stated {
         for (key, value) in annotations {
             match key {
                 CHANGING_ANNOTATION => stated.change = serde_json::from_str(value).ok(),
-                RESTARTS_ANNOTATION => stated.restarts = serde_json::from_str(value).ok(),
+                CHANGED_ANNOTATION => stated.changed = serde_json::from_str(value).ok(),
                 _ => {}
             }
         }
-        (stated.change.is_some() || stated.restarts.is_some()).then_some(stated)
+        (stated.change.is_some() || stated.changed.is_some()).then_some(stated)
     }
 
     /// The change of the pod with this JSON.
@@ -122,13 +125,15 @@ impl Stated {
                 since: timestamp(&stated.since).unwrap_or(Timestamp(0)),
             })
         });
-        let before = self.restarts.unwrap_or_default();
+        let changed = self.changed.unwrap_or_default();
+        let (before, since_text) = (changed.restarts, changed.since);
         let since = |it: &WireContainer<'_>| {
             it.restart_count - before.get(text(it.name.as_ref())).copied().unwrap_or(0)
         };
         let restarts = status.containers().map(since).max().unwrap_or(0).max(0);
         let started = status.containers().filter_map(WireContainer::started).max();
-        Changed { change, restarts: u8::try_from(restarts).unwrap_or(u8::MAX), started }
+        let restarts = u8::try_from(restarts).unwrap_or(u8::MAX);
+        Changed { change, at: timestamp(&since_text), restarts, started }
     }
 }
 
@@ -163,7 +168,7 @@ impl WireStatus<'_> {
             if let Some(pending) = self.condition("PodResizePending") {
                 return match text(pending.reason.as_ref()) {
                     "Infeasible" => ChangeState::ResizeInfeasible,
-                    _ => ChangeState::ResizeDeferred,
+                    _ => ChangeState::ResizeDeferred { since: pending.since() },
                 };
             }
             if self.condition("PodResizeInProgress").is_some() {
@@ -188,6 +193,14 @@ impl WireStatus<'_> {
     }
 }
 
+impl WireCondition<'_> {
+    /// Since when; the change itself says so if this does not.
+    fn since(&self) -> Timestamp {
+        let since = self.last_transition_time.as_ref().and_then(Time::timestamp);
+        since.unwrap_or(Timestamp(0))
+    }
+}
+
 impl WireContainer<'_> {
     fn runs(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.running.is_some())
@@ -207,6 +220,7 @@ impl<'a> From<&'a protobuf::ChangedPodStatus> for WireStatus<'a> {
             kind: Text::of_field(&it.kind),
             status: Text::of_field(&it.status),
             reason: Text::of_field(&it.reason),
+            last_transition_time: Time::of_field(it.last_transition_time),
         });
         Self {
             observed_generation: Some(message.observed_generation),

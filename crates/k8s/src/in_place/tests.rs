@@ -318,7 +318,7 @@ fn a_patch_changes_images_and_states_the_change() {
         let stated =
             json!({ "to": "h2", "since": since, "containers": containers, "resizes": resizes });
         assert_eq!(parsed(&patch, CHANGING_ANNOTATION), stated, "{difference}");
-        assert_eq!(parsed(&patch, RESTARTS_ANNOTATION), restarts, "{difference}");
+        assert_eq!(parsed(&patch, CHANGED_ANNOTATION)["restarts"], restarts, "{difference}");
     }
 }
 
@@ -329,7 +329,7 @@ fn a_container_that_never_ran_is_not_restarted() {
     let status = json!([{ "containerID": "", "restartCount": 0 }]);
     let pod = with(pod_of(template()), json!({ "status": { "containerStatuses": status } }));
     let patch = Change::new(&new).patch(&pod).unwrap();
-    assert_eq!(parsed(&patch, RESTARTS_ANNOTATION)["a"], 0);
+    assert_eq!(parsed(&patch, CHANGED_ANNOTATION)["restarts"]["a"], 0);
     assert_eq!(parsed(&patch, CHANGING_ANNOTATION)["containers"], json!({ "a": "" }));
 }
 
@@ -346,7 +346,7 @@ fn a_patch_changes_the_labels_and_annotations_that_differ() {
     let expected = json!({ "new": "2", "added": "1", "gone": null });
     assert_eq!(patch["metadata"]["labels"], expected);
     let mut annotations = patch["metadata"]["annotations"].clone();
-    for own in [CHANGING_ANNOTATION, RESTARTS_ANNOTATION, HASH_LABEL] {
+    for own in [CHANGING_ANNOTATION, CHANGED_ANNOTATION, HASH_LABEL] {
         annotations.as_object_mut().unwrap().remove(own);
     }
     assert_eq!(annotations, expected);
@@ -426,7 +426,11 @@ fn a_resize_that_restarts_a_container_counts_as_a_restart() {
         let new = new_change(&from, &with(from.clone(), container(&requests(&amounts))));
         let patch = Change::new(&new).patch(&pod_of(from)).unwrap();
         let expected = json!({ "a": restarts, "s": 0, "i": 1 });
-        assert_eq!(parsed(&patch, RESTARTS_ANNOTATION), expected, "{policies} {amounts}");
+        assert_eq!(
+            parsed(&patch, CHANGED_ANNOTATION)["restarts"],
+            expected,
+            "{policies} {amounts}"
+        );
     }
 }
 

@@ -271,6 +271,8 @@ pub(crate) struct ChangedCondition {
     pub kind: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     pub status: Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub last_transition_time: Option<Time>,
     #[prost(bytes = "bytes", tag = "5")]
     pub reason: Bytes,
 }

@@ -63,6 +63,11 @@ pub enum PolicySource {
         "message": rule::FINALLY_IS_NO_STEP,
         "fieldPath": ".steps",
     },
+    {
+        "rule": "!has(self.update) || self.update != 'InPlaceOnly' || has(self.failure)",
+        "message": rule::IN_PLACE_ONLY_FAILS,
+        "fieldPath": ".update",
+    },
 ]))]
 pub struct RolloutPolicy {
     /// Pauses the rollouts. No pod is replaced; missing pods are created.
@@ -129,8 +134,8 @@ pub struct RolloutPolicy {
     /// How nodes get a new template. `InPlaceIfPossible` changes a running pod where its template
     /// and the new one differ in nothing but images of containers, their CPU and memory, labels and
     /// annotations, and replaces others. With `InPlaceOnly` a template that differs in more is not
-    /// rolled out, and a node fails whose pod cannot be changed. Not with `maxSurge`. A rollout
-    /// that goes back replaces pods that it cannot change.
+    /// rolled out, and a node fails whose pod cannot be changed, so that `failure` is required.
+    /// Not with `maxSurge`. A rollout that goes back replaces pods that it cannot change.
     #[serde(default)]
     #[schemars(extend("default" = "Replace"))]
     pub update: UpdateMethod,

@@ -75,6 +75,14 @@ impl RolloutRecord {
             || self.phase == RolloutPhase::Pending && ended.contains(&last)
     }
 
+    /// True if the rollout was complete before this attempt, or the revision was in use.
+    pub fn was_complete_before(&self) -> bool {
+        let events = self.course.events.iter().map(|event| event.kind);
+        let completed = events.clone().filter(|kind| *kind == CourseEventKind::Completed).count();
+        let own = usize::from(self.phase == RolloutPhase::Complete);
+        completed > own || events.clone().any(|kind| kind == CourseEventKind::Adopted)
+    }
+
     /// True if somebody has promoted this attempt, in full or past a wave.
     pub const fn is_promoted(&self) -> bool {
         matches!(self.reason, Some(RecordReason::Promoted | RecordReason::PromotedInFull))

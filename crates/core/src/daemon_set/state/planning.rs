@@ -299,6 +299,7 @@ impl DaemonSetState {
             lapse,
             self.rollout.due_at(&self.labels, now),
             self.next_given_up_at(),
+            self.changes.next_settled_at(),
             self.backoffs.ended_pods.collect_at(),
             self.backoffs.lost_pods.collect_at(),
             self.expectations.next_give_up_at(),

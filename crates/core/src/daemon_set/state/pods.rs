@@ -1,8 +1,11 @@
 //! The pods of the DaemonSet, and where they are stored (C20, C21).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use crate::api::{ImagePuller, NodeName, Now, Pod, Problem, Timestamp, Uid};
+use crate::api::{
+    CHANGING_ANNOTATION, ImagePuller, NodeName, Now, Pod, Problem, RevisionHash, Timestamp, Uid,
+};
 use crate::config::Mode;
 use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
@@ -213,6 +216,8 @@ impl DaemonSetState {
         let mut view = PodView::new(pod, labels, orphan);
         view.flags.set(PodFlags::CHANGING, changing.is_some());
         view.flags.set(PodFlags::GIVEN_UP, is_given_up == Some(true));
+        let is_assumed = changing.as_ref().is_some_and(|changing| changing.is_assumed);
+        view.flags.set(PodFlags::ASSUMED, is_assumed);
         let is_changed = self.changes.set(&pod.uid, changing);
         let known = self.find(&pod.uid, location);
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
@@ -248,16 +253,19 @@ impl DaemonSetState {
     /// The change in place of a pod that is under way, if this installation follows it, and whether
     /// it is given up (G56).
     fn changing(&mut self, pod: &Pod, location: PodLocation) -> Option<(Changing, bool)> {
-        if self.config.mode == Mode::Unguarded {
+        // Pods that have the annotation from their template are not being changed.
+        let is_of_template = || self.daemon_set.template.canonical.contains(CHANGING_ANNOTATION);
+        if self.config.mode == Mode::Unguarded || pod.change.is_some() && is_of_template() {
             return None;
         }
+        let is_assumed = pod.change.is_none();
         let (change, is_given_up) = self.changes.read(pod)?;
         let node = match location {
             PodLocation::Node(id) => Some(id),
             PodLocation::Unplaced => None,
         };
         let (from, name) = (pod.revision_hash(), pod.name.clone());
-        Some((Changing { change, from, name, node }, is_given_up))
+        Some((Changing { change, from, name, node, is_assumed }, is_given_up))
     }
 
     fn mark_changed(&mut self, location: PodLocation, is_changed: bool) {
@@ -268,30 +276,72 @@ impl DaemonSetState {
         }
     }
 
-    /// Gives up changes in place whose nodes have had no room for too long.
-    pub(super) fn give_up_changes(&mut self, now: Now) {
-        let Some(within) = self.daemon_set.policy.valid().map(|policy| policy.resize_within) else {
-            return;
-        };
-        for (uid, id) in self.changes.give_up(within, now.to_wall(now.steady)) {
-            self.mark_given_up(&uid, id);
+    /// Gives up changes in place that have no end.
+    pub(super) fn give_up_changes(&mut self, now: Now, nodes: &NodeTable) {
+        self.changes.settle_doubts(now.steady);
+        let within = self.resize_within();
+        let is_current = |hash: &RevisionHash| self.labels.current_hashes().any(|it| it == hash);
+        let is_known =
+            |hash: &RevisionHash| is_current(hash) || self.history.template(hash).is_some();
+        for (uid, id) in self.changes.give_up(within, now.to_wall(now.steady), is_known) {
+            self.slots[id.index()].pods.give_up_change(&uid);
+            self.mark(id);
+        }
+        for node in self.changes.take_marked() {
+            let id = nodes.id(&node).filter(|id| id.index() < self.slots.len());
+            let slot = id.map(|id| &self.slots[id.index()]);
+            let pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
+            let pods: Vec<Uid> = pods.map(|pod| pod.uid.clone()).collect();
+            self.changes.keep_doubts(&node, &pods);
+            id.into_iter().for_each(|id| self.read_changes(id, &pods));
         }
     }
 
     /// When the first change in place is given up, by the steady clock.
     pub(super) fn next_given_up_at(&self) -> Option<Timestamp> {
-        let within = self.daemon_set.policy.valid()?.resize_within;
-        let at = self.changes.next_given_up_at(within)?;
+        let at = self.changes.next_given_up_at(self.resize_within())?;
         Some(Timestamp(at.0 - self.wall_ahead_ms))
     }
 
-    /// Records that a pod cannot be changed in place after all.
-    pub(super) fn mark_given_up(&mut self, uid: &Uid, id: NodeId) {
-        let slot = &mut self.slots[id.index()];
-        if self.changes.get(uid).is_some() {
-            slot.pods.give_up_change(uid);
-        }
+    fn resize_within(&self) -> Option<Duration> {
+        self.daemon_set.policy.valid().map(|policy| policy.resize_within)
+    }
+
+    /// Applies what results of writes tell of the changes of a node's pods.
+    fn read_changes(&mut self, id: NodeId, pods: &[Uid]) {
         self.mark(id);
+        for uid in pods {
+            let known = self.changes.get(uid).cloned();
+            let Some(mut pod) = self.slots[id.index()].pods.remove(uid) else { continue };
+            match (known, self.changes.in_doubt(uid).cloned()) {
+                (None, Some(change)) => {
+                    let from = self.labels.hash(pod.labels).cloned();
+                    self.relabel(&mut pod, Some(change.to.clone()), true);
+                    let (name, node, is_assumed) = (pod.name.clone(), Some(id), true);
+                    let changing = Changing { change, from, name, node, is_assumed };
+                    self.changes.set(uid, Some(changing));
+                }
+                (Some(known), None) if known.is_assumed => {
+                    self.relabel(&mut pod, known.from, false);
+                    self.changes.set(uid, None);
+                }
+                (Some(known), _) => {
+                    let is_given_up = self.changes.refusal(uid, &known.change.to).is_some();
+                    pod.flags.set(PodFlags::GIVEN_UP, is_given_up);
+                }
+                (None, None) => {}
+            }
+            self.slots[id.index()].pods.insert(pod);
+        }
+    }
+
+    /// Counts a pod as one of the revision with this hash.
+    fn relabel(&mut self, pod: &mut PodView, hash: Option<RevisionHash>, is_changing: bool) {
+        let labels = self.labels.acquire(hash, None);
+        self.labels.release(pod.labels);
+        pod.labels = labels;
+        pod.flags.set(PodFlags::CHANGING | PodFlags::ASSUMED, is_changing);
+        pod.flags.remove(PodFlags::GIVEN_UP);
     }
 
     /// Removes a pod from every location but one. A pod is pinned to one node for its lifetime, but

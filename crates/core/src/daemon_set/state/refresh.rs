@@ -131,7 +131,7 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
-        self.give_up_changes(now);
+        self.give_up_changes(now, nodes);
         let is_changed = self.refresh_current(now, nodes);
         if is_wall_clock_set {
             self.rollout.pace.iter_mut().for_each(|pace| pace.forget_recovered(now.steady));
@@ -204,6 +204,9 @@ impl DaemonSetState {
         let (rollout, input) = self.rollout_parts(now);
         if rollout.refresh_stage(&input, is_target_known, nodes) {
             self.evaluate_all(nodes);
+        }
+        if self.changes.set_attempt(self.rollout.record().map(|record| &**record)) {
+            self.mark_all();
         }
     }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::api::{AdmissionChange, Problem, ResourceVersion, Timestamp, Uid, UpdateStrategy};
 use crate::backoff::{Cause, Delay};
-use crate::node_table::NodeId;
 use crate::plan::{NewPod, Outcome, Write, WriteResult, WriteTarget};
 
 use super::DaemonSetState;
@@ -67,7 +66,14 @@ impl DaemonSetState {
                     self.rollout.images.record_present(&new.node);
                 }
             }
-            Outcome::CannotChange { message } => self.cannot_change(&write, message),
+            Outcome::CannotChange { message, written } => {
+                self.cannot_change(&write, message);
+                self.expect_version(&write, written);
+            }
+            Outcome::Begun { resource_version, message } => {
+                self.refused(&write, message);
+                self.expect_version(&write, Some(resource_version));
+            }
             Outcome::NamespaceTerminating => {
                 self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
             }
@@ -114,6 +120,13 @@ impl DaemonSetState {
         self.expectations.expect_version(write.target().kind(), resource_version);
     }
 
+    /// The next plan waits until the watch has shown this version.
+    fn expect_version(&mut self, write: &Write, version: Option<ResourceVersion>) {
+        if let Some(version) = version {
+            self.expectations.expect_version(write.target().kind(), version);
+        }
+    }
+
     /// The API server has refused a write.
     fn refused(&mut self, write: &Write, why: String) {
         match write {
@@ -128,15 +141,10 @@ impl DaemonSetState {
 
     /// A pod cannot be changed in place: it is replaced, or stays (G56).
     fn cannot_change(&mut self, write: &Write, why: String) {
-        let Write::ChangePod(change) = write else { return };
-        let uid = &change.pod.uid;
-        self.changes.refuse(&change.pod.name, uid, &change.hash, why);
-        self.clear_failure(write);
-        let mut slots = self.slots.iter();
-        if let Some(index) = slots.position(|slot| slot.pods.find(uid).is_some()) {
-            let id = NodeId::from_index(index);
-            self.mark_given_up(uid, id);
+        if let Write::ChangePod(change) = write {
+            self.changes.record_refusal(change, why);
         }
+        self.clear_failure(write);
     }
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
@@ -160,6 +168,8 @@ impl DaemonSetState {
             if let Some(name) = &new.name {
                 self.pending_names.record(&new.node, name, now);
             }
+        } else if let Write::ChangePod(change) = write {
+            self.changes.record_doubt(change, now);
         } else if let Write::DeletePod(pod) = write {
             self.expectations.record_unknown_deletion(pod, now);
         } else {
@@ -172,7 +182,7 @@ impl DaemonSetState {
         self.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
         self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
         if let Write::ChangePod(change) = write {
-            self.changes.record_sent(&change.pod.uid, &change.hash);
+            self.changes.record_sent(change);
         }
         if matches!(write, Write::PullImages(_)) {
             self.rollout.images.set_refusal(None);

@@ -144,6 +144,7 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
         }
         Write::ChangePod(new) => {
             let known = pod.change.take().filter(|known| known.to == new.hash);
+            pod.creation_timestamp = pod.creation_timestamp.max(new.since);
             pod.change = Some(known.unwrap_or_else(|| {
                 let state = ChangeState::UnderWay;
                 Box::new(PodChange { to: new.hash.clone(), since: new.since, state })

@@ -1,5 +1,7 @@
 //! Checks what pods state of their changes in place, in JSON and in protobuf.
 
+use std::collections::BTreeMap;
+
 use everynode_core::api::{ChangeState, Pod, Readiness, Timestamp};
 use serde_json::{Value, json};
 
@@ -47,11 +49,16 @@ fn time(seconds: i64) -> String {
     crate::record::time_text(Timestamp::from_seconds(seconds))
 }
 
+/// The annotation of a pod with these restarts, which was changed at no stated time.
+fn changed_text(restarts: &str) -> String {
+    format!(r#"{{"since":"","restarts":{restarts}}}"#)
+}
+
 impl Stated {
     fn annotations(&self) -> BTreeMap<&'static str, String> {
         let changing = self.changing.as_ref().and_then(Value::as_str).map(str::to_owned);
         let changing = changing.map(|text| (CHANGING_ANNOTATION, text));
-        let restarts = self.restarts.map(|text| (RESTARTS_ANNOTATION, text.to_owned()));
+        let restarts = self.restarts.map(|text| (CHANGED_ANNOTATION, changed_text(text)));
         changing.into_iter().chain(restarts).collect()
     }
 
@@ -216,7 +223,12 @@ fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
     use ChangeState::{Done, ResizeDeferred, ResizeInfeasible, UnderWay};
     let resize = changing(&[], true);
     for (change, generations, conditions, expected) in [
-        (&resize, (2, 2), vec![("PodResizePending", "True", "Deferred")], ResizeDeferred),
+        (
+            &resize,
+            (2, 2),
+            vec![("PodResizePending", "True", "Deferred")],
+            ResizeDeferred { since: Timestamp(50_000) },
+        ),
         (&resize, (2, 2), vec![("PodResizePending", "True", "Infeasible")], ResizeInfeasible),
         (&resize, (2, 2), vec![("PodResizeInProgress", "True", "")], UnderWay),
         (&resize, (2, 2), vec![("PodResizeInProgress", "True", "Error")], UnderWay),
@@ -224,7 +236,7 @@ fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
             &resize,
             (2, 2),
             vec![("PodResizeInProgress", "True", ""), ("PodResizePending", "True", "Deferred")],
-            ResizeDeferred,
+            ResizeDeferred { since: Timestamp(50_000) },
         ),
         (&resize, (2, 2), vec![("PodResizePending", "False", "Infeasible")], Done),
         (&resize, (2, 2), vec![("Ready", "True", "")], Done),

@@ -40,6 +40,10 @@ pub(super) fn rule_of(message: &str) -> Option<fn(&Value) -> Broken<'_>> {
             let taken = names.filter(|(_, name)| policy["finally"].is_object() && *name == FINALLY);
             taken.map(|(index, name)| (format!("[{index}].name"), name)).collect()
         },
+        rule::IN_PLACE_ONLY_FAILS => |policy| {
+            let is_only = policy["update"] == "InPlaceOnly";
+            whole(&policy["update"], is_only && !policy["failure"].is_object())
+        },
         rule::ONE_TARGET => |value| whole(value, count(value, &["name", "selector"]) != 1),
         _ => return None,
     })
