@@ -3,6 +3,7 @@
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::POD;
+use everynode_sandbox::store::Store;
 use http::Method;
 
 use crate::answer::Refusal;
@@ -29,6 +30,8 @@ pub(crate) enum Effect {
     FailToCall,
     /// A quota is used up.
     ExceedQuota,
+    /// A webhook denies changes in place of the pods of a node, or of all.
+    DenyChanges(Option<String>),
     /// A webhook adds a label, an annotation and a container.
     Extend,
     /// A webhook removes all labels.
@@ -48,7 +51,11 @@ impl Admission {
         request: &Request,
         target: &Target,
         now: Timestamp,
+        store: &Store,
     ) -> Option<Refusal> {
+        if let Effect::DenyChanges(node) = &self.effect {
+            return self.denied_change(request, target, now, (node.as_deref(), store));
+        }
         if !self.concerns(request, target, now) {
             return None;
         }
@@ -71,7 +78,8 @@ impl Admission {
                      pods=1, limited: pods=1"
                 ))
             }
-            Effect::Extend
+            Effect::DenyChanges(_)
+            | Effect::Extend
             | Effect::RemoveLabels
             | Effect::RemoveLabel(_)
             | Effect::SetNode(_)
@@ -103,11 +111,32 @@ impl Admission {
             Effect::RemoveLabel(key) => remove(&mut pod["metadata"]["labels"], key),
             Effect::SetNode(node) => pod["spec"]["nodeName"] = json!(node),
             Effect::RemoveAffinity => remove(&mut pod["spec"], "affinity"),
-            Effect::DenyNode(_) | Effect::DenyAll | Effect::FailToCall | Effect::ExceedQuota => {
-                return false;
-            }
+            Effect::DenyChanges(_)
+            | Effect::DenyNode(_)
+            | Effect::DenyAll
+            | Effect::FailToCall
+            | Effect::ExceedQuota => return false,
         }
         true
+    }
+
+    /// The refusal of a change of images or resources of a pod.
+    fn denied_change(
+        &self,
+        request: &Request,
+        target: &Target,
+        now: Timestamp,
+        (node, store): (Option<&str>, &Store),
+    ) -> Option<Refusal> {
+        let is_pod = request.method == Method::PATCH && target.kind.kind == POD.kind;
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        if now >= self.until || !is_pod || !body["spec"].is_object() {
+            return None;
+        }
+        let stored = store.find(&POD, &target.namespace, &target.name)?;
+        let is_it = node.is_none_or(|node| stored.value()["spec"]["nodeName"] == *node);
+        let message = "admission webhook \"sim.example.com\" denied the request: no changes here";
+        is_it.then(|| Refusal::new(403, "Forbidden", message))
     }
 
     fn concerns(&self, request: &Request, target: &Target, now: Timestamp) -> bool {

@@ -16,6 +16,7 @@ mod foreign;
 mod guard;
 mod history;
 mod images;
+mod in_place;
 mod late;
 mod lost_pods;
 mod model;
@@ -147,6 +148,8 @@ pub struct Checks {
     created_pods: BTreeMap<String, String>,
     /// The replicas that sent those creations which took effect late, by the names of the pods.
     late_pods: BTreeMap<String, u64>,
+    /// A pod that is not what its labels say.
+    mislabelled: Option<Violation>,
 }
 
 /// A write of the controller just before it takes effect.
@@ -217,7 +220,10 @@ impl Checks {
 
     /// Reads all changes of the store since the last call.
     pub fn update(&mut self, store: &Store, now: Timestamp) {
+        let since = self.history.version();
         if self.history.update(store, now) {
+            let found = || in_place::mislabelled(&self.history, since);
+            self.mislabelled = self.mislabelled.take().or_else(found);
             let unreachable = self.history.nodes.all().filter(|node| node.is_unreachable()).count();
             let known = std::mem::replace(&mut self.unreachable_nodes, unreachable);
             if unreachable > known {
@@ -246,13 +252,18 @@ impl Checks {
 
     /// Checks what holds at rest.
     pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
-        quiescence::check(&self.history, self.installation, now, open_nodes::published)
+        let found =
+            || quiescence::check(&self.history, self.installation, now, open_nodes::published);
+        self.mislabelled.clone().or_else(found)
     }
 
     /// Checks a write of the controller before it takes effect. A write that the server refuses is
     /// no violation.
     pub fn check_write(&mut self, write: &PendingWrite) -> Option<Violation> {
         self.update(write.store, write.now);
+        if let Some(violation) = self.mislabelled.take() {
+            return Some(violation);
+        }
         if write.is_name_taken() {
             return None;
         }
@@ -326,10 +337,13 @@ impl Checks {
 
     /// Notes that an available pod of the target is deleted to go back.
     fn note_going_back(&mut self, write: &PendingWrite, view: &View) {
-        let uid = write.uid_precondition().filter(|_| write.deletes(&POD));
+        let is_beginning = || write.deletes(&POD) || in_place::begun(write).is_some();
+        let uid = write.uid_precondition().filter(|_| is_beginning());
         let plan = self.plans.get(&(view.replica, view.plan));
         if let Some((uid, plan)) = uid.zip(plan)
-            && plan.deletions.get(uid) == Some(&Deletion::GoingBack)
+            && [&plan.deletions, &plan.changes]
+                .iter()
+                .any(|all| all.get(uid) == Some(&Deletion::GoingBack))
         {
             self.history.note_going_back(uid);
         }
@@ -422,6 +436,10 @@ impl Checks {
         }
         if write.creates(&POD) {
             return self.judge_creation(write, view, &situation).map(Some);
+        }
+        if let Some(step) = in_place::step(write) {
+            let problem = in_place::check(write, &step, &situation, plan, &self.history);
+            return problem.map_or(Ok(Some(step.name())), Err);
         }
         if !write.deletes(&POD) {
             let is_daemon_set = write.target.kind.kind == DAEMON_SET.kind;

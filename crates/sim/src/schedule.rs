@@ -33,6 +33,8 @@ const ROLLOUT_PAUSE_MAX_MS: i64 = 40_000;
 const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
 /// The same for what a rollout awaits at its end.
 const FINALLY_SEED: u64 = 0x3c6e_f372_fe94_f82b;
+/// The same for pods that are changed in place.
+const IN_PLACE_SEED: u64 = 0x510e_527f_ade6_82d1;
 /// The same for the tolerations of the first template.
 const TOLERATIONS_SEED: u64 = 0xa54f_f53a_5f1d_36f1;
 /// How often steps are inserted in which the nodes of a guarded rollout change.
@@ -73,6 +75,9 @@ impl Schedule {
         if is_guarded || policies != Policies::Sometimes {
             schedule.guard_rollouts(rng);
             schedule.wait_finally(&mut Pcg64Mcg::seed_from_u64(seed ^ FINALLY_SEED));
+            if policies != Policies::Beside {
+                schedule.change_in_place(&mut Pcg64Mcg::seed_from_u64(seed ^ IN_PLACE_SEED));
+            }
         }
         if policies == Policies::Beside {
             let setting = &mut schedule.setting;
@@ -183,6 +188,23 @@ impl Schedule {
         let is_policy = |step: &Step| step.kind == StepKind::Policy;
         let after = self.steps.iter().position(is_policy).map_or(0, |at| at + 1);
         let first = Step { kind: StepKind::Finally, pause_ms: 0, ..Step::random(rng) };
+        self.steps.insert(after, first);
+    }
+
+    /// Lets the policies of half of the schedules change pods in place.
+    fn change_in_place(&mut self, rng: &mut Pcg64Mcg) {
+        if rng.random_ratio(1, 2) {
+            return;
+        }
+        for _ in 0..3 {
+            self.insert_steps(StepKind::InPlace, rng);
+        }
+        for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::InPlace) {
+            step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
+        }
+        let is_policy = |step: &Step| step.kind == StepKind::Policy;
+        let after = self.steps.iter().position(is_policy).map_or(0, |at| at + 1);
+        let first = Step { kind: StepKind::InPlace, pause_ms: 0, ..Step::random(rng) };
         self.steps.insert(after, first);
     }
 

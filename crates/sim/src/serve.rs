@@ -21,11 +21,16 @@ pub struct Target {
     /// Empty for a collection.
     pub name: String,
     pub is_status: bool,
+    /// Whether it is `pods/resize`.
+    pub is_resize: bool,
+    /// Whether the request says `dryRun=All`: it changes nothing.
+    pub is_dry_run: bool,
 }
 
 impl Target {
     /// Returns `None` if the controller should not use the path.
     pub fn parse(path: &str) -> Option<Self> {
+        let is_dry_run = path.contains("dryRun=All");
         let path = path.split('?').next()?;
         let groups = ["/api/v1/", "/apis/apps/v1/", "/apis/coordination.k8s.io/v1/"];
         let rest = groups.iter().find_map(|group| path.strip_prefix(group))?;
@@ -45,7 +50,9 @@ impl Target {
             _ => return None,
         };
         let name = parts.next().unwrap_or_default().to_owned();
-        Some(Self { kind, namespace, name, is_status: parts.next() == Some("status") })
+        let subresource = parts.next();
+        let (is_status, is_resize) = (subresource == Some("status"), subresource == Some("resize"));
+        Some(Self { kind, namespace, name, is_status, is_resize, is_dry_run })
     }
 }
 
@@ -117,8 +124,8 @@ fn answer(
     body: Value,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
-    let Target { kind, namespace, name, is_status } = target;
-    let options = WriteOptions::at(now);
+    let Target { kind, namespace, name, is_status, is_resize, is_dry_run } = target;
+    let options = WriteOptions { now, dry_run: *is_dry_run };
     match request.method.as_str() {
         "GET" => {
             let version = Query::parse(&request.path).resource_version;
@@ -132,7 +139,11 @@ fn answer(
                 Content::MergePatch => PatchType::Merge,
                 Content::StrategicMergePatch => PatchType::StrategicMerge,
             };
-            let endpoint = if *is_status { Endpoint::Status } else { Endpoint::Main };
+            let endpoint = match (is_status, is_resize) {
+                (true, _) => Endpoint::Status,
+                (false, true) => Endpoint::Resize,
+                (false, false) => Endpoint::Main,
+            };
             let patch = Patch { patch_type, body, endpoint, strict: None };
             Ok(registry.patch(kind, namespace, name, &patch, &options)?.json())
         }

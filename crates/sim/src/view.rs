@@ -202,8 +202,11 @@ impl ViewRecorder {
                 if is_pod_write(&result.write) || matches!(result.write, Write::WriteRecord { .. })
                 {
                     let (daemon_set, result) = (uid.to_string(), result.clone());
-                    let is_recent =
-                        |old: &WriteOutcome| now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS;
+                    // What the API server refuses to change is not tried again (G56).
+                    let is_recent = |old: &WriteOutcome| {
+                        now.0 - old.arrived_at.0 <= OUTCOMES_KEPT_MS
+                            || matches!(old.result.outcome, Outcome::CannotChange { .. })
+                    };
                     self.outcomes.retain(is_recent);
                     let (daemon_sets, arrived_at) = (self.feeds.daemon_sets, now);
                     self.outcomes.push(WriteOutcome {
@@ -304,5 +307,5 @@ impl WriteOutcome {
 }
 
 pub(crate) fn is_pod_write(write: &Write) -> bool {
-    matches!(write, Write::CreatePod(_) | Write::DeletePod(_))
+    matches!(write, Write::CreatePod(_) | Write::DeletePod(_) | Write::ChangePod(_))
 }

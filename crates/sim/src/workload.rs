@@ -4,6 +4,7 @@ mod admission;
 mod daemon_set;
 mod finally;
 mod fleet;
+mod in_place;
 mod namespace;
 mod node;
 mod ownership;
@@ -66,6 +67,8 @@ pub enum StepKind {
     Fleet,
     /// What a rollout awaits at its end is set, or somebody decides about its last wave.
     Finally,
+    /// A policy gets or loses `update`, or a template changes whose pods are changed in place.
+    InPlace,
     /// Nothing happens.
     Nothing,
 }
@@ -116,6 +119,7 @@ impl Step {
             StepKind::Rollout => rollout::change(world, rng),
             StepKind::Fleet => fleet::change(world, rng),
             StepKind::Finally => finally::change(world, rng),
+            StepKind::InPlace => in_place::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();
@@ -129,6 +133,7 @@ pub fn repair(world: &mut World) {
     namespace::repair(world);
     node::repair(world);
     fleet::repair(world);
+    in_place::repair(world);
     pod::repair(world);
     ownership::repair(world);
     rollout::repair(world);

@@ -161,6 +161,8 @@ static LIFECYCLES: LazyLock<Lifecycles> = LazyLock::new(|| {
 lifecycles:
   - name: quick
     stages: [{stage: pull, delay: 5ms}, {stage: start, delay: 5ms}, {stage: stop, delay: 20ms}]
+  - name: slow-resize
+    stages: [{stage: resize, delay: 2s, jitter: 20s}]
 choose:
   - {nodeLabels: {life: reject}, lifecycle: admission-failure}
   - {nodeLabels: {life: never-ready}, lifecycle: never-ready}

@@ -29,7 +29,7 @@ pub(super) fn check(
 }
 
 /// The budget of all nodes.
-fn limit(situation: &Situation) -> Option<usize> {
+pub(super) fn limit(situation: &Situation) -> Option<usize> {
     Some(match situation.budget()? {
         Budget::Unavailable(max) | Budget::Surge(max) => max,
     })
@@ -46,7 +46,7 @@ struct Begun<'a> {
 impl<'a> Begun<'a> {
     fn of(situation: &Situation<'a>, judged: &'a JudgedPlan) -> Self {
         let mut begun = Self { available: Vec::new(), unavailable: Vec::new() };
-        for (uid, reason) in judged.deletions.iter().filter(|(_, reason)| reason.begins()) {
+        for (uid, reason) in judged.replaced().filter(|(_, reason)| reason.begins()) {
             let Some(node) = situation.pods[uid.as_str()].node() else { continue };
             match reason.is_within_budget() {
                 true => begun.available.push(node),
@@ -156,7 +156,10 @@ fn uses_budget_going_back(situation: &Situation, on_node: &OnNode, history: &His
         let was_back = || {
             let mut states = history.pods.states().filter(|(later, _)| *later > at);
             states.any(|(_, pod)| {
-                pod.node() == Some(&node.metadata.name) && !is_of_target(pod) && pod.is_ready
+                pod.node() == Some(&node.metadata.name)
+                    && !is_of_target(pod)
+                    && pod.change.is_none()
+                    && pod.is_ready
             })
         };
         is_here && !was_back()

@@ -68,7 +68,7 @@ impl<'a> Demands<'a> {
             // pace. Which nodes have the images is not stored (G55).
             left = Left { available: 0, unavailable: 0 };
         }
-        if late::may_be_held(situation) {
+        if late::may_be_held(situation) || situation.may_keep_unchangeable_pods() {
             left = Left { available: 0, unavailable: 0 };
         }
         let max_surge = match situation.budget() {
@@ -151,6 +151,7 @@ impl Deletion {
             | Self::WithinBudget
             | Self::GoingBack
             | Self::Removed
+            | Self::Unchangeable
             | Self::Excused => Property::Budget,
         }
     }

@@ -233,6 +233,12 @@ impl<T> Versions<T> {
         self.objects.values().filter_map(|states| states.last()?.1.as_deref())
     }
 
+    /// The objects that exist and have changed since a version.
+    pub(super) fn changed_since(&self, version: u64) -> impl Iterator<Item = &T> {
+        let newest = self.objects.values().filter_map(|states| states.last());
+        newest.filter(move |(at, _)| *at > version).filter_map(|(_, state)| state.as_deref())
+    }
+
     /// All states of an object that exists or existed.
     pub(super) fn states(&self) -> impl Iterator<Item = (u64, &T)> {
         let states = self.objects.values().flatten();

@@ -9,7 +9,7 @@ use super::{Property, Violation, violation};
 
 /// Judges whether a plan may begin on further nodes.
 pub(super) fn check(situation: &Situation, judged: &JudgedPlan) -> Option<Violation> {
-    let deleted = judged.deletions.iter().filter(|(_, reason)| reason.begins());
+    let deleted = judged.replaced().filter(|(_, reason)| reason.begins());
     let deleted = deleted.filter_map(|(uid, _)| situation.pods[uid.as_str()].node());
     let created = judged.creations.iter().filter(|(_, reason)| reason.begins());
     let begun: Vec<&str> = deleted.chain(created.map(|(node, _)| node.as_str())).collect();

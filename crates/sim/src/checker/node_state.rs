@@ -75,7 +75,12 @@ impl Reading<'_, '_> {
                     NodeState::SetAside,
                 ]
                 .into(),
-                () if is_untouched => self.untouched(),
+                () if is_untouched => {
+                    let NodeStates(mut states) = self.untouched();
+                    // Its pod may be one that cannot be changed, and stays (G56).
+                    states.extend(self.may_stay().then_some(NodeState::Failed));
+                    NodeStates(states)
+                }
                 () if self.on_node.wanted == Wanted::Target => self.begun(),
                 () => self.closed(),
             },
@@ -164,6 +169,11 @@ impl Reading<'_, '_> {
             }
             () => [NodeState::Waiting].into(),
         }
+    }
+
+    /// Whether pods that cannot be changed in place stay, so that their nodes fail (G56).
+    fn may_stay(&self) -> bool {
+        self.policy.in_place.is_some_and(|in_place| in_place.only)
     }
 
     /// The states of a node without a pod whose wave is closed, or whose pods end.
@@ -277,6 +287,9 @@ impl Reading<'_, '_> {
 
     /// Whether the node may be blamed (G34).
     fn may_have_failed(&self) -> bool {
+        if self.may_stay() && self.of_target().any(|our| our.pod.change.is_some()) {
+            return true;
+        }
         let Some(rule) = &self.policy.failure else { return false };
         let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
         // By an earlier policy it may have failed sooner, and remains so.

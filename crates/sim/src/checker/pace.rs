@@ -6,7 +6,7 @@ use super::history::History;
 use super::model::{Eligibility, Pod};
 use super::reason::JudgedPlan;
 use super::situation::Situation;
-use super::{PendingWrite, Property, Violation, violation};
+use super::{PendingWrite, Property, Violation, in_place, violation};
 use crate::view::View;
 use everynode_sandbox::kind::POD;
 
@@ -35,6 +35,8 @@ struct Beginning {
 enum Subject {
     Deleted(String),
     Created(String),
+    /// Changed in place.
+    Changed(String),
 }
 
 impl Beginnings {
@@ -89,6 +91,9 @@ impl Beginning {
             Subject::Deleted(uid) => {
                 history.pods.newest(uid).is_none_or(|pod| pod.metadata.is_terminating)
             }
+            Subject::Changed(uid) => {
+                history.pods.of(uid).any(|(at, pod)| at > self.version && pod.change.is_some())
+            }
             Subject::Created(name) => {
                 history.pods.states().any(|(_, pod)| pod.metadata.name == *name)
             }
@@ -105,9 +110,13 @@ impl Beginning {
         let is_ending = on_node.pods.iter().any(|our| our.pod.metadata.is_terminating);
         let has_none =
             on_node.eligibility == Eligibility::ShouldRun && on_node.occupants().next().is_none();
+        let is_changing = on_node.pods.iter().any(|our| our.pod.change.is_some());
         self.version < view.feeds.pods
             && is_clock_right
-            && (is_ending || has_none || on_node.pods.iter().any(|our| is_new(our.pod)))
+            && (is_ending
+                || is_changing
+                || has_none
+                || on_node.pods.iter().any(|our| is_new(our.pod)))
     }
 }
 
@@ -119,9 +128,16 @@ fn begun(write: &PendingWrite, plan: &JudgedPlan) -> Option<(String, Subject)> {
         let reason = plan.creations.get(&node)?;
         return reason.begins().then(|| (node, Subject::Created(created.metadata.name.clone())));
     }
-    let stored = write.object().filter(|_| write.deletes(&POD))?;
+    let changed = in_place::begun(write);
+    let stored = write.object().filter(|_| write.deletes(&POD) || changed.is_some())?;
     let uid = stored.uid().to_owned();
     let pod = Pod::parse(&stored.read());
+    if changed.is_some() {
+        let begins = plan.changes.get(&uid).is_some_and(|reason| reason.begins());
+        let is_first = pod.change.is_none() && write.uid_precondition() == Some(&uid);
+        let node = pod.node().filter(|_| begins && is_first)?.to_owned();
+        return Some((node, Subject::Changed(uid)));
+    }
     let is_first = !pod.metadata.is_terminating && write.uid_precondition() == Some(&uid);
     let begins = plan.deletions.get(&uid).is_some_and(|reason| reason.begins());
     (begins && is_first).then(|| Some((pod.node()?.to_owned(), Subject::Deleted(uid))))?

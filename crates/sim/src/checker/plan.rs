@@ -3,6 +3,8 @@
 //! A plan is wrong if a rule gives no reason for one of its writes, if they exceed a budget
 //! together, and if it leaves out a write that a rule demands.
 
+mod change;
+
 use std::collections::BTreeSet;
 
 use everynode_core::api::Timestamp;
@@ -19,7 +21,7 @@ use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::{Property, Violation, budget, late, record, removal, waves};
-use crate::view::{View, WriteOutcome};
+use crate::view::{View, WriteOutcome, is_pod_write};
 
 /// The time without creations after a namespace has refused one, because it is being deleted.
 const PAUSE_MS: i64 = 60_000;
@@ -33,7 +35,7 @@ pub(super) fn judge(
     coverage: &mut Coverage,
 ) -> Result<JudgedPlan, Violation> {
     let writes = &view.writes;
-    let has_pods = writes.iter().any(|w| matches!(w, Write::CreatePod(_) | Write::DeletePod(_)));
+    let has_pods = writes.iter().any(is_pod_write);
     if has_pods && situation.ds.metadata.is_terminating {
         let message = "pods are written although the DaemonSet is terminating".to_owned();
         return error(situation, Property::Deletion, message);
@@ -60,6 +62,11 @@ pub(super) fn judge(
                 if judged.creations.insert(new.node.to_string(), reason).is_some() {
                     let message = format!("two pods are created on {}", new.node);
                     return error(situation, Property::Duplicate, message);
+                }
+            }
+            Write::ChangePod(new) => {
+                if let Some(reason) = change::judge(&judge, new)? {
+                    judged.changes.insert(new.pod.uid.to_string(), reason);
                 }
             }
             _ => {}
@@ -155,7 +162,12 @@ impl<'a> Judge<'a> {
     ) -> Result<Deletion, Violation> {
         let Self { view, situation, history, .. } = self;
         let (pod, on_node) = self.pod(reference)?;
-        let Some(reason) = situation.reason_to_delete(on_node, pod, Doubt::Allows) else {
+        let reason = situation.reason_to_delete(on_node, pod, Doubt::Allows);
+        if let Some(problem) = change::unnecessary(view, situation, pod, reason) {
+            return self.fail(reference, Property::Gate, problem);
+        }
+        let unchangeable = || change::unfinished(view, situation, on_node, pod);
+        let Some(reason) = reason.or_else(unchangeable) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
             let is_revision_doubtful =
                 situation.is_hash_doubtful() || situation.is_generation_doubtful(on_node);
@@ -255,7 +267,7 @@ impl<'a> Judge<'a> {
         }
         let surging = |reason| judged.creations.values().filter(|r| **r == reason).count();
         let may_be_available = |pod: &Pod| situation.may_be_available(pod);
-        let within = judged.deletions.values().filter(|reason| reason.is_within_budget()).count();
+        let within = judged.replaced().filter(|(_, reason)| reason.is_within_budget()).count();
         if let (Some(Budget::Unavailable(max)), 1..) = (situation.budget(), within) {
             let unavailable = situation.unavailable_nodes(may_be_available);
             let used = unavailable.len();
@@ -324,7 +336,7 @@ impl<'a> Judge<'a> {
         if let Some(violation) = record::left_out(view, situation, self.history) {
             return Err(violation);
         }
-        let may_delete = judged.deletions.len() < view.burst;
+        let may_delete = judged.replaced().count() < view.burst;
         // Creations pause for a minute after the namespace has refused one (C28).
         let is_refused = |outcome: &WriteOutcome| {
             outcome.daemon_set == view.daemon_set
@@ -339,16 +351,18 @@ impl<'a> Judge<'a> {
             end.is_none_or(|end| end <= view.planned_at)
         };
         let demanded = Demands::of(situation, has_no_backoff, self.losses.delayed_nodes());
-        let left_out =
-            demanded.deletions.iter().find(|(uid, _)| !judged.deletions.contains_key(**uid));
+        let is_left =
+            |uid: &str| !judged.deletions.contains_key(uid) && !judged.changes.contains_key(uid);
+        let left_out = demanded.deletions.iter().find(|(uid, _)| is_left(uid));
         if let Some((uid, reason)) = left_out.filter(|_| may_delete) {
             let pod = describe(situation.pods[uid]);
             let property = reason.property();
             let message = format!("pod {pod} is not deleted ({})", reason.name());
             return error(situation, property, message);
         }
+        let deleted = judged.replaced().map(|(uid, _)| uid);
         let deleted: BTreeSet<&str> =
-            judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
+            deleted.filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
         // A node from which a pod that has ended is deleted gets another one after that.
         let left_out = demanded
             .creations
@@ -380,7 +394,8 @@ impl<'a> Judge<'a> {
         let begun = demanded.begins_at_once.iter().filter(is_deleted).count();
         // A pod of which the clocks leave open whether it is available may be among them (C54).
         let is_at_once = |reason: &&Deletion| **reason == Deletion::OldAndUnavailable;
-        let doubtful = judged.deletions.values().filter(is_at_once).count().saturating_sub(begun);
+        let doubtful = judged.replaced().map(|(_, reason)| reason).filter(is_at_once);
+        let doubtful = doubtful.count().saturating_sub(begun);
         let all = demanded.begins_at_once.len();
         let left = demanded.left.unavailable.saturating_sub(doubtful);
         if begun < all.min(left) {
@@ -411,7 +426,7 @@ impl<'a> Judge<'a> {
             let node = situation.pods.get(uid.as_str()).and_then(|pod| pod.node());
             reason.is_within_budget() && node.is_some_and(|node| !candidates.contains(&node))
         };
-        let removed = judged.deletions.iter().filter(|(uid, reason)| is_other(uid, reason));
+        let removed = judged.replaced().filter(|(uid, reason)| is_other(uid, reason));
         let others = others.max(removed.count());
         let left = demanded.left.available.saturating_sub(others);
         let left = left.min(demanded.left.unavailable.saturating_sub(begun + doubtful));

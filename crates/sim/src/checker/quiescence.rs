@@ -10,7 +10,7 @@ use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision
 use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState, NodeStates};
-use super::{Property, Violation, beside, late, status};
+use super::{Property, Violation, beside, in_place, late, status};
 use crate::role::{Installation, Role};
 use crate::view::Feeds;
 use everynode_core::api::Timestamp;
@@ -138,6 +138,9 @@ fn rollout(situation: &Situation) -> Problem {
     if situation.is_base_unknown() {
         return None;
     }
+    if let Some(message) = in_place::left_over(situation) {
+        return Some((Property::Template, message));
+    }
     let demands = Demands::at_rest(situation);
     if let Some((uid, reason)) = demands.deletions.first_key_value() {
         let name = &situation.pods[uid].metadata.name;
@@ -205,6 +208,7 @@ fn guard(situation: &Situation) -> Problem {
             Some("Paused")
         }
         _ if stated == Some("RemovesNodes") && situation.may_await_removals() => stated,
+        _ if stated == Some("NotInPlace") && situation.may_not_be_in_place() => stated,
         Stage::Paused => Some("Paused"),
         Stage::Pending => match has_pending_record(situation) {
             true if situation.ds.is_paused() => Some("Paused"),

@@ -12,6 +12,8 @@ use super::standing::Answer;
 pub(super) struct JudgedPlan {
     /// By the pod's UID.
     pub deletions: BTreeMap<String, Deletion>,
+    /// Those that are changed in place instead, by the pod's UID (G56).
+    pub changes: BTreeMap<String, Deletion>,
     /// By the node.
     pub creations: BTreeMap<String, Creation>,
 }
@@ -41,6 +43,9 @@ pub(super) enum Deletion {
     /// Only the target's own placement removes the pod, which is available, and the budget allows
     /// it (G42).
     Removed,
+    /// The pod cannot be changed in place to the revision that is wanted, although that has begun
+    /// (G56).
+    Unchangeable,
     /// The budget allows it, but nothing shows whether the pod is old: its revision has no label,
     /// or is gone.
     Excused,
@@ -55,6 +60,13 @@ pub(super) enum Creation {
     SurgeAtOnce,
     /// The old pod of the node is available, and `maxSurge` allows a second one (C53).
     SurgeWithinBudget,
+}
+
+impl JudgedPlan {
+    /// The pods that are deleted or changed in place, by UID, with the reasons.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = (&String, &Deletion)> {
+        self.deletions.iter().chain(&self.changes)
+    }
 }
 
 impl Deletion {
@@ -76,6 +88,7 @@ impl Deletion {
             Self::WithinBudget => "old, within the budget",
             Self::GoingBack => "of a failed target, within the budget",
             Self::Removed => "removed by the target's placement",
+            Self::Unchangeable => "cannot be changed in place",
             Self::Excused => "excused",
         }
     }
@@ -135,7 +148,8 @@ impl<'a> Situation<'a> {
     /// Whether an old pod counts as available. Without a policy one that is ready does, too: it
     /// soon is (C52).
     fn is_old_available(&self, pod: &Pod, doubt: Doubt) -> bool {
-        let is_soon = !self.is_guarded() && pod.is_ready && pod.ready_since.is_some();
+        let is_soon =
+            !self.is_guarded() && pod.change.is_none() && pod.is_ready && pod.ready_since.is_some();
         is_soon
             || match doubt {
                 Doubt::Allows => self.is_surely_available(pod),

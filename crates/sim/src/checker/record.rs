@@ -209,7 +209,11 @@ impl Judge<'_> {
         match (&self.situation.stage, old, policy) {
             (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
-            (_, Some(old), policy) if old.order != new.order => self.order(old, new, policy),
+            (_, Some(old), policy) if old.order != new.order => {
+                // Orders refer to the waves of a policy that is held only because of `maxSurge`.
+                let held = self.situation.ds.promoted.as_ref().and_then(|ds| ds.policy.valid());
+                self.order(old, new, policy.or(held))
+            }
             (Stage::Unguarded, Some(old), _) if old.is_promoted_in_full() => {
                 self.completion_without_policy(old, new)
             }
@@ -259,7 +263,11 @@ impl Judge<'_> {
             is_rolled_back: false,
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
-        let may_wait = self.situation.may_await_removals();
+        let may_wait = self.situation.may_await_removals() || self.situation.may_not_be_in_place();
+        let may_begin = has_begun || is_done || new.is_promoted_in_full();
+        if self.situation.must_not_begin() && new.phase == Phase::Updating && !may_begin {
+            return Some("begins, although pods cannot be changed in place".to_owned());
+        }
         // The order that names another revision is stated when a rollout begins, too.
         let is_order = |old: &Record| {
             old.order != new.order && (new.order != expected.order || new.phase == Phase::Pending)
@@ -360,7 +368,9 @@ impl Judge<'_> {
     /// Whether a rollout that begins again may have to wait: for somebody who resumes it, or allows
     /// it to remove pods (G38, G42).
     fn may_retry_wait(&self) -> bool {
-        self.situation.ds.is_paused() || self.situation.possible_removals() > 0
+        self.situation.ds.is_paused()
+            || self.situation.possible_removals() > 0
+            || self.situation.may_not_be_in_place()
     }
 
     /// How a rollout moves on by itself (G11).

@@ -211,6 +211,10 @@ impl<'a> Situation<'a> {
         }
         let all_revisions = history.revisions.seen(feeds.revisions);
         let revisions = Revisions::of(ds, &all_revisions);
+        let record = revisions.current.last().and_then(|current| current.record.as_ref());
+        let promoted = ds.promoted.as_deref();
+        let ds = promoted.filter(|_| record.is_some_and(|it| it.is_promoted_in_full()));
+        let ds = ds.unwrap_or(daemon_sets[daemon_set]);
         let namespaces = history.namespaces.seen(feeds.namespaces);
         let is_ours = |namespace: &&Namespace| namespace.metadata.name == ds.metadata.namespace;
         let namespace = namespaces.into_values().find(is_ours);
@@ -526,7 +530,9 @@ impl<'a> Situation<'a> {
     pub(super) fn is_used(&self, hash: &str) -> bool {
         self.pods.values().any(|pod| {
             let is_ours = self.ds.owns(&pod.metadata) || self.ds.adopts(&pod.metadata);
-            is_ours && pod.metadata.hash() == Some(hash)
+            // A pod that is being changed uses both revisions (G56).
+            let was = pod.change.as_ref().and_then(|change| change.label.as_deref());
+            is_ours && (pod.metadata.hash() == Some(hash) || was == Some(hash))
         })
     }
 }

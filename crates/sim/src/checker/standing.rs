@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use everynode_core::plan::{Outcome, Write};
+use everynode_core::plan::{NewChange, Outcome, Write};
 
 use crate::view::{Feeds, View, WriteOutcome};
 
 /// What limits the memory of a replica.
 pub(super) struct Memory {
     pub feeds: Feeds,
-    /// The UIDs of the pods that the replica has deleted, as it knows.
-    pub deleted: BTreeSet<String>,
+    /// The UIDs of the pods that the replica has deleted, or begun to change, as it knows.
+    pub begun: BTreeSet<String>,
     /// The UIDs of those of which it does not know whether it has.
-    pub maybe_deleted: BTreeSet<String>,
+    pub maybe_begun: BTreeSet<String>,
 }
 
 impl Memory {
@@ -21,21 +21,28 @@ impl Memory {
     pub(super) fn of(view: &View) -> Self {
         let mut memory = Self::at_rest(view.feeds);
         for WriteOutcome { result, .. } in &view.outcomes {
-            let Write::DeletePod(pod) = &result.write else { continue };
-            match result.outcome {
-                Outcome::Written { .. } | Outcome::Gone => {
-                    memory.deleted.insert(pod.uid.to_string())
+            match (&result.write, &result.outcome) {
+                (Write::DeletePod(pod), Outcome::Written { .. } | Outcome::Gone)
+                | (Write::ChangePod(NewChange { pod, .. }), Outcome::Written { .. }) => {
+                    memory.begun.insert(pod.uid.to_string());
                 }
-                Outcome::Unknown { .. } => memory.maybe_deleted.insert(pod.uid.to_string()),
-                _ => false,
-            };
+                (Write::DeletePod(pod), Outcome::Unknown { .. })
+                // Some of its requests may have taken effect.
+                | (
+                    Write::ChangePod(NewChange { pod, .. }),
+                    Outcome::Unknown { .. } | Outcome::Failed { .. },
+                ) => {
+                    memory.maybe_begun.insert(pod.uid.to_string());
+                }
+                _ => {}
+            }
         }
         memory
     }
 
-    /// The memory of a replica that has deleted nothing for long.
+    /// The memory of a replica that has begun nothing for long.
     pub(super) const fn at_rest(feeds: Feeds) -> Self {
-        Self { feeds, deleted: BTreeSet::new(), maybe_deleted: BTreeSet::new() }
+        Self { feeds, begun: BTreeSet::new(), maybe_begun: BTreeSet::new() }
     }
 }
 

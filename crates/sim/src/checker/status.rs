@@ -83,7 +83,9 @@ fn desired_nodes(situation: &Situation, counts: impl Fn(&Pod) -> bool) -> usize 
 /// current one, whichever that was (C40).
 fn updated(situation: &Situation) -> RangeInclusive<i64> {
     if situation.has_current_hash() {
-        let updated = number(desired_nodes(situation, |pod| situation.is_updated(pod)));
+        // One that is being changed is not updated yet (G56).
+        let is_updated = |pod: &Pod| pod.change.is_none() && situation.is_updated(pod);
+        let updated = number(desired_nodes(situation, is_updated));
         return updated..=updated;
     }
     let hashes: BTreeSet<_> = situation.pods.values().map(|pod| pod.metadata.hash()).collect();

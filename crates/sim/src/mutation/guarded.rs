@@ -1,6 +1,7 @@
 //! Deliberate bugs of guarded rollouts: what the replica reads of policies, records, orders and
 //! nodes, and which records and conditions it writes.
 
+mod in_place;
 mod policy;
 
 use everynode_core::api::{
@@ -94,6 +95,14 @@ pub enum GuardedMutation {
     IgnoreImages,
     /// `prepare.images.parallel` is one too high (G55).
     LargerParallel,
+    /// `update` is `InPlaceIfPossible` where a policy does not have it (G56).
+    ChangeUnasked,
+    /// `InPlaceOnly` is not read (G56).
+    IgnoreOnly,
+    /// A pod that is being changed has been changed (G56).
+    ChangedAtOnce,
+    /// Its kubelet is done with it (G56).
+    FinishEarly,
     /// `podsPerMinute` is one too high (G5).
     LargerPace,
     /// `windows` is not read (G5).
@@ -189,7 +198,7 @@ pub enum GuardedMutation {
 impl GuardedMutation {
     /// Every bug, with the property that it violates, in the order of the invariants in
     /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 80] = [
+    pub const ALL: [(Self, Property); 84] = [
         (Self::IgnorePolicy, Property::Gate),
         (Self::IgnorePosition, Property::Gate),
         (Self::IgnoreVersion, Property::Record),
@@ -225,6 +234,10 @@ impl GuardedMutation {
         (Self::IgnorePace, Property::Pace),
         (Self::IgnoreImages, Property::Gate),
         (Self::LargerParallel, Property::Budget),
+        (Self::ChangeUnasked, Property::Gate),
+        (Self::IgnoreOnly, Property::Gate),
+        (Self::ChangedAtOnce, Property::Budget),
+        (Self::FinishEarly, Property::Template),
         (Self::LargerPace, Property::Pace),
         (Self::IgnoreWindows, Property::Record),
         (Self::LateWindows, Property::Record),
@@ -457,6 +470,7 @@ impl GuardedMutation {
     }
 
     fn change_pod(self, pod: &mut Value) {
+        self.change_changing(pod);
         let is_disturbed = pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] == "never-ready";
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let is_tolerated = is_disturbed

@@ -7,7 +7,7 @@ use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::pick;
+use super::{in_place, pick};
 use crate::role::Installation;
 use crate::world::{NAMESPACE, World};
 
@@ -29,7 +29,13 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
             let image = format!("image:{}", rng.random_range(1..4));
             ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         }
-        4..6 => ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string()),
+        4..6 => {
+            let mut policy = policy(rng);
+            if !is_beside && rng.random_ratio(1, 4) {
+                in_place::set_update(rng, &mut policy);
+            }
+            ds["metadata"]["annotations"][POLICY] = json!(policy.to_string());
+        }
         6 => ds["metadata"]["annotations"][POLICY] = json!(pick(rng, &["{", "{\"unknown\": 1}"])),
         7 => {
             if let Some(annotations) = ds["metadata"]["annotations"].as_object_mut() {

@@ -98,7 +98,8 @@ impl World {
         request: &Request,
         target: Option<&Target>,
     ) -> Option<Refusal> {
-        let refusal = self.admission.as_ref()?.refusal(request, target?, self.now)?;
+        let refusal =
+            self.admission.as_ref()?.refusal(request, target?, self.now, self.cluster.store())?;
         self.checks.record_fault("admission");
         Some(refusal)
     }
@@ -315,7 +316,8 @@ fn fault_name(outcome: &RequestOutcome) -> Option<&'static str> {
     }
 }
 
-/// Whether this is a write of a plan. Renewals of the lease are no such writes.
+/// Whether this is a write of a plan. Renewals of the lease are no such writes, nor are dry runs.
 fn is_counted(request: &Request, target: Option<&Target>) -> bool {
-    request.is_write() && target.is_some_and(|target| target.kind.kind != "Lease")
+    request.is_write()
+        && target.is_some_and(|target| target.kind.kind != "Lease" && !target.is_dry_run)
 }

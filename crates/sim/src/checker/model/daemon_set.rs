@@ -33,6 +33,9 @@ pub(in crate::checker) struct DaemonSet {
     /// Whether the annotation pauses the rollout (G6, G7).
     pub has_pause: bool,
     pub policy: PolicySource,
+    /// The DaemonSet as it counts for a rollout that was promoted in full, if its policy holds
+    /// others because it changes pods in place, and the strategy has `maxSurge` (G56).
+    pub promoted: Option<Box<Self>>,
     pub order: Option<Order>,
     /// The attempt whose template was replaced by that of the base (G20).
     pub rolled_back: Option<String>,
@@ -43,11 +46,22 @@ pub(in crate::checker) struct DaemonSet {
 
 impl DaemonSet {
     pub(in crate::checker) fn parse(object: &Value) -> Self {
+        let policy = PolicySource::parse(&object["metadata"]["annotations"]);
+        let read = Self::with_policy(object, policy);
+        let is_in_place = read.policy.valid().is_some_and(|policy| policy.in_place.is_some());
+        if !is_in_place || !read.strategy.surges() {
+            return read;
+        }
+        let is_paused = read.is_paused();
+        let held = Self::with_policy(object, PolicySource::Invalid);
+        Self { has_pause: is_paused, promoted: Some(read.into()), ..held }
+    }
+
+    fn with_policy(object: &Value, policy: PolicySource) -> Self {
         let spec = &object["spec"];
         let annotations = &object["metadata"]["annotations"];
         let generation = &annotations["deprecated.daemonset.template.generation"];
         let limit = spec["revisionHistoryLimit"].as_u64().unwrap_or(10);
-        let policy = PolicySource::parse(annotations);
         Self {
             metadata: Metadata::parse(object),
             generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
@@ -64,6 +78,7 @@ impl DaemonSet {
             order: Order::parse(annotations),
             rolled_back: annotations[ROLLED_BACK].as_str().map(ToOwned::to_owned),
             policy,
+            promoted: None,
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             template: spec["template"].clone(),
             status: object["status"].clone(),

@@ -1,9 +1,16 @@
 //! Pods.
 
+use std::collections::BTreeMap;
+
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
-use super::metadata::{GENERATION_LABEL, Metadata, text, time};
+use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata, text, time};
+
+/// What kubelets put before the names of images without a registry.
+const REGISTRY: &str = "docker.io/library/";
+/// The annotation of a pod that is being changed in place (G56).
+pub(in crate::checker) const CHANGING: &str = "everynode.dev/changing";
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +29,43 @@ pub(in crate::checker) struct Pod {
     pub restarts: u64,
     /// Whether the condition `PodScheduled` is false.
     pub is_unschedulable: bool,
+    /// Whether the phase is `Running`.
+    pub is_running: bool,
+    /// The change in place that is under way. Meanwhile the hash of the pod is that of the revision
+    /// to which it is changed, as it counts as one of that (G56).
+    pub change: Option<Change>,
+    /// By name, those of `spec.containers`.
+    pub containers: BTreeMap<String, Container>,
+    /// The answer of the kubelet to a resize, if it is pending, and since when it has been.
+    pub pending_resize: Option<(String, Option<Timestamp>)>,
+    /// Whether a resize is in progress.
+    pub is_resizing: bool,
+}
+
+/// A change of a pod in place (G56).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Change {
+    /// The hash of the revision to which the pod is changed.
+    pub to: String,
+    /// The label with the hash, which it still has.
+    pub label: Option<String>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Container {
+    pub image: String,
+    pub resources: Value,
+    /// What the kubelet states, if it states anything.
+    pub runs: Option<Run>,
+}
+
+/// What a kubelet states of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::checker) struct Run {
+    pub image: String,
+    pub resources: Value,
+    pub restarts: u64,
 }
 
 /// Whether a pod can still run, and how it ended if it cannot.
@@ -52,8 +96,17 @@ impl Pod {
         let ready = condition("Ready");
         let containers = status["containerStatuses"].as_array().into_iter().flatten();
         let restarts = containers.filter_map(|container| container["restartCount"].as_u64());
+        let (metadata, change) = changed_metadata(object);
+        let pending = condition("PodResizePending").filter(|it| it["status"] == "True");
         Self {
-            metadata: Metadata::parse(object),
+            metadata,
+            change,
+            containers: containers_of(object),
+            pending_resize: pending.map(|pending| {
+                (text(&pending["reason"]), time(&text(&pending["lastTransitionTime"])))
+            }),
+            is_resizing: condition("PodResizeInProgress").is_some_and(|it| it["status"] == "True"),
+            is_running: status["phase"] == "Running",
             node_name: Some(text(&spec["nodeName"])).filter(|name| !name.is_empty()),
             pinned_to,
             status: match status["phase"].as_str() {
@@ -87,14 +140,53 @@ impl Pod {
 
     /// The number in the label with the template generation.
     pub(in crate::checker) fn generation(&self) -> Option<i64> {
+        if self.change.is_some() {
+            return None;
+        }
         self.metadata.labels.get(GENERATION_LABEL)?.parse().ok()
     }
 
-    /// Whether the pod has been ready for this number of seconds (C54).
+    /// Whether the pod has been ready for this number of seconds (C54). One that is being changed
+    /// is not available (G56).
     pub(in crate::checker) fn is_available(&self, min_ready_seconds: i64, now: Timestamp) -> bool {
         let is_due = |since: Timestamp| since.0 + min_ready_seconds * 1000 <= now.0;
-        self.is_ready && (min_ready_seconds == 0 || self.ready_since.is_some_and(is_due))
+        self.change.is_none()
+            && self.is_ready
+            && (min_ready_seconds == 0 || self.ready_since.is_some_and(is_due))
     }
+}
+
+/// The metadata of a pod with the hash of the revision of which it counts, and its change.
+fn changed_metadata(object: &Value) -> (Metadata, Option<Change>) {
+    let mut metadata = Metadata::parse(object);
+    let changing = object["metadata"]["annotations"][CHANGING].as_str();
+    let stated = changing.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(to) = stated.and_then(|stated| Some(stated["to"].as_str()?.to_owned())) else {
+        return (metadata, None);
+    };
+    let label = metadata.labels.insert(HASH_LABEL.to_owned(), to.clone());
+    (metadata, Some(Change { to, label }))
+}
+
+fn containers_of(object: &Value) -> BTreeMap<String, Container> {
+    let all =
+        |of: &'static str, field: &'static str| object[of][field].as_array().into_iter().flatten();
+    let run = |name: &Value| {
+        let mut statuses = all("status", "containerStatuses");
+        let found = statuses.find(|status| status["name"] == *name)?;
+        Some(Run {
+            image: text(&found["image"]).trim_start_matches(REGISTRY).to_owned(),
+            resources: found["resources"].clone(),
+            restarts: found["restartCount"].as_u64().unwrap_or_default(),
+        })
+    };
+    all("spec", "containers")
+        .map(|container| {
+            let (image, resources) = (text(&container["image"]), container["resources"].clone());
+            let made = Container { image, resources, runs: run(&container["name"]) };
+            (text(&container["name"]), made)
+        })
+        .collect()
 }
 
 #[cfg(test)]

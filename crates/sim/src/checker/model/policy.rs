@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
+use super::in_place::InPlace;
 use super::node::Node;
 use super::percent::of;
 use super::selector::Selector;
@@ -15,7 +16,7 @@ const FINALLY: &str = "finally";
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 14] = [
     "paused",
     "steps",
     "finally",
@@ -28,6 +29,8 @@ const FIELDS: [&str; 12] = [
     "checks",
     "absent",
     "prepare",
+    "update",
+    "resizeWithin",
 ];
 /// The taints of nodes that leave, unless the policy names others (G33).
 const LEAVING_TAINTS: [&str; 4] = [
@@ -76,6 +79,8 @@ pub(in crate::checker) struct Policy {
     pub failure: Option<Failure>,
     /// `prepare.images` (G55).
     pub images: Option<Images>,
+    /// `update`, if pods are changed in place (G56).
+    pub in_place: Option<InPlace>,
     hold: Selector,
     absent: Absent,
     /// By name.
@@ -217,6 +222,7 @@ impl Policy {
                 rollback_after_ms: duration(&failure["rollbackAfter"]),
             }),
             images: Images::parse(&policy["prepare"]["images"]),
+            in_place: InPlace::parse(policy, duration(&policy["resizeWithin"])),
             hold: Selector::parse(hold),
             absent: Absent::parse(&policy["absent"]),
             checks: policy["checks"]
@@ -461,7 +467,7 @@ fn name(value: &Value) -> String {
 }
 
 /// A number of seconds such as `30s`, in milliseconds. The simulated users write no other unit.
-fn duration(value: &Value) -> Option<i64> {
+pub(super) fn duration(value: &Value) -> Option<i64> {
     value.as_str()?.strip_suffix('s')?.parse::<i64>().ok().map(|seconds| seconds * 1000)
 }
 

@@ -14,6 +14,9 @@ use crate::role::Role;
 
 use super::UNORDERED_MS;
 
+/// The states of a pod, with their versions.
+type Seen<'p> = Vec<(u64, Option<&'p Pod>)>;
+
 /// What has happened on a node. Times are those that have passed since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
@@ -129,28 +132,57 @@ impl Situation<'_> {
                 continue;
             };
             self.add_readiness(&seen, history, past);
-            if self.is_updated(last) {
-                self.add_target(&seen, attempt, history, (past, pods));
-            } else {
-                self.add_old(&seen, attempt, memory, history, (past, pods));
-                // One that has ended is deleted whatever its revision.
-                if memory.deleted.contains(uid) && !last.has_ended() {
-                    let ends = |pod: &Pod| pod.metadata.is_terminating;
-                    let mut all = states.iter();
-                    let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
-                    let end = end.map(|(at, _)| *at);
-                    past.begun_by_replica_ms = end.map(ago);
-                    past.was_surely_unready = end.is_some_and(|end| {
-                        end > attempt && self.was_surely_unready(last.node(), end, history)
-                    });
+            for (part, is_target) in self.parts(&seen, last) {
+                if is_target {
+                    self.add_target(&part, attempt, history, (past, pods));
+                    continue;
                 }
-                past.is_deletion_unknown |= memory.maybe_deleted.contains(uid);
+                self.add_old(&part, attempt, memory, history, (past, pods));
+                past.is_deletion_unknown |= memory.maybe_begun.contains(uid);
+                // One that has ended is deleted whatever its revision.
+                if !memory.begun.contains(uid) || last.has_ended() {
+                    continue;
+                }
+                let ends = |pod: &Pod| pod.metadata.is_terminating || pod.change.is_some();
+                let mut all = states.iter();
+                let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
+                let end = end.map(|(at, _)| *at);
+                past.begun_by_replica_ms = end.map(ago);
+                past.was_surely_unready = end.is_some_and(|end| {
+                    end > attempt && self.was_surely_unready(last.node(), end, history)
+                });
             }
         }
         let finished = all
             .into_iter()
             .map(|(name, (past, pods))| (name, self.finish(past, &pods, attempt, memory, history)));
         finished.collect()
+    }
+
+    /// The states of a pod, each part with whether it is of the target. One that is changed in
+    /// place becomes one of another revision without being deleted: then its part ends as if it
+    /// were (G56).
+    fn parts<'p>(&self, seen: &[(u64, Option<&'p Pod>)], last: &Pod) -> Vec<(Seen<'p>, bool)> {
+        let was_changed = seen.iter().any(|(_, pod)| pod.is_some_and(|it| it.change.is_some()));
+        if !was_changed {
+            return vec![(seen.to_vec(), self.is_updated(last))];
+        }
+        let mut parts: Vec<(Seen<'_>, bool)> = Vec::new();
+        for (at, pod) in seen {
+            let is_target = pod.map(|pod| self.is_updated(pod));
+            match (parts.last_mut(), is_target) {
+                (Some((part, was_target)), is_target)
+                    if is_target.is_none_or(|is_target| is_target == *was_target) =>
+                {
+                    part.push((*at, *pod));
+                }
+                (before, is_target) => {
+                    before.into_iter().for_each(|(part, _)| part.push((*at, None)));
+                    parts.push((vec![(*at, *pod)], is_target.unwrap_or_default()));
+                }
+            }
+        }
+        parts
     }
 
     /// Adds a pod of the target.
@@ -178,6 +210,10 @@ impl Situation<'_> {
         };
         past.restarts = past.restarts.max(most(i64::MAX));
         past.restarts_before = past.restarts_before.max(most(until));
+        // Those that a change causes do not count, nor do those before it (G56).
+        let changing = seen.iter().filter_map(|(_, pod)| pod.filter(|it| it.change.is_some()));
+        let by_change = changing.map(|pod| pod.restarts).max().unwrap_or_default();
+        past.restarts_before = past.restarts_before.max(by_change);
     }
 
     /// Adds when a pod of any revision was ready.

@@ -43,6 +43,7 @@ impl GuardedMutation {
                     images["parallel"] = json!(images["parallel"].as_u64().unwrap_or(0) + 1);
                 }
             }
+            Self::ChangeUnasked | Self::IgnoreOnly => self.change_update(policy),
             Self::IgnoreWindows => drop(policy.remove("windows")),
             Self::LateWindows | Self::WindowsInUtc => {
                 let windows = policy.get_mut("windows").and_then(Value::as_array_mut);
@@ -68,6 +69,15 @@ impl GuardedMutation {
                 failure.into_iter().for_each(|failure| self.change_failure(failure));
                 self.change_finally(policy);
             }
+        }
+    }
+
+    fn change_update(self, policy: &mut Map) {
+        let update = policy.entry("update").or_insert_with(|| json!("Replace"));
+        match self {
+            Self::ChangeUnasked if *update == "Replace" => *update = json!("InPlaceIfPossible"),
+            Self::IgnoreOnly if *update == "InPlaceOnly" => *update = json!("Replace"),
+            _ => {}
         }
     }
 

@@ -1,0 +1,175 @@
+//! Which pods a plan changes in place instead of replacing them (G56).
+
+use everynode_core::plan::{NewChange, Outcome, Write};
+
+use super::{Judge, error};
+use crate::checker::guard::Governing;
+use crate::checker::model::{InPlace, Pod, can_change};
+use crate::checker::reason::{Deletion, Doubt};
+use crate::checker::situation::{OnNode, Situation};
+use crate::checker::stage::{Stage, Wanted};
+use crate::checker::{Property, Violation};
+use crate::role::Role;
+use crate::view::View;
+
+/// Whole seconds, and clocks that drift.
+const TOLERANCE_MS: i64 = 3_000;
+
+impl<'a> Situation<'a> {
+    /// How pods are changed in place, if they are.
+    pub(in crate::checker) fn in_place(&self) -> Option<InPlace> {
+        let is_it = self.role == Role::Controller && !self.ds.strategy.surges();
+        let policy = self.ds.policy.valid().filter(|_| is_it);
+        policy.and_then(|policy| policy.in_place)
+    }
+
+    /// Whether a rollout whose target differs in more than can be changed in place may have to
+    /// wait: with `InPlaceOnly` until it is promoted in full, the policy allows it, or there is
+    /// another template (G56).
+    pub(in crate::checker) fn may_not_be_in_place(&self) -> bool {
+        let target = self.revisions.current.last();
+        self.in_place().is_some_and(|in_place| in_place.only)
+            && match self.base() {
+                Governing::Old(base) => {
+                    target.is_some_and(|it| !can_change(&base.template, &it.template))
+                }
+                Governing::Target => false,
+                Governing::Unknown => true,
+            }
+    }
+
+    /// Whether pods that cannot be changed may stay: with `InPlaceOnly`. Which ones cannot is not
+    /// stored (G56).
+    pub(in crate::checker) fn may_keep_unchangeable_pods(&self) -> bool {
+        self.goes_forward() && self.in_place().is_some_and(|in_place| in_place.only)
+    }
+
+    /// Whether it surely has to.
+    pub(in crate::checker) fn must_not_begin(&self) -> bool {
+        matches!(self.base(), Governing::Old(_)) && self.may_not_be_in_place()
+    }
+
+    /// Whether a pod can be changed to the revision that its node is to have; `None` if nothing
+    /// shows of which revision it is.
+    fn can_be_changed(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<bool> {
+        let current = self.revisions.current.last().copied();
+        let to = match on_node.wanted {
+            Wanted::Base => match self.base() {
+                Governing::Old(base) => Some(base),
+                Governing::Target | Governing::Unknown => None,
+            },
+            Wanted::Target | Wanted::Kept => current,
+        }?;
+        let from = match self.old_revision_of(pod) {
+            Some(old) => old,
+            None => current.filter(|_| self.is_updated(pod))?,
+        };
+        Some(can_change(&from.template, &to.template))
+    }
+}
+
+/// Judges a change of a pod. `None` is one that has begun before and is repeated.
+pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletion>, Violation> {
+    let situation = judge.situation;
+    let fail = |property, problem: &str| {
+        error(situation, property, format!("pod {} is changed in place, {problem}", new.pod.name))
+    };
+    let (pod, on_node) = judge.pod(&new.pod)?;
+    if pod.change.as_ref().is_some_and(|change| change.to == new.hash.as_str()) {
+        return Ok(None);
+    }
+    if situation.in_place().is_none() {
+        return fail(Property::Gate, "which no policy allows");
+    }
+    if pod.change.is_some() {
+        return fail(Property::Template, "although another change of it is not done");
+    }
+    if pod.has_ended() {
+        return fail(Property::Template, "although it has ended");
+    }
+    let wanted = match on_node.wanted {
+        Wanted::Target => situation.current_hashes.contains(new.hash.as_str()),
+        Wanted::Base => match situation.base() {
+            Governing::Old(base) => base.metadata.pod_hash() == new.hash.as_str(),
+            Governing::Target | Governing::Unknown => true,
+        },
+        Wanted::Kept => false,
+    };
+    if !wanted {
+        return fail(Property::Gate, "to a revision that does not govern its node");
+    }
+    if situation.can_be_changed(pod, on_node) == Some(false) {
+        return fail(Property::Template, "although its template differs in more");
+    }
+    match situation.old(on_node, pod, Doubt::Allows) {
+        Some(reason) => Ok(Some(reason)),
+        None => judge.without_reason(&new.pod, pod, on_node),
+    }
+}
+
+/// Why an available pod must not be deleted for its revision: it can be changed, or with
+/// `InPlaceOnly` stays. "A running pod is changed instead of being replaced"; "a pod is replaced
+/// within the budget if the API server or its kubelet refuses the change"; "with `InPlaceOnly` such
+/// a node fails instead, with a pod that stays" (G56).
+pub(super) fn unnecessary(
+    view: &View,
+    situation: &Situation,
+    pod: &Pod,
+    reason: Option<Deletion>,
+) -> Option<&'static str> {
+    let in_place = situation.in_place()?;
+    let goes_back = match reason {
+        Some(Deletion::WithinBudget) => false,
+        Some(Deletion::GoingBack) => true,
+        _ => return None,
+    };
+    let on_node = situation.nodes.get(pod.node()?)?;
+    let can_be_changed = situation.can_be_changed(pod, on_node)?;
+    match () {
+        () if in_place.only && !goes_back && !is_promoted_in_full(situation) => {
+            Some("although pods are changed or stay")
+        }
+        () if can_be_changed && pod.is_running && !is_refused(view, pod) => {
+            Some("although it can be changed in place")
+        }
+        () => None,
+    }
+}
+
+/// Whether a pod that is being changed is deleted because that does not succeed: its kubelet
+/// refuses the resources, or its node has no room for them for `resizeWithin`, or the API server
+/// refuses the change (G56).
+pub(super) fn unfinished(
+    view: &View,
+    situation: &Situation,
+    on_node: &OnNode,
+    pod: &Pod,
+) -> Option<Deletion> {
+    let in_place = situation.in_place();
+    let stays = in_place.is_some_and(|in_place| in_place.only)
+        && !situation.goes_back()
+        && !is_promoted_in_full(situation);
+    pod.change.as_ref().filter(|_| !stays && on_node.eligibility.keeps())?;
+    // The policy may change pods in place no longer.
+    let within_ms = in_place.map_or(0, |in_place| in_place.resize_within_ms);
+    let is_due = pod.pending_resize.as_ref().is_some_and(|(reason, since)| {
+        let waited_ms = since.map_or(0, |since| situation.now.0 - since.0);
+        reason == "Infeasible" || waited_ms + TOLERANCE_MS >= within_ms
+    });
+    (is_due || is_refused(view, pod)).then_some(Deletion::Unchangeable)
+}
+
+fn is_promoted_in_full(situation: &Situation) -> bool {
+    matches!(situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
+}
+
+/// Whether the API server has refused to change the pod.
+fn is_refused(view: &View, pod: &Pod) -> bool {
+    view.outcomes.iter().any(|outcome| {
+        let is_it = match &outcome.result.write {
+            Write::ChangePod(new) => new.pod.uid.to_string() == pod.metadata.uid,
+            _ => false,
+        };
+        is_it && matches!(outcome.result.outcome, Outcome::CannotChange { .. })
+    })
+}
