@@ -84,6 +84,15 @@ pub(crate) struct Changing {
 }
 
 impl PodChanges {
+    /// True if nothing is known of any pod.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.changing.is_empty()
+            && self.sent.is_empty()
+            && self.in_doubt.is_empty()
+            && self.refused.is_empty()
+            && self.marked.is_empty()
+    }
+
     /// Records what a pod states of its change. Returns the change, and whether it is given up.
     pub(crate) fn read(&mut self, pod: &Pod) -> Option<(PodChange, bool)> {
         let Some(change) = pod.change.as_deref() else {
@@ -117,6 +126,9 @@ impl PodChanges {
 
     /// Forgets a pod that is gone.
     pub(crate) fn forget(&mut self, uid: &Uid) {
+        if self.is_idle() {
+            return;
+        }
         self.changing.remove(uid);
         self.sent.remove(uid);
         self.in_doubt.remove(uid);

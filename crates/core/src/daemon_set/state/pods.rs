@@ -22,6 +22,21 @@ enum PodLocation {
     Unplaced,
 }
 
+/// The change in place of a pod that this installation follows.
+struct FollowedChange {
+    /// The revision to which the pod is changed; `None` if it is not.
+    to: Option<RevisionHash>,
+    flags: PodFlags,
+    /// True if something of it was not known before.
+    is_new: bool,
+}
+
+impl Default for FollowedChange {
+    fn default() -> Self {
+        Self { to: None, flags: PodFlags::empty(), is_new: false }
+    }
+}
+
 impl DaemonSetState {
     /// True if this pod pulls images for a guarded rollout of the DaemonSet (G55).
     pub fn concerns_puller(&self, puller: &ImagePuller) -> bool {
@@ -206,19 +221,19 @@ impl DaemonSetState {
             .map_or(PodLocation::Unplaced, |n| PodLocation::Node(nodes.intern(n)));
         self.make_room(nodes);
         let moved = self.remove_from_locations(pod, Some(location), nodes);
-        let (changing, is_given_up) = self.changing(pod, location).unzip();
-        let (hash, generation) = match &changing {
+        let followed = match pod.change.is_none() && self.changes.is_idle() {
+            true => FollowedChange::default(),
+            false => self.follow_change(pod, location),
+        };
+        let (hash, generation) = match followed.to {
             // It counts as a pod of that revision which is not available (G56).
-            Some(changing) => (Some(changing.change.to.clone()), None),
+            Some(to) => (Some(to), None),
             None => (pod.revision_hash(), pod.template_generation()),
         };
         let labels = self.labels.acquire(hash, generation);
         let mut view = PodView::new(pod, labels, orphan);
-        view.flags.set(PodFlags::CHANGING, changing.is_some());
-        view.flags.set(PodFlags::GIVEN_UP, is_given_up == Some(true));
-        let is_assumed = changing.as_ref().is_some_and(|changing| changing.is_assumed);
-        view.flags.set(PodFlags::ASSUMED, is_assumed);
-        let is_changed = self.changes.set(&pod.uid, changing);
+        view.flags |= followed.flags;
+        let is_changed = followed.is_new;
         let known = self.find(&pod.uid, location);
         if let Some(known) = known.filter(|known| known.readiness == view.readiness) {
             view.readiness_seen = known.readiness_seen;
@@ -250,8 +265,23 @@ impl DaemonSetState {
         true
     }
 
-    /// The change in place of a pod that is under way, if this installation follows it, and whether
-    /// it is given up (G56).
+    /// Records the change in place of a pod that is under way, if this installation follows it
+    /// (G56).
+    #[cold]
+    fn follow_change(&mut self, pod: &Pod, location: PodLocation) -> FollowedChange {
+        let mut followed = FollowedChange::default();
+        let changing = self.changing(pod, location);
+        if let Some((changing, is_given_up)) = &changing {
+            followed.to = Some(changing.change.to.clone());
+            followed.flags |= PodFlags::CHANGING;
+            followed.flags.set(PodFlags::GIVEN_UP, *is_given_up);
+            followed.flags.set(PodFlags::ASSUMED, changing.is_assumed);
+        }
+        followed.is_new = self.changes.set(&pod.uid, changing.map(|(changing, _)| changing));
+        followed
+    }
+
+    /// The change of a pod, and whether it is given up.
     fn changing(&mut self, pod: &Pod, location: PodLocation) -> Option<(Changing, bool)> {
         // Pods that have the annotation from their template are not being changed.
         let is_of_template = || self.daemon_set.template.canonical.contains(CHANGING_ANNOTATION);
@@ -278,6 +308,9 @@ impl DaemonSetState {
 
     /// Gives up changes in place that have no end.
     pub(super) fn give_up_changes(&mut self, now: Now, nodes: &NodeTable) {
+        if self.changes.is_idle() {
+            return;
+        }
         self.changes.settle_doubts(now.steady);
         let within = self.resize_within();
         let is_current = |hash: &RevisionHash| self.labels.current_hashes().any(|it| it == hash);
