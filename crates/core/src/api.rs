@@ -54,7 +54,7 @@ pub use rollout::{
     Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
     with_statements,
 };
-pub(crate) use rollout::{NAMED_NODES, utc_text};
+pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

@@ -10,14 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RevisionHash, RolloutPhase,
-    RolloutRecord, Timestamp, Uid,
+    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN, RevisionHash,
+    RolloutPhase, RolloutRecord, Timestamp, Uid,
 };
 use crate::node_table::NodeId;
 use crate::plan::NewChange;
-
-/// How long a node may have no room for new resources without a policy, as by default.
-const RESIZE_WITHIN: Duration = Duration::from_secs(120);
 
 /// How long a request without an answer may still have an effect. API servers end requests after a
 /// minute.
@@ -63,7 +60,7 @@ struct Refusal {
 
 /// Who says that a pod cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+enum By {
     /// The API server, by an answer or what it has stored; it is asked again for another attempt.
     ApiServer,
     /// Its kubelet, as long as it says so.
@@ -199,7 +196,7 @@ impl PodChanges {
     }
 
     /// Records that a pod cannot be changed to a revision.
-    pub(crate) fn refuse(
+    fn refuse(
         &mut self,
         (pod, uid): (&PodName, &Uid),
         to: &RevisionHash,
@@ -221,18 +218,18 @@ impl PodChanges {
     }
 
     /// Asks the API server anew about pods that are not half changed if this record, of which no
-    /// other attempt has the same, is another one. Returns whether it is.
+    /// other attempt has the same, is another one. Returns whether any pod was refused.
     pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>) -> bool {
         let attempt = record.map(|record| (record.began, record.phase == RolloutPhase::Failed));
         if self.attempt == attempt {
             return false;
         }
         self.attempt = attempt;
-        let changing = &self.changing;
+        let (changing, refused) = (&self.changing, self.refused.len());
         self.refused.retain(|uid, _| changing.contains_key(uid));
         self.sent.retain(|uid, _| changing.contains_key(uid));
         self.failure = None;
-        true
+        self.refused.len() < refused
     }
 
     /// The pods that cannot be changed, each once.

@@ -17,6 +17,7 @@ pub use condition::{
     CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave, statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
+pub(crate) use policy::RESIZE_WITHIN;
 pub use policy::{
     Absent, Agree, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,
     POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy, RolloutStep,

@@ -243,8 +243,11 @@ pub enum UpdateMethod {
 
 schema::schema_of!(UpdateMethod, schema::update_method);
 
+/// How long a node may have no room for new resources by default, and without a policy.
+pub(crate) const RESIZE_WITHIN: Duration = Duration::from_secs(120);
+
 const fn resize_within() -> Duration {
-    Duration::from_secs(120)
+    RESIZE_WITHIN
 }
 
 /// What happens on a node before its pod is replaced.
