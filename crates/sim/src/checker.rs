@@ -16,6 +16,7 @@ mod foreign;
 mod guard;
 mod history;
 mod images;
+mod in_doubt;
 mod in_place;
 mod late;
 mod lost_pods;

@@ -1,7 +1,7 @@
 //! Every version of every object that the store has had.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
@@ -25,12 +25,17 @@ pub(super) struct History {
     /// The pods of a target that were available and were deleted to go back, by UID, each with the
     /// version before that.
     gone_back: BTreeMap<String, u64>,
+    assumed: AssumedPods,
     /// The steps of policies, by what identifies them in records.
     steps: BTreeMap<String, Value>,
     /// The time at which each version was current for the first time.
     times: Vec<(Timestamp, u64)>,
     version: u64,
 }
+
+/// Pods that a request without an answer may have begun to change, as replicas count them.
+#[derive(Default)]
+struct AssumedPods(OnceLock<Box<(Pod, AssumedPods)>>);
 
 /// The states of an object, with their versions. `None` is a deletion.
 pub(super) type States<T> = Vec<(u64, Option<Arc<T>>)>;
@@ -43,6 +48,19 @@ pub(super) struct Versions<T> {
 
 /// The objects of a kind at one time, by UID.
 pub(super) type Objects<'a, T> = BTreeMap<&'a str, &'a T>;
+
+impl AssumedPods {
+    fn add(&self, pod: Pod) -> &Pod {
+        let mut rest = self;
+        while let Some(known) = rest.0.get() {
+            if known.0 == pod {
+                return &known.0;
+            }
+            rest = &known.1;
+        }
+        &rest.0.get_or_init(|| Box::new((pod, Self::default()))).0
+    }
+}
 
 impl History {
     pub(super) fn new(installation: Installation) -> Self {
@@ -75,6 +93,11 @@ impl History {
         self.version = version;
         self.times.push((now, version));
         true
+    }
+
+    /// The pod while a request without an answer may have begun to change it (G56).
+    pub(super) fn assumed_to_change(&self, pod: &Pod, to: &str) -> &Pod {
+        self.assumed.add(pod.assumed_to_change(to))
     }
 
     /// Notes by which policy a record was begun.

@@ -287,6 +287,12 @@ impl Reading<'_, '_> {
 
     /// Whether the node may be blamed (G34).
     fn may_have_failed(&self) -> bool {
+        // A request without an answer is no reason to blame anybody (G56).
+        if self.of_target().next().is_some()
+            && self.of_target().all(|our| our.pod.is_assumed_to_change())
+        {
+            return false;
+        }
         if self.may_stay() && self.of_target().any(|our| our.pod.change.is_some()) {
             return true;
         }
@@ -333,7 +339,8 @@ impl Reading<'_, '_> {
         // Those before the attempt do not count.
         let restarts = |pod: &Pod| pod.restarts.saturating_sub(self.past.restarts_before);
         let restarts_too_often = |pod: &Pod| max.is_some_and(|max| restarts(pod) > max);
-        self.of_target().any(|our| restarts_too_often(our.pod))
+        let changed = self.of_target().filter(|our| !our.pod.is_assumed_to_change());
+        changed.into_iter().any(|our| restarts_too_often(our.pod))
     }
 
     /// Whether the node has been without an available pod of the target for too long, after the

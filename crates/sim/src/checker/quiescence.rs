@@ -34,7 +34,7 @@ pub(super) fn check(
     let of_role = |role: Role| {
         let alive = history.daemon_sets(role).all().filter(|ds| !ds.metadata.is_terminating);
         alive.into_iter().find_map(|ds| {
-            let seen = Seen { role, feeds, known: None };
+            let seen = Seen { role, feeds, known: None, in_doubt: Vec::new() };
             let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
             let situation = Situation::seen(uid, &seen, clocks, open_nodes(uid), history)?;
             let (property, message) = problem(&situation, installation)?;

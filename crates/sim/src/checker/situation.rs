@@ -8,6 +8,7 @@ use everynode_core::api::{AdmissionChange, Timestamp};
 use everynode_core::plan::{Outcome, Write};
 
 use super::history::{History, Objects};
+use super::in_doubt::ChangeInDoubt;
 use super::model::{
     Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
 };
@@ -40,6 +41,8 @@ pub(super) struct Seen<'a> {
     pub feeds: Feeds,
     /// The orphan pods that it knows, unless it knows all that the watch has shown.
     pub known: Option<&'a KnownOrphans>,
+    /// The pods that a request without an answer may have begun to change.
+    pub in_doubt: Vec<ChangeInDoubt>,
 }
 
 /// What a replica knows about a DaemonSet.
@@ -148,7 +151,8 @@ impl<'a> Situation<'a> {
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
         let known = view.orphans.as_deref();
         let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
-        let seen = Seen { role: view.role, feeds: view.feeds, known };
+        let in_doubt = ChangeInDoubt::all(view);
+        let seen = Seen { role: view.role, feeds: view.feeds, known, in_doubt };
         let mut situation = Self::shown(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
         if view.is_waiting && situation.revisions.current.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts, even
@@ -196,11 +200,12 @@ impl<'a> Situation<'a> {
     /// The same, without what follows from earlier versions.
     fn shown(
         daemon_set: &str,
-        &Seen { role, feeds, known }: &Seen<'_>,
+        seen: &Seen<'_>,
         clocks: Clocks,
         open_nodes: Arc<BTreeSet<String>>,
         history: &'a History,
     ) -> Option<Self> {
+        let &Seen { role, feeds, known, ref in_doubt } = seen;
         let daemon_sets = history.daemon_sets(role).seen(feeds.daemon_sets);
         let ds = *daemon_sets.get(daemon_set)?;
         let mut pods = history.pods.seen(feeds.pods);
@@ -208,6 +213,9 @@ impl<'a> Situation<'a> {
             pods.retain(|uid, pod| {
                 is_known(pod, known, || history.pods.has_changed(uid, known.kept_since, feeds.pods))
             });
+        }
+        for change in in_doubt {
+            change.apply(&mut pods, feeds.pods, history);
         }
         let all_revisions = history.revisions.seen(feeds.revisions);
         let revisions = Revisions::of(ds, &all_revisions);

@@ -16,7 +16,8 @@ use crate::view::View;
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
     let orphans = view.orphans.as_deref();
     let (clocks, open_nodes) = (Clocks::of(view), view.open_nodes.clone());
-    let seen = Seen { role: view.role, feeds: view.feeds, known: orphans };
+    let (role, feeds, known) = (view.role, view.feeds, orphans);
+    let seen = Seen { role, feeds, known, in_doubt: Vec::new() };
     let seen = Situation::seen(&view.daemon_set, &seen, clocks, open_nodes, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();
@@ -47,8 +48,8 @@ pub(super) fn counts_problem(situation: &Situation, status: &Value) -> Option<St
     }
     let desired = situation.desired();
     let on_desired = |counts: &dyn Fn(&Pod) -> bool| number(desired_nodes(situation, counts));
-    let surely_available = on_desired(&|pod| situation.is_surely_available(pod));
-    let maybe_available = on_desired(&|pod| situation.may_be_available(pod));
+    let surely_available = on_desired(&|pod| situation.is_surely_available(&pod.as_stated()));
+    let maybe_available = on_desired(&|pod| situation.may_be_available(&pod.as_stated()));
     let unavailable = number(desired) - written(status, "numberAvailable");
     let exactly = |count: i64| count..=count;
     let expected = [

@@ -283,14 +283,11 @@ impl NodeHistory {
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
-        // An old pod that was broken before and does not end must not hold the rollout up either.
-        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
-        let is_starting = match judgement.direction {
-            Direction::Forward if was_broken => observed.progress.is_in_flight(),
-            Direction::Forward => observed.progress == NodeProgress::Starting,
-            Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
-        };
-        self.starting_since = is_starting
+        if self.had == Had::Another && observed.has(Holds::TARGET) {
+            self.had = Had::Target;
+        }
+        self.starting_since = self
+            .is_starting(&observed, judgement)
             .then(|| self.starting_since.unwrap_or_else(|| observed.starting_since(now, input)));
         let state = match judgement.direction {
             Direction::Forward => self.forward(known, &observed, judgement),
@@ -340,6 +337,19 @@ impl NodeHistory {
             (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
                 self.absence.map_or(self.starting_since, |absence| Some(absence.since))
             }
+    /// True if the node gets a pod that is not available yet. A request without an answer that may
+    /// change its pod says nothing about the template.
+    fn is_starting(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
+        // An old pod that was broken before and does not end must not hold the rollout up either.
+        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
+        let is_starting = match judgement.direction {
+            Direction::Forward if was_broken => observed.progress.is_in_flight(),
+            Direction::Forward => observed.progress == NodeProgress::Starting,
+            Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
+        };
+        is_starting && !observed.has(Holds::ASSUMED)
+    }
+
             (None, None) if self.loss == Loss::Taken => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };

@@ -1,5 +1,6 @@
 //! Pods.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use everynode_core::api::Timestamp;
@@ -49,6 +50,8 @@ pub(in crate::checker) struct Change {
     pub to: String,
     /// The label with the hash, which it still has.
     pub label: Option<String>,
+    /// Whether the pod does not say so, but a request without an answer may have changed it.
+    pub is_assumed: bool,
 }
 
 /// A container of a pod.
@@ -123,6 +126,28 @@ impl Pod {
         }
     }
 
+    /// The pod while a request without an answer may have begun to change it to the revision with
+    /// this hash (G56).
+    pub(in crate::checker) fn assumed_to_change(&self, to: &str) -> Self {
+        let mut pod = self.clone();
+        let label = pod.metadata.labels.insert(HASH_LABEL.to_owned(), to.to_owned());
+        pod.change = Some(Change { to: to.to_owned(), label, is_assumed: true });
+        pod
+    }
+
+    /// The pod as it states itself.
+    pub(in crate::checker) fn as_stated(&self) -> Cow<'_, Self> {
+        match self.is_assumed_to_change() {
+            true => Cow::Owned(Self { change: None, ..self.clone() }),
+            false => Cow::Borrowed(self),
+        }
+    }
+
+    /// Whether only a request without an answer says that the pod is being changed.
+    pub(in crate::checker) fn is_assumed_to_change(&self) -> bool {
+        self.change.as_ref().is_some_and(|change| change.is_assumed)
+    }
+
     /// The pod's node (C20).
     pub(in crate::checker) fn node(&self) -> Option<&str> {
         self.node_name.as_deref().or(self.pinned_to.as_deref())
@@ -165,7 +190,7 @@ fn changed_metadata(object: &Value) -> (Metadata, Option<Change>) {
         return (metadata, None);
     };
     let label = metadata.labels.insert(HASH_LABEL.to_owned(), to.clone());
-    (metadata, Some(Change { to, label }))
+    (metadata, Some(Change { to, label, is_assumed: false }))
 }
 
 fn containers_of(object: &Value) -> BTreeMap<String, Container> {

@@ -24,6 +24,12 @@ bitflags! {
         const AVAILABLE = 1 << 2;
         /// Only the target's placement removes its pod (G42).
         const REMOVED = 1 << 3;
+        /// Its pod is being changed in place, and had another revision before (G56).
+        const CHANGING = 1 << 4;
+        /// Only a request without an answer says so.
+        const ASSUMED = 1 << 5;
+        /// Its pod was being changed, and cannot be.
+        const GIVEN_UP = 1 << 6;
     }
 }
 
@@ -63,6 +69,8 @@ impl<'a> Observed<'a> {
         let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
         let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
         let active = || pods.iter().filter(is_active);
+        let flagged = |flag| active().any(|pod: &PodView| pod.flags.contains(flag));
+        let is_changed = |pod: &&PodView| !pod.flags.contains(PodFlags::ASSUMED);
         let absent = match input.policy() {
             _ if node.not_ready_since().is_some() => Some(SetAside::Down),
             Some(policy) if policy.absent.matches(node) => Some(SetAside::Leaving),
@@ -75,6 +83,9 @@ impl<'a> Observed<'a> {
         holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
         holds.set(Holds::AVAILABLE, active().any(is_available));
         holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
+        holds.set(Holds::ASSUMED, flagged(PodFlags::ASSUMED));
+        holds.set(Holds::CHANGING, flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED));
+        holds.set(Holds::GIVEN_UP, flagged(PodFlags::GIVEN_UP));
         Self {
             node,
             wave,
@@ -83,7 +94,11 @@ impl<'a> Observed<'a> {
             absent,
             pods,
             holds,
-            restarts: targets().map(|pod| pod.restarts).max().unwrap_or_default(),
+            restarts: targets()
+                .filter(is_changed)
+                .map(|pod| pod.restarts)
+                .max()
+                .unwrap_or_default(),
             trouble: targets().filter_map(|pod| pod.trouble).max(),
             images,
             is_unchangeable: wave == Wave::Open && input.obstacle(slot).is_some(),
