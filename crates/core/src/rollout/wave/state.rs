@@ -445,7 +445,12 @@ impl NodeHistory {
             Before::Pod if judgement.is_complete => WhenBegun::Late,
             Before::Pod => WhenBegun::Well,
             Before::Nothing => WhenBegun::Joined,
-            Before::Unknown if judgement.joined_after.is_some_and(has_joined) => WhenBegun::Joined,
+            Before::Unknown
+                if judgement.joined_after.is_some_and(has_joined)
+                    && !observed.has(Holds::CHANGING) =>
+            {
+                WhenBegun::Joined
+            }
             // By its time and that of its pod it was so before.
             Before::Unknown if self.absence.is_none() && is_unready => WhenBegun::Broken,
             // An earlier controller has begun there since.
