@@ -7,7 +7,7 @@ mod restarts;
 
 use std::time::Duration;
 
-use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp};
+use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp, UpdateMethod};
 use crate::config::Clocks;
 use crate::node::{
     Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
@@ -266,7 +266,7 @@ impl NodeHistory {
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
         self.apply_absence(&observed, now, input);
-        self.apply_beginning(&observed, judgement, input);
+        let known = self.apply_beginning(known, &observed, judgement, input);
         self.restarts.record(observed.restarts);
         let is_available = observed.has(Holds::AVAILABLE);
         self.loss = match self.loss {
@@ -397,7 +397,8 @@ impl NodeHistory {
         observed: &Observed<'_>,
         judgement: &Judgement,
         input: &RolloutInput<'_>,
-    ) {
+    ) -> NodeState {
+        let had_begun = self.has_begun();
         let is_undone = match judgement.direction {
             Direction::Forward => !observed.has_begun(),
             Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
@@ -418,8 +419,11 @@ impl NodeHistory {
         let has_begun = match judgement.direction {
             Direction::Forward => true,
             // Another controller has taken the pod of the target away, or this one had no time to
+    /// Returns its state so far: one whose pod could not be changed in place had failed only while
+    /// that stayed (G56).
             // see it.
             Direction::Back => {
+        known: NodeState,
                 let is_new = |since| !observed.keeps_pod_of(since);
                 observed.has(Holds::TARGET)
                     || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
@@ -433,6 +437,8 @@ impl NodeHistory {
         let is_unready = observed.node.not_ready_since().is_some();
         // A pod of the target in a closed wave counts toward it. On a new node only the built-in
         // controller creates one there (G17).
+        let begins = known == NodeState::Failed && !had_begun && self.has_begun();
+        if begins && input.update_method() == UpdateMethod::InPlaceOnly { UPDATING } else { known }
         let is_leaked =
             observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
