@@ -31,7 +31,8 @@ impl<'a> InPlace<'a> {
     /// The way in which the node of an old pod can get the revision with the hash `to`.
     pub(crate) fn old_pod(&self, slot: &Slot, pod: &PodView, to: &RevisionHash) -> OldPod<'a> {
         let runs = pod.phase == PodPhase::Running && pod.flags.contains(PodFlags::SCHEDULED);
-        let goes = slot.flags.contains(SlotFlags::LOSES_POD) || !slot.eligibility.should_run();
+        let goes = slot.flags.contains(SlotFlags::LOSES_POD)
+            || !slot.eligibility.should_continue_running();
         if !runs || goes {
             return OldPod::IsReplaced;
         }

@@ -72,6 +72,7 @@ transcripts! {
     guarded_in_place_only: "guarded-in-place-only",
     guarded_in_place_took_over: "guarded-in-place-took-over",
     guarded_in_place_no_blame: "guarded-in-place-no-blame",
+    guarded_in_place_tainted: "guarded-in-place-tainted",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     guarded_leaving: "guarded-leaving",

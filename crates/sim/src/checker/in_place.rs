@@ -8,9 +8,11 @@ use everynode_sandbox::kind::POD;
 use http::Method;
 
 use super::history::History;
-use super::model::{CHANGING, HASH_LABEL, Pod, Revision, containers, has_amounts, is_same};
+use super::model::{
+    CHANGING, Eligibility, HASH_LABEL, Pod, Revision, containers, has_amounts, is_same,
+};
 use super::reason::{Deletion, JudgedPlan};
-use super::situation::Situation;
+use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, budget, violation};
 
@@ -364,13 +366,27 @@ pub(super) fn mislabelled(history: &History, since: u64) -> Option<Violation> {
 }
 
 /// What is left of changes at rest: "the pod gets the hash of the revision as its label, and the
-/// annotation goes". On a node that is down nobody carries out a change, and with `InPlaceOnly` a
-/// pod stays that cannot be changed.
+/// annotation goes". On a node that is down nobody carries out a change, and a pod that cannot be
+/// changed stays with `InPlaceOnly`, where its node gets no other, and while no pod is replaced.
 pub(super) fn left_over(situation: &Situation) -> Option<String> {
     let stays =
         situation.in_place().is_some_and(|in_place| in_place.only) && !situation.goes_back();
     let present = situation.nodes.values().filter(|on_node| !situation.is_away(on_node));
-    let mut pods = present.flat_map(|on_node| on_node.deletable());
-    let left = pods.find(|pod| pod.change.is_some() && !(stays && pod.pending_resize.is_some()))?;
+    let is_left = |on_node: &OnNode, pod: &Pod| {
+        let stays = stays || on_node.eligibility == Eligibility::MayKeep;
+        let is_stuck = stays && pod.pending_resize.is_some();
+        let is_replaced_later = || situation.keeps_pods(on_node) && !is_known(situation, pod);
+        pod.change.is_some() && !is_stuck && !is_replaced_later()
+    };
+    let mut left =
+        present.flat_map(|on_node| on_node.deletable().filter(move |pod| is_left(on_node, pod)));
+    let left = left.next()?;
     Some(format!("the change of pod {} is not done", left.metadata.name))
+}
+
+/// Whether the DaemonSet has the revision to which the pod is changed. It may have adopted the pod.
+fn is_known(situation: &Situation, pod: &Pod) -> bool {
+    let mut all = situation.revisions.old.iter().chain(&situation.revisions.current);
+    let to = pod.change.as_ref().map(|change| change.to.as_str());
+    all.any(|revision| Some(revision.metadata.pod_hash()) == to)
 }

@@ -519,6 +519,7 @@ impl NodeHistory {
                     true => NodeState::SetAside(SetAside::BrokenBefore),
                     false => UPDATING,
                 }
+            (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
             }
         }
     }
@@ -559,7 +560,9 @@ impl NodeHistory {
             _ if observed.wave == Wave::Held && observed.has(Holds::TARGET) => {
                 NodeState::SetAside(SetAside::Held)
             }
-            _ if observed.absent.is_none() && observed.keeps_target_by_taint() => {
+            _ if observed.absent.is_none()
+                && (observed.keeps_target_by_taint() || observed.keeps_given_up()) =>
+            {
                 NodeState::SetAside(SetAside::Tainted)
             }
             // It may have been so since before this controller looked.

@@ -151,6 +151,13 @@ impl Observed<'_> {
         is_kept && self.has(Holds::TARGET) && !self.has(Holds::OLD) && !self.has(Holds::REMOVED)
     }
 
+    /// True if the node would get no other pod for one that cannot be changed in place after all,
+    /// because of a taint.
+    pub(super) fn keeps_given_up(&self) -> bool {
+        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
+        is_kept && self.has(Holds::GIVEN_UP) && !self.has(Holds::REMOVED)
+    }
+
     /// The state of a node on which the rollout has yet to begin, if somebody is asked whether its
     /// old pod may go.
     pub(super) fn agreement(
