@@ -40,6 +40,7 @@ mod tests {
         TEMPLATE_GENERATION_LABEL, Timestamp,
     };
     use crate::plan::ScheduleBy;
+    use std::time::Duration;
 
     fn stored(edit: impl FnOnce(&mut Pod)) -> Pod {
         let mut pod = Pod {
@@ -50,6 +51,7 @@ mod tests {
             controller: Some("d".into()),
             controller_name: Some("d".into()),
             creation_timestamp: Timestamp(0),
+            changed_after: Duration::ZERO,
             terminating: false,
             deleted_at: None,
             node_name: None,

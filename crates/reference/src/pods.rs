@@ -28,7 +28,7 @@ pub(crate) fn on_node<'a>(objects: &'a Objects, node: &NodeName) -> Vec<&'a Pod>
     let mut pods: Vec<&Pod> = ownership::pods(objects, Claim::Own)
         .filter(|pod| node_of(pod) == Some(node) && !(pod.terminating && has_ended(pod)))
         .collect();
-    pods.sort_by_key(|pod| (pod.node_name.is_none(), pod.creation_timestamp, &pod.name));
+    pods.sort_by_key(|pod| (pod.node_name.is_none(), pod.created(), &pod.name));
     pods
 }
 

@@ -25,6 +25,8 @@ pub struct Pod {
     pub creation_timestamp: Timestamp,
     /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
+    /// By how much that is later than its creation: zero if the pod was not changed.
+    pub changed_after: Duration,
     /// When its deletion was requested: `metadata.deletionTimestamp` less
     /// `deletionGracePeriodSeconds`. `None` if it was not (C58).
     pub deleted_at: Option<Timestamp>,
@@ -120,6 +122,11 @@ impl Pod {
     pub fn target_node_name(&self) -> Option<&NodeName> {
         self.node_name.as_ref().or(self.affinity_node_name.as_ref())
     }
+    /// `metadata.creationTimestamp`.
+    pub fn created(&self) -> Timestamp {
+        self.creation_timestamp - self.changed_after
+    }
+
 
     /// The value of the hash label.
     pub fn revision_hash(&self) -> Option<RevisionHash> {

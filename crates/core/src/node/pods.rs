@@ -1,5 +1,7 @@
 //! The pods of one node, reduced to what decisions read.
 
+use std::time::Duration;
+
 use bitflags::bitflags;
 
 use crate::api::{NodeName, Now, Pod, PodName, PodPhase, PodTrouble, Readiness, Timestamp, Uid};
@@ -22,6 +24,8 @@ pub(crate) struct PodView {
     pub name: PodName,
     pub uid: Uid,
     pub creation_timestamp: Timestamp,
+    /// By how many seconds that is later than its creation, because of a change in place (G56).
+    changed_after: u32,
     pub readiness: Readiness,
     /// When this controller first saw `readiness`.
     pub readiness_seen: Option<Timestamp>,
@@ -80,6 +84,7 @@ impl PodView {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             creation_timestamp: pod.creation_timestamp,
+            changed_after: u32::try_from(pod.changed_after.as_secs()).unwrap_or(u32::MAX),
             readiness: pod.readiness,
             readiness_seen: None,
             labels,
@@ -140,9 +145,11 @@ impl PodView {
         PodReference { name: self.name.clone(), uid: self.uid.clone(), node: node.cloned() }
     }
 
-    /// Sort key: scheduled pods first, then the older, then by name (C25).
+    /// Sort key: scheduled pods first, then the older, then by name (C25). A change in place makes
+    /// no pod younger (G56).
     fn age(&self) -> (bool, Timestamp, &PodName) {
-        (!self.flags.contains(PodFlags::SCHEDULED), self.creation_timestamp, &self.name)
+        let created = self.creation_timestamp - Duration::from_secs(self.changed_after.into());
+        (!self.flags.contains(PodFlags::SCHEDULED), created, &self.name)
     }
 }
 

@@ -70,6 +70,7 @@ transcripts! {
     guarded_in_place_adopted: "guarded-in-place-adopted",
     guarded_in_place_revision_gone: "guarded-in-place-revision-gone",
     guarded_in_place_only: "guarded-in-place-only",
+    guarded_in_place_oldest: "guarded-in-place-oldest",
     guarded_in_place_took_over: "guarded-in-place-took-over",
     guarded_in_place_no_blame: "guarded-in-place-no-blame",
     guarded_in_place_tainted: "guarded-in-place-tainted",

@@ -362,7 +362,7 @@ impl Simulation {
         for SimulatedPod { pod, .. } in ours {
             let Some(node) = pod.target_node_name() else { continue };
             let first = oldest.entry(node.clone()).or_insert(pod);
-            let age = |pod: &Pod| (pod.node_name.is_none(), pod.creation_timestamp);
+            let age = |pod: &Pod| (pod.node_name.is_none(), pod.created());
             if age(pod) < age(first) {
                 *first = pod;
             }

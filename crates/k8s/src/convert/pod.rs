@@ -220,6 +220,8 @@ impl Identity {
     ) -> PodObject {
         let labels = metadata.labels(interner);
         let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
+        let changed_at = changed.as_ref().and_then(|changed| changed.at).or(created);
+        let changed_after = changed_at.zip(created).map(|(at, created)| at.since(created));
         PodObject::Pod(Box::new(Pod {
             namespace: self.namespace,
             name: self.name,
@@ -227,9 +229,8 @@ impl Identity {
             labels: interner.labels(labels),
             controller: self.controller,
             controller_name: metadata.controller_name().map(|name| interner.text(name).into()),
-            creation_timestamp: created
-                .max(changed.as_ref().and_then(|changed| changed.at))
-                .unwrap_or(Timestamp(i64::MAX)),
+            creation_timestamp: created.max(changed_at).unwrap_or(Timestamp(i64::MAX)),
+            changed_after: changed_after.unwrap_or_default(),
             terminating: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deleted_at(),
             node_name: node_name(text(spec.node_name.as_ref()), interner),

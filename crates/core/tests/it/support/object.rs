@@ -1,5 +1,8 @@
 //! Objects to start a test with.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use everynode_core::api::{
     ChangeState, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
     LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodChange,
@@ -45,6 +48,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         controller: Some(DS_UID.into()),
         controller_name: None,
         creation_timestamp: Timestamp::from_seconds(1000),
+        changed_after: Duration::ZERO,
         terminating: false,
         deleted_at: None,
         node_name: None,
@@ -144,7 +148,9 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
         }
         Write::ChangePod(new) => {
             let known = pod.change.take().filter(|known| known.to == new.hash);
-            pod.creation_timestamp = pod.creation_timestamp.max(new.since);
+            let changed_at = pod.creation_timestamp.max(new.since);
+            pod.changed_after = changed_at.since(pod.created());
+            pod.creation_timestamp = changed_at;
             pod.change = Some(known.unwrap_or_else(|| {
                 let state = ChangeState::UnderWay;
                 Box::new(PodChange { to: new.hash.clone(), since: new.since, state })

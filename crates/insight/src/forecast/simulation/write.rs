@@ -1,5 +1,7 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
+use std::time::Duration;
+
 use everynode_core::api::{
     ChangeState, HASH_LABEL, Labels, Pod, PodChange, PodName, PodPhase, Readiness, RecordState,
     Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL, Timestamp,
@@ -200,6 +202,7 @@ impl Simulation {
             controller_name: Some(self.daemon_set.key.name.clone()),
             creation_timestamp: self.now,
             terminating: false,
+            changed_after: Duration::ZERO,
             deleted_at: None,
             node_name: None,
             affinity_node_name: Some(new.node.clone()),

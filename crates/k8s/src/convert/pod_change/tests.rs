@@ -271,6 +271,32 @@ fn a_pod_states_the_revision_to_which_it_is_changed() {
 
 /// G56: restarts count without those before the change, and those that it causes.
 #[test]
+/// C25, G56: a pod that was changed in place is as old as before.
+#[test]
+fn a_change_in_place_makes_no_pod_younger() {
+    let changed = |since: &str| format!(r#"{{"since":"{since}"}}"#);
+    for (created, changed, creation_timestamp) in [
+        (Some(10), Some(changed(&time(100))), 100),
+        (Some(10), Some(changed(&time(5))), 10),
+        (Some(10), Some(changed("soon")), 10),
+        (Some(10), None, 10),
+        (None, Some(changed(&time(100))), 100),
+    ] {
+        let mut json = Stated { changing: None, ..done() }.json();
+        if let Some(created) = created {
+            json["metadata"]["creationTimestamp"] = time(created).into();
+        }
+        if let Some(changed) = &changed {
+            json["metadata"]["annotations"] = json!({ CHANGED_ANNOTATION: changed });
+        }
+        let stated = pod(json.to_string().as_bytes(), &mut Interner::default()).unwrap();
+        let PodObject::Pod(pod) = stated else { panic!("{json}") };
+        let expected = Timestamp::from_seconds(creation_timestamp);
+        assert_eq!(pod.creation_timestamp, expected, "{json}");
+        assert_eq!(pod.created(), created.map_or(expected, Timestamp::from_seconds), "{json}");
+    }
+}
+
 fn restarts_count_from_the_change_on() {
     let count = |name, restarts| (name, "id", restarts, Some(10));
     for (restarts, containers, sidecars, expected) in [
