@@ -22,7 +22,7 @@ use crate::api::{
     RolloutStep, Timestamp, Wait, WaveName, WavePosition,
 };
 use crate::memo::Memo;
-use crate::node::{NodeState, SetAside, Slot, Wave};
+use crate::node::{NodeState, PodView, SetAside, Slot, Wave};
 use crate::node_table::{NodeId, NodeTable};
 
 use super::images::PullProgress;
@@ -142,12 +142,17 @@ impl Waves {
     ) -> bool {
         let taken_since = input.taken_since();
         let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
+        // The labels still tell which pods have the target before this one.
+        let target = input.revisions().current.map(|target| target.pod_hash());
+        let is_target = |pod: &PodView| input.labels.hash(pod.labels) == target.as_ref();
         for index in 0..self.nodes.len() {
+            let pods = input.slots.get(index).map_or(&[][..], |slot| slot.pods.as_slice());
+            let has_target = !pods.is_empty() && pods.iter().all(is_target);
             self.change(NodeId::from_index(index), |node| {
                 node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
                     None => NodeHistory::unknown(input.slots.get(index), taken_since),
                     Some(history) if is_same_target => history,
-                    Some(history) => history.of_another_target(),
+                    Some(history) => history.of_another_target(has_target),
                 };
             });
         }

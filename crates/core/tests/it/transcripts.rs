@@ -74,6 +74,8 @@ transcripts! {
     guarded_in_place_took_over: "guarded-in-place-took-over",
     guarded_in_place_no_blame: "guarded-in-place-no-blame",
     guarded_in_place_tainted: "guarded-in-place-tainted",
+    guarded_joined_next: "guarded-joined-next",
+    guarded_joined_undo: "guarded-joined-undo",
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     guarded_leaving: "guarded-leaving",

@@ -66,6 +66,7 @@ pub(super) struct NodeHistory {
     was_passed: bool,
     /// True unless it has had no available pod since it came.
     was_available: bool,
+    had: Had,
     restarts: Restarts,
 }
 
@@ -79,6 +80,18 @@ enum Before {
     Pod,
     /// It was there before this controller looked.
     Unknown,
+}
+
+/// The revisions of the pods that a node had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Had {
+    /// None of the target, and at most one other.
+    #[default]
+    Another,
+    /// The target, and none before under another one.
+    Target,
+    /// Several, or what they were is not known.
+    Several,
 }
 
 /// The loss of a node's available pod to this controller or an earlier one, which have deleted it.
@@ -159,7 +172,8 @@ impl NodeHistory {
             Some(at) if !is_older(at) => Loss::Taken,
             Some(_) | None => Loss::None,
         };
-        Self { before: Before::Unknown, loss, was_available: true, ..Self::default() }
+        let (before, was_available, had) = (Before::Unknown, true, Had::Several);
+        Self { before, loss, was_available, had, ..Self::default() }
     }
 
     /// Records that the watch shows the deletion of a pod that this controller has deleted.
@@ -169,18 +183,30 @@ impl NodeHistory {
         }
     }
 
-    /// The history under another target, for which nothing has begun.
-    pub(super) fn of_another_target(self) -> Self {
+    /// The history under another target, for which nothing has begun. `has_target` is whether the
+    /// node has pods of that one, and no others.
+    pub(super) fn of_another_target(self, has_target: bool) -> Self {
         let absence = self.absence.map(|absence| Absence { has_begun: false, ..absence });
+        let had = match (self.had, self.before) {
+            (Had::Several, _) | (Had::Target, Before::Pod) => Had::Several,
+            (Had::Another | Had::Target, _) => Had::Another,
+        };
         let before = match self.begun {
+            // It had no pod at all.
+            Some(WhenBegun::Joined) if self.had == Had::Another => self.before,
             Some(_) => Before::Pod,
+            // It has never had any other pod.
+            None if self.before == Before::Pod && has_target && had == Had::Another => {
+                Before::Nothing
+            }
             None => self.before,
         };
         let is_begun =
             self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
         let loss = if is_begun { Loss::Taken } else { self.loss };
         let (without_pod_since, was_available) = (self.without_pod_since, self.was_available);
-        Self { before, without_pod_since, loss, absence, was_available, ..Self::default() }
+        let kept = Self { before, without_pod_since, loss, absence, ..Self::default() };
+        Self { was_available, had, ..kept }
     }
 
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
@@ -311,6 +337,19 @@ impl NodeHistory {
         (state, times.flatten().min())
     }
 
+    /// True if the node gets a pod that is not available yet. A request without an answer that may
+    /// change its pod says nothing about the template.
+    fn is_starting(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
+        // An old pod that was broken before and does not end must not hold the rollout up either.
+        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
+        let is_starting = match judgement.direction {
+            Direction::Forward if was_broken => observed.progress.is_in_flight(),
+            Direction::Forward => observed.progress == NodeProgress::Starting,
+            Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
+        };
+        is_starting && !observed.has(Holds::ASSUMED)
+    }
+
     /// When a node that is not ready counts as one whose old pod is broken, which may be why: its
     /// kubelet answers, and it has had no available pod for long (G33). `None` if it does not.
     fn repairable_at(
@@ -337,19 +376,6 @@ impl NodeHistory {
             (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
                 self.absence.map_or(self.starting_since, |absence| Some(absence.since))
             }
-    /// True if the node gets a pod that is not available yet. A request without an answer that may
-    /// change its pod says nothing about the template.
-    fn is_starting(&self, observed: &Observed<'_>, judgement: &Judgement) -> bool {
-        // An old pod that was broken before and does not end must not hold the rollout up either.
-        let was_broken = matches!(self.begun, Some(WhenBegun::Broken | WhenBegun::Late));
-        let is_starting = match judgement.direction {
-            Direction::Forward if was_broken => observed.progress.is_in_flight(),
-            Direction::Forward => observed.progress == NodeProgress::Starting,
-            Direction::Back => self.begun.is_some() && observed.lacks_pod_of_base(),
-        };
-        is_starting && !observed.has(Holds::ASSUMED)
-    }
-
             (None, None) if self.loss == Loss::Taken => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
@@ -392,8 +418,11 @@ impl NodeHistory {
     }
 
     /// Records how the node is when the rollout begins on it, and when it no longer has begun.
+    /// Returns its state so far: one whose pod could not be changed in place had failed only while
+    /// that stayed (G56).
     fn apply_beginning(
         &mut self,
+        known: NodeState,
         observed: &Observed<'_>,
         judgement: &Judgement,
         input: &RolloutInput<'_>,
@@ -408,6 +437,8 @@ impl NodeHistory {
         } else if self.begun.is_none() && self.absence.is_none_or(|absence| absence.has_begun) {
             self.begun = self.when_begun(observed, judgement, input);
         }
+        let begins = known == NodeState::Failed && !had_begun && self.has_begun();
+        if begins && input.update_method() == UpdateMethod::InPlaceOnly { UPDATING } else { known }
     }
 
     fn when_begun(
@@ -419,11 +450,8 @@ impl NodeHistory {
         let has_begun = match judgement.direction {
             Direction::Forward => true,
             // Another controller has taken the pod of the target away, or this one had no time to
-    /// Returns its state so far: one whose pod could not be changed in place had failed only while
-    /// that stayed (G56).
             // see it.
             Direction::Back => {
-        known: NodeState,
                 let is_new = |since| !observed.keeps_pod_of(since);
                 observed.has(Holds::TARGET)
                     || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
@@ -437,8 +465,6 @@ impl NodeHistory {
         let is_unready = observed.node.not_ready_since().is_some();
         // A pod of the target in a closed wave counts toward it. On a new node only the built-in
         // controller creates one there (G17).
-        let begins = known == NodeState::Failed && !had_begun && self.has_begun();
-        if begins && input.update_method() == UpdateMethod::InPlaceOnly { UPDATING } else { known }
         let is_leaked =
             observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
@@ -493,6 +519,7 @@ impl NodeHistory {
                 NodeState::SetAside(SetAside::Excluded)
             }
             (_, None) if observed.is_unchangeable => NodeState::Failed,
+            (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
             (None, None) if let Some(state) = observed.agreement(judgement, awaited_images) => {
                 state
             }
@@ -519,7 +546,6 @@ impl NodeHistory {
                     true => NodeState::SetAside(SetAside::BrokenBefore),
                     false => UPDATING,
                 }
-            (Some(_), None) if observed.keeps_given_up() => NodeState::SetAside(SetAside::Tainted),
             }
         }
     }
