@@ -128,6 +128,9 @@ pub enum Write {
         hash: RevisionHash,
         /// The template generation, for the pod's label; `None` for an older revision.
         template_generation: Option<i64>,
+        /// `metadata.resourceVersion` of the pod that states it: the write fails if anything has
+        /// changed since, such as another image or another change in place (C61).
+        resource_version: ResourceVersion,
     },
     /// Create a pod that pulls the images of the target to its node, unless the status of the node
     /// lists them. Then the outcome is [`Outcome::ImagesPresent`] (G55).

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN, RevisionHash,
-    RolloutPhase, RolloutRecord, Timestamp, Uid,
+    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN, ResourceVersion,
+    RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid,
 };
 use crate::node_table::NodeId;
 use crate::plan::NewChange;
@@ -161,7 +161,7 @@ impl PodChanges {
             return;
         }
         let (to, since, state) = (new.hash.clone(), new.since, ChangeState::UnderWay);
-        let change = PodChange { to, since, state };
+        let change = PodChange { to, since, state, version: ResourceVersion(0) };
         let (node, until) = (new.pod.node.clone(), now + DOUBT);
         self.in_doubt.insert(new.pod.uid.clone(), Doubt { change, node, until });
         self.marked.extend(new.pod.node.clone());

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use everynode_core::api::{
     CHANGING_ANNOTATION, HASH_LABEL, RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION,
-    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, RolloutCondition,
-    RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL, Timestamp,
-    Uid,
+    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, ResourceVersion,
+    RolloutCondition, RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION,
+    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -102,15 +102,24 @@ pub fn mark_replaced(pod: &PodReference, hash: &str) -> Value {
     json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
 }
 
-/// The merge patch that gives a pod which was changed in place the labels of its revision (G56).
-pub fn finish_change(pod: &PodReference, hash: &str, template_generation: Option<i64>) -> Value {
+/// The merge patch that gives a pod which was changed in place the labels of its revision, unless
+/// anything has changed since this version of it (C61, G56).
+pub fn finish_change(
+    pod: &PodReference,
+    version: ResourceVersion,
+    hash: &str,
+    template_generation: Option<i64>,
+) -> Value {
     let labels = json!({
         HASH_LABEL: hash,
         TEMPLATE_GENERATION_LABEL: template_generation.map(|it| it.to_string()),
     });
-    let annotations = json!({ CHANGING_ANNOTATION: null });
-    let uid = pod.uid.to_string();
-    json!({ "metadata": { "uid": uid, "labels": labels, "annotations": annotations } })
+    json!({ "metadata": {
+        "uid": pod.uid.to_string(),
+        "resourceVersion": version.to_string(),
+        "labels": labels,
+        "annotations": { CHANGING_ANNOTATION: null },
+    } })
 }
 
 /// The merge patch that sets a revision's hash label (C42).
@@ -314,6 +323,25 @@ mod tests {
     fn with_owner<T>(f: impl FnOnce(&Owner) -> T) -> T {
         let uid = Uid::new(OWNER_UID);
         f(&Owner { namespace: "logging", name: "fluentd", uid: &uid })
+    }
+
+    /// C61, G56: a pod that has changed since its change in place was done does not get the labels
+    /// of the revision. Those of an older revision have no template generation.
+    #[test]
+    fn the_end_of_a_change_contains_the_version() {
+        let pod = PodReference { name: "p".into(), uid: Uid::new("u"), node: None };
+        for generation in [Some(3), None] {
+            let expected = json!({ "metadata": {
+                "uid": "u",
+                "resourceVersion": "7",
+                "labels": {
+                    "controller-revision-hash": "h2",
+                    "pod-template-generation": generation.map(|it: i64| it.to_string()),
+                },
+                "annotations": { "everynode.dev/changing": null },
+            } });
+            assert_eq!(finish_change(&pod, ResourceVersion(7), "h2", generation), expected);
+        }
     }
 
     /// C21: adoption and release contain the UID of the patched object.

@@ -141,8 +141,8 @@ fn pod_patch(write: &Write, owner: &Owner) -> Option<(Content, Value)> {
             patch::ask_for_replacement(pod, hash.as_str(), *since, *withdraws)
         }
         Write::MarkReplaced { pod, hash } => patch::mark_replaced(pod, hash.as_str()),
-        Write::FinishChange { pod, hash, template_generation } => {
-            patch::finish_change(pod, hash.as_str(), *template_generation)
+        Write::FinishChange { pod, resource_version, hash, template_generation } => {
+            patch::finish_change(pod, *resource_version, hash.as_str(), *template_generation)
         }
         _ => return None,
     };

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::labels::{HASH_LABEL, Labels, TEMPLATE_GENERATION_LABEL};
-use super::names::{DaemonSetName, Namespace, NodeName, PodName, RevisionHash, Uid};
+use super::names::{
+    DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash, Uid,
+};
 use super::time::{Now, Timestamp};
 
 /// A Pod.
@@ -23,10 +25,10 @@ pub struct Pod {
     pub controller_name: Option<DaemonSetName>,
     /// `metadata.creationTimestamp`, or when a change in place of the pod began (G56).
     pub creation_timestamp: Timestamp,
-    /// True if `metadata.deletionTimestamp` is set.
-    pub terminating: bool,
     /// By how much that is later than its creation: zero if the pod was not changed.
     pub changed_after: Duration,
+    /// True if `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
     /// When its deletion was requested: `metadata.deletionTimestamp` less
     /// `deletionGracePeriodSeconds`. `None` if it was not (C58).
     pub deleted_at: Option<Timestamp>,
@@ -86,6 +88,8 @@ pub struct PodChange {
     pub since: Timestamp,
     /// How far the kubelet is.
     pub state: ChangeState,
+    /// `metadata.resourceVersion` of the pod that states this.
+    pub version: ResourceVersion,
 }
 
 /// How far a kubelet is with a change of a pod in place (G56).
@@ -118,15 +122,15 @@ pub struct Replacement {
 }
 
 impl Pod {
-    /// The node that the pod runs on, or else the one that it is pinned to (C20).
-    pub fn target_node_name(&self) -> Option<&NodeName> {
-        self.node_name.as_ref().or(self.affinity_node_name.as_ref())
-    }
     /// `metadata.creationTimestamp`.
     pub fn created(&self) -> Timestamp {
         self.creation_timestamp - self.changed_after
     }
 
+    /// The node that the pod runs on, or else the one that it is pinned to (C20).
+    pub fn target_node_name(&self) -> Option<&NodeName> {
+        self.node_name.as_ref().or(self.affinity_node_name.as_ref())
+    }
 
     /// The value of the hash label.
     pub fn revision_hash(&self) -> Option<RevisionHash> {

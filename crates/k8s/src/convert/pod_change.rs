@@ -8,6 +8,7 @@ use everynode_core::api::{
 use prost::Message;
 use serde::Deserialize;
 
+use super::resource_version;
 use super::wire::{Text, Time, text, timestamp};
 use crate::in_place::{ChangeStatement, ChangedStatement};
 use crate::json_path::read_first;
@@ -31,6 +32,14 @@ pub(super) struct Changed {
     restarts: u8,
     /// When the last of its containers started.
     started: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMeta<'a> {
+    generation: Option<i64>,
+    #[serde(borrow)]
+    resource_version: Option<Text<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -100,10 +109,9 @@ impl Stated {
 
     /// The change of the pod with this JSON.
     pub(super) fn of_json(self, json: &str) -> Changed {
-        let generation: Option<Option<i64>> =
-            read_first(json, &["metadata", "generation"]).ok().flatten();
+        let metadata: Option<Option<WireMeta>> = read_first(json, &["metadata"]).ok().flatten();
         let status: Option<Option<WireStatus>> = read_first(json, &["status"]).ok().flatten();
-        self.changed(generation.flatten().unwrap_or(0), &status.flatten().unwrap_or_default())
+        self.changed(&metadata.flatten().unwrap_or_default(), &status.flatten().unwrap_or_default())
     }
 
     /// The same of the protobuf messages of its metadata and status.
@@ -114,13 +122,14 @@ impl Stated {
     ) -> Result<Changed, prost::DecodeError> {
         let metadata = protobuf::ChangedMeta::decode(metadata)?;
         let status = protobuf::ChangedPodStatus::decode(status)?;
-        Ok(self.changed(metadata.generation, &(&status).into()))
+        Ok(self.changed(&(&metadata).into(), &(&status).into()))
     }
 
-    fn changed(self, generation: i64, status: &WireStatus<'_>) -> Changed {
+    fn changed(self, metadata: &WireMeta<'_>, status: &WireStatus<'_>) -> Changed {
         let change = self.change.map(|stated| {
             Box::new(PodChange {
-                state: status.state(&stated, generation),
+                state: status.state(&stated, metadata.generation.unwrap_or(0)),
+                version: resource_version(text(metadata.resource_version.as_ref())),
                 to: stated.to.as_str().into(),
                 since: timestamp(&stated.since).unwrap_or(Timestamp(0)),
             })
@@ -208,6 +217,13 @@ impl WireContainer<'_> {
 
     fn started(&self) -> Option<Timestamp> {
         self.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.timestamp()
+    }
+}
+
+impl<'a> From<&'a protobuf::ChangedMeta> for WireMeta<'a> {
+    fn from(message: &'a protobuf::ChangedMeta) -> Self {
+        let resource_version = Text::of_field(&message.resource_version);
+        Self { generation: Some(message.generation), resource_version }
     }
 }
 

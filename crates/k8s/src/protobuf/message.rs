@@ -248,6 +248,8 @@ pub(crate) struct PullerStatus {
 /// The metadata of a pod that was changed in place (G56).
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ChangedMeta {
+    #[prost(bytes = "bytes", tag = "6")]
+    pub resource_version: Bytes,
     #[prost(int64, tag = "7")]
     pub generation: i64,
 }

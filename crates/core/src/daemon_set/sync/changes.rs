@@ -39,6 +39,7 @@ pub(in crate::daemon_set) fn finish_changes(input: &SyncInput<'_>, draft: &mut D
                 let is_target = input.labels.current_hashes().any(|hash| hash == to);
                 draft.patch(Write::FinishChange {
                     pod: pod.reference(Some(name)),
+                    resource_version: known.change.version,
                     hash: to.clone(),
                     template_generation: input.daemon_set.template_generation.filter(|_| is_target),
                 });

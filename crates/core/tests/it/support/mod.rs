@@ -152,8 +152,8 @@ impl World {
         self.put_daemon_set();
     }
 
-    pub(crate) fn put_pod(&mut self, pod: Pod) {
-        self.server.next_version();
+    pub(crate) fn put_pod(&mut self, mut pod: Pod) {
+        object::set_version(&mut pod, self.server.next_version());
         self.server.pods.insert(pod.name.clone(), pod.clone());
         self.unsettled.insert(pod.name.clone());
         self.events.push_back(Event::Pod(pod));
@@ -398,6 +398,7 @@ impl World {
                 self.remove_revision(&revision.name);
                 self.written(&revision.uid)
             }
+            _ if let Some(conflict) = object::conflict(&self.server.pods, write) => conflict,
             Write::AdoptPod(pod)
             | Write::ReleasePod(pod)
             | Write::RelabelPod { pod, .. }
@@ -405,8 +406,7 @@ impl World {
             | Write::ChangePod(NewChange { pod, .. })
             | Write::FinishChange { pod, .. }
             | Write::MarkReplaced { pod, .. } => {
-                let name = pod.name.clone();
-                self.edit_pod(&name, |pod| object::patch(pod, write))
+                self.edit_pod(&pod.name.clone(), |pod| object::patch(pod, write))
             }
             Write::AdoptRevision(revision) => self.edit_revision(revision, |r| {
                 (r.controller, r.template_generation) = (Some(DS_UID.into()), None);

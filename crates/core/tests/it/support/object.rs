@@ -6,8 +6,8 @@ use std::time::Duration;
 use everynode_core::api::{
     ChangeState, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
     LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodChange,
-    PodPhase, PolicySource, Readiness, RecordState, Replacement, ResourceVersion, Revision, Status,
-    TEMPLATE_GENERATION_LABEL, Template, Timestamp, UpdateStrategy,
+    PodName, PodPhase, PolicySource, Readiness, RecordState, Replacement, ResourceVersion,
+    Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp, UpdateStrategy,
 };
 
 use everynode_core::plan::{NewPod, Outcome, Write};
@@ -127,6 +127,19 @@ pub(super) fn assert_made_from_its_revision<'a>(
     assert!(stored.is_none_or(|stored| stored == Ok(template)), "{new:?}");
 }
 
+/// The outcome of a write that is about another version of its pod.
+pub(crate) fn conflict(pods: &BTreeMap<PodName, Pod>, write: &Write) -> Option<Outcome> {
+    let Write::FinishChange { pod, resource_version, .. } = write else { return None };
+    let change = pods.get(&pod.name)?.change.as_ref()?;
+    let is_other = change.version != *resource_version;
+    is_other.then(|| Outcome::Failed { message: "conflict".to_owned() })
+}
+
+/// Sets `metadata.resourceVersion`, as far as the pod states it.
+pub(crate) fn set_version(pod: &mut Pod, version: u64) {
+    pod.change.iter_mut().for_each(|change| change.version = ResourceVersion(version));
+}
+
 /// Changes a pod as this write does.
 pub(crate) fn patch(pod: &mut Pod, write: &Write) {
     match write {
@@ -152,8 +165,8 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
             pod.changed_after = changed_at.since(pod.created());
             pod.creation_timestamp = changed_at;
             pod.change = Some(known.unwrap_or_else(|| {
-                let state = ChangeState::UnderWay;
-                Box::new(PodChange { to: new.hash.clone(), since: new.since, state })
+                let (state, version) = (ChangeState::UnderWay, ResourceVersion(0));
+                Box::new(PodChange { to: new.hash.clone(), since: new.since, state, version })
             }));
         }
         Write::FinishChange { hash, template_generation, .. } => {

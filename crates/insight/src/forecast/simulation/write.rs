@@ -66,7 +66,7 @@ impl Simulation {
             Write::PullImages(_) => Outcome::ImagesPresent,
             Write::DeletePuller(_) => Outcome::Gone,
             Write::ChangePod(change) => self.begin_change(change),
-            Write::FinishChange { pod, hash, template_generation } => {
+            Write::FinishChange { pod, hash, template_generation, .. } => {
                 self.finish_change(pod, hash, *template_generation)
             }
             Write::CreatePod(new) => self.create_pod(new),
@@ -123,7 +123,8 @@ impl Simulation {
             self.changed_in_place.insert(node.clone());
         }
         self.change_pod(&new.pod, |pod| {
-            pod.change = Some(PodChange { to, since, state: ChangeState::Done }.into());
+            let (state, version) = (ChangeState::Done, ResourceVersion(0));
+            pod.change = Some(PodChange { to, since, state, version }.into());
         })
     }
 
@@ -201,8 +202,8 @@ impl Simulation {
             controller: Some(self.daemon_set.uid.clone()),
             controller_name: Some(self.daemon_set.key.name.clone()),
             creation_timestamp: self.now,
-            terminating: false,
             changed_after: Duration::ZERO,
+            terminating: false,
             deleted_at: None,
             node_name: None,
             affinity_node_name: Some(new.node.clone()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{ChangeState, Pod, Readiness, Timestamp};
+use everynode_core::api::{ChangeState, Pod, Readiness, ResourceVersion, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
@@ -79,7 +79,7 @@ impl Stated {
         };
         let mut pod = json!({
             "metadata": { "name": "p", "namespace": "ns", "uid": "u",
-                "annotations": self.annotations() },
+                "resourceVersion": "7", "annotations": self.annotations() },
             "spec": {},
             "status": {
                 "phase": "Running",
@@ -103,6 +103,7 @@ impl Stated {
         field(&mut metadata, 1, b"p");
         field(&mut metadata, 3, b"ns");
         field(&mut metadata, 5, b"u");
+        field(&mut metadata, 6, b"7");
         number(&mut metadata, 7, self.generations.0);
         for (key, value) in self.annotations() {
             field(&mut metadata, 12, &strings(&[(1, key), (2, &value)]));
@@ -253,12 +254,13 @@ fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
     }
 }
 
-/// G56: a pod states to which revision it is changed, and since when; a malformed statement is
-/// none.
+/// G56: a pod states to which revision it is changed, and since when, at one version of it; a
+/// malformed statement is none.
 #[test]
 fn a_pod_states_the_revision_to_which_it_is_changed() {
     let change = done().pod().change.unwrap();
     assert_eq!((change.to.as_str(), change.since), ("h2", Timestamp::from_seconds(60)));
+    assert_eq!(change.version, ResourceVersion(7));
     for malformed in ["", "h2", "{", "[]", "null", r#"{"to":"h2"}"#, r#"{"to":1,"since":""}"#] {
         let stated = Stated { changing: Some(malformed.into()), ..done() };
         assert_eq!(stated.state(), None, "{malformed}");
@@ -269,8 +271,6 @@ fn a_pod_states_the_revision_to_which_it_is_changed() {
     assert_eq!(Stated { changing: None, ..done() }.state(), None);
 }
 
-/// G56: restarts count without those before the change, and those that it causes.
-#[test]
 /// C25, G56: a pod that was changed in place is as old as before.
 #[test]
 fn a_change_in_place_makes_no_pod_younger() {
@@ -297,6 +297,8 @@ fn a_change_in_place_makes_no_pod_younger() {
     }
 }
 
+/// G56: restarts count without those before the change, and those that it causes.
+#[test]
 fn restarts_count_from_the_change_on() {
     let count = |name, restarts| (name, "id", restarts, Some(10));
     for (restarts, containers, sidecars, expected) in [
