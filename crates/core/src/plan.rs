@@ -20,6 +20,10 @@ pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;
 /// The longest time after the API server has refused a pod until one is created again (C72).
 pub const CREATION_RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// How long a record or a change in place of unknown outcome is awaited: an API server executes a
+/// request within a minute, and a watch shows it soon after (G9, G56).
+pub(crate) const UNKNOWN_FOR: Duration = Duration::from_secs(90);
+
 /// The annotation of an event about a pod that has ended: how many seconds after it the next pod of
 /// its node, which `related` names, is kept if it ends, too (C24). No other object states it.
 pub const BACKOFF_ANNOTATION: &str = "everynode.dev/backoff-seconds";
@@ -124,13 +128,13 @@ pub enum Write {
     FinishChange {
         /// The pod.
         pod: PodReference,
+        /// `metadata.resourceVersion` of the pod that states it: the write fails if anything has
+        /// changed since, such as another image or another change in place (C61).
+        resource_version: ResourceVersion,
         /// The hash of the revision.
         hash: RevisionHash,
         /// The template generation, for the pod's label; `None` for an older revision.
         template_generation: Option<i64>,
-        /// `metadata.resourceVersion` of the pod that states it: the write fails if anything has
-        /// changed since, such as another image or another change in place (C61).
-        resource_version: ResourceVersion,
     },
     /// Create a pod that pulls the images of the target to its node, unless the status of the node
     /// lists them. Then the outcome is [`Outcome::ImagesPresent`] (G55).
@@ -354,8 +358,9 @@ pub enum Outcome {
         message: String,
     },
     /// No response states whether the write took effect or will. `CreatePod` and `DeletePod` are
-    /// repeated until one does (C35, C52). Report other writes as [`Outcome::Failed`]: repeating
-    /// them does no harm.
+    /// repeated until one does (C35, C52); a record is awaited, and a pod counts as one that is
+    /// being changed (G9, G56). Report other writes as [`Outcome::Failed`]: repeating them does no
+    /// harm.
     Unknown {
         /// The cause, for the log.
         message: String,

@@ -14,11 +14,7 @@ use crate::api::{
     RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid,
 };
 use crate::node_table::NodeId;
-use crate::plan::NewChange;
-
-/// How long a request without an answer may still have an effect. API servers end requests after a
-/// minute.
-const DOUBT: Duration = Duration::from_secs(90);
+use crate::plan::{NewChange, UNKNOWN_FOR};
 
 /// The pods that are changed in place, and those that cannot be.
 #[derive(Debug, Default)]
@@ -162,7 +158,7 @@ impl PodChanges {
         }
         let (to, since, state) = (new.hash.clone(), new.since, ChangeState::UnderWay);
         let change = PodChange { to, since, state, version: ResourceVersion(0) };
-        let (node, until) = (new.pod.node.clone(), now + DOUBT);
+        let (node, until) = (new.pod.node.clone(), now + UNKNOWN_FOR);
         self.in_doubt.insert(new.pod.uid.clone(), Doubt { change, node, until });
         self.marked.extend(new.pod.node.clone());
     }

@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use crate::api::Timestamp;
-use crate::plan::{Outcome, RevisionReference};
+use crate::plan::{Outcome, RevisionReference, UNKNOWN_FOR};
 use crate::revisions::RevisionHistory;
 
 /// Time until a record is written again after a failure. Until then the stored record holds, and
 /// missing pods are created (G9).
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// How long a record of unknown outcome is awaited: an API server executes a request within a
-/// minute, and a watch shows it soon after.
-const UNKNOWN_FOR: Duration = Duration::from_secs(90);
 
 /// The last writes of the record.
 #[derive(Debug, Default)]
