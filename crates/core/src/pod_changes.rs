@@ -257,24 +257,26 @@ impl PodChanges {
         wall: Timestamp,
         is_known: impl Fn(&RevisionHash) -> bool,
     ) -> Vec<(Uid, NodeId)> {
-        let mut given_up = Vec::new();
-        for (uid, it) in self.changing.clone() {
+        let due = self.changing.iter().filter_map(|(uid, it)| {
             let to = &it.change.to;
-            let is_late = it.deferred_until(within).is_some_and(|at| at <= wall);
-            let from = it.from.as_ref();
-            let is_lost = !(self.is_sent(&uid, to) || is_known(to) && from.is_some_and(&is_known));
-            let (by, why) = match (is_late, is_lost) {
-                _ if self.refusal(&uid, to).is_some() => continue,
-                (true, _) => {
+            let is_late = || it.deferred_until(within).is_some_and(|at| at <= wall);
+            let has_templates =
+                || [Some(to), it.from.as_ref()].iter().all(|it| it.is_some_and(&is_known));
+            let (by, why) = match () {
+                () if self.refusal(uid, to).is_some() => return None,
+                () if is_late() => {
                     (By::Kubelet, "its node has had no room for the new resources for too long")
                 }
-                (false, true) => (By::ApiServer, "the template of its revision is not known"),
-                (false, false) => continue,
+                () if self.is_sent(uid, to) || has_templates() => return None,
+                () => (By::ApiServer, "the template of its revision is not known"),
             };
-            self.refuse((&it.name, &uid), to, by, why);
-            given_up.extend(it.node.map(|node| (uid, node)));
+            Some((uid.clone(), it.clone(), by, why))
+        });
+        let due: Vec<_> = due.collect();
+        for (uid, it, by, why) in &due {
+            self.refuse((&it.name, uid), &it.change.to, *by, *why);
         }
-        given_up
+        due.into_iter().filter_map(|(uid, it, ..)| Some((uid, it.node?))).collect()
     }
 
     /// When the first change is given up, by the wall clock.
