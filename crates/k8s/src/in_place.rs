@@ -23,9 +23,13 @@ use crate::quantity::Quantity;
 use crate::record::time_text;
 use crate::resources::qos_class;
 
+/// Part of the key of an annotation that states a checksum of configuration, such as Helm's
+/// `checksum/config` (G53).
+pub(crate) const CHECKSUM: &str = "checksum";
+
 /// Parts of keys of annotations that mean a restart, such as a checksum of configuration.
 const RESTARTS: [&str; 7] =
-    ["checksum", "hash", "redeploy", "reload", "restart", "rollme", "timestamp"];
+    [CHECKSUM, "hash", "redeploy", "reload", "restart", "rollme", "timestamp"];
 
 /// The ends of the domains of annotations that components read when a pod starts, or that mean a
 /// restart, such as `kubectl.kubernetes.io/restartedAt`.

@@ -5,10 +5,8 @@ use std::sync::Arc;
 
 use everynode_core::api::{ConfigObject, StoredConfig};
 
+use crate::in_place::CHECKSUM;
 use crate::json::Json;
-
-/// Part of the key of an annotation that states a checksum, such as Helm's `checksum/config`.
-const CHECKSUM: &str = "checksum";
 
 /// A ConfigMap that every namespace has, and that a rollout does not concern.
 const OF_CLUSTER: &str = "kube-root-ca.crt";
