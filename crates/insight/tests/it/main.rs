@@ -1,6 +1,7 @@
 //! The tests of the crate's interface, in one program.
 
 mod causes;
+mod changes;
 mod course;
 mod explain;
 mod forecast;

@@ -163,6 +163,60 @@ fn everything_else_cannot_change() {
     }
 }
 
+/// G56: an annotation that means a restart, or that is read when a pod starts, counts as another
+/// difference.
+#[test]
+fn an_annotation_that_means_a_restart_cannot_change() {
+    for key in [
+        "checksum/config",
+        "example.com/configHash",
+        "redeployed-at",
+        "example.com/Reloader",
+        "restarted",
+        "rollme",
+        "deploy-timestamp",
+        "cncf.io/x",
+        "k8s.v1.cni.cncf.io/networks",
+        "sidecar.istio.io/inject",
+        "node.k8s.io/x",
+        "kubectl.kubernetes.io/x",
+        "config.linkerd.io/x",
+        "vault.hashicorp.com/agent-inject",
+    ] {
+        assert!(!is_same(&template(), &with(template(), annotation(key))), "{key}");
+    }
+    for key in ["example.com/check", "rolled", "linkerd.example.com/x", "istio.io.example.com/x"] {
+        assert!(is_same(&template(), &with(template(), annotation(key))), "{key}");
+    }
+}
+
+/// G56: everything of a container that is not always restarted counts as another difference.
+#[test]
+fn a_container_that_is_not_always_restarted_cannot_change() {
+    let policy = |policy: &str| match policy {
+        "" => json!({}),
+        policy => json!({ "restartPolicy": policy }),
+    };
+    let changes = [json!({ "image": "a:2" }), requests(&json!({ "cpu": "200m" }))];
+    for (restart_policy, of_container, of_init_container) in [
+        ("", true, false),
+        ("Always", true, true),
+        ("OnFailure", false, false),
+        ("Never", false, false),
+    ] {
+        let policy = policy(restart_policy);
+        for change in &changes {
+            let both = with(policy.clone(), change.clone());
+            let is_one =
+                |old: Value, new: Value| is_same(&with(template(), old), &with(template(), new));
+            let (old, new) = (container(&policy), container(&both));
+            assert_eq!(is_one(old, new), of_container, "container: {both}");
+            let (old, new) = (init(&json!({}), &policy), init(&json!({}), &both));
+            assert_eq!(is_one(old, new), of_init_container, "init container: {both}");
+        }
+    }
+}
+
 /// G56: a label, an annotation or resources that a container reads count as another difference.
 #[test]
 fn what_a_container_reads_cannot_change() {
