@@ -163,10 +163,10 @@ impl<'a> Judge<'a> {
         let Self { view, situation, history, .. } = self;
         let (pod, on_node) = self.pod(reference)?;
         let reason = situation.reason_to_delete(on_node, pod, Doubt::Allows);
-        if let Some(problem) = change::unnecessary(view, situation, pod, reason) {
+        if let Some(problem) = change::unnecessary(view, situation, history, pod, reason) {
             return self.fail(reference, Property::Gate, problem);
         }
-        let unchangeable = || change::unfinished(view, situation, on_node, pod);
+        let unchangeable = || change::unfinished(view, situation, history, on_node, pod);
         let Some(reason) = reason.or_else(unchangeable) else {
             let is_base_unknown = situation.is_base_unknown() && on_node.wanted == Wanted::Base;
             let is_revision_doubtful =

@@ -264,7 +264,10 @@ impl Judge<'_> {
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals() || self.situation.may_not_be_in_place();
-        let may_begin = has_begun || is_done || new.is_promoted_in_full();
+        let may_begin = has_begun
+            || is_done
+            || new.is_promoted_in_full()
+            || self.situation.was_complete_before(self.history);
         if self.situation.must_not_begin() && new.phase == Phase::Updating && !may_begin {
             return Some("begins, although pods cannot be changed in place".to_owned());
         }

@@ -4,7 +4,8 @@ use everynode_core::plan::{NewChange, Outcome, Write};
 
 use super::{Judge, error};
 use crate::checker::guard::Governing;
-use crate::checker::model::{InPlace, Pod, can_change};
+use crate::checker::history::History;
+use crate::checker::model::{Eligibility, InPlace, Phase, Pod, can_change};
 use crate::checker::reason::{Deletion, Doubt};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
@@ -68,6 +69,22 @@ impl<'a> Situation<'a> {
     }
 }
 
+impl Situation<'_> {
+    /// Whether the target was complete before this attempt, or in use: nodes may go back to it
+    /// (G56).
+    pub(in crate::checker) fn was_complete_before(&self, history: &History) -> bool {
+        let Some(current) = self.revisions.current.last() else { return false };
+        let record = current.record.as_ref();
+        let mut states = history.revisions.of(&current.metadata.uid);
+        states.any(|(_, revision)| {
+            revision.record.as_ref().is_some_and(|it| {
+                let is_own = record.is_some_and(|record| record.began == it.began);
+                it.phase == Phase::Complete && (!is_own || it.is_adoption())
+            })
+        })
+    }
+}
+
 /// Judges a change of a pod. `None` is one that has begun before and is repeated.
 pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletion>, Violation> {
     let situation = judge.situation;
@@ -114,6 +131,7 @@ pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletio
 pub(super) fn unnecessary(
     view: &View,
     situation: &Situation,
+    history: &History,
     pod: &Pod,
     reason: Option<Deletion>,
 ) -> Option<&'static str> {
@@ -126,7 +144,7 @@ pub(super) fn unnecessary(
     let on_node = situation.nodes.get(pod.node()?)?;
     let can_be_changed = situation.can_be_changed(pod, on_node)?;
     match () {
-        () if in_place.only && !goes_back && !is_promoted_in_full(situation) => {
+        () if in_place.only && !goes_back && !replaces_nevertheless(situation, history) => {
             Some("although pods are changed or stay")
         }
         () if can_be_changed && pod.is_running && !is_refused(view, pod) => {
@@ -142,14 +160,16 @@ pub(super) fn unnecessary(
 pub(super) fn unfinished(
     view: &View,
     situation: &Situation,
+    history: &History,
     on_node: &OnNode,
     pod: &Pod,
 ) -> Option<Deletion> {
     let in_place = situation.in_place();
     let stays = in_place.is_some_and(|in_place| in_place.only)
         && !situation.goes_back()
-        && !is_promoted_in_full(situation);
-    pod.change.as_ref().filter(|_| !stays && on_node.eligibility.keeps())?;
+        && !replaces_nevertheless(situation, history);
+    // A node that gets no other pod keeps this one.
+    pod.change.as_ref().filter(|_| !stays && on_node.eligibility == Eligibility::ShouldRun)?;
     // The policy may change pods in place no longer.
     let within_ms = in_place.map_or(0, |in_place| in_place.resize_within_ms);
     let is_due = pod.pending_resize.as_ref().is_some_and(|(reason, since)| {
@@ -159,8 +179,11 @@ pub(super) fn unfinished(
     (is_due || is_refused(view, pod)).then_some(Deletion::Unchangeable)
 }
 
-fn is_promoted_in_full(situation: &Situation) -> bool {
+/// Whether `InPlaceOnly` keeps no pod: the rollout was promoted in full, or goes back by the
+/// template (G56).
+fn replaces_nevertheless(situation: &Situation, history: &History) -> bool {
     matches!(situation.stage, Stage::Moving(record) if record.is_promoted_in_full())
+        || situation.was_complete_before(history)
 }
 
 /// Whether the API server has refused to change the pod.
