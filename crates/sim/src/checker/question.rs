@@ -70,16 +70,18 @@ fn problem(
     let daemon_sets = history.daemon_sets(view.role);
     let later = daemon_sets.of(&ds.metadata.uid).filter(|(at, _)| *at > since);
     let first = daemon_sets.at(&ds.metadata.uid, since);
-    let all = first.into_iter().chain(later.map(|(_, ds)| ds));
-    let mut policies: Vec<&Policy> = all.filter_map(|ds| ds.policy.valid()).collect();
+    let all: Vec<&DaemonSet> = first.into_iter().chain(later.map(|(_, ds)| ds)).collect();
+    let mut policies: Vec<&Policy> = all.iter().filter_map(|ds| ds.policy.valid()).collect();
     policies.dedup();
+    // Then the checks of the next one are asked at once.
+    let was_none_valid = all.iter().any(|ds| ds.policy.valid().is_none());
     let hashes = states.iter().filter_map(|(_, revision)| revision.metadata.hash()).collect();
     let asked = Asked { question, at: known.answered_at, ds, hashes, history };
     let is_right = policies.iter().any(|policy| {
         records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
     });
     let why = match is_right {
-        true if is_too_soon(known, &policies, view) => "too often",
+        true if !was_none_valid && is_too_soon(known, &policies, view) => "too often",
         true => return None,
         false => "too early",
     };
