@@ -10,11 +10,15 @@ use crate::view::{Feeds, View, WriteOutcome};
 /// What limits the memory of a replica.
 pub(super) struct Memory {
     pub feeds: Feeds,
-    /// The UIDs of the pods that the replica has deleted, or begun to change, as it knows.
-    pub begun: BTreeSet<String>,
-    /// The UIDs of those of which it does not know whether it has.
-    pub maybe_begun: BTreeSet<String>,
+    /// The pods that the replica has deleted, or begun to change, as it knows.
+    begun: BTreeSet<Begun>,
+    /// Those of which it does not know whether it has.
+    maybe_begun: BTreeSet<Begun>,
 }
+
+/// The UID of a pod on which a rollout has begun, and the hash to which it is changed in place
+/// unless it is deleted.
+type Begun = (String, Option<String>);
 
 impl Memory {
     /// The memory of a replica that makes a plan.
@@ -22,17 +26,21 @@ impl Memory {
         let mut memory = Self::at_rest(view.feeds);
         for WriteOutcome { result, .. } in &view.outcomes {
             match (&result.write, &result.outcome) {
-                (Write::DeletePod(pod), Outcome::Written { .. } | Outcome::Gone)
-                | (Write::ChangePod(NewChange { pod, .. }), Outcome::Written { .. }) => {
-                    memory.begun.insert(pod.uid.to_string());
+                (Write::DeletePod(pod), Outcome::Written { .. } | Outcome::Gone) => {
+                    memory.begun.insert((pod.uid.to_string(), None));
                 }
-                (Write::DeletePod(pod), Outcome::Unknown { .. })
+                (Write::ChangePod(NewChange { pod, hash, .. }), Outcome::Written { .. }) => {
+                    memory.begun.insert((pod.uid.to_string(), Some(hash.to_string())));
+                }
+                (Write::DeletePod(pod), Outcome::Unknown { .. }) => {
+                    memory.maybe_begun.insert((pod.uid.to_string(), None));
+                }
                 // Some of its requests may have taken effect.
-                | (
-                    Write::ChangePod(NewChange { pod, .. }),
+                (
+                    Write::ChangePod(NewChange { pod, hash, .. }),
                     Outcome::Unknown { .. } | Outcome::Failed { .. },
                 ) => {
-                    memory.maybe_begun.insert(pod.uid.to_string());
+                    memory.maybe_begun.insert((pod.uid.to_string(), Some(hash.to_string())));
                 }
                 _ => {}
             }
@@ -40,10 +48,25 @@ impl Memory {
         memory
     }
 
+    /// Whether the replica has deleted a pod, or begun to change it to a revision with one of these
+    /// hashes.
+    pub(super) fn has_begun(&self, pod: &str, hashes: &BTreeSet<&str>) -> bool {
+        contains(&self.begun, pod, hashes)
+    }
+
+    /// Whether it may have.
+    pub(super) fn may_have_begun(&self, pod: &str, hashes: &BTreeSet<&str>) -> bool {
+        contains(&self.maybe_begun, pod, hashes)
+    }
+
     /// The memory of a replica that has begun nothing for long.
     pub(super) const fn at_rest(feeds: Feeds) -> Self {
         Self { feeds, begun: BTreeSet::new(), maybe_begun: BTreeSet::new() }
     }
+}
+
+fn contains(all: &BTreeSet<Begun>, pod: &str, hashes: &BTreeSet<&str>) -> bool {
+    all.iter().any(|(uid, to)| uid == pod && to.as_deref().is_none_or(|to| hashes.contains(to)))
 }
 
 /// A state of a node (G31).

@@ -95,6 +95,7 @@ impl Situation<'_> {
         let attempt = self.attempt(history);
         let ago = |version: u64| self.now.0 - history.time_of(version).0;
         let looked = memory.feeds.pods_listed.max(self.guarded_since(memory, history));
+        let known = looked.max(attempt);
         let mut all: BTreeMap<&str, (Past, Pods)> = BTreeMap::new();
         for (name, on_node) in &self.nodes {
             let mut states = on_node.node.map(|node| history.nodes.of(&node.metadata.uid));
@@ -137,13 +138,14 @@ impl Situation<'_> {
                     self.add_target(&part, attempt, history, (past, pods));
                     continue;
                 }
-                self.add_old(&part, attempt, memory, history, (past, pods));
-                past.is_deletion_unknown |= memory.maybe_begun.contains(uid);
+                self.add_old(&part, known, history, (past, pods));
+                past.is_deletion_unknown |= memory.may_have_begun(uid, &self.current_hashes);
                 // One that has ended is deleted whatever its revision.
-                if !memory.begun.contains(uid) || last.has_ended() {
+                if !memory.has_begun(uid, &self.current_hashes) || last.has_ended() {
                     continue;
                 }
-                let ends = |pod: &Pod| pod.metadata.is_terminating || pod.change.is_some();
+                let is_changed = |pod: &Pod| pod.change.is_some() && self.is_updated(pod);
+                let ends = |pod: &Pod| pod.metadata.is_terminating || is_changed(pod);
                 let mut all = states.iter();
                 let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
                 let end = end.map(|(at, _)| *at);
@@ -296,12 +298,12 @@ impl Situation<'_> {
         is_complete.then(|| history.phase_version(&current.metadata.uid, record))?
     }
 
-    /// Adds a pod of another revision.
+    /// Adds a pod of another revision. `known` is the version since which the replica has surely
+    /// looked at the nodes of this attempt.
     fn add_old(
         &self,
         seen: &[(u64, Option<&Pod>)],
-        attempt: u64,
-        memory: &Memory,
+        known: u64,
         history: &History,
         (past, pods): (&mut Past, &mut Pods),
     ) {
@@ -320,9 +322,7 @@ impl Situation<'_> {
             .collect();
         pods.had_old = true;
         past.may_have_been_well |= available.contains(&true);
-        let surely_known = memory.feeds.pods_listed.max(attempt);
-        past.has_seen_old |=
-            seen[0].0 >= pods.node_since && end.is_none_or(|end| end > surely_known);
+        past.has_seen_old |= seen[0].0 >= pods.node_since && end.is_none_or(|end| end > known);
         let last_active = seen.iter().rposition(|(_, pod)| pod.is_some_and(is_active));
         // A replica whose wall clock is behind takes longer to see it.
         let is_surely_well = |index: usize| {
