@@ -371,7 +371,8 @@ fn request(
         causes: Vec::new(),
     })?;
     let has_body = !body.is_empty();
-    let needs_object = method == Method::GET || method == Method::POST;
+    let is_read = method == Method::GET || path.ends_with(DRY_RUN);
+    let needs_object = is_read || method == Method::POST;
     let accept = if needs_object { OBJECT } else { METADATA };
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
@@ -385,8 +386,11 @@ fn request(
     Ok(request)
 }
 
-/// Reads need the whole object, and so do creations, since admission may have changed it (C28).
-/// Other writes need only metadata (UID, resourceVersion) back.
+/// Ends the path of a write that is only tried. Its answer says what the object would be.
+pub const DRY_RUN: &str = "?dryRun=All";
+
+/// Reads need the whole object, and so do dry runs, and creations, since admission may have changed
+/// it (C28). Other writes need only metadata (UID, resourceVersion) back.
 const OBJECT: &str = "application/json";
 const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";

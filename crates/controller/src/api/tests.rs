@@ -128,16 +128,19 @@ async fn a_write_that_is_not_answered_in_time_may_have_happened() {
     assert_eq!(start.elapsed(), REQUEST_TIMEOUT);
 }
 
-/// C3, C28: reads and creations ask for whole objects, other writes only for metadata.
+/// C3, C28, G56: reads, dry runs and creations ask for whole objects, other writes only for
+/// metadata.
 #[test]
 fn only_reads_and_creations_ask_for_whole_objects() {
-    let accepted = |method: Method| {
-        let path = "/api/v1/namespaces/ns/pods";
+    let accepted_at = |path: &str, method: Method| {
         let request = request(method, path, Content::Json, "{}".into()).unwrap();
         request.headers()[header::ACCEPT].clone()
     };
+    let accepted = |method: Method| accepted_at("/api/v1/namespaces/ns/pods", method);
     assert_eq!(accepted(Method::GET), "application/json");
     assert_eq!(accepted(Method::POST), "application/json");
+    let dry_run = format!("/api/v1/namespaces/ns/pods/p/resize{DRY_RUN}");
+    assert_eq!(accepted_at(&dry_run, Method::PATCH), "application/json");
     for method in [Method::PATCH, Method::DELETE] {
         let accepted = accepted(method);
         let accepted: Vec<&str> = accepted.to_str().unwrap().split(',').collect();

@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::{Execution, answer, request};
-use crate::api::{Content, Error, Server};
+use crate::api::{Content, DRY_RUN, Error, Server};
 
 /// The part of a refusal by which an API server says that a right is missing.
 const NO_RIGHT: &str = " cannot patch resource ";
@@ -28,7 +28,8 @@ struct Progress {
 impl<S: Server> Execution<'_, S> {
     /// Sends those requests of a change that have had no effect yet: first the images, labels and
     /// annotations, with the statement that the change is under way, then the resources. Whether
-    /// the API server accepts these is asked before anything begins.
+    /// the API server accepts these is asked before anything begins; its answer is the live pod,
+    /// but for its resources, which is read only where there is none.
     pub(super) async fn change_pod(&self, new: &NewChange) -> Outcome {
         let path = request::pod(&self.raw.key.namespace, &new.pod.name);
         let mut progress = Progress::default();
@@ -58,13 +59,21 @@ impl<S: Server> Execution<'_, S> {
     ) -> Result<Outcome, Error> {
         let change = Change::new(new);
         let resize = change.resize_patch();
+        let resize_path = format!("{path}/resize");
+        let asked = match &resize {
+            Some(resize) => Some(self.patch(&format!("{resize_path}{DRY_RUN}"), resize).await),
+            None => None,
+        };
         let failed = |cause: String| Outcome::Failed {
             message: format!("change pod {}: {cause}", new.pod.name),
         };
-        let body = match self.executor.api.get(path).await {
-            // Whoever may not read a pod does not know whether it can be changed.
-            Err(error) if !is_gone(&error) => return Ok(failed(error.to_string())),
-            result => result?,
+        let (body, refusal) = match asked {
+            Some(Ok(body)) => (body, None),
+            refusal => match self.executor.api.get(path).await {
+                // Whoever may not read a pod does not know whether it can be changed.
+                Err(error) if !is_gone(&error) => return Ok(failed(error.to_string())),
+                result => (result?, refusal.and_then(Result::err)),
+            },
         };
         let mut live = match convert::meta(&body) {
             Ok(live) if live.uid != new.pod.uid => return Ok(Outcome::Gone),
@@ -75,15 +84,14 @@ impl<S: Server> Execution<'_, S> {
             Ok(pod) => pod,
             Err(error) => return Ok(failed(error.to_string())),
         };
-        let resize_path = format!("{path}/resize");
         let mut is_sent = change.has_begun(&pod);
         if !is_sent {
             let patch = match change.patch(&pod) {
                 Ok(patch) => patch,
                 Err(message) => return Ok(Outcome::CannotChange { message, written: None }),
             };
-            if let Some(resize) = &resize {
-                self.patch(&format!("{resize_path}?dryRun=All"), resize).await?;
+            if let Some(refusal) = refusal {
+                return Err(refusal);
             }
             progress.is_in_doubt = true;
             let answer = self.patch(path, &patch).await?;

@@ -54,7 +54,7 @@ fn accepts(line: &str, _: usize) -> (u16, Value) {
     match line {
         GET => (200, live()),
         PATCH => version("8"),
-        DRY_RUN => version("7"),
+        DRY_RUN => (200, live()),
         RESIZE => version("9"),
         other => panic!("{other}"),
     }
@@ -113,8 +113,8 @@ async fn outcome(script: Script) -> (Outcome, Vec<String>) {
 #[tokio::test]
 async fn a_pod_is_changed_after_a_dry_run_and_then_resized() {
     for (image, cpu, requests, written) in [
-        ("i:2", "200m", &[GET, DRY_RUN, PATCH, RESIZE][..], 9),
-        ("i:1", "200m", &[GET, DRY_RUN, PATCH, RESIZE], 9),
+        ("i:2", "200m", &[DRY_RUN, PATCH, RESIZE][..], 9),
+        ("i:1", "200m", &[DRY_RUN, PATCH, RESIZE], 9),
         ("i:2", "100m", &[GET, PATCH], 8),
         ("i:2", "0.1", &[GET, PATCH], 8),
     ] {
@@ -129,16 +129,25 @@ async fn a_pod_is_changed_after_a_dry_run_and_then_resized() {
 #[tokio::test]
 async fn a_change_that_has_begun_is_only_resized() {
     let script: Script = |line, before| match line {
-        GET => (200, begun()),
+        GET | DRY_RUN => (200, begun()),
         _ => accepts(line, before),
     };
     let (written, seen) = outcome(script).await;
     assert!(is_written(&written, "pod-uid", 9), "{written:?}");
-    assert_eq!(seen, [GET, RESIZE]);
+    assert_eq!(seen, [DRY_RUN, RESIZE]);
     let mut server = Server::new(script);
     let outcomes = server.execute(change("i:2", "100m")).await;
     assert!(is_written(&outcomes[0], "pod-uid", 7), "{outcomes:?}");
     assert_eq!(server.seen(), [GET]);
+    // Only a pod whose change has not begun is left as it is.
+    let (outcome, seen) = outcome(|line, _| match line {
+        GET => (200, begun()),
+        _ => refusal(422, "Invalid", "no"),
+    })
+    .await;
+    let is_stated = matches!(&outcome, Outcome::CannotChange { written: Some(_), .. });
+    assert!(is_stated, "{outcome:?}");
+    assert_eq!(seen, [DRY_RUN, GET, RESIZE]);
 }
 
 /// G56: a pod that cannot be changed is left as it is.
@@ -161,7 +170,7 @@ async fn nothing_is_sent_to_a_pod_that_cannot_be_changed() {
                 if it.starts_with(message)),
             "{message}: {outcome:?}"
         );
-        assert_eq!(seen, [GET]);
+        assert_eq!(seen, [DRY_RUN]);
     }
 }
 
@@ -169,7 +178,13 @@ async fn nothing_is_sent_to_a_pod_that_cannot_be_changed() {
 fn answers_to_get() -> Vec<(Script, Class)> {
     vec![
         (|_, _| refusal(404, "NotFound", "pods \"p\" not found"), Class::Gone),
-        (|_, _| (200, changed(live(), json!({ "metadata": { "uid": "other" } }))), Class::Gone),
+        (
+            |line, _| match line {
+                GET => (200, changed(live(), json!({ "metadata": { "uid": "other" } }))),
+                _ => refusal(409, "Conflict", "the UID in the precondition is another"),
+            },
+            Class::Gone,
+        ),
         (|line, _| no_right(line), Class::Failed),
         (|_, _| refusal(403, "Forbidden", "no"), Class::Failed),
         (|_, _| refusal(500, "InternalError", "no"), Class::Failed),
@@ -221,7 +236,7 @@ async fn a_pod_that_cannot_be_read_is_not_changed() {
     for (index, (script, expected)) in answers_to_get().into_iter().enumerate() {
         let (outcome, seen) = outcome(script).await;
         assert_eq!(class(&outcome), expected, "{index}: {outcome:?}");
-        assert_eq!(seen, [GET], "{index}");
+        assert_eq!(seen, [DRY_RUN, GET], "{index}");
     }
 }
 
@@ -245,16 +260,17 @@ async fn a_refusal_ends_the_change() {
     for (index, (answer, expected)) in answers_to_patch().into_iter().enumerate() {
         *ANSWER.lock().unwrap() = Some(answer);
         for (script, requests) in [
-            (at_dry_run, &[GET, DRY_RUN][..]),
-            (at_patch, &[GET, DRY_RUN, PATCH]),
-            (at_resize, &[GET, DRY_RUN, PATCH, RESIZE]),
+            (at_dry_run, &[DRY_RUN, GET][..]),
+            (at_patch, &[DRY_RUN, PATCH]),
+            (at_resize, &[DRY_RUN, PATCH, RESIZE]),
         ] {
             let (outcome, seen) = outcome(script).await;
-            let (status, _) = answer(requests[requests.len() - 1]);
-            let expected = match (requests.len(), expected) {
+            let last = requests[requests.len() - 1];
+            let (status, _) = answer(last);
+            let expected = match (last, expected) {
                 // The pod states the change already.
-                (4, Class::Failed) => Class::Begun,
-                (3, Class::Failed) if status == LOST => Class::Unknown,
+                (RESIZE, Class::Failed) => Class::Begun,
+                (PATCH, Class::Failed) if status == LOST => Class::Unknown,
                 (_, expected) => expected,
             };
             assert_eq!(class(&outcome), expected, "{index}: {outcome:?}");
