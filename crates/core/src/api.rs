@@ -43,16 +43,16 @@ pub use pod::{
 pub use problem::{AdmissionChange, Problem};
 pub use revision::Revision;
 pub use rollout::{
-    Absent, Agree, Attribution, CANNOT_PULL, CheckAnswer, CheckKind, CheckStatement, CheckSubject,
-    CheckVerdict, ConfigRequirement, ConfigRule, Course, CourseEvent, CourseEventKind, Days,
-    Decimal, FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule,
-    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION,
-    Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position,
-    Prepare, PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState,
-    RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
-    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
-    with_statements,
+    Absent, Agree, Attribution, CANNOT_CHANGE, CANNOT_PULL, CheckAnswer, CheckKind, CheckStatement,
+    CheckSubject, CheckVerdict, ConfigRequirement, ConfigRule, Course, CourseEvent,
+    CourseEventKind, Days, Decimal, FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes,
+    FailureCause, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION,
+    ORDER_REASON_ANNOTATION, Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION,
+    PolicySource, Position, Prepare, PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason,
+    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
+    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName,
+    WavePosition, Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks,
+    time_zone, with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
 pub use scheduling::{

@@ -14,7 +14,8 @@ pub use check::{
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
 pub use condition::{
-    CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave, statements_of_checks,
+    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave,
+    statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub(crate) use policy::RESIZE_WITHIN;

@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use crate::api::{
-    CANNOT_PULL, CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName, Opening,
-    PAUSED_ANNOTATION, PodTrouble, PolicySource, RecordReason, RolloutPhase, RolloutReason,
-    RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
+    CANNOT_CHANGE, CANNOT_PULL, CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName,
+    Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource, RecordReason, RolloutPhase,
+    RolloutReason, RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
 };
 
 use super::hindrance::{Hindrance, WaveBlocker};
@@ -103,7 +103,7 @@ impl WaveProgress {
             write!(text, "; {CANNOT_PULL}{why}")?;
         }
         if let Some(why) = &self.change_failure {
-            write!(text, "; pods cannot be changed in place: {why}")?;
+            write!(text, "; {CANNOT_CHANGE}{why}")?;
         }
         match self.awaited_outages {
             0 => {}

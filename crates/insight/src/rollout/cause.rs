@@ -291,7 +291,7 @@ impl CauseKind {
                     Age::Long => format!("older revision, not replaced{}", at.age),
                     Age::Short | Age::Unknown => "older revision, waiting to be replaced".into(),
                 },
-                message: |at| at.evidence.stated_pull_refusal(),
+                message: |at| at.evidence.stated_refusal(),
                 next: |at| at.is_long().then(see_controller),
             },
             Self::Paused => Row {
@@ -350,7 +350,7 @@ impl CauseKind {
                         }
                     }
                 },
-                message: |_| None,
+                message: |at| at.evidence.stated_refusal(),
                 next: |at| at.describe().filter(|_| at.is_long()),
             },
             Self::WaveNotOpen => Row {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use everynode_core::api::{
-    CANNOT_PULL, DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod, Readiness,
-    ReasonClass, RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
+    CANNOT_CHANGE, CANNOT_PULL, DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod,
+    Readiness, ReasonClass, RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -141,11 +141,15 @@ impl<'a> Evidence<'a> {
         self.snapshot.pullers.values().find(is_it)
     }
 
-    /// Why nodes cannot pull images ahead, if the controller states that.
-    pub(super) fn stated_pull_refusal(&self) -> Option<String> {
-        let (_, why) = self.stated_message()?.split_once(CANNOT_PULL)?;
-        let why = why.split("; ").next().unwrap_or_default();
-        Some(format!("{CANNOT_PULL}{why}"))
+    /// Why nodes cannot pull images ahead, or why pods cannot be changed in place, if the
+    /// controller states that.
+    pub(super) fn stated_refusal(&self) -> Option<String> {
+        let message = self.stated_message()?;
+        [CANNOT_PULL, CANNOT_CHANGE].into_iter().find_map(|what| {
+            let (_, why) = message.split_once(what)?;
+            let why = why.split("; ").next().unwrap_or_default();
+            Some(format!("{what}{why}"))
+        })
     }
 
     /// True if the controller states that nodes pull images. Only it knows which ones have them,

@@ -240,8 +240,8 @@ fn a_rollout_outside_of_its_windows_says_when_it_goes_on() {
     );
 }
 
-/// G21, G55: a wave that bakes says which of its pods are not ready, and a rollout that cannot pull
-/// images why
+/// G21, G55, G56: a wave that bakes says which of its pods are not ready, and a rollout that cannot
+/// pull images, or change pods, why
 #[test]
 fn what_the_controller_waits_for_comes_with_what_holds_it_up() {
     let stated = |reason: &str, message: &str| {
@@ -258,14 +258,14 @@ fn what_the_controller_waits_for_comes_with_what_holds_it_up() {
         "waiting for the end of the bake time of wave a; ContainerCreating on 1 node: node-1"
     );
     let pods = [pod(1, "old", ready(LONG_AGO)), pod(2, "old", ready(LONG_AGO))];
-    let message = "updating all nodes (0 of 2 nodes done, 2 pulling images); nodes cannot pull \
-                   the images ahead: pods is forbidden";
-    let refused = rollout(stated("Updating", message), &pods);
-    assert!(
-        refused.waits_for().contains("nodes cannot pull the images ahead: pods is forbidden"),
-        "{}",
-        refused.waits_for()
-    );
+    for why in [
+        "nodes cannot pull the images ahead: pods is forbidden",
+        "pods cannot be changed in place: change pod agent-2: it is forbidden",
+    ] {
+        let message = format!("updating all nodes (0 of 2 nodes done); {why}; and so on");
+        let refused = rollout(stated("Updating", &message), &pods).waits_for();
+        assert!(refused.ends_with(why), "{refused}");
+    }
 }
 
 /// G21, G22: a failed rollout waits for a person, also while its canary is not available

@@ -7,6 +7,9 @@ use crate::api::Timestamp;
 /// The beginning of the statement that no pod that pulls images can be created (G55).
 pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
 
+/// The beginning of the statement that a request to change a pod in place failed (G56).
+pub const CANNOT_CHANGE: &str = "pods cannot be changed in place: ";
+
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutCondition {
