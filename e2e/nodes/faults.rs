@@ -1,13 +1,22 @@
 //! What stories do to nodes, to the API server and to the controller.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
 use anyhow::{Context, Result};
+use http::Method;
+use http::request::Parts;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, PostParams};
+use serde_json::json;
 
 use super::fixture::{Controller, NODES, node};
+use super::manifest::image;
+use super::state::is_ready;
 use super::story::Run;
-use crate::world::process::Process;
+use crate::world::http_proxy::{HttpProxy, RequestOutcome};
+use crate::world::process::{Process, end};
 
 /// The commands that break something, each with the one that repairs it.
 const BREAKS: [(&str, &str); 5] = [
@@ -76,6 +85,44 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Starts everynode so that it is killed (SIGKILL) at a request by which it changes a pod: the
+    /// number `at` of these, which takes effect if `then` is `Unanswered`. Whoever drops the proxy
+    /// cuts it off.
+    pub(crate) async fn start_until(
+        &mut self,
+        at: usize,
+        then: RequestOutcome,
+    ) -> Result<HttpProxy> {
+        let (id, count) = (Arc::new(AtomicU32::new(0)), AtomicUsize::new(0));
+        let victim = id.clone();
+        let outcome = move |request: &Parts| {
+            let path = request.uri.path();
+            let changes_pod = request.method == Method::PATCH && path.contains("/pods/");
+            if !changes_pod || count.fetch_add(1, Ordering::SeqCst) + 1 < at {
+                return RequestOutcome::Answered;
+            }
+            end(victim.load(Ordering::SeqCst));
+            then
+        };
+        let proxy = HttpProxy::start(self.world.client.clone(), outcome).await?;
+        let directory = self.world.directory.path();
+        let kubeconfig = proxy.kubeconfig(directory)?;
+        let arguments = ["run", "--leader-elect=false"];
+        let process = Process::everynode_with(directory, "run", &arguments, Some(&kubeconfig))?;
+        id.store(process.id(), Ordering::SeqCst);
+        self.process = Some(process);
+        Ok(proxy)
+    }
+
+    /// Waits until the controller has been killed.
+    pub(crate) async fn controller_ends(&mut self) -> Result<()> {
+        let process = self.process.as_mut().context("no controller runs")?;
+        let ended = process.ended().await.map(drop);
+        self.process = None;
+        self.since = Timestamp::now();
+        ended
+    }
+
     /// The process of the controller, if it runs.
     pub(crate) fn controller_process(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
@@ -84,6 +131,26 @@ impl Run<'_> {
     /// Starts a controller beside the story's own.
     pub(crate) fn another_controller(&self, which: Controller, more: &[&str]) -> Result<Process> {
         self.nodes.controller(&self.world, which, more)
+    }
+
+    /// Takes this amount of CPU on a node, by a pod of somebody else.
+    pub(crate) async fn fill(&mut self, number: usize, cpu: &str) -> Result<()> {
+        let name = format!("filler-{number}");
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
+            "spec": { "nodeName": node(number), "containers": [{ "name": "main",
+                "image": image("1"), "resources": { "requests": { "cpu": cpu } } }] } });
+        self.world.kubectl_with_input(&["apply", "-f", "-"], &pod.to_string()).await?.ok()?;
+        self.wait("it runs", move |state| {
+            let mut pods = state.pods.values();
+            pods.any(|it| it.metadata.name.as_ref() == Some(&name) && is_ready(it))
+        })
+        .await
+    }
+
+    /// Ends the pod that takes CPU on a node.
+    pub(crate) async fn empties(&mut self, number: usize) -> Result<()> {
+        let name = format!("filler-{number}");
+        self.kubectl(&["delete", "pod", &name, "--grace-period=1"]).await.map(drop)
     }
 
     /// Makes an image of a program, on all nodes.

@@ -5,6 +5,8 @@ mod containers;
 mod cost;
 mod faults;
 mod guarded;
+mod handover;
+mod in_place;
 mod installation;
 mod placement;
 mod rollout;

@@ -130,6 +130,20 @@ impl State {
     }
 }
 
+/// A pod of the DaemonSet states that it is being changed in place.
+pub(crate) fn is_changing(state: &State) -> bool {
+    state.agents().any(|pod| annotation(pod, "everynode.dev/changing").is_some())
+}
+
+/// The pod of this node has the condition `PodResizePending` with this reason.
+pub(crate) fn resize_pending(number: usize, reason: &str) -> impl Fn(&State) -> bool {
+    move |state| {
+        let status = state.pod_on(number).and_then(|pod| pod.status.as_ref());
+        let mut conditions = status.and_then(|it| it.conditions.as_ref()).into_iter().flatten();
+        conditions.any(|it| it.type_ == "PodResizePending" && it.reason.as_deref() == Some(reason))
+    }
+}
+
 /// Every node that is up and may get a pod has one available pod of the latest template, and the
 /// status says so.
 pub(crate) fn all_updated(state: &State) -> bool {
@@ -262,6 +276,10 @@ fn container_statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let of_init = status.and_then(|status| status.init_container_statuses.as_deref());
     let others = status.and_then(|status| status.container_statuses.as_deref());
     of_init.into_iter().chain(others).flatten()
+}
+
+fn annotation<'a>(pod: &'a Pod, key: &str) -> Option<&'a String> {
+    pod.metadata.annotations.as_ref()?.get(key)
 }
 
 fn ready_since(pod: &Pod) -> Option<Timestamp> {

@@ -36,6 +36,15 @@ pub(crate) enum RollBack {
     Allowed,
 }
 
+impl RollBack {
+    const fn components(self) -> &'static [&'static str] {
+        match self {
+            RollBack::No => &[],
+            RollBack::Allowed => &["roll-back"],
+        }
+    }
+}
+
 /// The cluster with both controllers.
 pub(crate) struct Beside {
     pub world: World,
@@ -98,7 +107,12 @@ pub(crate) async fn guard(world: &World, roll_back: RollBack) -> Result<Process>
 
 /// The objects of deploy/beside in the test's namespace, except those that run a pod.
 pub(crate) async fn rights(world: &World, roll_back: RollBack) -> Result<Vec<Value>> {
-    let mut documents = manifests(world, roll_back).await?;
+    rights_with(world, roll_back.components()).await
+}
+
+/// The same with these components of deploy/components.
+pub(crate) async fn rights_with(world: &World, components: &[&str]) -> Result<Vec<Value>> {
+    let mut documents = manifests_with(world, components).await?;
     documents.retain(|document| {
         document["kind"] != "Deployment" && document["kind"] != "PodDisruptionBudget"
     });
@@ -107,14 +121,16 @@ pub(crate) async fn rights(world: &World, roll_back: RollBack) -> Result<Vec<Val
 
 /// The objects of deploy/beside in the test's namespace.
 pub(crate) async fn manifests(world: &World, roll_back: RollBack) -> Result<Vec<Value>> {
+    manifests_with(world, roll_back.components()).await
+}
+
+async fn manifests_with(world: &World, components: &[&str]) -> Result<Vec<Value>> {
     let overlay = tempfile::tempdir()?;
     let copied =
         std::process::Command::new("cp").args(["-R", DEPLOY]).arg(overlay.path()).status()?;
     ensure!(copied.success(), "cp of deploy/ ended with {copied}");
-    let components: &[&str] = match roll_back {
-        RollBack::No => &[],
-        RollBack::Allowed => &["../deploy/components/roll-back"],
-    };
+    let components: Vec<String> =
+        components.iter().map(|name| format!("../deploy/components/{name}")).collect();
     let kustomization = json!({ "resources": ["../deploy/beside"], "components": components,
         "namespace": world.namespace });
     let directory = overlay.path().join("overlay");

@@ -93,7 +93,8 @@ async fn pass(
     *onward.uri_mut() = parts.uri.path_and_query().context("no path")?.as_str().parse()?;
     *onward.headers_mut() = parts.headers;
     onward.headers_mut().remove(http::header::HOST);
-    let answer = client.send(onward).await?;
+    // In a task of its own: it takes effect although the sender may be gone.
+    let answer = tokio::spawn(async move { client.send(onward).await }).await??;
     anyhow::ensure!(outcome != RequestOutcome::Unanswered, "the answer is withheld");
     Ok(answer)
 }

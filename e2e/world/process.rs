@@ -155,6 +155,13 @@ impl Drop for Process {
     }
 }
 
+/// Kills a process of this test, which has not been waited for.
+pub(crate) fn end(id: u32) {
+    // To `kill`, zero means the whole group.
+    assert_ne!(id, 0, "the process has started");
+    let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+}
+
 /// A name that no other test uses on the same cluster.
 pub(crate) fn unique(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);

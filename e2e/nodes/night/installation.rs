@@ -11,7 +11,7 @@ use super::super::state::{
     updated, updated_count,
 };
 use super::super::story::{Run, story_of_everynode};
-use crate::world::beside::strategy;
+use crate::world::beside::{RollBack, apply, guard, rights_with, strategy};
 use crate::world::process::everynode_program;
 use crate::world::within;
 
@@ -184,6 +184,60 @@ async fn beside_the_built_in_controller() -> Result<()> {
         },
     )
     .await
+}
+
+/// G20, G56: with exactly the rights of deploy/beside and of deploy/components/in-place-beside
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_the_built_in_controller_in_place() -> Result<()> {
+    story_of_everynode(
+        "beside the built-in controller, as its ServiceAccount: images and CPU in place; then \
+         without deploy/components/in-place-beside; and with it again",
+        async |run| {
+            run.kill_controller();
+            run.start_controller(Controller::BuiltIn, &[])?;
+            let component = ["in-place-beside"];
+            let rights = rights_with(&run.world, &component).await?;
+            apply(&run.world, &rights).await?;
+            let guard = guard(&run.world, RollBack::No).await?;
+            let played = in_place_beside(run, &rights).await;
+            drop(guard);
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": rights }).to_string();
+            let delete = ["delete", "--namespace=", "--ignore-not-found", "-f", "-"];
+            run.world.kubectl_with_input(&delete, &list).await?.ok()?;
+            played
+        },
+    )
+    .await
+}
+
+async fn in_place_beside(run: &mut Run<'_>, rights: &[Value]) -> Result<()> {
+    let policy = "update: InPlaceIfPossible\n\
+                  steps: [{name: canary, nodes: {matchLabels: {kubernetes.io/hostname: node-2}}, \
+                  bake: 2s}]\n";
+    let manifest = crate::world::manifest::with(agent().policy(policy), strategy("OnDelete"));
+    let next = |tag: &str, cpu: &str| {
+        let resources = json!({ "resources": { "requests": { "cpu": cpu, "memory": "16Mi" } } });
+        manifest.clone().image(tag).container(resources)
+    };
+    let pods = |run: &Run<'_>| run.record.count(|_| true);
+    run.starts(next("1", "10m")).await?;
+    run.apply(next("2", "20m")).await?;
+    run.within(60, "all updated", all_updated).await?;
+    ensure!(pods(run) == 3, "{} pods", pods(run));
+    run.note("3 pods in all");
+    let is_of = |right: &&Value| right["metadata"]["name"] == "everynode-beside-in-place";
+    let component: Vec<Value> = rights.iter().filter(is_of).cloned().collect();
+    ensure!(component.len() == 2, "{component:?}");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": component }).to_string();
+    run.world.kubectl_with_input(&["delete", "--namespace=", "-f", "-"], &list).await?.ok()?;
+    run.apply(next("3", "30m")).await?;
+    run.told("cannot patch resource", progressing("Updating")).await?;
+    run.stays(8, "no pod is touched", |state| updated_count(state) == 0).await?;
+    apply(&run.world, &component).await?;
+    run.apply(next("3", "30m")).await?;
+    run.within(120, "the right is back, and all updated", all_updated).await?;
+    ensure!(pods(run) == 3, "{} pods", pods(run));
+    Ok(())
 }
 
 /// C31: the kubelet decides, where no scheduler does
