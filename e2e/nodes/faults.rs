@@ -92,6 +92,7 @@ impl Run<'_> {
         &mut self,
         at: usize,
         then: RequestOutcome,
+        more: &[&str],
     ) -> Result<HttpProxy> {
         let (id, count) = (Arc::new(AtomicU32::new(0)), AtomicUsize::new(0));
         let victim = id.clone();
@@ -107,7 +108,7 @@ impl Run<'_> {
         let proxy = HttpProxy::start(self.world.client.clone(), outcome).await?;
         let directory = self.world.directory.path();
         let kubeconfig = proxy.kubeconfig(directory)?;
-        let arguments = ["run", "--leader-elect=false"];
+        let arguments = [&["run", "--leader-elect=false"], more].concat();
         let process = Process::everynode_with(directory, "run", &arguments, Some(&kubeconfig))?;
         id.store(process.id(), Ordering::SeqCst);
         self.process = Some(process);

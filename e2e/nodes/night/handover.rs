@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use super::super::fixture::Controller;
 use super::super::manifest::{Change, agent, image};
 use super::super::state::{
-    State, all_nodes_updated, is_changing, progressing, resize_pending, updated_count,
+    State, all_nodes_updated, is_changing, progressing, ready, resize_pending, updated_count,
 };
 use super::super::story::{Run, story_of_everynode};
+use crate::world::beside::strategy;
 use crate::world::guard::image_of;
 use crate::world::http_proxy::RequestOutcome;
+use crate::world::manifest::with;
 use crate::world::pod::uid;
 
 const POLICY: &str = "\
@@ -60,7 +62,7 @@ fn pods(run: &Run<'_>) -> BTreeSet<String> {
 /// Rolls a template out with everynode, until it is killed.
 async fn until_killed(run: &mut Run<'_>, moment: Moment, manifest: Value) -> Result<()> {
     run.kill_controller();
-    let _proxy = run.start_until(moment.at, moment.then).await?;
+    let _proxy = run.start_until(moment.at, moment.then, &[]).await?;
     run.apply(manifest).await?;
     run.controller_ends().await?;
     run.wait("it was killed at that moment", moment.seen).await
@@ -205,6 +207,73 @@ async fn of_a_deferred_resize() -> Result<()> {
         run.empties(2).await?;
         run.within(90, "there is room, and all updated", is_over).await?;
         run.wait("it says so", progressing("Complete")).await
+    })
+    .await
+}
+
+/// G20, G56: beside the built-in controller, which replaces no pod by itself
+#[tokio::test(flavor = "multi_thread")]
+async fn beside() -> Result<()> {
+    let does = "beside the built-in controller (OnDelete), everynode is killed before the resize, \
+                and before the pod's label; then it starts again";
+    story_of_everynode(does, async |run| {
+        run.kill_controller();
+        let _built_in = run.another_controller(Controller::BuiltIn, &[])?;
+        let of = |tag: &str, cpu: &str| with(next(tag, cpu), strategy("OnDelete"));
+        run.starts(of("1", "10m")).await?;
+        let before = pods(run);
+        for (at, tag, cpu) in [(3, "2", "20m"), (4, "3", "30m")] {
+            let refused = RequestOutcome::Refused(503);
+            let proxy = run.start_until(at, refused, &["--beside"]).await?;
+            run.apply(of(tag, cpu)).await?;
+            run.controller_ends().await?;
+            drop(proxy);
+            run.wait("a pod is half changed", is_changing).await?;
+            run.stays(5, "it stays so", is_changing).await?;
+            run.start_controller(Controller::Everynode, &["--beside"])?;
+            run.within(60, "all updated", is_over).await?;
+            run.kill_controller();
+        }
+        ensure!(pods(run) == before, "pods were replaced");
+        run.note("the same pods");
+        Ok(())
+    })
+    .await
+}
+
+/// G11, G56: the pod that is changed back has the label of the target
+#[tokio::test(flavor = "multi_thread")]
+async fn while_going_back() -> Result<()> {
+    let does = "the rollout is aborted in its bake, and everynode killed when the canary's \
+                container stops for the former image; the other one takes over for 10 s";
+    story_of_everynode(does, async |run| {
+        run.ends_as_it_is();
+        let of = |tag: &str| next(tag, "10m").policy(&POLICY.replace("bake: 2s", "bake: 60s"));
+        run.starts(of("1")).await?;
+        run.kill_controller();
+        let proxy = run.start_until(3, RequestOutcome::Unanswered, &[]).await?;
+        run.apply(of("2")).await?;
+        run.wait("the canary bakes", one_is_updated).await?;
+        run.everynode(&["rollout", "abort"]).await?;
+        run.controller_ends().await?;
+        drop(proxy);
+        run.wait("the canary is half changed", is_changing).await?;
+        run.start_controller(Controller::BuiltIn, &[])?;
+        run.pass(10).await;
+        let former = run
+            .record
+            .look(|state| state.agents().filter(|pod| image_of(pod) == image("1")).count());
+        run.note(format!("then {former} of 3 nodes have the former version"));
+        run.kill_controller();
+        run.start_controller(Controller::Everynode, &[])?;
+        run.within(60, "it is back, and every node has the former version", |state| {
+            let former = image("1");
+            ready(3)(state)
+                && !is_changing(state)
+                && state.agents().all(|it| image_of(it) == former)
+        })
+        .await?;
+        run.wait("it says so", progressing("Failed")).await
     })
     .await
 }
