@@ -146,6 +146,7 @@ fn pod() -> String {
         node: NODE.into(),
         hash: "5d8f6c9b7c".into(),
         template_generation: None,
+        r#override: None,
         schedule_by: ScheduleBy::Scheduler,
     };
     let mut pod = pod_template::pod(&owner, &agent::template("agent"), &new);

@@ -27,7 +27,9 @@ pub(crate) use rollout::{
     RolloutAgreeArguments, RolloutArguments, RolloutCheckArguments, RolloutCommand,
     RolloutGetArguments, RolloutSuggestArguments, RolloutTarget,
 };
-pub(crate) use run::{LeaderElectionArguments, RunArguments, ScheduleBy, UnreachableNodes};
+pub(crate) use run::{
+    LeaderElectionArguments, OverriddenField, RunArguments, ScheduleBy, UnreachableNodes,
+};
 pub(crate) use sandbox::SandboxArguments;
 pub(crate) use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, DocumentFormat, LogArguments, LogFormat,

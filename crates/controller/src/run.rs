@@ -49,6 +49,8 @@ pub struct Options {
     pub schedule_by: ScheduleBy,
     /// The treatment of nodes whose kubelet does not answer, without a policy (C58).
     pub unreachable_nodes: UnreachableNodes,
+    /// True if overrides of policies may set images (G57).
+    pub overrides_may_set_images: bool,
     /// True if the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
@@ -77,6 +79,7 @@ impl Default for Options {
             burst_replicas,
             schedule_by,
             unreachable_nodes,
+            overrides_may_set_images: false,
             namespace_node_selectors: false,
             check_hosts: Vec::new(),
             check_credentials: None,
@@ -366,6 +369,7 @@ impl Shared {
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,
                 unreachable_nodes: options.unreachable_nodes,
+                overrides_may_set_images: options.overrides_may_set_images,
                 status_interval: STATUS_INTERVAL,
                 ..Config::default()
             },

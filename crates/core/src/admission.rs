@@ -81,6 +81,7 @@ mod tests {
             hash: "h".into(),
             template_generation: None,
             template: None,
+            r#override: None,
             schedule_by: ScheduleBy::Scheduler,
         };
         let labels = |labels: &[(&'static str, &'static str)]| {

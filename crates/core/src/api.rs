@@ -26,7 +26,8 @@ pub use image_pull::{ImagePuller, PULLS_FOR_LABEL, PULLS_OF_LABEL, PullState};
 pub use int_or_percent::IntOrPercent;
 pub use labels::{
     HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    NAMESPACE_NODE_SELECTOR_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL,
+    NAMESPACE_NODE_SELECTOR_ANNOTATION, OVERRIDE_LABEL, TEMPLATE_GENERATION_ANNOTATION,
+    TEMPLATE_GENERATION_LABEL,
 };
 pub use letter::is_hidden;
 pub use names::{
@@ -34,25 +35,27 @@ pub use names::{
     RevisionName, Uid,
 };
 pub use namespace::NamespaceNodeSelector;
-pub use node::{CORDONED_TAINT, Node, NodeReadiness, Taint, TaintEffect};
+pub use node::{CORDONED_TAINT, KubeletVersion, Node, NodeReadiness, Taint, TaintEffect};
 pub use pod::{
     AGREED, CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeState, Pod, PodChange, PodPhase,
     PodTrouble, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
     REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
 };
 pub use problem::{AdmissionChange, Problem};
-pub use revision::Revision;
+pub use revision::{Revision, RevisionsByContent};
 pub use rollout::{
-    Absent, Agree, Attribution, CANNOT_CHANGE, CANNOT_PULL, CheckAnswer, CheckKind, CheckStatement,
-    CheckSubject, CheckVerdict, ConfigRequirement, ConfigRule, Course, CourseEvent,
-    CourseEventKind, Days, Decimal, FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes,
-    FailureCause, FailureRule, GroupLimit, GroupValue, HOLD_LABEL, JobPresence, ORDER_ANNOTATION,
-    ORDER_REASON_ANNOTATION, Opening, Order, OrderVerb, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION,
-    PolicySource, Position, Prepare, PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason,
-    RecordState, RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason,
-    RolloutRecord, RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName,
-    WavePosition, Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks,
-    time_zone, with_statements,
+    Absent, Agree, Amount, Attribution, CANNOT_CHANGE, CANNOT_PULL, CheckAnswer, CheckKind,
+    CheckStatement, CheckSubject, CheckVerdict, ConfigRequirement, ConfigRule, ContainerAmounts,
+    ContainerOverride, Course, CourseEvent, CourseEventKind, Days, Decimal, EnvOverride,
+    FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
+    GroupValue, HOLD_LABEL, JobPresence, NodeOverride, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION,
+    OVERRIDES_ANNOTATION, Opening, Order, OrderVerb, OverriddenNodes, Overrides,
+    PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare, PrepareImages,
+    RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride, RolloutCheck,
+    RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep,
+    StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition, Window,
+    WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
+    with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
 pub use scheduling::{

@@ -85,7 +85,7 @@ impl Mode {
     }
 
     /// The DaemonSet without what has no effect in this mode.
-    pub(crate) fn visible_daemon_set(self, daemon_set: DaemonSet) -> DaemonSet {
+    fn visible_daemon_set(self, daemon_set: DaemonSet) -> DaemonSet {
         if self != Self::Unguarded {
             return daemon_set;
         }
@@ -128,6 +128,8 @@ pub struct Config {
     pub unreachable_nodes: UnreachableNodes,
     /// By which times nodes of a guarded rollout are judged.
     pub clocks: Clocks,
+    /// True if overrides of policies may set images (G57).
+    pub overrides_may_set_images: bool,
 }
 
 /// The treatment of nodes whose kubelet does not answer, in rolling updates without a policy (C58).
@@ -151,6 +153,27 @@ pub enum Clocks {
     Stated,
 }
 
+impl Config {
+    /// The DaemonSet without what has no effect in this mode. A policy whose overrides cannot be
+    /// used with its template is invalid (G57).
+    pub(crate) fn visible_daemon_set(&self, daemon_set: DaemonSet) -> DaemonSet {
+        let daemon_set = self.mode.visible_daemon_set(daemon_set);
+        let has_overrides =
+            daemon_set.policy.valid().is_some_and(|policy| policy.overrides().is_some());
+        match self.mode {
+            Mode::Beside { .. } if has_overrides => {
+                let problem = "overrides: they are not possible beside the built-in controller, \
+                               which makes all pods of the template";
+                DaemonSet { policy: PolicySource::Invalid(problem.into()), ..daemon_set }
+            }
+            Mode::Beside { .. } => daemon_set,
+            Mode::Controller | Mode::Unguarded => {
+                daemon_set.with_usable_overrides(self.overrides_may_set_images)
+            }
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -160,6 +183,7 @@ impl Default for Config {
             status_interval: Duration::ZERO,
             unreachable_nodes: UnreachableNodes::Skip,
             clocks: Clocks::Observed,
+            overrides_may_set_images: false,
         }
     }
 }

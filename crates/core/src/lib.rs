@@ -61,6 +61,7 @@
 //!     readiness: NodeReadiness::Ready,
 //!     conditions: Vec::new(),
 //!     boot_id: "".into(),
+//!     kubelet_version: None,
 //! });
 //!
 //! let mut state = DaemonSetState::new(Config::default(), daemon_set, &nodes);

@@ -180,6 +180,7 @@ mod tests {
             readiness: NodeReadiness::Ready,
             conditions: Vec::new(),
             boot_id: "".into(),
+            kubelet_version: None,
         }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, Order,
-    OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
+    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, NodeOverride,
+    Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
     RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
@@ -233,6 +233,9 @@ pub struct NewRevision {
     pub number: i64,
     /// The collision count that was hashed with the template (C43).
     pub collision_count: Option<i32>,
+    /// The overrides that it stores beside the template, in the form of
+    /// [`Overrides::text`](crate::api::Overrides::text) (G57).
+    pub overrides: Option<Arc<str>>,
 }
 
 /// A pod to create.
@@ -251,6 +254,8 @@ pub struct NewPod {
     /// The template of an older revision, in the form of
     /// [`Template::canonical`](crate::api::Template::canonical); `None` for the current one (G16).
     pub template: Option<Arc<str>>,
+    /// The difference from the template on its node, if there is one (G57).
+    pub r#override: Option<Arc<NodeOverride>>,
     /// Which component binds the pod to its node (C31).
     pub schedule_by: ScheduleBy,
 }
@@ -267,6 +272,8 @@ pub struct NewChange {
     pub from: Arc<str>,
     /// The template to which it is changed, in the same form.
     pub to: Arc<str>,
+    /// The difference from both templates on its node, if there is one (G57).
+    pub r#override: Option<Arc<NodeOverride>>,
     /// The time, by the wall clock, in whole seconds.
     pub since: Timestamp,
 }
@@ -280,6 +287,8 @@ pub struct NewPuller {
     pub hash: RevisionHash,
     /// The current revision, which is the controller of the pod.
     pub revision: RevisionReference,
+    /// The difference from the template on the node, if there is one (G57).
+    pub r#override: Option<Arc<NodeOverride>>,
 }
 
 /// Which component binds pods to nodes (C31).
@@ -437,6 +446,15 @@ pub enum Notice {
     Problem(Problem),
 }
 
+/// The difference between a target and the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supersession {
+    /// It has another template.
+    Template,
+    /// It has the same template, and other overrides (G57).
+    Overrides,
+}
+
 /// The meaning of a change of a rollout's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
@@ -488,10 +506,12 @@ pub enum Transition {
         /// The revision.
         revision: RevisionHash,
     },
-    /// Another template came before the rollout of this revision was complete.
+    /// Another target came before the rollout of this revision was complete.
     Superseded {
         /// The older revision.
         revision: RevisionHash,
+        /// The difference of the new target.
+        by: Supersession,
     },
     /// An order was carried out.
     Ordered(Order),

@@ -6,13 +6,15 @@ mod hash;
 mod pod_labels;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{
-    DaemonSet, Problem, RecordState, Revision, RevisionHash, RevisionName, Template, Timestamp, Uid,
+    DaemonSet, Overrides, Problem, RecordState, Revision, RevisionHash, RevisionName,
+    RevisionsByContent, Template, Timestamp, Uid,
 };
 use crate::backoff::{Cause, Delay};
 use crate::ownership::Ownership;
@@ -73,12 +75,16 @@ pub(crate) struct RevisionSet<'a> {
     pub orphans: Vec<&'a Revision>,
     /// Owned revisions that the selector does not match (C21).
     pub releases: Vec<&'a Revision>,
-    /// The one with the highest number of those of the current template (C41).
+    /// The overrides of the target (G57).
+    pub overrides: Option<Arc<Overrides>>,
+    /// The one with the highest number of those of the current template and its overrides (C41).
     pub current: Option<&'a Revision>,
-    /// The others that store the current template (C42).
+    /// The others that store these (C42).
     pub duplicates: Vec<&'a Revision>,
-    /// Those that store other templates, oldest first.
+    /// Those that store other templates or overrides, oldest first.
     pub old: Vec<&'a Revision>,
+    /// The hashes of those among `old` that store the current template (G57).
+    pub variants: BTreeSet<RevisionHash>,
 }
 
 impl Collision {
@@ -88,6 +94,12 @@ impl Collision {
 }
 
 impl RevisionSet<'_> {
+    /// The newest duplicate is the current one.
+    fn with_current(mut self) -> Self {
+        self.current = self.duplicates.pop();
+        self
+    }
+
     /// The least number that the current revision may have (C42). After the highest number there
     /// is no other, so the current revision shares it: an API server refuses negative ones.
     pub(crate) fn current_number(&self) -> i64 {
@@ -107,12 +119,18 @@ impl RevisionSet<'_> {
         current.into_iter().chain(self.duplicates.iter().map(|it| it.pod_hash())).collect()
     }
 
+    /// True if the revision stores what the current one does.
+    fn is_current(&self, revision: &Revision, daemon_set: &DaemonSet) -> bool {
+        revision.stores(&daemon_set.template) && revision.overrides == self.overrides
+    }
+
     /// The hashes of all revisions that store another template, also of those that are yet to be
     /// adopted. Of a revision with malformed data it is not known what it stored.
     pub(crate) fn other_hashes(&self, daemon_set: &DaemonSet) -> BTreeSet<RevisionHash> {
         let orphans = self.orphans.iter().filter(|it| !it.stores(&daemon_set.template));
         let others = self.old.iter().chain(orphans).filter(|it| it.template.is_ok());
-        others.map(|it| it.pod_hash()).collect()
+        let hashes = others.map(|it| it.pod_hash());
+        hashes.filter(|hash| !self.variants.contains(hash)).collect()
     }
 }
 
@@ -149,7 +167,9 @@ impl RevisionHistory {
     ) -> bool {
         let known = self.revisions.get(name).filter(|known| known.uid == *uid);
         let is_known = known.is_some();
-        if let Some(known) = known.filter(|known| known.stores(&daemon_set.template)) {
+        if let Some(known) = known
+            && self.classify(daemon_set).is_current(known, daemon_set)
+        {
             self.deleted_current = known.hash().map(|hash| (name.clone(), hash));
         }
         // The name may be free now.
@@ -185,6 +205,12 @@ impl RevisionHistory {
     pub(crate) fn template(&self, hash: &RevisionHash) -> Option<&Template> {
         let mut revisions = self.revisions.values();
         revisions.find(|revision| revision.pod_hash() == *hash)?.template.as_ref().ok()
+    }
+
+    /// The overrides of the revision whose pods have this hash (G57).
+    pub(crate) fn overrides(&self, hash: &RevisionHash) -> Option<&Arc<Overrides>> {
+        let mut revisions = self.revisions.values();
+        revisions.find(|revision| revision.pod_hash() == *hash)?.overrides.as_ref()
     }
 
     /// True if any revision has the record of a guarded rollout (G8).
@@ -231,19 +257,25 @@ impl RevisionHistory {
             }
         }
         owned.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
-        (set.duplicates, set.old) = Revision::by_template(daemon_set, owned);
-        set.current = set.duplicates.pop();
-        set
+        let RevisionsByContent { overrides, current, old, variants } =
+            Revision::by_content(daemon_set, owned);
+        RevisionSet { overrides, duplicates: current, old, variants, ..set }.with_current()
     }
 
     /// The revision to create for the current template.
     pub(crate) fn new_revision(&self, daemon_set: &DaemonSet, number: i64) -> NewRevision {
         let collision_count = daemon_set.status.collision_count;
+        let overrides = self.classify(daemon_set).overrides;
         let (name, hash) = self.deleted_current.clone().unwrap_or_else(|| {
-            let hash = revision_hash(&daemon_set.template.canonical, collision_count);
+            let template = &daemon_set.template.canonical;
+            let hash = match &overrides {
+                None => revision_hash(template, collision_count),
+                Some(it) => revision_hash(&format!("{template}\n{}", it.text), collision_count),
+            };
             (RevisionName::from(format!("{}-{hash}", daemon_set.key.name)), hash)
         });
-        NewRevision { name, hash, number, collision_count }
+        let overrides = overrides.map(|overrides| overrides.text.clone());
+        NewRevision { name, hash, number, collision_count, overrides }
     }
 
     /// Records that a revision was created. If a user deletes it, it is created again after a
@@ -264,10 +296,11 @@ impl RevisionHistory {
     /// The hashes of revisions that stored the current template and were deleted, until they are
     /// created again, or that store it and have yet to be adopted.
     pub(crate) fn lost_current(&self, daemon_set: &DaemonSet) -> BTreeSet<RevisionHash> {
-        let orphans = self.classify(daemon_set).orphans.into_iter();
-        let same = orphans.filter(|orphan| orphan.stores(&daemon_set.template));
+        let set = self.classify(daemon_set);
+        let orphans = set.orphans.iter();
+        let same = orphans.filter(|orphan| set.is_current(orphan, daemon_set));
         let deleted = self.deleted_current.iter().map(|(_, hash)| hash.clone());
-        same.filter_map(Revision::hash).chain(deleted).collect()
+        same.filter_map(|orphan| orphan.hash()).chain(deleted).collect()
     }
 
     /// Forgets what concerned the template before: its deleted revision, and since when there were
@@ -287,7 +320,8 @@ impl RevisionHistory {
         daemon_set: &DaemonSet,
         now: Timestamp,
     ) {
-        let same = existing.filter(|existing| existing.stores(&daemon_set.template));
+        let set = self.classify(daemon_set);
+        let same = existing.filter(|existing| set.is_current(existing, daemon_set));
         if same.is_none() && self.deleted_current.take().is_some() {
             // Another object has the name of the deleted revision: the template gets a new name.
             return;

@@ -24,10 +24,8 @@ impl Course {
     /// revision.
     pub fn of(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Option<Self> {
         let daemon_set = &snapshot.daemon_sets.get(key)?.daemon_set;
-        let current = rollout::current_hashes(snapshot, daemon_set);
-        let pods = snapshot.pods_of(key).filter(|detail| {
-            detail.pod.revision_hash().is_some_and(|hash| current.contains(&hash))
-        });
+        let current = rollout::CurrentContent::new(snapshot, daemon_set);
+        let pods = snapshot.pods_of(key).filter(|detail| current.has(&detail.pod));
         let began_at = pods.map(|detail| detail.pod.creation_timestamp).min()?;
         let available_at = available_at(snapshot, daemon_set, now);
         // Clocks of nodes may differ from the server's.
@@ -42,11 +40,10 @@ pub(crate) fn available_at(
     daemon_set: &DaemonSet,
     now: Timestamp,
 ) -> Vec<Timestamp> {
-    let current = rollout::current_hashes(snapshot, daemon_set);
-    let pods = snapshot.pods_of(&daemon_set.key).filter(|detail| {
-        let hash = detail.pod.revision_hash();
-        !detail.pod.terminating && hash.is_some_and(|hash| current.contains(&hash))
-    });
+    let current = rollout::CurrentContent::new(snapshot, daemon_set);
+    let pods = snapshot
+        .pods_of(&daemon_set.key)
+        .filter(|detail| !detail.pod.terminating && current.has(&detail.pod));
     let times = pods.filter_map(|detail| {
         detail.pod.readiness.available_at(Some(now), daemon_set.min_ready_seconds)
     });

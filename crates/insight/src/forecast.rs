@@ -15,6 +15,7 @@ use everynode_k8s::convert::DaemonSetObject;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::overridden::{OverriddenNodes, overridden_nodes};
 use crate::rollout::Strategy;
 use crate::snapshot::{ObjectKind, Snapshot};
 use simulation::Simulation;
@@ -58,6 +59,10 @@ pub struct Forecast {
     pub waves: Vec<Wave>,
     /// The waves of the rollout policy that the rollout reaches; empty without a policy.
     pub guarded_waves: Vec<GuardedWave>,
+    /// The overrides of the rollout policy, with the nodes on which they count; absent if it has
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<OverriddenNodes>,
     /// The duration of the rollout; `null` if no start-up time is known.
     pub duration: Option<DurationEstimate>,
     /// The nodes that have no available pod of the new revision at the end.
@@ -188,6 +193,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
     Forecast {
         risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical, now),
         guarded_waves: typical.guarded_waves(&nodes),
+        overrides: overridden_nodes(snapshot, &proposal.object.daemon_set),
         nodes: Some(nodes),
         waves,
         duration,
@@ -213,6 +219,7 @@ fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Forecast {
         nodes: None,
         waves: Vec::new(),
         guarded_waves: Vec::new(),
+        overrides: Vec::new(),
         duration: None,
         unfinished: Vec::new(),
         risks: risk::without_nodes(snapshot, proposal),

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::history::RevisionEntry;
+use crate::overridden::{OverriddenNodes, overridden_nodes};
 use crate::rollout::of_reason;
 use crate::rollout_nodes::RolloutNodes;
 use crate::snapshot::Snapshot;
@@ -56,6 +57,10 @@ pub struct GuardedRollout {
     pub steps: Vec<StepProgress>,
     /// The checks of the policy.
     pub checks: Vec<CheckProgress>,
+    /// The overrides of the policy, with the nodes on which they count; absent if it has none, or
+    /// if nodes could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<OverriddenNodes>,
     /// What happened to this rollout and to earlier ones whose records are stored, in order, and
     /// the last pause.
     pub course: Vec<RolloutEvent>,
@@ -189,7 +194,7 @@ impl GuardedRollout {
         let object = snapshot.daemon_sets.get(key)?;
         let revisions = snapshot.revisions_of(key);
         // If two revisions store the template, the one with the higher number is current (C42).
-        let current = Revision::by_template(&object.daemon_set, revisions.clone()).0.pop();
+        let current = Revision::by_content(&object.daemon_set, revisions.clone()).current.pop();
         let recorded = revisions.iter().map(|revision| RecordedRevision {
             number: revision.number,
             hash: revision.hash().map(|hash| hash.to_string()),
@@ -198,7 +203,8 @@ impl GuardedRollout {
         });
         let policy = snapshot.policies.counting(&object.raw);
         let rollout = Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>());
-        rollout.map(|rollout| rollout.with_pause(&object.raw.annotations))
+        let overrides = overridden_nodes(snapshot, &object.daemon_set);
+        rollout.map(|it| Self { overrides, ..it.with_pause(&object.raw.annotations) })
     }
 
     fn of_records(
@@ -243,6 +249,7 @@ impl GuardedRollout {
             phase: record.map(|record| record.phase),
             steps,
             checks,
+            overrides: Vec::new(),
             course: course(revisions),
             omitted_events: revisions
                 .iter()

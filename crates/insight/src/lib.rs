@@ -36,6 +36,7 @@ pub mod history;
 mod json_type;
 pub mod names;
 mod no_node;
+pub mod overridden;
 pub mod overview;
 pub mod program;
 mod reasons;

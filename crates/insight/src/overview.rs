@@ -224,9 +224,9 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
             *available += usize::from(detail.is_available(daemon_set, now));
         }
     }
-    let (current, others) = Revision::by_template(daemon_set, snapshot.revisions_of(key));
-    let current = current.into_iter().map(|revision| (revision, true));
-    let all = current.chain(others.into_iter().map(|revision| (revision, false)));
+    let revisions = Revision::by_content(daemon_set, snapshot.revisions_of(key));
+    let current = revisions.current.into_iter().map(|revision| (revision, true));
+    let all = current.chain(revisions.old.into_iter().map(|revision| (revision, false)));
     let stored = all.filter_map(|(revision, is_current)| {
         let hash = revision.hash()?;
         let (pods, available) = by_hash.remove(&hash).unwrap_or_default();

@@ -49,7 +49,7 @@ pub(crate) use notes::{notes, same_pods};
 pub use pause::Pause;
 pub use phase::Phase;
 pub(crate) use phase::is_long_unobserved;
-pub(crate) use revision::current_hashes;
+pub(crate) use revision::CurrentContent;
 pub use set_aside::Awaited;
 pub(crate) use set_aside::SET_ASIDE;
 pub(crate) use shortage::surge_with_host_ports;

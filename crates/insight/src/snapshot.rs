@@ -211,14 +211,14 @@ impl Snapshot {
 
     /// A DaemonSet with the policy that governs it.
     pub fn governed(&self, mut object: DaemonSetObject) -> DaemonSetObject {
-        object.daemon_set.policy = self.policies.source(&object.raw);
+        govern(&self.policies, &mut object);
         object
     }
 
     /// Applies the policy that governs each DaemonSet.
     fn apply_policies(&mut self) {
         for object in self.daemon_sets.values_mut() {
-            object.daemon_set.policy = self.policies.source(&object.raw);
+            govern(&self.policies, object);
         }
     }
 
@@ -369,6 +369,15 @@ impl Snapshot {
 }
 
 /// An event, with its namespace and name.
+/// Applies the policy that governs a DaemonSet. Which fields overrides may set is known to the
+/// controller only.
+fn govern(policies: &Policies, object: &mut DaemonSetObject) {
+    object.daemon_set.policy = policies.source(&object.raw);
+    if object.daemon_set.policy.valid().is_some_and(|policy| policy.overrides().is_some()) {
+        object.daemon_set = object.daemon_set.clone().with_usable_overrides(true);
+    }
+}
+
 fn event(json: &[u8]) -> Result<((Namespace, String), EventDetail), Error> {
     let failed = |error: serde_json::Error| Error {
         kind: "Event",

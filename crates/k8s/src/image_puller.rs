@@ -185,7 +185,7 @@ mod tests {
             uid: Uid::new("r"),
             resource_version: ResourceVersion(1),
         };
-        NewPuller { node: node.into(), hash: "5d8f".into(), revision }
+        NewPuller { node: node.into(), hash: "5d8f".into(), revision, r#override: None }
     }
 
     fn puller_of(template: &Value) -> Value {

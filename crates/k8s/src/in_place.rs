@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json::Json;
+use crate::overrides;
 use crate::quantity::Quantity;
 use crate::record::time_text;
 use crate::resources::qos_class;
@@ -220,7 +221,11 @@ pub struct Change<'a> {
 impl<'a> Change<'a> {
     /// The change that a write asks for.
     pub fn new(new: &'a NewChange) -> Self {
-        let template = |text: &str| go_json::parse(text.as_bytes()).unwrap_or(Value::Null);
+        let template = |text: &str| {
+            let mut template = go_json::parse(text.as_bytes()).unwrap_or(Value::Null);
+            overrides::apply_to_template(&mut template, new.r#override.as_deref());
+            template
+        };
         Self { new, from: template(&new.from), to: template(&new.to) }
     }
 

@@ -39,6 +39,7 @@ pub mod image_puller;
 pub mod in_place;
 pub mod json;
 pub mod json_path;
+mod overrides;
 pub mod patch;
 pub mod pod_template;
 pub mod policies;

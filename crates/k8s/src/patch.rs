@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    CHANGING_ANNOTATION, HASH_LABEL, RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION,
-    REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, ResourceVersion,
-    RolloutCondition, RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION,
+    CHANGING_ANNOTATION, HASH_LABEL, OVERRIDES_ANNOTATION, RECORD_ANNOTATION, REPLACE_ANNOTATION,
+    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION,
+    ResourceVersion, RolloutCondition, RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION,
     TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
@@ -161,8 +161,8 @@ fn of_revision(revision: &RevisionReference) -> Value {
 }
 
 /// The ControllerRevision that stores a template, with the annotations of the DaemonSet. The result
-/// is text, because the bytes of the data matter (C40, C41). A record comes from this program only,
-/// so an annotation of the DaemonSet that looks like one is left out (G8).
+/// is text, because the bytes of the data matter (C40, C41). A record and overrides come from this
+/// program only, so annotations of the DaemonSet that look like them are left out (G8, G57).
 pub fn revision(
     owner: &Owner,
     template: &Value,
@@ -178,8 +178,13 @@ pub fn revision(
         "labels": labels,
         "ownerReferences": [owner.reference()],
     });
-    let copied = annotations.iter().filter(|(key, _)| *key != RECORD_ANNOTATION);
-    let copied: BTreeMap<_, _> = copied.collect();
+    let own = [RECORD_ANNOTATION, OVERRIDES_ANNOTATION];
+    let copied = annotations.iter().filter(|(key, _)| !own.contains(&key.as_str()));
+    let mut copied: BTreeMap<_, _> =
+        copied.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    if let Some(overrides) = &new.overrides {
+        copied.insert(OVERRIDES_ANNOTATION, overrides);
+    }
     if !copied.is_empty() {
         metadata["annotations"] = json!(copied);
     }
@@ -360,8 +365,8 @@ mod tests {
         assert_eq!(release, expected);
     }
 
-    /// C2, C40, C41: a new revision has the template's labels and the DaemonSet's annotations. Its
-    /// data is encoded as in Go and keeps unknown fields.
+    /// C2, C40, C41, G57: a new revision has the template's labels and the DaemonSet's annotations.
+    /// Its data is encoded as in Go and keeps unknown fields.
     #[test]
     fn a_revision_stores_the_template_as_go_encodes_it() {
         let template = json!({
@@ -372,11 +377,13 @@ mod tests {
             name: "fluentd-abc".into(),
             hash: "abc".into(),
             number: 3,
+            overrides: None,
             collision_count: None,
         };
         let note = ("note".to_owned(), "<x>".to_owned());
         let forged = (RECORD_ANNOTATION.to_owned(), "{}".to_owned());
-        let annotations = BTreeMap::from([note, forged]);
+        let forged_overrides = (OVERRIDES_ANNOTATION.to_owned(), "[]".to_owned());
+        let annotations = BTreeMap::from([note, forged, forged_overrides]);
         let text = with_owner(|owner| revision(owner, &template, &annotations, &new));
         assert!(
             text.contains(concat!(
@@ -391,6 +398,10 @@ mod tests {
         assert_eq!(value["metadata"]["name"], "fluentd-abc");
         assert_eq!(value["metadata"]["labels"], json!({ "app": "f", HASH_LABEL: "abc" }));
         assert_eq!(value["metadata"]["annotations"], json!({ "note": "<x>" }));
+        let with_overrides = NewRevision { overrides: Some("[1]".into()), ..new };
+        let text = with_owner(|owner| revision(owner, &template, &annotations, &with_overrides));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["metadata"]["annotations"][OVERRIDES_ANNOTATION], "[1]", "G57");
     }
 
     /// C43, C70, G2: a status patch contains all counts, even zero, but no conditions and no

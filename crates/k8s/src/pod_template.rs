@@ -4,12 +4,13 @@
 //! all others are copied, including those that this program does not know.
 
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, TEMPLATE_GENERATION_LABEL, Toleration,
-    default_tolerations,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL,
+    Toleration, default_tolerations,
 };
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
 
+use crate::overrides;
 use crate::patch::Owner;
 
 /// Maximum length of a name, and so of a prefix.
@@ -42,7 +43,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         // They would say that the pod is being changed in place.
-        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION] {
+        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION, OVERRIDE_LABEL] {
             annotations.remove(key);
         }
     }
@@ -52,11 +53,19 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     }
     metadata.insert("ownerReferences".into(), Value::Array(vec![owner.reference()]));
     let labels = member(&mut metadata, "labels");
+    labels.remove(OVERRIDE_LABEL);
     labels.insert(HASH_LABEL.into(), new.hash.as_str().into());
     if let Some(generation) = new.template_generation {
         labels.insert(TEMPLATE_GENERATION_LABEL.into(), generation.to_string().into());
     }
     let mut spec = object(template.get("spec"));
+    if let Some(of_node) = &new.r#override {
+        overrides::apply(&mut spec, of_node);
+        for field in ["labels", "annotations"] {
+            let tag = of_node.tag.to_string().into();
+            member(&mut metadata, field).insert(OVERRIDE_LABEL.into(), tag);
+        }
+    }
     add_default_tolerations(&mut spec);
     match new.schedule_by {
         ScheduleBy::Scheduler => pin_to(&mut spec, new.node.as_str()),
@@ -154,7 +163,15 @@ mod tests {
 
     fn new_pod(schedule_by: ScheduleBy, template_generation: Option<i64>) -> NewPod {
         let (name, node, hash) = (None, "n1".into(), "h4sh".into());
-        NewPod { name, node, hash, template_generation, template: None, schedule_by }
+        NewPod {
+            name,
+            node,
+            hash,
+            template_generation,
+            template: None,
+            r#override: None,
+            schedule_by,
+        }
     }
 
     fn pod_of(template: &Value, new: &NewPod) -> Value {
@@ -199,6 +216,55 @@ mod tests {
             })
         );
         assert_eq!(pod["spec"]["containers"], template["spec"]["containers"]);
+    }
+
+    /// G57: the override of a node changes the containers that it names, and no others; the
+    /// template itself states none.
+    #[test]
+    fn a_pod_has_the_override_of_its_node() {
+        let policy = crate::convert::rollout_policy(
+            "overrides: [{name: big, nodes: {}, containers: [{name: c, args: [x], image: i2, \
+             resources: {requests: {memory: 64Mi}, limits: {cpu: 2}}, env: [{name: A, value: '1'}, \
+             {name: B, value: '2'}]}, {name: i, args: [w]}]}]",
+        )
+        .unwrap();
+        let of_node = policy.overrides.list[0].clone();
+        let template = json!({
+            "metadata": {
+                "labels": { "app": "a", OVERRIDE_LABEL: "forged" },
+                "annotations": { OVERRIDE_LABEL: "forged" },
+            },
+            "spec": {
+                "containers": [
+                    { "name": "c", "image": "i1", "args": ["z", "z"],
+                      "env": [{ "name": "A", "valueFrom": { "fieldRef": {} } }, { "name": "Z" }],
+                      "resources": { "requests": { "cpu": "1", "memory": "1Gi" } } },
+                    { "name": "other" },
+                ],
+                "initContainers": [{ "name": "i" }],
+            },
+        });
+        let tag = of_node.tag.to_string();
+        let new = NewPod { r#override: Some(of_node), ..new_pod(ScheduleBy::Scheduler, Some(1)) };
+        let pod = pod_of(&template, &new);
+        assert_eq!(
+            pod["spec"]["containers"],
+            json!([
+                { "name": "c", "image": "i2", "args": ["x"],
+                  "env": [{ "name": "A", "value": "1" }, { "name": "Z" },
+                      { "name": "B", "value": "2" }],
+                  "resources": { "requests": { "cpu": "1", "memory": "64Mi" },
+                      "limits": { "cpu": "2" } } },
+                { "name": "other" },
+            ])
+        );
+        assert_eq!(pod["spec"]["initContainers"], json!([{ "name": "i", "args": ["w"] }]));
+        for field in ["labels", "annotations"] {
+            assert_eq!(pod["metadata"][field][OVERRIDE_LABEL], json!(tag), "{field}");
+        }
+        let plain = pod_of(&template, &new_pod(ScheduleBy::Scheduler, Some(1)));
+        assert_eq!(plain["metadata"]["labels"].get(OVERRIDE_LABEL), None);
+        assert_eq!(plain["metadata"]["annotations"].get(OVERRIDE_LABEL), None);
     }
 
     /// C35: the name of the plan is set beside generateName, whatever the template contains.

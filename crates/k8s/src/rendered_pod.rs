@@ -1,6 +1,6 @@
 //! The JSON of a revision's pods, rendered once: they differ in nothing but their name and node.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use everynode_core::api::{PodName, RevisionHash, Uid};
 use everynode_core::plan::{NewPod, ScheduleBy};
@@ -24,6 +24,8 @@ struct Inputs {
     owner: Uid,
     hash: RevisionHash,
     template_generation: Option<i64>,
+    /// The tag of the override.
+    tag: Option<Arc<str>>,
     schedule_by: ScheduleBy,
 }
 
@@ -46,6 +48,7 @@ impl RenderedPodCache {
             owner: owner.uid.clone(),
             hash: new.hash.clone(),
             template_generation: new.template_generation,
+            tag: new.r#override.as_ref().map(|it| it.tag.clone()),
             schedule_by: new.schedule_by,
         };
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,6 +115,7 @@ mod tests {
             hash: hash.into(),
             template_generation: Some(1),
             template: None,
+            r#override: None,
             schedule_by: ScheduleBy::Scheduler,
         }
     }

@@ -66,6 +66,11 @@ pub(crate) struct RunArguments {
     /// Treatment of nodes whose kubelet does not answer, in a rolling update without a policy
     #[arg(long, value_enum, default_value = "skip")]
     pub unreachable_nodes: UnreachableNodes,
+    /// Fields of containers that overrides of rollout policies may change beside resources, env and
+    /// args
+    #[arg(long, value_enum, value_name = "FIELD", value_delimiter = ',',
+          conflicts_with_all = ["beside", "ignore_policies"])]
+    pub overrides_may: Vec<OverriddenField>,
     /// Honor the annotation scheduler.alpha.kubernetes.io/node-selector of namespaces, as admission
     /// plugin PodNodeSelector does
     #[arg(long)]
@@ -138,6 +143,13 @@ pub(crate) enum UnreachableNodes {
     Skip,
     /// As the built-in controller: it uses the budget, and its old pod is deleted first
     Wait,
+}
+
+/// A field of containers that overrides of rollout policies may change only if that is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OverriddenField {
+    /// The image
+    Image,
 }
 
 /// The component that assigns pods to nodes.

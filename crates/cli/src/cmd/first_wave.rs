@@ -108,6 +108,7 @@ mod tests {
             nodes: Some(NodeChanges::default()),
             waves: Vec::new(),
             guarded_waves,
+            overrides: Vec::new(),
             duration: None,
             unfinished: Vec::new(),
             risks: Vec::new(),

@@ -48,6 +48,7 @@ fn options(arguments: RunArguments) -> Options {
             args::UnreachableNodes::Skip => UnreachableNodes::Skip,
             args::UnreachableNodes::Wait => UnreachableNodes::Wait,
         },
+        overrides_may_set_images: arguments.overrides_may.contains(&args::OverriddenField::Image),
         namespace_node_selectors: arguments.namespace_node_selectors,
         check_hosts: arguments.check_hosts,
         check_credentials: arguments.check_credentials,

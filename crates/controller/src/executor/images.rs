@@ -14,7 +14,12 @@ impl<S: Server> Execution<'_, S> {
     /// Creates a puller, unless its node lists the images.
     pub(super) async fn pull_images(&self, new: &NewPuller) -> Outcome {
         match self.node(&new.node).await {
-            Ok(node) if image_puller::are_images_present(&self.raw.template(), &node) => {
+            Ok(node)
+                if image_puller::are_images_present(
+                    &self.raw.template_of(new.r#override.as_deref()),
+                    &node,
+                ) =>
+            {
                 return Outcome::ImagesPresent;
             }
             Ok(_) => {}

@@ -146,6 +146,7 @@ fn create(node: &str) -> Write {
         hash: "h".into(),
         template_generation: None,
         template: None,
+        r#override: None,
         schedule_by: ScheduleBy::Scheduler,
     })
 }
@@ -330,8 +331,13 @@ async fn a_taken_revision_name_is_read_live() {
         line if line.starts_with("POST") => (409, refused("AlreadyExists")),
         _ => (200, object("rev-uid", "7")),
     });
-    let new =
-        NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
+    let new = NewRevision {
+        name: "d-h".into(),
+        hash: "h".into(),
+        number: 1,
+        collision_count: None,
+        overrides: None,
+    };
     let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
     match &outcomes[..] {
         [Outcome::RevisionExists { revision: Some(revision), collision_count }] => {
@@ -354,8 +360,13 @@ async fn a_revision_name_of_another_kind_is_taken() {
             (200, theirs)
         }
     });
-    let new =
-        NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
+    let new = NewRevision {
+        name: "d-h".into(),
+        hash: "h".into(),
+        number: 1,
+        collision_count: None,
+        overrides: None,
+    };
     let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
     let expected = Outcome::RevisionExists { revision: None, collision_count: None };
     assert_eq!(outcomes, [expected]);
@@ -504,7 +515,12 @@ async fn a_puller_is_created_unless_its_node_lists_the_images() {
     let pull = |node: &str| {
         let (uid, resource_version) = (Uid::new("r-1"), ResourceVersion(3));
         let revision = RevisionReference { name: "d-h".into(), uid, resource_version };
-        Write::PullImages(NewPuller { node: node.into(), hash: "h".into(), revision })
+        Write::PullImages(NewPuller {
+            node: node.into(),
+            hash: "h".into(),
+            revision,
+            r#override: None,
+        })
     };
     let mut server = Server::new(|line, before| match line.split_once(' ').unwrap() {
         ("GET", path) if path.ends_with("metadata.name%3Dwarm") => {

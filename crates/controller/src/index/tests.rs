@@ -416,6 +416,7 @@ fn a_list_of_older_state_replaces_the_known_state() {
             number: 1,
             template_generation: None,
             template: Ok(Template::new(template, Placement::default())),
+            overrides: None,
             record: RecordState::None,
         },
     };

@@ -35,6 +35,7 @@ pub(super) fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus
     nodes.set_aside[SetAside::Lost as usize] = 1;
     RolloutStatus {
         reason,
+        overrides: BTreeMap::new(),
         message: "".into(),
         record: Some(Arc::new(RolloutRecord {
             phase,

@@ -2,7 +2,7 @@
 //! a pause or a record, and none for the others (G21).
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -24,10 +24,19 @@ pub(super) struct RolloutMetrics {
     info: Family<InfoLabels, Gauge>,
     gauges: Gauges<RolloutStatus>,
     nodes: Family<NodesLabels, Gauge>,
+    override_pods: Family<OverrideLabels, Gauge>,
     transitions: Family<ReasonLabels, Counter>,
     check_answers: Family<AnswerLabels, Counter>,
-    /// The DaemonSets that have gauges, with the reason that is exported.
-    exported: Mutex<BTreeMap<DaemonSetKey, RolloutReason>>,
+    /// The DaemonSets that have gauges.
+    exported: Mutex<BTreeMap<DaemonSetKey, Exported>>,
+}
+
+/// The values of labels that a DaemonSet has in gauges.
+#[derive(Debug)]
+struct Exported {
+    reason: RolloutReason,
+    /// The tags of overrides.
+    overrides: Vec<Arc<str>>,
 }
 
 const GAUGES: &[Row<RolloutStatus>] = &[
@@ -70,6 +79,14 @@ struct InfoLabels {
     reason: &'static str,
 }
 
+/// Labels of `everynode_rollout_override_pods`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OverrideLabels {
+    #[prometheus(flatten)]
+    daemon_set: DaemonSetLabels,
+    r#override: String,
+}
+
 /// Labels of `everynode_rollout_nodes`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct NodesLabels {
@@ -103,6 +120,13 @@ impl RolloutMetrics {
                 "Nodes by their state (`waiting`, `asked`, `pulling`, `updating`, `done`, \
                  `failed`), and those that are set aside by the reason (`held`, `down`, \
                  `leaving`, …), if there are any",
+                Family::default(),
+            ),
+            override_pods: register(
+                r,
+                "override_pods",
+                "Pods by the override that made them, as their label `everynode.dev/override` \
+                 states it; absent without overrides",
                 Family::default(),
             ),
             transitions: register(
@@ -139,10 +163,16 @@ impl RolloutMetrics {
     /// paused.
     pub(super) fn set(&self, key: &DaemonSetKey, state: Option<&RolloutStatus>) {
         let mut exported = self.exported();
-        let old = match state {
-            Some(state) => exported.insert(key.clone(), state.reason),
+        let new = state.map(|state| Exported {
+            reason: state.reason,
+            overrides: state.overrides.keys().cloned().collect(),
+        });
+        let old = match new {
+            Some(new) => exported.insert(key.clone(), new),
             None => exported.remove(key),
         };
+        self.set_overrides(key, old.as_ref(), state);
+        let old = old.map(|old| old.reason);
         let reason = state.map(|state| state.reason);
         let labels = |reason: RolloutReason| InfoLabels {
             daemon_set: DaemonSetLabels::new(key),
@@ -159,6 +189,26 @@ impl RolloutMetrics {
         }
         self.gauges.set(key, state);
         self.set_nodes(key, state.map(|state| &state.nodes).filter(|nodes| nodes.total() > 0));
+    }
+
+    /// Sets the numbers of pods by override, and removes those of overrides that no pod has now.
+    fn set_overrides(
+        &self,
+        key: &DaemonSetKey,
+        old: Option<&Exported>,
+        state: Option<&RolloutStatus>,
+    ) {
+        let labels = |tag: &str| OverrideLabels {
+            daemon_set: DaemonSetLabels::new(key),
+            r#override: tag.to_owned(),
+        };
+        let is_gone = |tag: &&Arc<str>| state.is_none_or(|it| !it.overrides.contains_key(*tag));
+        for tag in old.into_iter().flat_map(|old| &old.overrides).filter(is_gone) {
+            self.override_pods.remove(&labels(tag));
+        }
+        for (tag, pods) in state.into_iter().flat_map(|state| &state.overrides) {
+            self.override_pods.get_or_create(&labels(tag)).set(i64::from(*pods));
+        }
     }
 
     /// Sets the numbers of nodes, or removes them. States without nodes are left out, except those
@@ -179,7 +229,7 @@ impl RolloutMetrics {
         }
     }
 
-    fn exported(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, RolloutReason>> {
+    fn exported(&self) -> MutexGuard<'_, BTreeMap<DaemonSetKey, Exported>> {
         self.exported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -228,6 +278,13 @@ mod tests {
         let complete = samples(&metrics);
         assert!(complete[0].ends_with("reason=\"Complete\"} 1"), "{complete:?}");
         assert!(complete[5].ends_with(" 4") && complete.len() == 11, "{complete:?}");
+        let overridden = RolloutStatus {
+            overrides: BTreeMap::from([("big-7d9".into(), 3)]),
+            ..state(RolloutReason::Complete, RolloutPhase::Complete)
+        };
+        metrics.set_rollout(&key, Some(&overridden));
+        let of_big = format!("everynode_rollout_override_pods{{{of},override=\"big-7d9\"}} 3");
+        assert!(samples(&metrics).contains(&of_big), "G57: {:?}", samples(&metrics));
         let unknown = RolloutStatus {
             record: None,
             wave: None,

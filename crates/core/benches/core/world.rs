@@ -276,6 +276,7 @@ impl World {
             number: new.number,
             template_generation: None,
             template: Ok(self.daemon_set.template.clone()),
+            overrides: None,
             record: RecordState::None,
         }
     }
@@ -351,5 +352,6 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
+        kubelet_version: None,
     }
 }

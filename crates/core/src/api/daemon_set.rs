@@ -8,7 +8,7 @@ use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
 use super::problem::Problem;
-use super::rollout::{Order, PolicySource, RolloutCondition};
+use super::rollout::{ContainerAmounts, Order, PolicySource, RolloutCondition};
 use super::scheduling::Placement;
 
 /// The annotation of a DaemonSet that pauses its rollout with the value `true` (G6).
@@ -72,6 +72,17 @@ impl DaemonSet {
         Self { resource_version, status, ..self.clone() } == *other
     }
 
+    /// The DaemonSet with an invalid policy in place of one whose overrides cannot be used with its
+    /// template (G57).
+    #[must_use]
+    pub fn with_usable_overrides(self, may_set_images: bool) -> Self {
+        let overrides = self.policy.valid().and_then(|policy| policy.overrides());
+        match overrides.and_then(|it| it.problem(&self.template.amounts, may_set_images)) {
+            Some(problem) => Self { policy: PolicySource::Invalid(problem.into()), ..self },
+            None => self,
+        }
+    }
+
     /// The update strategy that is followed. A policy guards `OnDelete` as well (G18).
     pub fn strategy(&self) -> UpdateStrategy {
         match (self.update_strategy, self.policy.valid()) {
@@ -127,6 +138,9 @@ pub struct Template {
     /// Identifies the parts that cannot change in a running pod: equal ones are equal (G56). `None`
     /// if that is not known.
     pub fixed_parts: Option<u64>,
+    /// The amounts of its containers' resources, as far as overrides are compared with them: those
+    /// of a DaemonSet.
+    pub amounts: Arc<[ContainerAmounts]>,
 }
 
 /// The default of `spec.terminationGracePeriodSeconds`.
@@ -143,6 +157,7 @@ impl Template {
             termination_grace_period: TERMINATION_GRACE_PERIOD_DEFAULT,
             config: None,
             fixed_parts: None,
+            amounts: Arc::default(),
         }
     }
 
@@ -151,6 +166,12 @@ impl Template {
     pub const fn with_fixed_parts(mut self, fixed_parts: u64) -> Self {
         self.fixed_parts = Some(fixed_parts);
         self
+    }
+
+    /// The template with these amounts of resources.
+    #[must_use]
+    pub fn with_amounts(self, amounts: Vec<ContainerAmounts>) -> Self {
+        Self { amounts: amounts.into(), ..self }
     }
 
     /// True if a running pod of this template can be changed to one of the other (G56).

@@ -13,6 +13,8 @@ use super::schema::{self, rule};
 pub const HASH_LABEL: &str = "controller-revision-hash";
 /// The label with the template generation that a pod was created from (C45).
 pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
+/// The label and the annotation of a pod with the [tag](super::NodeOverride::tag) of its override.
+pub const OVERRIDE_LABEL: &str = "everynode.dev/override";
 /// The annotation with a DaemonSet's template generation (C30).
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 /// The annotation with a namespace's node selector (C15).

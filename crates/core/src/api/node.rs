@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
 use super::labels::Labels;
 use super::names::NodeName;
 use super::time::Timestamp;
@@ -24,6 +27,8 @@ pub struct Node {
     pub conditions: Vec<Arc<str>>,
     /// `status.nodeInfo.bootID`, another one after each reboot; empty if it is not stated.
     pub boot_id: Arc<str>,
+    /// The version in `status.nodeInfo.kubeletVersion`, if it is stated.
+    pub kubelet_version: Option<KubeletVersion>,
 }
 
 /// The condition `Ready` of a node. Times are those of its last transition, by the wall clock.
@@ -42,6 +47,15 @@ pub enum NodeReadiness {
         /// Since when.
         since: Timestamp,
     },
+}
+
+/// The minor version of a kubelet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KubeletVersion {
+    /// 1 so far.
+    pub major: u8,
+    /// Such as 35.
+    pub minor: u8,
 }
 
 /// The taint of a node that is cordoned.
@@ -135,5 +149,47 @@ impl fmt::Display for TaintEffect {
             Self::PreferNoSchedule => "PreferNoSchedule",
             Self::NoExecute => "NoExecute",
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for KubeletVersion {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("it is no version"))
+    }
+}
+
+impl KubeletVersion {
+    /// Reads the version of a kubelet, such as `v1.35.2` or `v1.35.2-gke.1`, or what a policy
+    /// states.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.strip_prefix('v').unwrap_or(text).splitn(3, '.');
+        let major = numbers.next()?.parse().ok()?;
+        let minor = numbers.next()?;
+        let digits = minor.bytes().take_while(u8::is_ascii_digit).count();
+        Some(Self { major, minor: minor[..digits].parse().ok()? })
+    }
+}
+
+impl fmt::Display for KubeletVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G57: the versions of kubelets are compared by their first two numbers.
+    #[test]
+    fn a_kubelet_version_is_its_first_two_numbers() {
+        let version = |text: &str| KubeletVersion::parse(text).map(|it| it.to_string());
+        assert_eq!(version("1.35").as_deref(), Some("1.35"));
+        assert_eq!(version("v1.35.2-gke.1").as_deref(), Some("1.35"));
+        assert_eq!(version("v1.36+").as_deref(), Some("1.36"));
+        for wrong in ["", "v1", "1.", "one.two", "1.999"] {
+            assert_eq!(version(wrong), None, "{wrong}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Pods.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::labels::{HASH_LABEL, Labels, TEMPLATE_GENERATION_LABEL};
+use super::labels::{HASH_LABEL, Labels, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL};
 use super::names::{
     DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash, Uid,
 };
@@ -130,6 +131,11 @@ impl Pod {
     /// The node that the pod runs on, or else the one that it is pinned to (C20).
     pub fn target_node_name(&self) -> Option<&NodeName> {
         self.node_name.as_ref().or(self.affinity_node_name.as_ref())
+    }
+
+    /// The tag of the override that made the pod (G57).
+    pub fn override_tag(&self) -> Option<&Arc<str>> {
+        self.labels.get(OVERRIDE_LABEL)
     }
 
     /// The value of the hash label.

@@ -1,11 +1,12 @@
 //! ControllerRevisions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::daemon_set::{DaemonSet, Template};
 use super::labels::{HASH_LABEL, Labels};
 use super::names::{ResourceVersion, RevisionHash, RevisionName, Uid};
-use super::rollout::RecordState;
+use super::rollout::{Overrides, PolicySource, RecordState};
 
 /// A ControllerRevision, which stores one template of a DaemonSet (C40).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +32,24 @@ pub struct Revision {
     /// The template in `data`. `Err` states why `data` contains none; such a revision matches no
     /// template (C4, C40).
     pub template: Result<Template, Arc<str>>,
+    /// The overrides of its nodes, if it has any; they and the template make its pods (G57).
+    pub overrides: Option<Arc<Overrides>>,
     /// The record of its guarded rollout (G8).
     pub record: RecordState,
+}
+
+/// The revisions of a DaemonSet by what they store, each list oldest first.
+#[derive(Clone, Debug, Default)]
+pub struct RevisionsByContent<'a> {
+    /// The overrides of the target: those of the policy or, while none is valid, those that the
+    /// template had last.
+    pub overrides: Option<Arc<Overrides>>,
+    /// Those that store the template and these overrides.
+    pub current: Vec<&'a Revision>,
+    /// All others.
+    pub old: Vec<&'a Revision>,
+    /// The hashes of those among `old` that store the template with other overrides.
+    pub variants: BTreeSet<RevisionHash>,
 }
 
 impl Revision {
@@ -52,23 +69,44 @@ impl Revision {
         self.template.as_ref().is_ok_and(|stored| stored.canonical == template.canonical)
     }
 
-    /// Divides the revisions of a DaemonSet, oldest first, into those of its template and the
-    /// others.
+    /// Divides the revisions of a DaemonSet, oldest first, into those of its template and overrides
+    /// and the others.
     ///
     /// The API server counts the changes of a template. So if none stores it, but the newest one
     /// has its number, nobody has changed it: an API server of another version has added a default,
     /// or leaves one out (C41).
-    pub fn by_template<'a>(
+    pub fn by_content<'a>(
         daemon_set: &DaemonSet,
         revisions: Vec<&'a Self>,
-    ) -> (Vec<&'a Self>, Vec<&'a Self>) {
+    ) -> RevisionsByContent<'a> {
         let is_current = |it: &&Self| it.stores(&daemon_set.template);
-        let (mut current, mut others): (Vec<_>, Vec<_>) =
-            revisions.into_iter().partition(is_current);
+        let newest = revisions.last().copied();
+        let (mut current, mut old): (Vec<_>, Vec<_>) = revisions.into_iter().partition(is_current);
         if current.is_empty() {
-            current.extend(others.pop_if(|newest| newest.has_generation_of(daemon_set)));
+            current.extend(old.pop_if(|newest| newest.has_generation_of(daemon_set)));
+            let same = current.last().and_then(|newest| newest.template.as_ref().ok());
+            if let Some(template) = same.filter(|_| old.iter().any(|it| it.overrides.is_some())) {
+                // The same template with other overrides.
+                current.splice(0..0, old.extract_if(.., |it| it.stores(template)));
+            }
         }
-        (current, others)
+        let overrides = match &daemon_set.policy {
+            PolicySource::Valid(policy) => policy.overrides().cloned(),
+            PolicySource::None => current.last().and_then(|last| last.overrides.clone()),
+            // A policy with a mistake takes no override away.
+            PolicySource::Invalid(_) => {
+                current.last().copied().or(newest).and_then(|last| last.overrides.clone())
+            }
+        };
+        let mut variants = BTreeSet::new();
+        if current.iter().any(|it| it.overrides != overrides) {
+            let others = current.extract_if(.., |it| it.overrides != overrides);
+            let others: Vec<_> = others.collect();
+            variants.extend(others.iter().map(|it| it.pod_hash()));
+            old.extend(others);
+            old.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
+        }
+        RevisionsByContent { overrides, current, old, variants }
     }
 
     fn has_generation_of(&self, daemon_set: &DaemonSet) -> bool {

@@ -3,6 +3,7 @@
 mod check;
 mod condition;
 mod course;
+mod overrides;
 mod policy;
 mod record;
 mod variables;
@@ -18,6 +19,10 @@ pub use condition::{
     statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
+pub use overrides::{
+    Amount, ContainerAmounts, ContainerOverride, EnvOverride, NodeOverride, OVERRIDES_ANNOTATION,
+    OverriddenNodes, Overrides, ResourceOverride,
+};
 pub(crate) use policy::RESIZE_WITHIN;
 pub use policy::{
     Absent, Agree, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,

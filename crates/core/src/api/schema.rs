@@ -87,6 +87,58 @@ pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     text("name", DNS_LABEL, 63, reason)
 }
 
+pub(super) fn override_name(_: &mut SchemaGenerator) -> Schema {
+    let reason = "must consist of lower case letters, digits and '-', at most 40, and start and \
+                  end with a letter or digit";
+    // With a hash it is the value of a label.
+    text("name", DNS_LABEL, 40, reason)
+}
+
+pub(super) fn kubelet_version(_: &mut SchemaGenerator) -> Schema {
+    text("version", "^[0-9]{1,2}[.][0-9]{1,2}$", 5, "must be a version such as \"1.35\"")
+}
+
+pub(super) fn arguments(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 256,
+        "x-kubernetes-list-type": "atomic",
+        "items": { "type": "string", "maxLength": 4096 },
+    })
+}
+
+pub(super) fn image(_: &mut SchemaGenerator) -> Schema {
+    text("image", "^[^ \t\r\n]+$", 1024, "must be the name of an image, without spaces")
+}
+
+pub(super) fn variable_name(_: &mut SchemaGenerator) -> Schema {
+    let reason = "must be the name of a variable: letters, digits, '-', '_' and '.', and not begin \
+                  with a digit";
+    text("name", "^[-._a-zA-Z][-._a-zA-Z0-9]*$", 253, reason)
+}
+
+pub(super) fn variable_value(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "maxLength": 8192 })
+}
+
+/// Amounts by resource.
+pub(super) fn amounts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "propertyNames": text("resource", LABEL_KEY, 253, "must be the name of a resource"),
+        "additionalProperties": {
+            "x-kubernetes-int-or-string": true,
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "title": "quantity",
+            "minimum": 0,
+            "maxLength": 32,
+            "pattern": "^([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$",
+            "x-reason": "must be a quantity such as 100m or 128Mi",
+        },
+    })
+}
+
 pub(super) fn check_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

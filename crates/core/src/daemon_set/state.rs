@@ -5,6 +5,7 @@
 //! visits only the nodes in those sets.
 
 mod inspect;
+mod overrides;
 mod planning;
 mod pods;
 mod refresh;
@@ -34,6 +35,7 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::{Config, PodDuty};
 use crate::node::{Health, PodView, RolloutParameters, Scheduling, Slot, Wave};
 
+use overrides::Settling;
 use refresh::TargetKey;
 
 pub use inspect::{Availability, InspectedPod, Inspection};
@@ -70,6 +72,8 @@ pub struct DaemonSetState {
     replacements: BTreeMap<Uid, Replacement>,
     /// The pods that are changed in place (G56).
     changes: PodChanges,
+    /// The nodes whose labels say that another override counts there (G57).
+    settling: BTreeMap<NodeId, Settling>,
     /// Why nobody could be asked about the last of them.
     question_refusal: Option<Arc<str>>,
     /// How often in a row a new pod could not be marked.
@@ -166,7 +170,7 @@ struct CreationLimits {
 impl DaemonSetState {
     /// The state of a DaemonSet that has no pods and no revisions yet.
     pub fn new(config: Config, daemon_set: DaemonSet, nodes: &NodeTable) -> Self {
-        let daemon_set = config.mode.visible_daemon_set(daemon_set);
+        let daemon_set = config.visible_daemon_set(daemon_set);
         let problems = daemon_set.problems.iter().cloned().chain(daemon_set.policy.problem());
         let reports = Reports {
             problems: problems.collect(),
@@ -192,6 +196,7 @@ impl DaemonSetState {
             deleted_at: BTreeMap::new(),
             replacements: BTreeMap::new(),
             changes: PodChanges::default(),
+            settling: BTreeMap::new(),
             question_refusal: None,
             failed_marks: 0,
             history: RevisionHistory::default(),
@@ -260,7 +265,7 @@ impl DaemonSetState {
     /// [`accepts`](Self::accepts) must hold.
     pub fn replace_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
-        let daemon_set = self.config.mode.visible_daemon_set(daemon_set);
+        let daemon_set = self.config.visible_daemon_set(daemon_set);
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let is_placed_alike = self.daemon_set.template.placement == old.template.placement;
         if is_placed_alike {
@@ -349,12 +354,13 @@ impl DaemonSetState {
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let is_or_was_unreachable = self.apply_reachability(id, nodes);
+        let has_overrides = self.has_overrides();
         let slot = &mut self.slots[id.index()];
         // What has made its pods end may be over: one more try costs a pod.
         let has_recovered = nodes.has_recovered(id);
         let ends_backoff = has_recovered && self.backoffs.ended_pods.forget(id);
         let is_same = slot.eligibility == eligibility && !is_or_was_unreachable;
-        if is_same && self.rollout.waves.is_none() && !ends_backoff {
+        if is_same && self.rollout.waves.is_none() && !ends_backoff && !has_overrides {
             // What its pod lacks is not the node's fault any more.
             return has_recovered && self.lacks_available_pod(id);
         }
@@ -492,7 +498,7 @@ impl DaemonSetState {
         let budget = self.daemon_set.budget(self.index.counts.desired);
         let former_pods = self.other_pods.former.get(&id);
         let former_pods = former_pods.into_iter().flat_map(BTreeMap::values).cloned().collect();
-        let assessor = self.sync_input(now.into()).assessor();
+        let assessor = self.sync_input(now.into(), nodes).assessor();
         Inspection { former_pods, ..Inspection::new(slot, &assessor, budget) }
     }
 
@@ -519,7 +525,8 @@ impl DaemonSetState {
 
     /// Where the rollout is; `None` if it is neither guarded nor paused.
     pub fn rollout_status(&self) -> Option<RolloutStatus> {
-        RolloutStatus::new(&self.rollout, self.rollout.leaked_nodes(!self.creates_pods()))
+        let leaked_nodes = self.rollout.leaked_nodes(!self.creates_pods());
+        RolloutStatus::new(&self.rollout, leaked_nodes, &self.labels)
     }
 
     /// The numbers of nodes by their state (G32); `None` without a valid policy.

@@ -11,9 +11,12 @@ mod rolling_update;
 mod status;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::api::{DaemonSet, NodeName, Now, PodName, Replacement, RevisionHash, Uid};
-use crate::node_table::NodeId;
+use crate::api::{
+    DaemonSet, NodeName, NodeOverride, Now, Overrides, PodName, Replacement, RevisionHash, Uid,
+};
+use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{NewPod, Write};
 use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels};
@@ -56,6 +59,7 @@ pub(super) struct SyncInput<'a> {
     pub pending_names: &'a PendingNames,
     /// True if the namespace is terminating, so that creations would be refused (C28).
     pub creations_suspended: bool,
+    pub nodes: &'a NodeTable,
 }
 
 impl<'a> SyncInput<'a> {
@@ -64,8 +68,9 @@ impl<'a> SyncInput<'a> {
     }
 
     /// The pod to create on a node from the target.
-    pub(super) fn new_pod(&self, node: NodeName, hash: &RevisionHash) -> NewPod {
+    pub(super) fn new_pod(&self, node: NodeName, id: NodeId, hash: &RevisionHash) -> NewPod {
         NewPod {
+            r#override: self.override_of_node(id, self.labels.overrides()),
             name: self.pending_names.name_for(&node).cloned(),
             node,
             hash: hash.clone(),
@@ -86,13 +91,35 @@ impl<'a> SyncInput<'a> {
         let slot = &self.slots[id.index()];
         let pods = slot.pods.as_slice();
         match self.rollout.gate.governing(pods, slot.wave, self.labels).old {
-            None => self.new_pod(node, target),
+            None => self.new_pod(node, id, target),
             Some((hash, template)) => NewPod {
                 template_generation: None,
                 template: Some(template.canonical.clone()),
-                ..self.new_pod(node, hash)
+                r#override: self.override_of_node(id, self.history.overrides(hash)),
+                ..self.new_pod(node, id, hash)
             },
         }
+    }
+
+    /// The one of these overrides that counts on a node (G57).
+    pub(super) fn override_of_node(
+        &self,
+        id: NodeId,
+        overrides: Option<&Arc<Overrides>>,
+    ) -> Option<Arc<NodeOverride>> {
+        overrides?.of_node(self.nodes.node(id)?).cloned()
+    }
+
+    /// The override that made a pod, which it keeps as a pod of the revision with this hash (G57).
+    pub(super) fn override_of_pod(
+        &self,
+        pod: &PodView,
+        hash: &RevisionHash,
+    ) -> Option<Arc<NodeOverride>> {
+        let tag = self.labels.tag(pod.labels)?;
+        let is_target = self.labels.current_hashes().any(|current| current == hash);
+        let of_target = self.labels.overrides().filter(|_| is_target);
+        of_target.or_else(|| self.history.overrides(hash))?.with_tag(tag).cloned()
     }
 
     /// The question whether this old pod may go for the target, whose hash is `target` (G54).

@@ -1,6 +1,8 @@
 //! The contribution of one node to counts and sets: a pure function of its slot and the time.
 //! Upstream: `podsShouldBeOnNode`, and the loops over nodes in `rollingUpdate`.
 
+use std::collections::BTreeSet;
+
 use crate::api::{DaemonSet, Now, RevisionHash, Timestamp, UpdateStrategy};
 use crate::placement::Eligibility;
 use crate::revisions::RevisionLabels;
@@ -41,8 +43,8 @@ pub(crate) struct RolloutParameters {
 pub(crate) struct RolloutRules<'a> {
     /// True if any pod is replaced for its revision.
     pub replaces: bool,
-    /// The base, unless that is the target.
-    pub base: Option<&'a RevisionHash>,
+    /// The hashes of pods that have the template of the base, unless that is the target.
+    pub of_base: Option<&'a BTreeSet<RevisionHash>>,
     /// The direction of a guarded rollout; `None` if no policy guards it.
     pub guarded: Option<Direction>,
     /// Since when pods of the target were created that state that their node is updated (G54).
@@ -123,7 +125,7 @@ impl<'a> Assessor<'a> {
 
     /// True if the pod is of the current revision (C45).
     pub(crate) fn is_updated(&self, pod: &PodView) -> bool {
-        self.labels.is_updated(pod.labels)
+        pod.is_updated(self.labels)
     }
 
     /// True if the rollout wants the pod on its node (G1).
@@ -132,7 +134,12 @@ impl<'a> Assessor<'a> {
             _ if pod.is_given_up() => false,
             Wanted::Target => self.is_updated(pod),
             Wanted::Kept => false,
-            Wanted::Base => self.labels.hash(pod.labels) == self.rules.base,
+            Wanted::Base => {
+                let hash = self.labels.hash(pod.labels);
+                let is_of_base =
+                    |hash| self.rules.of_base.is_some_and(|of_base| of_base.contains(hash));
+                hash.is_some_and(is_of_base) && !pod.flags.contains(PodFlags::NOT_OF_BASE)
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use bitflags::bitflags;
 
 use crate::api::{NodeName, Now, Pod, PodName, PodPhase, PodTrouble, Readiness, Timestamp, Uid};
 use crate::plan::PodReference;
-use crate::revisions::RevisionLabelsId;
+use crate::revisions::{RevisionLabels, RevisionLabelsId};
 
 /// The pods of a node, oldest first. Nearly every node has exactly one.
 #[derive(Debug, Default)]
@@ -63,6 +63,10 @@ bitflags! {
         const GIVEN_UP = 1 << 8;
         /// Only a request without an answer says that it is being changed (G56).
         const ASSUMED = 1 << 9;
+        /// Its override is not that of its node under the target (G57).
+        const NOT_OF_TARGET = 1 << 10;
+        /// Its override is not that of its node under the base (G57).
+        const NOT_OF_BASE = 1 << 11;
     }
 }
 
@@ -107,6 +111,11 @@ impl PodView {
     /// True if placement counts the pod. A terminating pod that has ended does not count (C22).
     pub(crate) const fn counts(&self) -> bool {
         !(self.is_orphan() || self.is_terminating() && self.phase.is_terminal())
+    }
+
+    /// True if the pod is of the current revision (C45, G57).
+    pub(crate) fn is_updated(&self, labels: &RevisionLabels) -> bool {
+        labels.are_of_template(self.labels) && !self.flags.contains(PodFlags::NOT_OF_TARGET)
     }
 
     /// True if the pod is being changed in place (G56).
@@ -162,6 +171,12 @@ impl NodePods {
         }
     }
 
+    /// True if there are pods, and all of them are so.
+    pub(crate) fn are_all(&self, is_so: impl Fn(&PodView) -> bool) -> bool {
+        let pods = self.as_slice();
+        !pods.is_empty() && pods.iter().all(is_so)
+    }
+
     pub(crate) fn find(&self, uid: &Uid) -> Option<&PodView> {
         self.as_slice().iter().find(|pod| pod.uid == *uid)
     }
@@ -209,6 +224,16 @@ impl NodePods {
             let at = at.unwrap_or(pod.creation_timestamp);
             let is_later = since.is_some_and(|since| at >= since);
             pod.flags.set(PodFlags::SINCE_UNREACHABLE, is_later);
+        }
+    }
+
+    /// Records which pods have another override than their node under the target or the base:
+    /// `differences` returns the flags of a pod (G57).
+    pub(crate) fn record_overrides(&mut self, differences: impl Fn(&PodView) -> PodFlags) {
+        for pod in self.as_mut_slice() {
+            let flags = differences(pod);
+            pod.flags.remove(PodFlags::NOT_OF_TARGET | PodFlags::NOT_OF_BASE);
+            pod.flags |= flags;
         }
     }
 

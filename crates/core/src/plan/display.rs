@@ -9,7 +9,7 @@ use crate::api::{
     RolloutRecord,
 };
 use crate::plan::{
-    CheckQuestion, NewChange, Notice, Plan, PodReference, Transition, Waiting, Write,
+    CheckQuestion, NewChange, Notice, Plan, PodReference, Supersession, Transition, Waiting, Write,
 };
 
 impl fmt::Display for Plan {
@@ -43,7 +43,10 @@ impl fmt::Display for Write {
             Self::AdoptRevision(revision)
             | Self::ReleaseRevision(revision)
             | Self::DeleteRevision(revision) => revision.name.fmt(f),
-            Self::CreateRevision(new) => write!(f, "{} number {}", new.name, new.number),
+            Self::CreateRevision(new) => {
+                let overrides = if new.overrides.is_some() { " with overrides" } else { "" };
+                write!(f, "{} number {}{overrides}", new.name, new.number)
+            }
             Self::LabelRevision { revision, hash } => write!(f, "{} {hash}", revision.name),
             Self::RaiseRevision { revision, number, .. } => {
                 write!(f, "{} to {number}", revision.name)
@@ -61,6 +64,9 @@ impl fmt::Display for Write {
             }
             Self::CreatePod(new) => {
                 write!(f, "on {} of {}", new.node, new.hash)?;
+                if let Some(of_node) = &new.r#override {
+                    write!(f, " with {}", of_node.tag)?;
+                }
                 new.name.as_ref().map_or(Ok(()), |name| write!(f, " as {name}"))
             }
             Self::WriteRecord { revision, record } => write!(f, "{}: {record}", revision.name),
@@ -193,8 +199,12 @@ impl fmt::Display for Transition {
             }
             Self::CheckFailed { why } => write!(f, "the rollout fails: {why}"),
             Self::Completed { revision } => write!(f, "all nodes have revision {revision}"),
-            Self::Superseded { revision } => {
-                write!(f, "the rollout of revision {revision} ends: there is a new template")
+            Self::Superseded { revision, by } => {
+                let why = match by {
+                    Supersession::Template => "there is a new template",
+                    Supersession::Overrides => "the policy has other overrides",
+                };
+                write!(f, "the rollout of revision {revision} ends: {why}")
             }
             Self::Ordered(order) => {
                 match &order.verb {

@@ -1,8 +1,9 @@
 //! The revision labels of pods: each distinct pair is stored once, with the number of its pods.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::api::RevisionHash;
+use crate::api::{Overrides, RevisionHash};
 
 /// Identifies a pair of revision labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) struct RevisionLabelsId(u32);
 pub(crate) struct RevisionLabels {
     pairs: Vec<Pair>,
     current: CurrentRevision,
+    /// True if any pod had an override.
+    has_tags: bool,
     /// Number of changes of what is live or current.
     changes: u64,
 }
@@ -23,6 +26,8 @@ struct Pair {
     template_generation: Option<i64>,
     pods: u32,
     updated: bool,
+    /// The tag of the override that made the pods (G57).
+    tag: Option<Arc<str>>,
 }
 
 /// The marks of pods that are up to date (C45).
@@ -30,6 +35,11 @@ struct Pair {
 pub(crate) struct CurrentRevision {
     /// The hashes of the current revision and of its duplicates (C42).
     pub hashes: BTreeSet<RevisionHash>,
+    /// The hashes of the revisions of the same template with other overrides: their pods are up to
+    /// date where the override of their node is the same (G57).
+    pub variants: BTreeSet<RevisionHash>,
+    /// The overrides of the current revision.
+    pub overrides: Option<Arc<Overrides>>,
     /// The hashes of the stored revisions of other templates: their pods are of these, also if they
     /// have the template generation of a former DaemonSet.
     pub others: BTreeSet<RevisionHash>,
@@ -41,7 +51,7 @@ impl CurrentRevision {
         let is_of = |hashes: &BTreeSet<_>| hash.is_some_and(|hash| hashes.contains(hash));
         let has_generation =
             template_generation.is_some() && template_generation == self.template_generation;
-        is_of(&self.hashes) || has_generation && !is_of(&self.others)
+        is_of(&self.hashes) || is_of(&self.variants) || has_generation && !is_of(&self.others)
     }
 }
 
@@ -51,9 +61,11 @@ impl RevisionLabels {
         &mut self,
         hash: Option<RevisionHash>,
         template_generation: Option<i64>,
+        tag: Option<Arc<str>>,
     ) -> RevisionLabelsId {
-        let is_same =
-            |pair: &Pair| pair.hash == hash && pair.template_generation == template_generation;
+        let is_same = |pair: &Pair| {
+            pair.hash == hash && pair.template_generation == template_generation && pair.tag == tag
+        };
         let at = self
             .pairs
             .iter()
@@ -65,13 +77,15 @@ impl RevisionLabels {
                 template_generation: None,
                 pods: 0,
                 updated: false,
+                tag: None,
             });
             self.pairs.len() - 1
         });
+        self.has_tags |= tag.is_some();
         let updated = self.current.matches(hash.as_ref(), template_generation);
         self.changes += u64::from(self.pairs[at].pods == 0);
         let pods = self.pairs[at].pods + 1;
-        self.pairs[at] = Pair { hash, template_generation, pods, updated };
+        self.pairs[at] = Pair { hash, template_generation, pods, updated, tag };
         RevisionLabelsId(u32::try_from(at).expect("fewer than 2^32 pods"))
     }
 
@@ -82,14 +96,52 @@ impl RevisionLabels {
         self.changes += u64::from(*pods == 0);
     }
 
-    /// True if pods with these labels are of the current revision (C45).
-    pub(crate) fn is_updated(&self, id: RevisionLabelsId) -> bool {
+    /// True if pods with these labels are of the current template (C45). They are of the current
+    /// revision if that has no other override for their nodes (G57).
+    pub(crate) fn are_of_template(&self, id: RevisionLabelsId) -> bool {
         self.pairs[id.0 as usize].updated
     }
 
     /// The hashes of the current revision and of its duplicates.
     pub(crate) fn current_hashes(&self) -> impl Iterator<Item = &RevisionHash> {
         self.current.hashes.iter()
+    }
+
+    /// The tag of the override that made pods with these labels (G57).
+    pub(crate) fn tag(&self, id: RevisionLabelsId) -> Option<&Arc<str>> {
+        self.pairs[id.0 as usize].tag.as_ref()
+    }
+
+    /// The tags of overrides, each with the number of its pods.
+    pub(crate) fn pods_by_tag(&self) -> BTreeMap<Arc<str>, u32> {
+        let mut pods = BTreeMap::new();
+        for pair in self.pairs.iter().filter(|pair| self.has_tags && pair.pods > 0) {
+            if let Some(tag) = &pair.tag {
+                *pods.entry(tag.clone()).or_default() += pair.pods;
+            }
+        }
+        pods
+    }
+
+    /// The overrides of the current revision.
+    pub(crate) const fn overrides(&self) -> Option<&Arc<Overrides>> {
+        self.current.overrides.as_ref()
+    }
+
+    /// True if pods with this hash have the template of the current revision, and were made by
+    /// other overrides (G57).
+    pub(crate) fn is_variant(&self, hash: &RevisionHash) -> bool {
+        self.current.variants.contains(hash)
+    }
+
+    /// True if a revision is stored that has the template of the current one, and other overrides.
+    pub(crate) fn has_variants(&self) -> bool {
+        !self.current.variants.is_empty()
+    }
+
+    /// True if any pod has an override, or had, or should have.
+    pub(crate) const fn has_overrides(&self) -> bool {
+        self.current.overrides.is_some() || self.has_tags
     }
 
     /// The hash of the pair.
@@ -108,14 +160,31 @@ impl RevisionLabels {
         same.map(|pair| pair.pods).sum()
     }
 
-    /// The number of pods of the current revision, terminating and ended ones included.
+    /// The number of pods of the current revision, terminating and ended ones included, without
+    /// those that were made by other overrides.
     pub(crate) fn updated_pods(&self) -> u32 {
-        self.pairs.iter().filter(|pair| pair.updated).map(|pair| pair.pods).sum()
+        let is_variant = |pair: &Pair| pair.hash.as_ref().is_some_and(|hash| self.is_variant(hash));
+        let updated = self.pairs.iter().filter(|pair| pair.updated && !is_variant(pair));
+        updated.map(|pair| pair.pods).sum()
     }
 
     /// True if any pod is not of the current revision, even a terminating or ended one.
     pub(crate) fn has_outdated_pods(&self) -> bool {
-        self.pairs.iter().any(|pair| pair.pods > 0 && !pair.updated)
+        self.pairs.iter().any(|pair| pair.pods > 0 && !self.may_be_updated(pair))
+    }
+
+    /// True if any pod has this hash, and is not of the current revision.
+    pub(crate) fn has_outdated_pods_with(&self, hash: &RevisionHash) -> bool {
+        let same = self.pairs.iter().filter(|pair| pair.hash.as_ref() == Some(hash));
+        same.into_iter().any(|pair| pair.pods > 0 && !self.may_be_updated(pair))
+    }
+
+    /// True if the pods are of the current revision on some node.
+    fn may_be_updated(&self, pair: &Pair) -> bool {
+        let is_known = |tag: &Arc<str>| {
+            self.current.overrides.as_ref().is_some_and(|it| it.with_tag(tag).is_some())
+        };
+        pair.updated && pair.tag.as_ref().is_none_or(is_known)
     }
 
     /// Number of changes so far: with the same number, the same hashes are live and current.
@@ -128,9 +197,9 @@ impl RevisionLabels {
         if self.current == current {
             return false;
         }
+        let mut changed = self.current.overrides != current.overrides;
         self.current = current;
         self.changes += 1;
-        let mut changed = false;
         for pair in &mut self.pairs {
             let updated = self.current.matches(pair.hash.as_ref(), pair.template_generation);
             changed |= pair.pods > 0 && pair.updated != updated;

@@ -7,9 +7,10 @@
 //! get the *base*. While a failed rollout goes back, the base governs the nodes that have the
 //! target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::api::{Labels, Node, Revision, RevisionHash, RolloutPhase, Template};
+use crate::api::{Labels, Node, Overrides, Revision, RevisionHash, RolloutPhase, Template};
 use crate::node::{Direction, PodView, Wanted, Wave};
 use crate::placement::{self, Eligibility};
 use crate::revisions::{RevisionLabels, RevisionSet};
@@ -31,6 +32,10 @@ pub(crate) struct GuardedGate {
     templates: BTreeMap<RevisionHash, Template>,
     /// The revision of nodes without a pod. `None` if that is the target.
     base: Option<RevisionHash>,
+    /// The hashes of all revisions that store the base's template, with any overrides (G57).
+    of_base: BTreeSet<RevisionHash>,
+    /// The overrides of the base.
+    base_overrides: Option<Arc<Overrides>>,
     /// True if the target is stored, or was until another client changed that. If not, labels still
     /// tell which pods had the previous target.
     is_target_known: bool,
@@ -110,7 +115,21 @@ impl Gate {
             (_, None) if is_rolled_out() => None,
             (_, None) => before().find(may_be_base),
         };
-        Self::Guarded(GuardedGate { templates, base, is_target_known, movement })
+        let base_template = base.as_ref().and_then(|base| templates.get(base));
+        let all = revisions.old.iter().chain(&revisions.duplicates).chain(&revisions.current);
+        let of_base = all.filter(|it| base_template.is_some_and(|base| it.stores(base)));
+        let of_base = of_base.map(|it| it.pod_hash()).collect();
+        let is_base = |old: &&&Revision| Some(old.pod_hash()) == base;
+        let base_overrides = revisions.old.iter().find(is_base);
+        let base_overrides = base_overrides.and_then(|base| base.overrides.clone());
+        Self::Guarded(GuardedGate {
+            templates,
+            base,
+            of_base,
+            base_overrides,
+            is_target_known,
+            movement,
+        })
     }
 
     /// The hash of the base, unless that is the target. History keeps it (G16).
@@ -118,6 +137,22 @@ impl Gate {
         match self {
             Self::Open => None,
             Self::Guarded(guarded) => guarded.base.as_ref(),
+        }
+    }
+
+    /// The hashes of pods that have the template of the base, unless that is the target.
+    pub(crate) const fn of_base(&self) -> Option<&BTreeSet<RevisionHash>> {
+        match self {
+            Self::Open => None,
+            Self::Guarded(guarded) => Some(&guarded.of_base),
+        }
+    }
+
+    /// The overrides of the base, unless that is the target.
+    pub(crate) const fn base_overrides(&self) -> Option<&Arc<Overrides>> {
+        match self {
+            Self::Open => None,
+            Self::Guarded(guarded) => guarded.base_overrides.as_ref(),
         }
     }
 
@@ -280,8 +315,8 @@ impl GuardedGate {
 
     fn is_target(&self, pod: &PodView, labels: &RevisionLabels) -> bool {
         self.is_target_known
-            && labels.is_updated(pod.labels)
-            && self.stored_revision(pod, labels).is_none()
+            && pod.is_updated(labels)
+            && self.stored_revision(pod, labels).is_none_or(|(hash, _)| labels.is_variant(hash))
     }
 
     fn stored_revision(

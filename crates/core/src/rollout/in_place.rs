@@ -42,6 +42,11 @@ impl<'a> InPlace<'a> {
         if pod.is_changing() {
             return OldPod::IsReplaced;
         }
+        let is_target = self.labels.current_hashes().any(|current| current == to);
+        let another = if is_target { PodFlags::NOT_OF_TARGET } else { PodFlags::NOT_OF_BASE };
+        if pod.flags.contains(another) {
+            return OldPod::CannotChange("another override counts on its node");
+        }
         let own = self.labels.hash(pod.labels).and_then(|hash| self.template(hash));
         match own.zip(self.template(to)) {
             Some((from, to)) if from.changes_in_place_to(to) => OldPod::Changes { from, to },

@@ -96,7 +96,7 @@ impl<'a> RolloutInput<'a> {
         // Of several pods all but one are deleted first.
         let mut pods = slot.pods.as_slice().iter().filter(active);
         let (Some(old), None) = (pods.next(), pods.next()) else { return None };
-        if !old.is_given_up() && self.labels.is_updated(old.labels) {
+        if !old.is_given_up() && old.is_updated(self.labels) {
             return None;
         }
         match in_place.old_pod(slot, old, target) {
@@ -164,7 +164,12 @@ impl<'a> RolloutInput<'a> {
         revisions.old.iter().any(|old| {
             let began = old.record.stored().map(|record| record.began);
             let hash = old.pod_hash();
-            began >= complete_since && bad.contains(&hash) && self.labels.is_live(&hash)
+            began >= complete_since
+                && bad.contains(&hash)
+                && match revisions.variants.contains(&hash) {
+                    true => self.labels.has_outdated_pods_with(&hash),
+                    false => self.labels.is_live(&hash),
+                }
         })
     }
 }

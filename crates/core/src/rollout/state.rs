@@ -33,7 +33,7 @@ use super::record_writes::RecordWrites;
 use super::rollback::roll_back;
 use super::stage::{Halt, Stage};
 use super::transition::TransitionInput;
-use super::wave::{Judgement, Waves};
+use super::wave::{Judgement, Target, Waves};
 use candidate::rank;
 use stated::{Details, HeadlineKey};
 
@@ -178,7 +178,7 @@ impl RolloutState {
         let guarded = self.waves.is_some().then(|| self.gate.direction());
         let replaces = self.gate.replaces() && !self.has_late_failures;
         let told_since = self.moving().filter(|_| self.asks()).and_then(told_since);
-        RolloutRules { replaces, base: self.gate.base(), guarded, told_since }
+        RolloutRules { replaces, of_base: self.gate.of_base(), guarded, told_since }
     }
 
     /// True if somebody must agree that this old pod goes (G54).
@@ -343,10 +343,9 @@ impl RolloutState {
             self.left_waves = waves.or_else(|| self.left_waves.take());
             return is_left;
         };
-        let template = &input.daemon_set.template.canonical;
-        let continues = |waves: &Waves| {
-            waves.are_for(policy, template) && waves.position() <= position.as_ref()
-        };
+        let target = Target::new(input);
+        let continues =
+            |waves: &Waves| waves.are_for(policy, &target) && waves.position() <= position.as_ref();
         let (mut waves, is_new) = match self.waves.take() {
             Some(waves) if continues(&waves) && waves.policy() == policy => (waves, false),
             Some(mut waves) if continues(&waves) => {
@@ -355,7 +354,7 @@ impl RolloutState {
             }
             earlier => {
                 let earlier = earlier.or_else(|| self.left_waves.take());
-                let mut waves = Box::new(Waves::new(policy.clone(), template.clone()));
+                let mut waves = Box::new(Waves::new(policy.clone(), target));
                 waves.apply_nodes(nodes);
                 if !waves.continue_from(earlier.as_deref(), input) {
                     self.images.forget_nodes();
@@ -503,7 +502,7 @@ impl RolloutState {
                 || self.waves.iter().flat_map(|waves| waves.nodes_with_target(&position));
             let pods = |id: NodeId| {
                 let pods = input.slots[id.index()].pods.as_slice().iter();
-                pods.filter(|pod| input.labels.is_updated(pod.labels)).map(|pod| pod.name.clone())
+                pods.filter(|pod| pod.is_updated(input.labels)).map(|pod| pod.name.clone())
             };
             CheckSubject {
                 daemon_set: key.clone(),

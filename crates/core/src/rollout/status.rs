@@ -1,9 +1,12 @@
 //! Where a guarded or paused rollout is, for reports, metrics and forecasts (G21, G22). No decision
 //! reads this.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::{RolloutReason, RolloutRecord, Timestamp, WaveName};
+
+use crate::revisions::RevisionLabels;
 
 use super::state::RolloutState;
 use super::wave::{StateCounts, Waves};
@@ -24,6 +27,8 @@ pub struct RolloutStatus {
     pub leaked_nodes: usize,
     /// The wave that the record states. `None` without a record of the policy's steps.
     pub wave: Option<WaveStatus>,
+    /// The tags of overrides that pods have, each with their number (G57).
+    pub overrides: BTreeMap<Arc<str>, u32>,
 }
 
 /// A wave of a guarded rollout.
@@ -47,7 +52,11 @@ pub struct WaveStatus {
 impl RolloutStatus {
     /// `leaked_nodes` is as [`RolloutState::leaked_nodes`] says. `None` if the rollout is neither
     /// guarded nor paused.
-    pub(crate) fn new(rollout: &RolloutState, leaked_nodes: usize) -> Option<Self> {
+    pub(crate) fn new(
+        rollout: &RolloutState,
+        leaked_nodes: usize,
+        labels: &RevisionLabels,
+    ) -> Option<Self> {
         let stated = rollout.condition()?;
         let (record, waves) = (rollout.record(), rollout.waves.as_deref());
         Some(Self {
@@ -56,6 +65,7 @@ impl RolloutStatus {
             record: record.cloned(),
             nodes: waves.map(Waves::states).unwrap_or_default(),
             leaked_nodes,
+            overrides: labels.pods_by_tag(),
             wave: record
                 .zip(waves)
                 .and_then(|(record, waves)| WaveStatus::new(record, waves, rollout.bake.ends_at())),

@@ -9,7 +9,7 @@ use crate::api::{
     Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
-use crate::plan::Transition;
+use crate::plan::{Supersession, Transition};
 use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
@@ -225,7 +225,13 @@ impl<'a> TransitionInput<'a> {
             Some(RecordChange {
                 revision: old,
                 record: self.with_phase(&record, RolloutPhase::Superseded),
-                transition: Some(Transition::Superseded { revision: old.pod_hash() }),
+                transition: Some(Transition::Superseded {
+                    by: match self.revisions.variants.contains(&old.pod_hash()) {
+                        true => Supersession::Overrides,
+                        false => Supersession::Template,
+                    },
+                    revision: old.pod_hash(),
+                }),
             })
         })
     }

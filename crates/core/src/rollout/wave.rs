@@ -12,6 +12,7 @@ mod group;
 mod opening;
 mod standing;
 mod state;
+mod target;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -35,13 +36,13 @@ pub(crate) use opening::Rank;
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
+pub(crate) use target::Target;
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
 pub(crate) struct Waves {
     policy: Arc<RolloutPolicy>,
-    /// The canonical text of the target.
-    template: Arc<str>,
+    target: Target,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
     /// `None` while nothing is open but the nodes that have the target.
@@ -106,11 +107,11 @@ struct NodeWaves {
 
 impl Waves {
     /// Waves without nodes, none of which is open.
-    pub(crate) fn new(policy: Arc<RolloutPolicy>, template: Arc<str>) -> Self {
+    pub(crate) fn new(policy: Arc<RolloutPolicy>, target: Target) -> Self {
         let steps = vec![StepGroups::default(); policy.steps.len()];
         Self {
             policy,
-            template,
+            target,
             attempt: None,
             position: None,
             nodes: Vec::new(),
@@ -128,9 +129,9 @@ impl Waves {
         }
     }
 
-    /// True if they are those of these steps and this template.
-    pub(crate) fn are_for(&self, policy: &RolloutPolicy, template: &str) -> bool {
-        self.policy.steps == policy.steps && *self.template == *template
+    /// True if they are those of these steps and this target.
+    pub(crate) fn are_for(&self, policy: &RolloutPolicy, target: &Target) -> bool {
+        self.policy.steps == policy.steps && self.target == *target
     }
 
     /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
@@ -141,13 +142,12 @@ impl Waves {
         input: &RolloutInput<'_>,
     ) -> bool {
         let taken_since = input.taken_since();
-        let is_same_target = earlier.is_some_and(|earlier| earlier.template == self.template);
+        let is_same_target = earlier.is_some_and(|earlier| earlier.target == self.target);
         // The labels still tell which pods have the target before this one.
         let target = input.revisions().current.map(|target| target.pod_hash());
         let is_target = |pod: &PodView| input.labels.hash(pod.labels) == target.as_ref();
         for index in 0..self.nodes.len() {
-            let pods = input.slots.get(index).map_or(&[][..], |slot| slot.pods.as_slice());
-            let has_target = !pods.is_empty() && pods.iter().all(is_target);
+            let has_target = input.slots.get(index).is_some_and(|it| it.pods.are_all(is_target));
             self.change(NodeId::from_index(index), |node| {
                 node.history = match earlier.and_then(|it| Some(it.nodes.get(index)?.history)) {
                     None => NodeHistory::unknown(input.slots.get(index), taken_since),

@@ -4,6 +4,7 @@
 mod beside;
 mod cost;
 mod guarded;
+mod overrides;
 mod placement;
 mod properties;
 mod reference;

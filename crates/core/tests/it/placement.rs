@@ -40,6 +40,7 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
+        kubelet_version: None,
     }
 }
 
@@ -292,6 +293,7 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
         readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
+        kubelet_version: None,
         ..node.clone()
     };
     let of = |effect| eligibility(&placement, &namespace, &tainted(effect));

@@ -11,10 +11,11 @@ use everynode_core::api::{
     Agree, Attribution, ChangeState, CheckAnswer, CheckKind, CheckVerdict, ConfigObject,
     ConfigRequirement, ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
     ImagePuller, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, NodeReadiness, Order, OrderVerb, Placement, Pod, PodPhase, PodTrouble, PolicySource,
-    PrepareImages, Problem, PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck,
-    RolloutPolicy, RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect,
-    Template, TimeOfDay, Timestamp, UpdateMethod, UpdateStrategy, Wait, Window, Windows,
+    Node, NodeOverride, NodeReadiness, OVERRIDE_LABEL, Order, OrderVerb, OverriddenNodes,
+    Overrides, Placement, Pod, PodPhase, PodTrouble, PolicySource, PrepareImages, Problem,
+    PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck, RolloutPolicy,
+    RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
+    Timestamp, UpdateMethod, UpdateStrategy, Wait, Window, Windows,
 };
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::{Outcome, Plan, ScheduleBy};
@@ -161,7 +162,8 @@ fn describe_pods(world: &World) -> String {
         let ready = if pod.readiness.is_ready() { " ready" } else { "" };
         let phase = pod.phase;
         let name = &pod.name;
-        write!(text, "{name} on {node} of {hash} {phase:?}{ready}{terminating}{orphan}")
+        let of_node = pod.override_tag().map(|tag| format!(" with {tag}")).unwrap_or_default();
+        write!(text, "{name} on {node} of {hash}{of_node} {phase:?}{ready}{terminating}{orphan}")
             .expect("a string grows");
         if let Some(Replacement { replacing, is_agreed, replaced, .. }) = pod.replacement.as_deref()
         {
@@ -425,6 +427,11 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "agreed" => pod.replacement.get_or_insert_default().is_agreed = true,
         "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
         "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
+        "no-override" => {
+            let others = pod.labels.iter().filter(|(key, _)| ***key != *OVERRIDE_LABEL);
+            let others = others.map(|(key, value)| (key.clone(), value.clone()));
+            pod.labels = others.collect();
+        }
         "no-labels" => pod.labels = Labels::default(),
         "app" => pod.labels = with_label(&pod.labels, "app", value),
         "owner" => pod.controller = (value != "none").then(|| value.into()),

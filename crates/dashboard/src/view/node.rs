@@ -121,6 +121,7 @@ fn pods(pods: &[PodExplanation]) -> Markup {
                     "pod " code { (shown(&pod.name)) } ", "
                     (age::duration(pod.age_seconds)) " old, "
                     @if pod.current_revision { "current revision" } @else { "older revision" }
+                    @if let Some(tag) = &pod.r#override { ", override " code { (shown(tag)) } }
                     ", " (shown(&pod.state))
                     @if pod.restarts > 0 { ", " (pod.restarts) " restarts" }
                     @if let Some(seconds) = pod.available_in_seconds {

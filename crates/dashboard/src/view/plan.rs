@@ -3,6 +3,7 @@
 use everynode_insight::age;
 use everynode_insight::forecast::{Action, Forecast, GuardedWave, NodeChanges, Wave};
 use everynode_insight::names;
+use everynode_insight::overridden::OverriddenNodes;
 use maud::{Markup, html};
 
 use super::diff::changes;
@@ -33,6 +34,7 @@ fn effects(forecast: &Forecast) -> Markup {
         } @else if !forecast.waves.is_empty() {
             h3 { "Order" } (waves(&forecast.waves))
         }
+        @if !forecast.overrides.is_empty() { h3 { "Overrides" } (overrides(&forecast.overrides)) }
         h3 { "Duration" }
         @match &forecast.duration {
             Some(duration) => {
@@ -113,6 +115,27 @@ fn waves(waves: &[Wave]) -> Markup {
                         td data-label="Starts after" { (age::exact(wave.starts_after_seconds)) }
                         td.number data-label="Nodes" { (wave.nodes.len()) }
                         td data-label="Which" { (all(&wave.nodes)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn overrides(overrides: &[OverriddenNodes]) -> Markup {
+    html! {
+        table.cards {
+            thead {
+                tr {
+                    @for heading in ["Name", "Nodes", "Which"] { th scope="col" { (heading) } }
+                }
+            }
+            tbody {
+                @for it in overrides {
+                    tr {
+                        th scope="row" { (shown(&it.name)) }
+                        td.number data-label="Nodes" { (it.nodes.len()) }
+                        td data-label="Which" { (all(&it.nodes)) }
                     }
                 }
             }

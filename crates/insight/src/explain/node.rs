@@ -1,6 +1,6 @@
 //! One node in full.
 
-use everynode_core::api::{DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
+use everynode_core::api::{DaemonSet, DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
 use everynode_core::daemon_set::{Availability, InspectedPod};
 use everynode_core::placement::Reason;
 use schemars::JsonSchema;
@@ -33,6 +33,9 @@ pub struct NodeExplanation {
     pub should_run: bool,
     /// Whether a pod that runs there may stay.
     pub should_continue_running: bool,
+    /// The name of the override that counts on the node; absent if its pod is that of the template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#override: Option<String>,
     /// Every reason against a pod.
     pub reasons: Vec<ReasonDetail>,
     /// The state of the node.
@@ -91,6 +94,10 @@ pub struct PodExplanation {
     pub age_seconds: u64,
     /// Whether the pod is of the current revision.
     pub current_revision: bool,
+    /// The override that made the pod, as its label `everynode.dev/override` states it; absent if
+    /// none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r#override: Option<String>,
     /// Whether the pod is available.
     pub available: bool,
     /// The number of restarts of all containers.
@@ -134,6 +141,7 @@ pub fn explain_node(
         node_notes: notes(detail, asks_for_eviction(&view)),
         should_run: inspection.eligibility.should_run(),
         should_continue_running: inspection.eligibility.should_continue_running(),
+        r#override: override_of(daemon_set, &detail.node),
         reasons: reasons.iter().map(|reason| reason_detail(reason, &detail.node)).collect(),
         situation,
         why,
@@ -145,6 +153,11 @@ pub fn explain_node(
     })
 }
 
+fn override_of(daemon_set: &DaemonSet, node: &Node) -> Option<String> {
+    let overrides = daemon_set.policy.valid()?.overrides()?;
+    Some(overrides.of_node(node)?.name.to_string())
+}
+
 fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanation {
     let now = view.now;
     let detail = view.pod(&pod.uid);
@@ -154,6 +167,7 @@ fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanat
         name: pod.name.to_string(),
         age_seconds: now.since(created).as_secs(),
         current_revision: pod.updated,
+        r#override: detail.and_then(|it| it.pod.override_tag()).map(ToString::to_string),
         available: pod.availability == Availability::Available,
         restarts: detail.map_or(0, |detail| detail.restarts),
         state: state.map(ToString::to_string).unwrap_or_default(),

@@ -143,11 +143,9 @@ fn paced(daemon_set: &DaemonSet, left: &RemainingNodes) -> u64 {
 /// as far away: a pod that has waited longer than others does not start sooner than they did. Pods
 /// that are stuck do not count.
 fn longest_wait(snapshot: &Snapshot, daemon_set: &DaemonSet, now: Timestamp) -> Duration {
-    let current = rollout::current_hashes(snapshot, daemon_set);
+    let current = rollout::CurrentContent::new(snapshot, daemon_set);
     let pods = snapshot.pods_of(&daemon_set.key).filter(|detail| {
-        let hash = detail.pod.revision_hash();
-        let is_current = hash.is_some_and(|hash| current.contains(&hash));
-        is_current && !detail.state.is_settled() && !detail.pod.terminating
+        current.has(&detail.pod) && !detail.state.is_settled() && !detail.pod.terminating
     });
     let waits = pods.map(|detail| now.since(detail.not_ready_since));
     waits.filter(|wait| *wait <= PROGRESS_DEADLINE).max().unwrap_or_default()

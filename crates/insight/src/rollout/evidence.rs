@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use everynode_core::api::{
     CANNOT_CHANGE, CANNOT_PULL, DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod,
-    Readiness, ReasonClass, RevisionHash, RolloutPhase, Timestamp, Uid, UpdateStrategy,
+    Readiness, ReasonClass, RolloutPhase, Timestamp, Uid, UpdateStrategy,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -15,7 +15,7 @@ use everynode_core::plan::Write;
 use super::PROGRESS_DEADLINE;
 use super::next_attempt::{self, Backoffs, NextAttempt};
 use super::pause::Pause;
-use super::revision::{current_hashes, is_outdated};
+use super::revision::CurrentContent;
 use crate::controller_view::ControllerView;
 use crate::snapshot::{
     EventDetail, NodeDetail, NodeHealth, ObjectKind, PodDetail, PodState, Snapshot,
@@ -58,7 +58,7 @@ pub(crate) struct Evidence<'a> {
     snapshot: &'a Snapshot,
     daemon_set: &'a DaemonSet,
     now: Timestamp,
-    current: BTreeSet<RevisionHash>,
+    current: CurrentContent<'a>,
     /// The last warning about each pod.
     warnings: BTreeMap<&'a Uid, &'a EventDetail>,
     /// The last warning about each pod that says why the kubelet ended a container.
@@ -80,7 +80,7 @@ impl<'a> Evidence<'a> {
             snapshot,
             daemon_set,
             now,
-            current: current_hashes(snapshot, daemon_set),
+            current: CurrentContent::new(snapshot, daemon_set),
             warnings: last_of_pods(events().filter(is_news)),
             kills: last_of_pods(events().filter(|event| ends_container(event))),
             refusal: refusal(snapshot, daemon_set, now),
@@ -104,7 +104,7 @@ impl<'a> Evidence<'a> {
 
     /// True if the pod is of an older revision.
     pub(crate) fn is_outdated(&self, pod: &Pod) -> bool {
-        is_outdated(pod, &self.current)
+        self.current.is_outdated(pod)
     }
 
     /// True if the controller replaces pods of older revisions.
@@ -128,7 +128,7 @@ impl<'a> Evidence<'a> {
         let asked = detail.pod.replacement.as_deref().filter(|asked| !asked.is_agreed);
         let replacing = asked.and_then(|asked| asked.replacing.as_ref());
         is_stated_guarded(self.daemon_set)
-            && replacing.is_some_and(|hash| self.current.contains(hash))
+            && replacing.is_some_and(|hash| self.current.is_of_template(hash))
     }
 
     /// The pod that pulls the images of the current revision to this node, if there is one.
@@ -136,7 +136,7 @@ impl<'a> Evidence<'a> {
         let is_it = |puller: &&ImagePuller| {
             Some(&puller.node) == node
                 && puller.daemon_set == self.daemon_set.uid
-                && self.current.contains(&puller.revision)
+                && self.current.is_of_template(&puller.revision)
         };
         self.snapshot.pullers.values().find(is_it)
     }

@@ -7,7 +7,7 @@ use everynode_core::plan::Write;
 use crate::controller_view::ControllerView;
 use crate::names;
 
-use super::revision::{current_hashes, is_outdated};
+use super::revision::CurrentContent;
 
 /// The maximum width of a list of node names, in characters.
 const NAMES_WIDTH_MAX: usize = 60;
@@ -129,9 +129,9 @@ const NEW_NODE: &str = ", a new node, which counts until its first pod is availa
 
 /// True if the node has joined since the rollout began: it has no available pod to lose.
 fn has_joined(view: &ControllerView<'_>, node: &NodeName) -> bool {
-    let current = current_hashes(view.snapshot, view.daemon_set());
+    let current = CurrentContent::new(view.snapshot, view.daemon_set());
     let pods = view.snapshot.pods_of(&view.daemon_set().key);
-    let new = pods.filter(|detail| !is_outdated(&detail.pod, &current));
+    let new = pods.filter(|detail| !current.is_outdated(&detail.pod));
     let began_at = new.map(|detail| detail.pod.creation_timestamp).min();
     began_at.is_some_and(|began_at| began_at < view.snapshot.nodes[node].node.created)
 }

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, LabelSelector, Labels, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION,
-    Order, PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource, Problem,
-    RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
+    DaemonSet, DaemonSetKey, LabelSelector, Labels, NodeOverride, ORDER_ANNOTATION,
+    ORDER_REASON_ANNOTATION, Order, PAUSED_ANNOTATION, POLICY_ANNOTATION, Placement, PolicySource,
+    Problem, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION, Template,
+    Uid,
 };
 use everynode_core::plan::{NewPod, NewPuller};
 use serde::Deserialize;
@@ -29,6 +30,7 @@ use crate::go_json;
 use crate::image_puller;
 use crate::in_place::fixed_parts;
 use crate::json_path::read_first;
+use crate::overrides;
 use crate::patch::Owner;
 use crate::pod_template;
 use crate::rendered_pod::RenderedPodCache;
@@ -80,6 +82,13 @@ impl RawDaemonSet {
         self.template.value()
     }
 
+    /// The parsed template, with the difference of a node from it (G57).
+    pub fn template_of(&self, of_node: Option<&NodeOverride>) -> Value {
+        let mut template = self.template();
+        overrides::apply_to_template(&mut template, of_node);
+        template
+    }
+
     /// The DaemonSet as the owner of pods and revisions.
     pub fn owner(&self) -> Owner<'_> {
         let DaemonSetKey { namespace, name } = &self.key;
@@ -88,7 +97,8 @@ impl RawDaemonSet {
 
     /// The body of the request that creates this puller, as JSON text (G55).
     pub fn puller(&self, new: &NewPuller) -> String {
-        image_puller::puller(&self.owner(), &self.template(), new).to_string()
+        let template = self.template_of(new.r#override.as_deref());
+        image_puller::puller(&self.owner(), &template, new).to_string()
     }
 
     /// The body of the request that creates this pod, as JSON text.
@@ -221,7 +231,8 @@ fn template(
             let template = Template::new(canonical(&value), placement)
                 .with_termination_grace_period(termination_grace_period_seconds(spec))
                 .with_config(stored_config(&value))
-                .with_fixed_parts(fixed_parts(&value));
+                .with_fixed_parts(fixed_parts(&value))
+                .with_amounts(overrides::amounts(spec));
             (template, raw, problems)
         }
         Err(cause) => {

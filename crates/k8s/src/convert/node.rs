@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use everynode_core::api::{Node, NodeReadiness, Taint, TaintEffect, Timestamp};
+use everynode_core::api::{KubeletVersion, Node, NodeReadiness, Taint, TaintEffect, Timestamp};
 use prost::Message;
 use serde::Deserialize;
 
@@ -34,6 +34,8 @@ struct WireStatus<'a> {
 struct WireSystemInfo<'a> {
     #[serde(borrow, rename = "bootID")]
     boot_id: Option<Text<'a>>,
+    #[serde(borrow, rename = "kubeletVersion")]
+    kubelet_version: Option<Text<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -83,10 +85,10 @@ impl<'a> From<&'a protobuf::Node> for WireNode<'a> {
             spec: Some(WireSpec { taints }),
             status: message.status.as_ref().map(|status| WireStatus {
                 conditions: Some(status.conditions.iter().map(Into::into).collect()),
-                node_info: status
-                    .node_info
-                    .as_ref()
-                    .map(|info| WireSystemInfo { boot_id: Text::of_field(&info.boot_id) }),
+                node_info: status.node_info.as_ref().map(|info| WireSystemInfo {
+                    boot_id: Text::of_field(&info.boot_id),
+                    kubelet_version: Text::of_field(&info.kubelet_version),
+                }),
             }),
         }
     }
@@ -107,7 +109,9 @@ impl WireNode<'_> {
         let taints = self.spec.unwrap_or_default().taints.unwrap_or_default();
         let status = self.status.unwrap_or_default();
         let conditions = status.conditions.unwrap_or_default();
-        let boot_id = status.node_info.and_then(|info| info.boot_id);
+        let info = status.node_info;
+        let (boot_id, kubelet_version) =
+            info.map(|info| (info.boot_id, info.kubelet_version)).unwrap_or_default();
         Ok(Node {
             name: interner.text(self.metadata.name()?).into(),
             labels: self.metadata.labels(interner),
@@ -122,6 +126,7 @@ impl WireNode<'_> {
             conditions: conditions.iter().filter_map(|it| true_condition(it, interner)).collect(),
             // Each boot of each machine has its own.
             boot_id: text(boot_id.as_ref()).into(),
+            kubelet_version: KubeletVersion::parse(text(kubelet_version.as_ref())),
         })
     }
 }
@@ -213,7 +218,10 @@ mod tests {
     fn a_node_states_its_boot_id() {
         let json = br#"{"metadata":{"name":"n"},"status":{"nodeInfo":{"bootID":"b1"}}}"#;
         assert_eq!(&*node(json, &mut Interner::default()).unwrap().boot_id, "b1");
-        let node_info = Some(protobuf::NodeSystemInfo { boot_id: "b2".into() });
+        let node_info = Some(protobuf::NodeSystemInfo {
+            boot_id: "b2".into(),
+            kubelet_version: "v1.36.2".into(),
+        });
         let message = protobuf::Node {
             metadata: Some(protobuf::ObjectMeta { name: "n".into(), ..Default::default() }),
             status: Some(protobuf::NodeStatus { conditions: Vec::new(), node_info }),

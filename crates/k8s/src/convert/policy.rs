@@ -1,6 +1,7 @@
 //! Rollout policies (G4, G5).
 
 mod errors;
+mod overrides;
 mod read;
 mod rules;
 mod schema;
@@ -15,7 +16,9 @@ use everynode_core::revisions::revision_hash;
 use serde_json::Value;
 
 pub(super) use errors::Errors;
+pub(super) use overrides::stored_overrides;
 pub(super) use read::Schema;
+use read::below;
 pub(super) use schema::schema_of;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<RolloutPolicy>);
@@ -39,8 +42,12 @@ pub(super) fn read(schema: &Schema, path: &str, value: &Value) -> Result<Rollout
     let read = schema.read(path, value, &mut errors);
     let read = read.ok_or_else(|| errors.to_string())?;
     let steps = read["steps"].as_array().cloned().unwrap_or_default();
+    let stated = read.get("overrides").cloned().unwrap_or_default();
     let mut policy: RolloutPolicy = serde_json::from_value(read).map_err(|e| e.to_string())?;
     policy.steps_hash = steps_hash(steps);
+    policy.overrides = overrides::complete(&policy.overrides, &stated)
+        .map_err(|error| below(path, &error))?
+        .into();
     for check in policy.checks.iter_mut().filter(|check| check.is_job()) {
         check.failures = 1;
     }

@@ -1,7 +1,10 @@
 //! ControllerRevisions: their controller, and the template that they store.
 
+use std::sync::Arc;
+
 use everynode_core::api::{
-    Namespace, RECORD_ANNOTATION, Revision, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
+    Namespace, OVERRIDES_ANNOTATION, RECORD_ANNOTATION, Revision, TEMPLATE_GENERATION_ANNOTATION,
+    Template, Uid,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::config::stored_config;
 use super::placement::termination_grace_period_seconds;
+use super::policy::stored_overrides;
 use super::wire::{Metadata, TextMap, text};
 use super::{Controller, Error, Interner, placement, resource_version};
 use crate::go_json;
@@ -18,6 +22,7 @@ use crate::record::record_state;
 use crate::revision_data::template_of_data;
 
 /// A decoded ControllerRevision.
+#[expect(clippy::large_enum_variant, reason = "nearly all that are read are of DaemonSets")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionObject {
     /// A revision that a DaemonSet controls, or one without a controller.
@@ -64,6 +69,15 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         Controller::Foreign => return Ok(RevisionObject::Foreign { namespace, uid }),
     };
     let annotations = annotations(&text_of_json);
+    let mut template = template(wire.data, interner);
+    let overrides = match annotations.get(OVERRIDES_ANNOTATION).map(stored_overrides) {
+        None => None,
+        Some(Ok(overrides)) => Some(Arc::new(overrides)),
+        Some(Err(error)) => {
+            template = Err(format!("its annotation {OVERRIDES_ANNOTATION} is malformed: {error}"));
+            None
+        }
+    };
     let revision = Revision {
         name: name.into(),
         record: record_state(annotations.get(RECORD_ANNOTATION), &uid),
@@ -76,7 +90,8 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         controller,
         terminating: wire.metadata.deletion_timestamp.is_some(),
         number: wire.revision.unwrap_or(0),
-        template: template(wire.data, interner).map_err(|message| interner.text(&message)),
+        template: template.map_err(|message| interner.text(&message)),
+        overrides,
     };
     Ok(RevisionObject::Revision { namespace, revision })
 }

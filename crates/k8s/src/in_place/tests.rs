@@ -306,6 +306,7 @@ fn change(difference: Value) -> NewChange {
 fn new_change(from: &Value, to: &Value) -> NewChange {
     NewChange {
         pod: PodReference { name: "p".into(), uid: Uid::new("u"), node: None },
+        r#override: None,
         hash: "h2".into(),
         from: canonical(from).into(),
         to: canonical(to).into(),

@@ -153,6 +153,8 @@ pub(crate) struct NodeStatus {
 pub(crate) struct NodeSystemInfo {
     #[prost(bytes = "bytes", tag = "3")]
     pub boot_id: Bytes,
+    #[prost(bytes = "bytes", tag = "7")]
+    pub kubelet_version: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]

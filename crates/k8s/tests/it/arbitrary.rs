@@ -136,6 +136,7 @@ proptest! {
             hash: "h".into(),
             template_generation: None,
             template: None,
+            r#override: None,
             schedule_by: ScheduleBy::Scheduler,
         };
         let pod = pod_template::pod(&owner, &template, &new);

@@ -268,6 +268,7 @@ proptest! {
             created: Timestamp(0),
             readiness: NodeReadiness::Ready,
             boot_id: "".into(),
+            kubelet_version: None,
             conditions: Vec::new(),
         };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);

@@ -19,6 +19,7 @@ pub(super) fn node(object: &Value) -> Node {
         readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
+        kubelet_version: None,
     }
 }
 

@@ -181,9 +181,11 @@ fn pod_text(pod: &PodExplanation, layout: TextLayout) -> String {
         (false, false) => Tone::Waiting,
     };
     let revision = if pod.current_revision { "current revision" } else { "older revision" };
+    let of_node = pod.r#override.as_ref().map(|tag| format!(", override {tag}"));
+    let of_node = of_node.unwrap_or_default();
     let age = output::age(pod.age_seconds.try_into().unwrap_or(i64::MAX));
     let mut text = format!(
-        "\npod {} ({revision}, {age} old, {} restarts): {}\n",
+        "\npod {} ({revision}{of_node}, {age} old, {} restarts): {}\n",
         layout.paint(Tone::Plain, &pod.name),
         pod.restarts,
         layout.paint(tone, &pod.state)
@@ -324,6 +326,7 @@ mod tests {
             node_notes: vec!["cordoned, which does not keep a DaemonSet's pods away".to_owned()],
             should_run: false,
             should_continue_running: false,
+            r#override: None,
             reasons: vec![ReasonDetail {
                 reason: "no term of the required node affinity matches: (disk Exists)".to_owned(),
                 evicts: true,
@@ -343,6 +346,7 @@ mod tests {
                 name: "agent-x".to_owned(),
                 age_seconds: 7200,
                 current_revision: true,
+                r#override: None,
                 available: false,
                 restarts: 3,
                 state: "ready".to_owned(),

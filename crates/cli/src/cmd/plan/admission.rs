@@ -17,7 +17,8 @@ use crate::snapshot_source::Manifest;
 const REQUIRED: [(&str, &str); 2] =
     [("ServiceAccount", "serviceaccount \""), ("PriorityClass", "no PriorityClass with name ")];
 
-/// Adds a risk to the forecast if pods are created and the API server refuses one of them, and a
+/// Adds a risk to the forecast if pods are created and the API server refuses one of them, of the
+/// template or of an override, and a
 /// problem if it may not be asked. What the same manifest creates is not missing.
 ///
 /// # Errors
@@ -32,51 +33,65 @@ pub(super) async fn add_refusal(
         return Ok(());
     }
     // Without the right to list nodes, pods may be created.
-    let node = match &forecast.nodes {
-        None => "unknown",
-        Some(nodes) => match nodes.gain.iter().chain(&nodes.replace).next() {
-            None => return Ok(()),
-            Some(node) => node,
-        },
-    };
-    let new = NewPod {
-        name: None,
-        node: NodeName::from(node),
-        hash: "planned".into(),
-        template_generation: None,
-        template: None,
-        schedule_by: ScheduleBy::Scheduler,
-    };
-    let mut pod = pod_template::pod(&object.raw.owner(), &object.raw.template(), &new);
-    // It would need a permission on the DaemonSet, and the pod is not created.
-    if let Some(owner) = pod.pointer_mut("/metadata/ownerReferences/0") {
-        owner["blockOwnerDeletion"] = false.into();
-    }
-    match cluster.dry_run_create(Resource::Pods, &forecast.namespace, &pod).await {
-        Ok(_) => {}
-        Err(Error::Rejected { message }) if is_of_manifest(&message, manifest) => {}
-        // A webhook with side effects is not asked.
-        Err(Error::Rejected { message }) if message.contains("does not support dry run") => {
-            forecast.problems.push(unknown(&message));
+    let Some(node) = first_node(forecast) else { return Ok(()) };
+    let policy = object.daemon_set.policy.valid();
+    let overrides = policy.and_then(|policy| policy.overrides());
+    let overrides = overrides.into_iter().flat_map(|overrides| overrides.list.iter().cloned());
+    for of_node in std::iter::once(None).chain(overrides.map(Some)) {
+        let pods = match &of_node {
+            None => "its pods".to_owned(),
+            Some(it) => format!("its pods with override {}", it.name),
+        };
+        let new = NewPod {
+            name: None,
+            node: NodeName::from(&*node),
+            hash: "planned".into(),
+            template_generation: None,
+            template: None,
+            r#override: of_node,
+            schedule_by: ScheduleBy::Scheduler,
+        };
+        let mut pod = pod_template::pod(&object.raw.owner(), &object.raw.template(), &new);
+        // It would need a permission on the DaemonSet, and the pod is not created.
+        if let Some(owner) = pod.pointer_mut("/metadata/ownerReferences/0") {
+            owner["blockOwnerDeletion"] = false.into();
         }
-        Err(Error::Rejected { message }) => forecast.risks.insert(
-            0,
-            Risk {
-                kind: RiskKind::PodRefused,
-                message: format!("the API server refuses its pods: {message}"),
-                nodes: Vec::new(),
-            },
-        ),
-        // The namespace does not exist yet, which is stated already.
-        Err(Error::NotFound { .. }) => {}
-        Err(error) if error.is_forbidden() => forecast.problems.push(unknown(&error)),
-        Err(error) => return Err(error),
+        match cluster.dry_run_create(Resource::Pods, &forecast.namespace, &pod).await {
+            Ok(_) => {}
+            Err(Error::Rejected { message }) if is_of_manifest(&message, manifest) => {}
+            // A webhook with side effects is not asked.
+            Err(Error::Rejected { message }) if message.contains("does not support dry run") => {
+                forecast.problems.push(unknown(&pods, &message));
+                return Ok(());
+            }
+            Err(Error::Rejected { message }) => {
+                let message = format!("the API server refuses {pods}: {message}");
+                let (kind, nodes) = (RiskKind::PodRefused, Vec::new());
+                forecast.risks.insert(0, Risk { kind, message, nodes });
+                return Ok(());
+            }
+            // The namespace does not exist yet, which is stated already.
+            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) if error.is_forbidden() => {
+                forecast.problems.push(unknown(&pods, &error));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
 
-fn unknown(why: &dyn Display) -> String {
-    format!("unknown whether the API server admits its pods: {why}")
+/// A node that gets a pod, if any does.
+fn first_node(forecast: &Forecast) -> Option<String> {
+    match &forecast.nodes {
+        None => Some("unknown".to_owned()),
+        Some(nodes) => nodes.gain.iter().chain(&nodes.replace).next().cloned(),
+    }
+}
+
+fn unknown(pods: &str, why: &dyn Display) -> String {
+    format!("unknown whether the API server admits {pods}: {why}")
 }
 
 /// True if the refusal names an object that the manifest creates.

@@ -34,6 +34,7 @@ pub(crate) fn forecast(forecast: &Forecast, layout: TextLayout, wide: bool) -> S
     if !forecast.is_nothing_to_do() {
         text += &formatter.nodes(forecast);
         text += &formatter.waves(forecast);
+        text += &formatter.overrides(forecast);
         text += &formatter.duration(forecast);
         text += &formatter.unfinished(forecast);
         text += &formatter.risks(forecast);
@@ -148,6 +149,15 @@ impl Formatter {
         headings.extend(has_checks.then_some("CHECKS"));
         headings.extend(["NODES", "WHICH"]);
         self.section(&headings, &abbreviated(rows))
+    }
+
+    fn overrides(&self, forecast: &Forecast) -> String {
+        let rows = forecast.overrides.iter().map(|it| {
+            let cells = [(Tone::Plain, it.name.clone()), (Tone::Plain, it.nodes.len().to_string())];
+            let names = (Tone::Names, self.node_names(&it.nodes));
+            cells.into_iter().chain([names]).collect()
+        });
+        self.section(&["OVERRIDE", "NODES", "WHICH"], &rows.collect::<Vec<Row>>())
     }
 
     fn duration(&self, forecast: &Forecast) -> String {
@@ -335,6 +345,7 @@ mod tests {
             }),
             waves: (0..20).map(wave).collect(),
             guarded_waves: Vec::new(),
+            overrides: Vec::new(),
             duration: Some(DurationEstimate {
                 typical_seconds: 600,
                 worst_seconds: 1800,
@@ -388,6 +399,7 @@ mod tests {
             checks: Vec::new(),
         };
         let guarded = Forecast {
+            overrides: Vec::new(),
             guarded_waves: vec![
                 wave(Some("canary"), 0, 1800, vec![node(1)]),
                 wave(Some("zones/a:10%"), 1830, 300, (2..=4).map(node).collect()),

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use everynode_core::api::{CheckVerdict, DaemonSetKey, ReasonClass};
 use everynode_insight::guarded::{CheckProgress, GuardedRollout, StepProgress, StepState};
+use everynode_insight::names;
 use everynode_insight::rollout::announced;
 use everynode_insight::rollout_nodes::RolloutNodes;
 use everynode_insight::snapshot::{ObjectKind, Snapshot};
@@ -19,6 +20,9 @@ use crate::clock;
 use crate::cluster::{Cluster, Resource, parsed};
 use crate::output::{self, TextLayout, Tone};
 use crate::snapshot_source::{self, PodScope, RequiredData};
+
+/// The width of a list of node names.
+const NAMES_WIDTH: usize = 60;
 
 /// Executes the command.
 pub(super) async fn execute(arguments: RolloutGetArguments) -> anyhow::Result<ExitCode> {
@@ -102,6 +106,15 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     headings.extend(has_checks.then_some("CHECKS"));
     if !rows.is_empty() {
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
+    }
+    let rows = rollout.overrides.iter().map(|it| {
+        let names = names::shortened(it.nodes.iter().map(String::as_str), NAMES_WIDTH);
+        let count = it.nodes.len().to_string();
+        [it.tag.clone(), count, names].map(|cell| (Tone::Plain, cell)).to_vec()
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let _ = write!(text, "\n{}", output::table(layout, &["OVERRIDE", "NODES", "WHICH"], &rows));
     }
     if let Some(nodes) = &rollout.nodes {
         let _ = write!(text, "\n{}", nodes::text(nodes, layout));

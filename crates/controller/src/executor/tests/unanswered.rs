@@ -185,8 +185,13 @@ async fn a_revision_that_can_t_be_read_has_failed() {
     ];
     for script in scripts {
         let mut server = Server::new(script);
-        let new =
-            NewRevision { name: "d-h".into(), hash: "h".into(), number: 1, collision_count: None };
+        let new = NewRevision {
+            name: "d-h".into(),
+            hash: "h".into(),
+            number: 1,
+            collision_count: None,
+            overrides: None,
+        };
         let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
         assert_eq!(class(&outcomes[0]), Class::Failed, "{outcomes:?}");
     }

@@ -12,6 +12,7 @@ use crate::api::schema::{self, rule};
 use crate::api::{IntOrPercent, LabelSelector, Node, Problem};
 
 use super::check::RolloutCheck;
+use super::overrides::{NodeOverride, Overrides};
 use super::record::Position;
 use super::wave_name::WaveName;
 use super::window::Windows;
@@ -144,6 +145,17 @@ pub struct RolloutPolicy {
     #[serde(default = "resize_within", deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "2m"))]
     pub resize_within: Duration,
+    /// The differences between the pods of some nodes and the template: amounts of resources,
+    /// variables and arguments. The first one that selects a node counts there. Others than before
+    /// are rolled out as another template is, to the nodes whose pods they change. Not beside the
+    /// built-in controller.
+    #[serde(default)]
+    #[schemars(
+        with = "Vec<NodeOverride>",
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub overrides: Arc<Overrides>,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -516,6 +528,11 @@ impl RolloutPolicy {
     /// True if it matters that an image cannot be pulled, or a container not be created (G34, G55).
     pub fn counts_failed_starts(&self) -> bool {
         self.failure.is_none_or(|rule| rule.cannot_start)
+    }
+
+    /// The overrides of its nodes, if it has any (G57).
+    pub fn overrides(&self) -> Option<&Arc<Overrides>> {
+        Some(&self.overrides).filter(|overrides| !overrides.list.is_empty())
     }
 
     /// The conditions that must pass before the rollout goes on from a position.

@@ -49,7 +49,7 @@ impl DaemonSetState {
         self.update_pending_names(now, nodes);
         if self.still_waiting(now.steady, watermarks, &mut draft.plan) {
             self.repeat_deletions(now, nodes, &mut draft);
-            self.plan_status(None, now, &mut draft);
+            self.plan_status(None, now, nodes, &mut draft);
         } else {
             self.plan_writes(now, nodes, &mut draft);
         }
@@ -131,8 +131,8 @@ impl DaemonSetState {
         if self.awaits_adoption() {
             // The built-in controller adopts them itself (G18).
             if self.creates_pods() {
-                sync::plan_ownership(&self.sync_input(now), draft);
-                sync::plan_revisions(&self.sync_input(now), draft);
+                sync::plan_ownership(&self.sync_input(now, nodes), draft);
+                sync::plan_revisions(&self.sync_input(now, nodes), draft);
             }
             return;
         }
@@ -145,15 +145,15 @@ impl DaemonSetState {
             return;
         }
         if self.rollout.record_writes.await_watch(&self.history, now.steady) {
-            self.plan_status(None, now, draft);
+            self.plan_status(None, now, nodes, draft);
             return;
         }
         if !self.creates_pods() {
-            self.plan_beside(now, draft);
+            self.plan_beside(now, nodes, draft);
             return;
         }
-        sync::plan_ownership(&self.sync_input(now), draft);
-        let hash = match sync::plan_revisions(&self.sync_input(now), draft) {
+        sync::plan_ownership(&self.sync_input(now, nodes), draft);
+        let hash = match sync::plan_revisions(&self.sync_input(now, nodes), draft) {
             PodRevision::Missing => return,
             PodRevision::StoredByOther { hash } => hash,
             PodRevision::Stored { hash, has_duplicates } => {
@@ -161,7 +161,7 @@ impl DaemonSetState {
                 hash
             }
         };
-        let input = self.sync_input(now);
+        let input = self.sync_input(now, nodes);
         let is_delayed =
             self.creation_limits.delay.is_some_and(|delay| delay.is_running(now.steady));
         if input.creations_suspended || is_delayed {
@@ -174,7 +174,7 @@ impl DaemonSetState {
         sync::pull_images(&input, draft);
         self.index.retry_order.sort_creations(&mut draft.plan.writes);
         sync::truncate_history(&input, draft);
-        self.plan_status(Some(self.daemon_set.generation), now, draft);
+        self.plan_status(Some(self.daemon_set.generation), now, nodes, draft);
         for (id, pod) in draft.ended.drain(..) {
             let delay = self.backoffs.ended_pods.next(id, now.steady);
             draft.plan.notices.push(sync::notice_of_end(&pod, nodes.name(id), delay));
@@ -192,33 +192,39 @@ impl DaemonSetState {
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:
     /// its record decides which revision governs a node without a pod.
-    fn plan_status(&self, observed_generation: Option<i64>, now: Now, draft: &mut Draft) {
+    fn plan_status(
+        &self,
+        observed_generation: Option<i64>,
+        now: Now,
+        nodes: &NodeTable,
+        draft: &mut Draft,
+    ) {
         let are_counts_known = self.rollout.gate.is_open()
             || *self.is_target_stored.last()
             // Then the status has no counts.
             || !self.creates_pods();
         if are_counts_known && !self.awaits_adoption() {
-            let (input, state) = (self.sync_input(now), self.status_state());
+            let (input, state) = (self.sync_input(now, nodes), self.status_state());
             sync::plan_status(&input, state, observed_generation, draft);
         }
     }
 
     /// Plans the writes of a guard beside the built-in controller (G18–G20).
-    fn plan_beside(&mut self, now: Now, draft: &mut Draft) {
+    fn plan_beside(&mut self, now: Now, nodes: &NodeTable, draft: &mut Draft) {
         let (rollout, input) = self.rollout_parts(now);
         if let Some((notice, write)) = rollout.roll_back(&input) {
             draft.plan.notices.push(notice);
             draft.write(write);
             return;
         }
-        let input = self.sync_input(now);
+        let input = self.sync_input(now, nodes);
         sync::tell(&input, draft);
         sync::finish_changes(&input, draft);
         if let Some(hash) = self.revision_beside() {
             sync::rolling_update(&input, &hash, draft);
         }
         sync::pull_images(&input, draft);
-        self.plan_status(None, now, draft);
+        self.plan_status(None, now, nodes, draft);
     }
 
     fn revision_beside(&self) -> Option<RevisionHash> {
@@ -253,7 +259,7 @@ impl DaemonSetState {
         }
     }
 
-    pub(super) fn sync_input(&self, now: Now) -> SyncInput<'_> {
+    pub(super) fn sync_input<'a>(&'a self, now: Now, nodes: &'a NodeTable) -> SyncInput<'a> {
         SyncInput {
             now,
             config: &self.config,
@@ -273,6 +279,7 @@ impl DaemonSetState {
             retry_order: &self.index.retry_order,
             pending_names: &self.pending_names,
             creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
+            nodes,
         }
     }
 
@@ -377,7 +384,7 @@ impl DaemonSetState {
         counts.uses_unavailable += deleted;
         counts.in_flight += deleted;
         counts.in_use += deleted;
-        let input = SyncInput { counts: &counts, ..self.sync_input(now) };
+        let input = SyncInput { counts: &counts, ..self.sync_input(now, nodes) };
         let assessor = input.assessor();
         let mut wanted = Draft::new(self.config.burst_replicas);
         let creates_pods = self.creates_pods();

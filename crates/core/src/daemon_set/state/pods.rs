@@ -230,7 +230,8 @@ impl DaemonSetState {
             Some(to) => (Some(to), None),
             None => (pod.revision_hash(), pod.template_generation()),
         };
-        let labels = self.labels.acquire(hash, generation);
+        let tag = pod.override_tag().cloned();
+        let labels = self.labels.acquire(hash, generation, tag);
         let mut view = PodView::new(pod, labels, orphan);
         view.flags |= followed.flags;
         let is_changed = followed.is_new;
@@ -239,7 +240,9 @@ impl DaemonSetState {
             view.readiness_seen = known.readiness_seen;
         }
         if let Some(known) = known {
-            view.flags |= known.flags & PodFlags::SINCE_UNREACHABLE;
+            // What a plan has found out of the pod and its node.
+            let found = PodFlags::NOT_OF_TARGET | PodFlags::NOT_OF_BASE;
+            view.flags |= known.flags & (PodFlags::SINCE_UNREACHABLE | found);
         }
         let replacement =
             pod.replacement.as_deref().filter(|_| view.flags.contains(PodFlags::ASKED));
@@ -370,7 +373,8 @@ impl DaemonSetState {
 
     /// Counts a pod as one of the revision with this hash.
     fn relabel(&mut self, pod: &mut PodView, hash: Option<RevisionHash>, is_changing: bool) {
-        let labels = self.labels.acquire(hash, None);
+        let tag = self.labels.tag(pod.labels).cloned();
+        let labels = self.labels.acquire(hash, None, tag);
         self.labels.release(pod.labels);
         pod.labels = labels;
         pod.flags.set(PodFlags::CHANGING | PodFlags::ASSUMED, is_changing);

@@ -236,6 +236,7 @@ impl DaemonSetState {
         let set = self.history.classify(&self.daemon_set);
         let mut hashes = set.current_hashes();
         let others = set.other_hashes(&self.daemon_set);
+        let (variants, overrides) = (set.variants.clone(), set.overrides.clone());
         if set.current.is_none() {
             let new = self.history.new_revision(&self.daemon_set, set.current_number());
             self.history.drop_outdated_collision(&new, now);
@@ -244,7 +245,13 @@ impl DaemonSetState {
             }
         }
         let template_generation = self.daemon_set.template_generation;
-        (!hashes.is_empty()).then_some(CurrentRevision { hashes, others, template_generation })
+        (!hashes.is_empty()).then_some(CurrentRevision {
+            hashes,
+            variants,
+            overrides,
+            others,
+            template_generation,
+        })
     }
 
     /// The revision of up-to-date pods if none of the current template has ever been seen, which
@@ -253,10 +260,12 @@ impl DaemonSetState {
     fn current_generation(&self) -> Option<CurrentRevision> {
         let template_generation = self.daemon_set.template_generation;
         let is_first = self.labels.current_hashes().next().is_none();
-        let others = self.history.classify(&self.daemon_set).other_hashes(&self.daemon_set);
+        let set = self.history.classify(&self.daemon_set);
         (is_first && template_generation.is_some()).then(|| CurrentRevision {
             hashes: BTreeSet::new(),
-            others,
+            others: set.other_hashes(&self.daemon_set),
+            variants: set.variants,
+            overrides: set.overrides,
             template_generation,
         })
     }
@@ -269,6 +278,7 @@ impl DaemonSetState {
 
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.assessing.count += 1;
+        self.refresh_overrides(id, now.steady, nodes);
         if !self.rollout.gate.is_open() {
             // A pod that came or went may have changed which revision governs the node.
             self.re_evaluate(id, nodes);
@@ -352,6 +362,7 @@ impl DaemonSetState {
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
+            self.settling.remove(&id);
             self.index.retry_order.clear(nodes.name(id));
             self.pending_names.settle(nodes.name(id));
         }

@@ -100,6 +100,7 @@ impl SyncInput<'_> {
             hash: to.clone(),
             from: from.canonical.clone(),
             to: template.canonical.clone(),
+            r#override: self.override_of_pod(pod, to),
             since: self.now.wall_seconds(),
         }
     }

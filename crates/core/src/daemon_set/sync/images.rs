@@ -35,7 +35,9 @@ pub(in crate::daemon_set) fn pull_images(input: &SyncInput<'_>, draft: &mut Draf
     let due = pulls.due(input.now.steady).filter(|node| !begun.contains(*node));
     for node in due.take(free) {
         let (node, hash, revision) = (node.clone(), hash.clone(), current.reference());
-        draft.create_puller(NewPuller { node, hash, revision });
+        let id = input.nodes.id(&node);
+        let of_node = id.and_then(|id| input.override_of_node(id, input.labels.overrides()));
+        draft.create_puller(NewPuller { node, hash, revision, r#override: of_node });
     }
     pulls.next_due_at(input.now.steady).into_iter().for_each(|at| draft.requeue(at));
 }

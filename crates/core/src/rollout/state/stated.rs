@@ -126,9 +126,7 @@ impl RolloutState {
     ) -> FailedNodes {
         let failed = |id: NodeId| {
             let pods = input.slots[id.index()].pods.as_slice().iter();
-            let pod = pods
-                .filter(|pod| input.labels.is_updated(pod.labels))
-                .max_by_key(|pod| pod.trouble);
+            let pod = pods.filter(|pod| pod.is_updated(input.labels)).max_by_key(|pod| pod.trouble);
             let node = nodes.name(id).clone();
             if let Some((pod, trouble)) = self.images.puller_of(&node).filter(|_| pod.is_none()) {
                 let too_long = || FailureCause::stated("it has not pulled the images in time");
@@ -231,7 +229,7 @@ fn starting(
     let mut starting = waves.starting_since(input.now.steady - LONG_START);
     let trouble = |id: NodeId| {
         let pods = input.slots[id.index()].pods.as_slice().iter();
-        let is_it = |pod: &&PodView| input.labels.is_updated(pod.labels) == is_of_target;
+        let is_it = |pod: &&PodView| pod.is_updated(input.labels) == is_of_target;
         pods.filter(is_it).filter_map(|pod| pod.trouble).max()
     };
     let named = starting.by_ref().take(NAMED_NODES);

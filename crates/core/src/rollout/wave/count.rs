@@ -112,6 +112,7 @@ impl Waves {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::Target;
     use super::super::state::Holding;
     use super::*;
     use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep, Wait};
@@ -130,7 +131,7 @@ mod tests {
 
     fn waves(steps: Vec<RolloutStep>) -> Waves {
         let policy = RolloutPolicy { steps, ..RolloutPolicy::default() };
-        Waves::new(Arc::new(policy), "t".into())
+        Waves::new(Arc::new(policy), Target::default())
     }
 
     fn add(waves: &mut Waves, index: usize, zone: Option<&str>) {

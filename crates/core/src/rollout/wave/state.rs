@@ -1,6 +1,7 @@
 //! The state of a node in a guarded rollout: what its pods, the node itself and what was seen of
 //! both before say (G31, G33, G34).
 
+mod holding;
 mod judgement;
 mod observed;
 mod restarts;
@@ -9,13 +10,11 @@ use std::time::Duration;
 
 use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp, UpdateMethod};
 use crate::config::Clocks;
-use crate::node::{
-    Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
-};
-use crate::placement;
+use crate::node::{Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, Wave};
 
 use super::super::images::PullProgress;
 use super::super::input::RolloutInput;
+pub(super) use holding::Holding;
 use judgement::Blame;
 pub(crate) use judgement::{Judgement, failing_pull_limit};
 use observed::{Holds, Observed};
@@ -27,24 +26,6 @@ use restarts::Restarts;
 pub(crate) const LONG_START: Duration = Duration::from_secs(60);
 
 pub(super) const UPDATING: NodeState = NodeState::Updating { is_absent: false, was_passed: false };
-
-/// The pods that a node has, compared with those that it should have. All but the first make it a
-/// member of its groups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Holding {
-    /// It has no pod, and should run none.
-    #[default]
-    Nothing,
-    /// It has no pod, and should run none of the target, but one of the revision that governs it.
-    NothingOfTarget,
-    /// It has a pod of another revision, or should run one of the target and has none.
-    Outdated,
-    /// Only the target's placement removes its pod of another revision, or has beside the built-in
-    /// controller (G42).
-    Removed,
-    /// It has a pod of the target.
-    Target,
-}
 
 /// The past of a node and its pods, as far as the present ones do not tell it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,41 +105,6 @@ struct Absence {
     since: Timestamp,
     /// True if the rollout had begun on the node before.
     has_begun: bool,
-}
-
-impl Holding {
-    /// `had_pod` is whether the node had a pod before, as far as that is known.
-    pub(super) fn new(node: &Node, slot: &Slot, had_pod: bool, input: &RolloutInput<'_>) -> Self {
-        let pods = || slot.pods.as_slice().iter().filter(|pod| pod.counts());
-        let has_target = || pods().any(|pod| input.labels.is_updated(pod.labels));
-        let should_run_target = || match slot.wanted {
-            Wanted::Target => slot.eligibility.should_run(),
-            Wanted::Kept | Wanted::Base => {
-                let placement = &input.daemon_set.template.placement;
-                let selector = input.namespace_node_selector;
-                placement::eligibility(placement, selector, node).should_run()
-            }
-        };
-        match slot.wanted {
-            Wanted::Target | Wanted::Base if has_target() => Self::Target,
-            _ if slot.flags.contains(SlotFlags::LOSES_POD)
-                && (had_pod || pods().next().is_some()) =>
-            {
-                Self::Removed
-            }
-            _ if pods().next().is_some() || should_run_target() => Self::Outdated,
-            _ if slot.eligibility.should_run() => Self::NothingOfTarget,
-            Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
-        }
-    }
-
-    /// True if the node is a member of its groups.
-    pub(super) const fn is_member(self) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
-        }
-    }
 }
 
 impl NodeHistory {
@@ -397,7 +343,7 @@ impl NodeHistory {
             }
             (None, None) => {}
             (Some(_), None) => {
-                let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
+                let is_target = |pod: &&PodView| pod.is_updated(input.labels);
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use everynode_core::admission;
 use everynode_core::api::{
-    CheckAnswer, DaemonSet, HASH_LABEL, ImagePuller, Labels, Node, NodeName, Now, Pod, PodName,
-    PodPhase, Problem, PullState, Readiness, RecordState, ResourceVersion, Revision, RevisionName,
-    Status, TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
+    CheckAnswer, DaemonSet, HASH_LABEL, ImagePuller, Node, NodeName, Now, Pod, PodName, PodPhase,
+    Problem, PullState, Readiness, RecordState, ResourceVersion, Revision, RevisionName, Status,
+    Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
@@ -463,12 +463,8 @@ impl World {
         }
         assert_made_from_its_revision(new, self.server.revisions.values());
         let name = new.name.clone().expect("the name was chosen above");
-        let hash = (HASH_LABEL.to_owned(), new.hash.to_string());
-        let generation =
-            new.template_generation.map(|g| (TEMPLATE_GENERATION_LABEL.to_owned(), g.to_string()));
-        let app = ("app".to_owned(), "ds".to_owned());
         let pod = Pod {
-            labels: [app, hash].into_iter().chain(generation).collect(),
+            labels: object::labels_of(new),
             node_name: (new.schedule_by == ScheduleBy::Controller).then(|| new.node.clone()),
             creation_timestamp: self.now,
             ..pod(name.as_str(), new.node.as_str())
@@ -512,14 +508,7 @@ impl World {
         let number = self.server.created.entry(new.name.to_string()).or_default();
         *number += 1;
         let uid = format!("{}-{number}", new.name);
-        let revision = Revision {
-            labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, new.hash.as_str())]),
-            uid: uid.as_str().into(),
-            // The plan's: the controller may not have seen a newer one.
-            template: Ok(self.state.daemon_set().template.clone()),
-            template_generation: self.state.daemon_set().template_generation,
-            ..revision(new.name.as_str(), "", new.number)
-        };
+        let revision = self.new_revision(new, &uid);
         let uid = revision.uid.clone();
         self.put_revision(revision);
         self.written(&uid)

@@ -1,18 +1,20 @@
 //! Objects to start a test with.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
     ChangeState, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
-    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Placement, Pod, PodChange,
-    PodName, PodPhase, PolicySource, Readiness, RecordState, Replacement, ResourceVersion,
-    Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp, UpdateStrategy,
+    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, OVERRIDE_LABEL, Overrides,
+    Placement, Pod, PodChange, PodName, PodPhase, PolicySource, Readiness, RecordState,
+    Replacement, ResourceVersion, Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp,
+    UpdateStrategy,
 };
 
-use everynode_core::plan::{NewPod, Outcome, Write};
+use everynode_core::plan::{NewPod, NewRevision, Outcome, Write};
 
-use super::DS_UID;
+use super::{DS_UID, World};
 
 /// UID of a controller of another kind.
 pub(crate) const ANOTHER_KIND: &str = "another-kind";
@@ -35,6 +37,7 @@ pub(crate) fn node(name: &str) -> Node {
         readiness: NodeReadiness::Ready,
         conditions: Vec::new(),
         boot_id: "".into(),
+        kubelet_version: None,
     }
 }
 
@@ -74,6 +77,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
         number,
         template_generation: None,
         template: Ok(Template::new(template, Placement::default())),
+        overrides: None,
         record: RecordState::None,
     }
 }
@@ -102,6 +106,15 @@ pub(crate) fn daemon_set() -> DaemonSet {
         status: Status::default(),
         problems: Vec::new(),
     }
+}
+
+/// The labels of a created pod.
+pub(super) fn labels_of(new: &NewPod) -> Labels {
+    let hash = (HASH_LABEL, new.hash.to_string());
+    let generation = new.template_generation.map(|it| (TEMPLATE_GENERATION_LABEL, it.to_string()));
+    let of_node = new.r#override.as_ref().map(|it| (OVERRIDE_LABEL, it.tag.to_string()));
+    let labels = [("app", "ds".to_owned()), hash].into_iter().chain(generation).chain(of_node);
+    labels.map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 pub(super) fn selector(app: &str) -> LabelSelector {
@@ -178,5 +191,29 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
             }
         }
         other => panic!("{other}"),
+    }
+}
+
+impl World {
+    /// A revision as the API server creates it.
+    pub(super) fn new_revision(&self, new: &NewRevision, uid: &str) -> Revision {
+        Revision {
+            labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, new.hash.as_str())]),
+            uid: uid.into(),
+            // The plan's: the controller may not have seen a newer one.
+            template: Ok(self.state.daemon_set().template.clone()),
+            template_generation: self.state.daemon_set().template_generation,
+            overrides: self.overrides_of(new),
+            ..revision(new.name.as_str(), "", new.number)
+        }
+    }
+
+    /// The overrides of a new revision: those of the policy, or of another revision.
+    fn overrides_of(&self, new: &NewRevision) -> Option<Arc<Overrides>> {
+        let text = new.overrides.as_ref()?;
+        let of_policy = self.state.daemon_set().policy.valid().map(|policy| &policy.overrides);
+        let of_revisions = self.server.revisions.values().filter_map(|it| it.overrides.as_ref());
+        let mut all = of_policy.into_iter().chain(of_revisions);
+        Some(all.find(|it| it.text == *text).expect("known overrides").clone())
     }
 }

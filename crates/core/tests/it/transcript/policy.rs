@@ -57,6 +57,7 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("in-place", _) => policy.update = UpdateMethod::InPlaceIfPossible,
             ("in-place-only", _) => policy.update = UpdateMethod::InPlaceOnly,
             ("resize-within", _) => policy.resize_within = duration(value),
+            ("override", _) => policy.overrides = with_override(&policy.overrides, value),
             ("absent-taint", _) => policy.absent.taints.push(value.into()),
             ("absent-condition", _) => policy.absent.conditions.push(value.into()),
             ("nodes", Some(step)) => {
@@ -75,6 +76,26 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
         }
     }
     PolicySource::Valid(Arc::new(policy))
+}
+
+/// One more override, `override=NAME:LABEL:CONTENT:SETTLE`, on nodes with the label.
+fn with_override(before: &Overrides, text: &str) -> Arc<Overrides> {
+    let mut words = text.split(':');
+    let mut word = || words.next().expect("four words");
+    let (name, label, content, settle) = (word(), word(), word(), word());
+    let added = NodeOverride {
+        name: name.into(),
+        nodes: OverriddenNodes {
+            labels: has_label(label, LabelOperator::Exists),
+            ..OverriddenNodes::default()
+        },
+        containers: Vec::new(),
+        settle: duration(settle),
+        allow_larger: false,
+        tag: format!("{name}-{content}").into(),
+    };
+    let list = before.list.iter().cloned().chain([Arc::new(added)]).collect();
+    Arc::new(Overrides { list, text: format!("{} {text}", before.text).into() })
 }
 
 /// `images=PARALLEL:WITHIN`.

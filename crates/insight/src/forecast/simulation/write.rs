@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use everynode_core::api::{
-    ChangeState, HASH_LABEL, Labels, Pod, PodChange, PodName, PodPhase, Readiness, RecordState,
-    Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL, Timestamp,
-    Uid,
+    ChangeState, HASH_LABEL, Labels, OVERRIDE_LABEL, Pod, PodChange, PodName, PodPhase, Readiness,
+    RecordState, Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL,
+    Timestamp, Uid,
 };
 use everynode_core::plan::{
     NewChange, NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write,
@@ -179,6 +179,12 @@ impl Simulation {
             number: new.number,
             template_generation: self.daemon_set.template_generation,
             template: Ok(self.daemon_set.template.clone()),
+            overrides: self
+                .daemon_set
+                .policy
+                .valid()
+                .and_then(|policy| policy.overrides())
+                .cloned(),
             record: RecordState::None,
         };
         self.revisions.insert(new.name.clone(), revision.clone());
@@ -193,6 +199,9 @@ impl Simulation {
         let mut labels = with_label(&self.template_labels, HASH_LABEL, new.hash.as_str());
         if let Some(generation) = new.template_generation {
             labels = with_label(&labels, TEMPLATE_GENERATION_LABEL, &generation.to_string());
+        }
+        if let Some(of_node) = &new.r#override {
+            labels = with_label(&labels, OVERRIDE_LABEL, &of_node.tag);
         }
         let pod = Pod {
             namespace: self.daemon_set.key.namespace.clone(),

@@ -132,6 +132,7 @@ fn a_pod_of_an_older_revision_is_made_from_its_template() {
         hash: "older".into(),
         template_generation: None,
         template: Some(canonical(&older).into()),
+        r#override: None,
         schedule_by: everynode_core::plan::ScheduleBy::Scheduler,
     };
     let pod: Value = serde_json::from_str(&raw.pod(&new)).unwrap();

@@ -298,7 +298,7 @@ impl Schema {
 }
 
 /// The path of a field; that of the whole is empty.
-fn below(path: &str, name: &str) -> String {
+pub(super) fn below(path: &str, name: &str) -> String {
     match (path, name) {
         ("", name) => name.to_owned(),
         (path, "") => path.to_owned(),

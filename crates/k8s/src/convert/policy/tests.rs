@@ -1,6 +1,7 @@
 //! Policies, their defaults, and what is said of wrong ones.
 
 mod check;
+mod overrides;
 mod window;
 
 use std::time::Duration;
@@ -190,7 +191,9 @@ const POLICY: &str = "{paused: false, maxUnavailable: 5%, podsPerMinute: 10, ste
     by: zone, upTo: [1, 100%], bake: 1h, approval: true, checks: [c]}], finally: {bake: 1m}, \
     checks: [{name: c, interval: 30s, http: {url: 'http://a'}}], failure: {maxNodes: 5%, \
     readyWithin: 10m, maxRestarts: 2, rollbackAfter: 0s}, windows: [{days: [Mon], from: '22:00', \
-    to: '06:00', timeZone: Europe/Berlin}], hold: {matchLabels: {a: b}}}";
+    to: '06:00', timeZone: Europe/Berlin}], hold: {matchLabels: {a: b}}, overrides: [{name: big, \
+    nodes: {matchLabels: {pool: big}, kubeletVersion: '1.35'}, containers: [{name: c, args: [x], \
+    resources: {requests: {memory: 128Mi}}, env: [{name: N, value: v}]}], settle: 5m}]}";
 
 proptest! {
     /// G7: any text is a policy, or an error that can be read.

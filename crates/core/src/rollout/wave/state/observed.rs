@@ -63,7 +63,7 @@ impl<'a> Observed<'a> {
         input: &RolloutInput<'_>,
     ) -> Self {
         let pods = slot.pods.as_slice();
-        let is_target = |pod: &&PodView| input.labels.is_updated(pod.labels);
+        let is_target = |pod: &&PodView| pod.is_updated(input.labels);
         let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
         let min_ready_seconds = input.daemon_set.min_ready_seconds;
         let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
@@ -123,7 +123,7 @@ impl<'a> Observed<'a> {
 
     /// Since when a node is without an available pod of the target that was not before.
     pub(super) fn starting_since(&self, now: Timestamp, input: &RolloutInput<'_>) -> Timestamp {
-        let is_target = |pod: &&PodView| pod.counts() && input.labels.is_updated(pod.labels);
+        let is_target = |pod: &&PodView| pod.counts() && pod.is_updated(input.labels);
         let targets = self.pods.iter().filter(is_target);
         match input.clocks {
             Clocks::Observed => now,

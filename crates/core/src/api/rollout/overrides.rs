@@ -1,0 +1,249 @@
+//! The differences that a policy states between the pods of some nodes and the template.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::api::schema;
+use crate::api::{KubeletVersion, LabelSelector, Node};
+
+/// The annotation of a ControllerRevision with the overrides of its revision, as JSON.
+pub const OVERRIDES_ANNOTATION: &str = "everynode.dev/overrides";
+
+/// The overrides of a revision. They and the template are what its pods are made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Vec<NodeOverride>")]
+pub struct Overrides {
+    /// In the order of the policy: the first one that selects a node counts there.
+    pub list: Vec<Arc<NodeOverride>>,
+    /// The same as JSON in one form: equal texts mean equal overrides.
+    pub text: Arc<str>,
+}
+
+/// The difference between the pods of some nodes and the template.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeOverride {
+    /// Names the override in labels of pods and in messages.
+    #[schemars(schema_with = "schema::override_name")]
+    pub name: Arc<str>,
+    /// The nodes whose pods differ from the template, unless an override before selects them, too.
+    pub nodes: OverriddenNodes,
+    /// The containers of the template that differ, init containers among them.
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub containers: Vec<ContainerOverride>,
+    /// How long the labels of a node must have said that another override counts there, or none,
+    /// until its pod is replaced. Of two overrides the longer time counts.
+    #[serde(default = "settle", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "5m"))]
+    pub settle: Duration,
+    /// Allows requests that are larger than those of the template, by which autoscalers choose the
+    /// size of a new node.
+    #[serde(default)]
+    pub allow_larger: bool,
+    /// The name and a hash of `containers`, such as `big-7d9f8b6c5`.
+    #[serde(skip)]
+    pub tag: Arc<str>,
+}
+
+const fn settle() -> Duration {
+    Duration::from_secs(300)
+}
+
+/// The nodes of an override. All that is stated must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverriddenNodes {
+    /// By their labels.
+    #[serde(flatten)]
+    pub labels: LabelSelector,
+    /// Their kubelets have this version, such as 1.35.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::kubelet_version")]
+    pub kubelet_version: Option<KubeletVersion>,
+    /// Their label `kubernetes.io/os`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label_value")]
+    pub os: Option<Arc<str>>,
+    /// Their label `kubernetes.io/arch`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label_value")]
+    pub arch: Option<Arc<str>>,
+}
+
+/// The difference of one container.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerOverride {
+    /// The name of the container in the template.
+    #[schemars(schema_with = "schema::name")]
+    pub name: Arc<str>,
+    /// The amounts that differ.
+    #[serde(default)]
+    pub resources: ResourceOverride,
+    /// Variables with other values, or beside those of the template.
+    #[serde(default)]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub env: Vec<EnvOverride>,
+    /// Replaces `args` of the template.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::arguments")]
+    pub args: Option<Vec<Arc<str>>>,
+    /// Replaces `image` of the template. Only if the controller runs with `--overrides-may=image`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::image")]
+    pub image: Option<Arc<str>>,
+}
+
+/// The amounts of resources that differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct ResourceOverride {
+    /// Other requests, by resource.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::amounts")]
+    pub requests: BTreeMap<Arc<str>, Amount>,
+    /// Other limits, by resource.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::amounts")]
+    pub limits: BTreeMap<Arc<str>, Amount>,
+}
+
+/// An environment variable.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct EnvOverride {
+    /// Its name.
+    #[schemars(schema_with = "schema::variable_name")]
+    pub name: Arc<str>,
+    /// Its value, in place of the template's `value` or `valueFrom`.
+    #[schemars(schema_with = "schema::variable_value")]
+    pub value: Arc<str>,
+}
+
+/// An amount of a resource, as a policy states it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "WrittenAmount")]
+pub struct Amount {
+    /// A Kubernetes quantity, such as `100m` or `128Mi`.
+    pub text: Arc<str>,
+    /// The same in thousandths.
+    pub millis: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenAmount {
+    Number(u64),
+    Text(Arc<str>),
+}
+
+impl From<WrittenAmount> for Amount {
+    fn from(written: WrittenAmount) -> Self {
+        let text = match written {
+            WrittenAmount::Number(number) => number.to_string().into(),
+            WrittenAmount::Text(text) => text,
+        };
+        Self { text, millis: 0 }
+    }
+}
+
+/// The requests and limits of a container of a template, in thousandths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerAmounts {
+    /// The name of the container.
+    pub name: Arc<str>,
+    /// Its requests, by resource. A limit without a request is one.
+    pub requests: BTreeMap<Arc<str>, i64>,
+    /// Its limits, by resource.
+    pub limits: BTreeMap<Arc<str>, i64>,
+}
+
+impl From<Vec<NodeOverride>> for Overrides {
+    fn from(list: Vec<NodeOverride>) -> Self {
+        Self { list: list.into_iter().map(Arc::new).collect(), text: Arc::default() }
+    }
+}
+
+impl OverriddenNodes {
+    fn matches(&self, node: &Node) -> bool {
+        let has = |key: &str, value: &Option<Arc<str>>| {
+            value.is_none() || node.labels.get(key) == value.as_ref()
+        };
+        self.labels.matches(&node.labels)
+            && (self.kubelet_version.is_none() || node.kubelet_version == self.kubelet_version)
+            && has("kubernetes.io/os", &self.os)
+            && has("kubernetes.io/arch", &self.arch)
+    }
+}
+
+impl Overrides {
+    /// The override that counts on a node; `None` if its pods are those of the template.
+    pub fn of_node(&self, node: &Node) -> Option<&Arc<NodeOverride>> {
+        self.list.iter().find(|it| it.nodes.matches(node))
+    }
+
+    /// The override with this tag.
+    pub fn with_tag(&self, tag: &str) -> Option<&Arc<NodeOverride>> {
+        self.list.iter().find(|it| *it.tag == *tag)
+    }
+
+    /// The reason why these overrides cannot be used with a template of these containers, with the
+    /// field.
+    pub fn problem(&self, template: &[ContainerAmounts], may_set_images: bool) -> Option<String> {
+        self.list.iter().enumerate().find_map(|(index, it)| {
+            let problem = it.containers.iter().enumerate().find_map(|(number, container)| {
+                let (field, why) = container.problem(template, it.allow_larger, may_set_images)?;
+                Some(format!("containers[{number}].{field}: {why}"))
+            })?;
+            Some(format!("overrides[{index}].{problem}"))
+        })
+    }
+}
+
+impl ContainerOverride {
+    fn problem(
+        &self,
+        template: &[ContainerAmounts],
+        allows_larger: bool,
+        may_set_images: bool,
+    ) -> Option<(String, String)> {
+        let value = |text: &str, why: &str| format!("Invalid value: \"{text}\": {why}");
+        let Some(own) = template.iter().find(|own| own.name == self.name) else {
+            let why = value(&self.name, "the template has no container of this name");
+            return Some(("name".to_owned(), why));
+        };
+        if let Some(image) = self.image.as_ref().filter(|_| !may_set_images) {
+            let why = "overrides may set images only if the controller runs with \
+                       --overrides-may=image";
+            return Some(("image".to_owned(), value(image, why)));
+        }
+        let ResourceOverride { requests, limits } = &self.resources;
+        for (resource, amount) in requests {
+            let before = own.requests.get(resource).copied().unwrap_or(0);
+            if amount.millis > before && !allows_larger {
+                let why = "it is larger than that of the template, by which autoscalers choose \
+                           the size of new nodes; allowLarger allows that";
+                return Some((format!("resources.requests[{resource}]"), value(&amount.text, why)));
+            }
+        }
+        // An API server takes a limit for the request of a container that states none.
+        let stated =
+            |list: &BTreeMap<Arc<str>, Amount>, of: &BTreeMap<Arc<str>, i64>, key: &str| {
+                list.get(key).map(|amount| amount.millis).or_else(|| of.get(key).copied())
+            };
+        requests.keys().chain(limits.keys()).find_map(|resource| {
+            let limit = stated(limits, &own.limits, resource)?;
+            let request = stated(requests, &own.requests, resource)?;
+            let why = "its request would be larger than its limit";
+            (request > limit).then(|| ("resources".to_owned(), value(resource, why)))
+        })
+    }
+}

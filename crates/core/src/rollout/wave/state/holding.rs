@@ -1,0 +1,74 @@
+//! The pods that a node has, and with that whether it is a member of its groups.
+
+use crate::api::Node;
+use crate::node::{PodView, Slot, SlotFlags, Wanted};
+use crate::placement;
+
+use super::RolloutInput;
+
+/// The pods that a node has, compared with those that it should have. All but the first make it a
+/// member of its groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::rollout::wave) enum Holding {
+    /// It has no pod, and should run none.
+    #[default]
+    Nothing,
+    /// It has no pod, and should run none of the target, but one of the revision that governs it.
+    NothingOfTarget,
+    /// It has a pod of another revision, or should run one of the target and has none.
+    Outdated,
+    /// Only the target's placement removes its pod of another revision, or has beside the built-in
+    /// controller (G42).
+    Removed,
+    /// It has a pod of the target.
+    Target,
+}
+
+impl Holding {
+    /// `had_pod` is whether the node had a pod before, as far as that is known.
+    pub(in crate::rollout::wave) fn new(
+        node: &Node,
+        slot: &Slot,
+        had_pod: bool,
+        input: &RolloutInput<'_>,
+    ) -> Self {
+        let pods = || slot.pods.as_slice().iter().filter(|pod| pod.counts());
+        let has_target = || pods().any(|pod| pod.is_updated(input.labels));
+        // The target changes no more than pods of other nodes.
+        let is_variant = |pod: &PodView| {
+            input.labels.hash(pod.labels).is_some_and(|it| input.labels.is_variant(it))
+        };
+        if input.labels.has_variants()
+            && pods().any(|pod| pod.is_updated(input.labels) && is_variant(pod))
+        {
+            return Self::Nothing;
+        }
+        let should_run_target = || match slot.wanted {
+            Wanted::Target => slot.eligibility.should_run(),
+            Wanted::Kept | Wanted::Base => {
+                let placement = &input.daemon_set.template.placement;
+                let selector = input.namespace_node_selector;
+                placement::eligibility(placement, selector, node).should_run()
+            }
+        };
+        match slot.wanted {
+            Wanted::Target | Wanted::Base if has_target() => Self::Target,
+            _ if slot.flags.contains(SlotFlags::LOSES_POD)
+                && (had_pod || pods().next().is_some()) =>
+            {
+                Self::Removed
+            }
+            _ if pods().next().is_some() || should_run_target() => Self::Outdated,
+            _ if slot.eligibility.should_run() => Self::NothingOfTarget,
+            Wanted::Target | Wanted::Kept | Wanted::Base => Self::Nothing,
+        }
+    }
+
+    /// True if the node is a member of its groups.
+    pub(in crate::rollout::wave) const fn is_member(self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The differences of a node's pods from the template (G57).
+
+use everynode_core::api::{Amount, ContainerAmounts, NodeOverride};
+use serde_json::{Map, Value, json};
+
+use crate::json::Json;
+use crate::quantity::Quantity;
+
+/// The lists of a spec whose containers an override may change.
+const LISTS: [&str; 2] = ["containers", "initContainers"];
+
+/// Changes the containers in the `spec` of a template or a pod as the override says.
+pub(crate) fn apply(spec: &mut Map<String, Value>, of_node: &NodeOverride) {
+    for list in LISTS {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let Some(own) = of_node.containers.iter().find(|own| *own.name == *name) else {
+                continue;
+            };
+            if let Some(image) = &own.image {
+                container.insert("image".to_owned(), image.to_string().into());
+            }
+            if let Some(args) = &own.args {
+                container.insert("args".to_owned(), json!(args));
+            }
+            for variable in &own.env {
+                set_variable(container, &variable.name, &variable.value);
+            }
+            let amounts =
+                [("requests", &own.resources.requests), ("limits", &own.resources.limits)];
+            for (list, amounts) in amounts.into_iter().filter(|(_, amounts)| !amounts.is_empty()) {
+                let list = member(member(container, "resources"), list);
+                for (resource, Amount { text, .. }) in amounts {
+                    list.insert(resource.to_string(), text.to_string().into());
+                }
+            }
+        }
+    }
+}
+
+/// Changes a template as the override of a node says, if there is one.
+pub(crate) fn apply_to_template(template: &mut Value, of_node: Option<&NodeOverride>) {
+    let spec = template.get_mut("spec").and_then(Value::as_object_mut);
+    if let (Some(spec), Some(of_node)) = (spec, of_node) {
+        apply(spec, of_node);
+    }
+}
+
+/// Sets an environment variable. One that refers to it comes after it, as in the template.
+fn set_variable(container: &mut Map<String, Value>, name: &str, value: &str) {
+    let variable = json!({ "name": name, "value": value });
+    let env = container.entry("env").or_insert(Value::Null);
+    if !env.is_array() {
+        *env = json!([]);
+    }
+    let env = env.as_array_mut().expect("it is an array now");
+    match env.iter_mut().find(|known| known.string_at(&["name"]) == name) {
+        Some(known) => *known = variable,
+        None => env.push(variable),
+    }
+}
+
+/// The member with this key, replaced by an empty object if it is not an object.
+fn member<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    let member = parent.entry(key).or_insert(Value::Null);
+    if !member.is_object() {
+        *member = Value::Object(Map::new());
+    }
+    member.as_object_mut().expect("it is an object now")
+}
+
+/// The requests and limits of the containers in the `spec` of a template. A limit without a request
+/// is one.
+pub(crate) fn amounts(spec: &Value) -> Vec<ContainerAmounts> {
+    let containers = LISTS.into_iter().flat_map(|list| spec.items_at(&[list]));
+    let of = |container: &Value, list: &str| {
+        let amounts = container.at(&["resources", list]).map(Json::fields);
+        let amounts = amounts.into_iter().flatten().filter_map(|(resource, amount)| {
+            Some((resource.into(), Quantity::of_json(amount).ok()?.milli_value()))
+        });
+        amounts.collect()
+    };
+    let amounts = containers.map(|container| {
+        let mut amounts = ContainerAmounts {
+            name: container.string_at(&["name"]).into(),
+            requests: of(container, "requests"),
+            limits: of(container, "limits"),
+        };
+        for (resource, limit) in &amounts.limits {
+            amounts.requests.entry(resource.clone()).or_insert(*limit);
+        }
+        amounts
+    });
+    amounts.collect()
+}
