@@ -6,6 +6,7 @@ mod config;
 mod images;
 mod in_place;
 mod night;
+mod overrides;
 mod suggest;
 mod windows;
 mod zones;
