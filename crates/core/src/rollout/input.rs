@@ -153,6 +153,12 @@ impl<'a> RolloutInput<'a> {
         bad.map(|old| old.pod_hash()).collect()
     }
 
+    /// True if the pod has one of them.
+    pub(super) fn is_of_bad_revision(&self, pod: &PodView) -> bool {
+        let hash = self.labels.hash(pod.labels);
+        hash.is_some_and(|hash| self.bad_revisions().contains(hash))
+    }
+
     /// True if a pod has one of them that was tried after the rollout of the target was complete:
     /// nodes go back to the target.
     pub(super) fn has_bad_pods(&self) -> bool {

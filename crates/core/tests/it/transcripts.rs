@@ -77,6 +77,7 @@ transcripts! {
     guarded_in_place_tainted: "guarded-in-place-tainted",
     guarded_joined_next: "guarded-joined-next",
     guarded_joined_undo: "guarded-joined-undo",
+    guarded_unschedulable_fix: "guarded-unschedulable-fix",
     guarded_overrides: "guarded-overrides",
     guarded_overrides_settle: "guarded-overrides-settle",
     guarded_overrides_policy: "guarded-overrides-policy",

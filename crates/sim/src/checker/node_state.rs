@@ -9,7 +9,7 @@ mod past;
 use std::collections::BTreeSet;
 
 use super::history::History;
-use super::model::{Eligibility, Node, Pod, Policy};
+use super::model::{Eligibility, Node, Phase, Pod, Policy};
 use super::situation::{OnNode, OurPod, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, Memory, NodeState, NodeStates, Standing};
@@ -145,7 +145,9 @@ impl Reading<'_, '_> {
 
     /// The states of a node with an old pod on which the rollout has not begun.
     fn untouched(&self) -> NodeStates {
-        let is_unscheduled = self.of_others().any(|our| our.pod.is_unschedulable);
+        let mut unscheduled = self.of_others().filter(|our| our.pod.is_unschedulable).peekable();
+        let is_unscheduled = unscheduled.peek().is_some();
+        let was_tried = unscheduled.any(|our| self.was_tried(our.pod));
         let is_tainted = self.on_node.by_target == Eligibility::MayKeep;
         let is_creation_unknown = self.on_node.pending.is_some() || self.on_node.has_seen_pending;
         let is_down = !self.node.is_ready() || is_unscheduled;
@@ -158,8 +160,8 @@ impl Reading<'_, '_> {
             () if self.past.is_deletion_unknown || is_creation_unknown => {
                 [NodeState::Waiting, NodeState::Updating, NodeState::SetAside].into()
             }
-            () if is_aside => [NodeState::SetAside].into(),
-            () if is_repairable == Answer::Maybe => {
+            () if is_aside && !was_tried => [NodeState::SetAside].into(),
+            () if was_tried || is_repairable == Answer::Maybe => {
                 [NodeState::Waiting, NodeState::SetAside].into()
             }
             () if self.on_node.by_target == Eligibility::MustNotRun
@@ -169,6 +171,14 @@ impl Reading<'_, '_> {
             }
             () => [NodeState::Waiting].into(),
         }
+    }
+
+    /// Whether the pod has a revision that was tried: then that may be why it cannot be scheduled
+    /// (G33).
+    fn was_tried(&self, pod: &Pod) -> bool {
+        let mut old = self.situation.revisions.old.iter();
+        let own = old.find(|old| old.metadata.hash() == pod.metadata.hash());
+        own.is_some_and(|own| own.record.as_ref().is_some_and(|it| it.phase != Phase::Complete))
     }
 
     /// Whether pods that cannot be changed in place stay, so that their nodes fail (G56).

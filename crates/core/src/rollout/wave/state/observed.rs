@@ -67,7 +67,10 @@ impl<'a> Observed<'a> {
         let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
         let min_ready_seconds = input.daemon_set.min_ready_seconds;
         let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);
-        let has_no_place = |pod: &PodView| pod.flags.contains(PodFlags::UNSCHEDULABLE);
+        // A template that was never complete may be why.
+        let has_no_place = |pod: &PodView| {
+            pod.flags.contains(PodFlags::UNSCHEDULABLE) && !input.is_of_bad_revision(pod)
+        };
         let active = || pods.iter().filter(is_active);
         let flagged = |flag| active().any(|pod: &PodView| pod.flags.contains(flag));
         let is_changed = |pod: &&PodView| !pod.flags.contains(PodFlags::ASSUMED);
