@@ -107,7 +107,8 @@ impl Mode {
     pub(crate) fn visible_revision(self, revision: Revision) -> Revision {
         match self {
             Self::Unguarded => Revision { record: RecordState::None, ..revision },
-            Self::Controller | Self::Beside { .. } => revision,
+            Self::Controller => revision,
+            Self::Beside { .. } => Revision { overrides: None, ..revision },
         }
     }
 }

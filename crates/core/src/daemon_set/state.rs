@@ -297,7 +297,8 @@ impl DaemonSetState {
             backed_off.extend(self.backoffs.lost_pods.end_all());
             self.creation_limits.delay = None;
         }
-        if new.template.canonical != old.template.canonical {
+        let overrides = |of: &DaemonSet| of.policy.valid().map(|it| it.overrides().cloned());
+        if new.template.canonical != old.template.canonical || overrides(new) != overrides(&old) {
             self.history.forget_current();
         }
         if !is_placed_alike {

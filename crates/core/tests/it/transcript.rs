@@ -427,6 +427,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "agreed" => pod.replacement.get_or_insert_default().is_agreed = true,
         "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
         "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
+        "override" => pod.labels = with_label(&pod.labels, OVERRIDE_LABEL, value),
         "no-override" => {
             let others = pod.labels.iter().filter(|(key, _)| ***key != *OVERRIDE_LABEL);
             let others = others.map(|(key, value)| (key.clone(), value.clone()));

@@ -28,6 +28,7 @@ transcripts! {
     added_default: "added-default",
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
+    beside_overrides: "beside-overrides",
     beside_config: "beside-config",
     beside_failure: "beside-failure",
     beside_roll_back: "beside-roll-back",

@@ -230,7 +230,8 @@ impl DaemonSetState {
             Some(to) => (Some(to), None),
             None => (pod.revision_hash(), pod.template_generation()),
         };
-        let tag = pod.override_tag().cloned();
+        // The built-in controller makes all pods of the template.
+        let tag = pod.override_tag().filter(|_| self.creates_pods()).cloned();
         let labels = self.labels.acquire(hash, generation, tag);
         let mut view = PodView::new(pod, labels, orphan);
         view.flags |= followed.flags;
