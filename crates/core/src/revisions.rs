@@ -36,10 +36,18 @@ pub(crate) struct RevisionHistory {
     collision: Option<Collision>,
     /// When duplicates of the current revision were first seen, while there are any (C42).
     duplicates_since: Option<Timestamp>,
-    /// Name and hash of a deleted revision that stored the current template. It is created again
-    /// under the same name, because pods have its hash (C41, C46).
-    deleted_current: Option<(RevisionName, RevisionHash)>,
+    /// The deleted revision that stored the current template. It is created again under the same
+    /// name, because pods have its hash (C41, C46).
+    deleted_current: Option<DeletedRevision>,
     last_creation: Option<LastCreation>,
+}
+
+/// A deleted revision of the current template.
+#[derive(Clone, Debug)]
+struct DeletedRevision {
+    name: RevisionName,
+    hash: RevisionHash,
+    overrides: Option<Arc<Overrides>>,
 }
 
 /// The revision that was created last, and when it may be created again (C40).
@@ -170,7 +178,9 @@ impl RevisionHistory {
         if let Some(known) = known
             && self.classify(daemon_set).is_current(known, daemon_set)
         {
-            self.deleted_current = known.hash().map(|hash| (name.clone(), hash));
+            let overrides = known.overrides.clone();
+            let deleted = |hash| DeletedRevision { name: name.clone(), hash, overrides };
+            self.deleted_current = known.hash().map(deleted);
         }
         // The name may be free now.
         let had_collision = self.collision.take_if(|collision| collision.name == *name).is_some();
@@ -256,9 +266,10 @@ impl RevisionHistory {
                 Ownership::Foreign => {}
             }
         }
+        let deleted = self.deleted_current.as_ref();
         owned.sort_by(|a, b| (a.number, &a.name).cmp(&(b.number, &b.name)));
         let RevisionsByContent { overrides, current, old, variants } =
-            Revision::by_content(daemon_set, owned);
+            Revision::by_content(daemon_set, owned, deleted.map(|it| &it.overrides));
         RevisionSet { overrides, duplicates: current, old, variants, ..set }.with_current()
     }
 
@@ -266,7 +277,10 @@ impl RevisionHistory {
     pub(crate) fn new_revision(&self, daemon_set: &DaemonSet, number: i64) -> NewRevision {
         let collision_count = daemon_set.status.collision_count;
         let overrides = self.classify(daemon_set).overrides;
-        let (name, hash) = self.deleted_current.clone().unwrap_or_else(|| {
+        let deleted = self.deleted_current.as_ref();
+        let deleted = deleted.filter(|it| it.overrides == overrides);
+        let deleted = deleted.map(|it| (it.name.clone(), it.hash.clone()));
+        let (name, hash) = deleted.unwrap_or_else(|| {
             let template = &daemon_set.template.canonical;
             let hash = match &overrides {
                 None => revision_hash(template, collision_count),
@@ -299,7 +313,7 @@ impl RevisionHistory {
         let set = self.classify(daemon_set);
         let orphans = set.orphans.iter();
         let same = orphans.filter(|orphan| set.is_current(orphan, daemon_set));
-        let deleted = self.deleted_current.iter().map(|(_, hash)| hash.clone());
+        let deleted = self.deleted_current.iter().map(|it| it.hash.clone());
         same.filter_map(|orphan| orphan.hash()).chain(deleted).collect()
     }
 

@@ -194,7 +194,8 @@ impl GuardedRollout {
         let object = snapshot.daemon_sets.get(key)?;
         let revisions = snapshot.revisions_of(key);
         // If two revisions store the template, the one with the higher number is current (C42).
-        let current = Revision::by_content(&object.daemon_set, revisions.clone()).current.pop();
+        let current =
+            Revision::by_content(&object.daemon_set, revisions.clone(), None).current.pop();
         let recorded = revisions.iter().map(|revision| RecordedRevision {
             number: revision.number,
             hash: revision.hash().map(|hash| hash.to_string()),

@@ -500,6 +500,7 @@ mod tests {
                 order: None,
                 reason: None,
                 is_rolled_back: false,
+                base: None,
                 course: Course::default(),
             };
             let guarded = entries.iter_mut().filter(|entry| entry.revision <= 3);

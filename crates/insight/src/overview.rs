@@ -224,7 +224,7 @@ fn revisions(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> Vec<Rev
             *available += usize::from(detail.is_available(daemon_set, now));
         }
     }
-    let revisions = Revision::by_content(daemon_set, snapshot.revisions_of(key));
+    let revisions = Revision::by_content(daemon_set, snapshot.revisions_of(key), None);
     let current = revisions.current.into_iter().map(|revision| (revision, true));
     let all = current.chain(revisions.old.into_iter().map(|revision| (revision, false)));
     let stored = all.filter_map(|(revision, is_current)| {

@@ -70,8 +70,7 @@ fn member<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Stri
     member.as_object_mut().expect("it is an object now")
 }
 
-/// The requests and limits of the containers in the `spec` of a template. A limit without a request
-/// is one.
+/// The requests and limits of the containers in the `spec` of a template.
 pub(crate) fn amounts(spec: &Value) -> Vec<ContainerAmounts> {
     let containers = LISTS.into_iter().flat_map(|list| spec.items_at(&[list]));
     let of = |container: &Value, list: &str| {
@@ -81,16 +80,10 @@ pub(crate) fn amounts(spec: &Value) -> Vec<ContainerAmounts> {
         });
         amounts.collect()
     };
-    let amounts = containers.map(|container| {
-        let mut amounts = ContainerAmounts {
-            name: container.string_at(&["name"]).into(),
-            requests: of(container, "requests"),
-            limits: of(container, "limits"),
-        };
-        for (resource, limit) in &amounts.limits {
-            amounts.requests.entry(resource.clone()).or_insert(*limit);
-        }
-        amounts
+    let amounts = containers.map(|container| ContainerAmounts {
+        name: container.string_at(&["name"]).into(),
+        requests: of(container, "requests"),
+        limits: of(container, "limits"),
     });
     amounts.collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use everynode_core::api::{
     FailedNode, FailedNodes, FailureCause, GroupValue, Position, RecordReason, RecordState,
-    RolloutPhase, RolloutRecord, Timestamp, Uid, WaveName, WavePosition,
+    RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid, WaveName, WavePosition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,9 @@ struct WireRecord {
     /// True if its template was replaced with that of the base.
     #[serde(default, skip_serializing_if = "is_default")]
     rolled_back: bool,
+    /// The hash of the revision that has the same template and was complete before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base: Option<Arc<str>>,
     #[serde(flatten)]
     course: WireCourse,
 }
@@ -203,6 +206,7 @@ pub fn record_text(record: &RolloutRecord, revision: Option<&Uid>) -> String {
         failed_nodes: failed.iter().flat_map(|nodes| nodes.first.iter().map(Into::into)).collect(),
         more_failed_nodes: failed.map_or(0, |nodes| nodes.more),
         rolled_back: record.is_rolled_back,
+        base: record.base.as_ref().map(|base| base.as_str().into()),
         course: (&record.course).into(),
     };
     serde_json::to_string(&wire).expect("all keys are strings")
@@ -231,6 +235,7 @@ fn read(text: &str) -> Result<(Option<Arc<str>>, RolloutRecord), String> {
         order: wire.order,
         reason: wire.reason.map(|reason| reason.with(wire.message, failed_nodes)),
         is_rolled_back: wire.rolled_back,
+        base: wire.base.map(RevisionHash::new),
         course: wire.course.into(),
     };
     Ok((wire.revision, record))
@@ -275,6 +280,7 @@ mod tests {
             order: Some("approve 8c canary now".into()),
             reason: None,
             is_rolled_back: false,
+            base: None,
             course: Course::default(),
         }
     }
@@ -291,6 +297,7 @@ mod tests {
             reason: Some(RecordReason::Aborted),
             ..record()
         };
+        let of_overrides = RolloutRecord { base: Some("5d4e".into()), ..record() };
         let unlabelled = RolloutRecord {
             position: Position::Wave(WavePosition {
                 step: 0,
@@ -320,7 +327,7 @@ mod tests {
             "\"failedNodes\":[{\"node\":\"n\",\"pod\":\"p\",\"cause\":\"container a: \
              CrashLoopBackOff, exit code 1\"},{\"node\":\"m\"}],\"moreFailedNodes\":7}"
         ));
-        for record in [baking, failed, unlabelled, checked, by_nodes, rolled_back] {
+        for record in [of_overrides, baking, failed, unlabelled, checked, by_nodes, rolled_back] {
             let text = record_text(&record, Some(&uid()));
             let read = record_state(Some(&text), &uid());
             assert_eq!(read, RecordState::Stored(record.into()), "{text}");

@@ -249,6 +249,7 @@ mod tests {
             order: None,
             reason: None,
             is_rolled_back: false,
+            base: None,
             course: Course::default(),
         })
     }

@@ -47,6 +47,7 @@ pub(super) fn state(reason: RolloutReason, phase: RolloutPhase) -> RolloutStatus
             order: None,
             reason: None,
             is_rolled_back: false,
+            base: None,
             course: Course::default(),
         })),
         nodes,
@@ -66,7 +67,9 @@ fn sampled() -> Metrics {
     let metrics = Metrics::new();
     let key = DaemonSetKey::new("kube-system", "agent");
     metrics.set_daemon_set(&key, &DaemonSetFigures::default());
-    metrics.set_rollout(&key, Some(&state(RolloutReason::Updating, RolloutPhase::Updating)));
+    let overrides = BTreeMap::from([("big-7d9f8b6c5".into(), 3)]);
+    let state = state(RolloutReason::Updating, RolloutPhase::Updating);
+    metrics.set_rollout(&key, Some(&RolloutStatus { overrides, ..state }));
     metrics.count_transition(&Transition::WaveUpdated { wave: None });
     metrics.count_answer(&CheckKind::CronJob("smoke".into()), CheckVerdict::Passed);
     metrics.requests.observe("GET", "a:6443", Some(200), Duration::ZERO);

@@ -75,23 +75,28 @@ impl Revision {
     /// The API server counts the changes of a template. So if none stores it, but the newest one
     /// has its number, nobody has changed it: an API server of another version has added a default,
     /// or leaves one out (C41).
+    ///
+    /// `deleted` has the overrides of the current revision if another client has deleted it.
     pub fn by_content<'a>(
         daemon_set: &DaemonSet,
         revisions: Vec<&'a Self>,
+        deleted: Option<&Option<Arc<Overrides>>>,
     ) -> RevisionsByContent<'a> {
-        let is_current = |it: &&Self| it.stores(&daemon_set.template);
         let newest = revisions.last().copied();
+        // The revisions of one template with several overrides have its number, too.
+        let has_overrides = revisions.iter().any(|it| it.overrides.is_some());
+        let is_current = |it: &&Self| {
+            it.stores(&daemon_set.template) || has_overrides && it.has_generation_of(daemon_set)
+        };
         let (mut current, mut old): (Vec<_>, Vec<_>) = revisions.into_iter().partition(is_current);
         if current.is_empty() {
             current.extend(old.pop_if(|newest| newest.has_generation_of(daemon_set)));
-            let same = current.last().and_then(|newest| newest.template.as_ref().ok());
-            if let Some(template) = same.filter(|_| old.iter().any(|it| it.overrides.is_some())) {
-                // The same template with other overrides.
-                current.splice(0..0, old.extract_if(.., |it| it.stores(template)));
-            }
         }
         let overrides = match &daemon_set.policy {
             PolicySource::Valid(policy) => policy.overrides().cloned(),
+            PolicySource::None | PolicySource::Invalid(_) if let Some(deleted) = deleted => {
+                deleted.clone()
+            }
             PolicySource::None => current.last().and_then(|last| last.overrides.clone()),
             // A policy with a mistake takes no override away.
             PolicySource::Invalid(_) => {

@@ -74,6 +74,8 @@ pub struct DaemonSetState {
     changes: PodChanges,
     /// The nodes whose labels say that another override counts there (G57).
     settling: BTreeMap<NodeId, Settling>,
+    /// True if any pod had an override, or should have had one.
+    had_overrides: bool,
     /// Why nobody could be asked about the last of them.
     question_refusal: Option<Arc<str>>,
     /// How often in a row a new pod could not be marked.
@@ -197,6 +199,7 @@ impl DaemonSetState {
             replacements: BTreeMap::new(),
             changes: PodChanges::default(),
             settling: BTreeMap::new(),
+            had_overrides: false,
             question_refusal: None,
             failed_marks: 0,
             history: RevisionHistory::default(),
@@ -352,6 +355,7 @@ impl DaemonSetState {
         }
         if nodes.node(id).is_none() {
             self.rollout.images.forget(nodes.name(id));
+            self.settling.remove(&id);
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let is_or_was_unreachable = self.apply_reachability(id, nodes);

@@ -118,6 +118,19 @@ impl PodView {
         labels.are_of_template(self.labels) && !self.flags.contains(PodFlags::NOT_OF_TARGET)
     }
 
+    /// True if the pod was made of the current revision, whatever override counts on its node now.
+    pub(crate) fn is_of_target_revision(&self, labels: &RevisionLabels) -> bool {
+        let hash = labels.hash(self.labels);
+        labels.are_of_template(self.labels) && !hash.is_some_and(|hash| labels.is_variant(hash))
+    }
+
+    /// True if a rollout of these nodes goes back and the pod is one to leave: it is of the target
+    /// and, with overrides, not what the base would make there, too.
+    pub(crate) fn is_to_go_back(&self, labels: &RevisionLabels) -> bool {
+        let is_same = labels.has_variants() && !self.flags.contains(PodFlags::NOT_OF_BASE);
+        self.is_of_target_revision(labels) && !is_same
+    }
+
     /// True if the pod is being changed in place (G56).
     pub(crate) const fn is_changing(&self) -> bool {
         self.flags.contains(PodFlags::CHANGING)

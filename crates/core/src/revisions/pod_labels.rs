@@ -140,8 +140,8 @@ impl RevisionLabels {
     }
 
     /// True if any pod has an override, or had, or should have.
-    pub(crate) const fn has_overrides(&self) -> bool {
-        self.current.overrides.is_some() || self.has_tags
+    pub(crate) fn has_overrides(&self) -> bool {
+        self.current.overrides.is_some() || self.has_tags || self.has_variants()
     }
 
     /// The hash of the pair.
@@ -173,12 +173,6 @@ impl RevisionLabels {
         self.pairs.iter().any(|pair| pair.pods > 0 && !self.may_be_updated(pair))
     }
 
-    /// True if any pod has this hash, and is not of the current revision.
-    pub(crate) fn has_outdated_pods_with(&self, hash: &RevisionHash) -> bool {
-        let same = self.pairs.iter().filter(|pair| pair.hash.as_ref() == Some(hash));
-        same.into_iter().any(|pair| pair.pods > 0 && !self.may_be_updated(pair))
-    }
-
     /// True if the pods are of the current revision on some node.
     fn may_be_updated(&self, pair: &Pair) -> bool {
         let is_known = |tag: &Arc<str>| {
@@ -195,6 +189,8 @@ impl RevisionLabels {
     /// Sets the current revision. Returns whether that changes the answer for any pod.
     pub(crate) fn set_current(&mut self, current: CurrentRevision) -> bool {
         if self.current == current {
+            // Equal overrides may settle for another time.
+            self.current.overrides = current.overrides;
             return false;
         }
         let mut changed = self.current.overrides != current.overrides;

@@ -107,7 +107,10 @@ impl Gate {
             let was_complete = current.is_some_and(|it| it.phase == RolloutPhase::Complete);
             was_complete && is_rolled_out() && !labels.is_live(hash)
         };
+        let stated = revisions.current.and_then(|current| current.record.stored()?.base.as_ref());
         let base = match (last_complete(revisions), used) {
+            // Another controller has merged it with the target, and all nodes keep what they have.
+            _ if stated.is_some_and(|stated| !is_stored(stated)) => None,
             (Some(Complete::Old(hash)), _) if is_left(&hash) => None,
             (Some(Complete::Old(hash)), _) if is_stored(&hash) => Some(hash),
             (Some(Complete::Current), _) => None,
@@ -285,14 +288,16 @@ impl GuardedGate {
     ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
         let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
+        let has_failed =
+            || self.is_target_known && pods.iter().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {
             Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
             // Without a base there is nothing to go back to.
-            Direction::Back if wave == Wave::Held && has_target() => {
+            Direction::Back if wave == Wave::Held && has_failed() => {
                 GoverningRevision { old: None, wanted: Wanted::Kept }
             }
             // A pod that cannot be changed to the base is half of the target's.
-            Direction::Back if has_target() || pods.iter().any(PodView::is_given_up) => base()
+            Direction::Back if has_failed() || pods.iter().any(PodView::is_given_up) => base()
                 .map_or(GoverningRevision::TARGET, |base| GoverningRevision {
                     old: Some(base),
                     wanted: Wanted::Base,

@@ -19,9 +19,9 @@ pub(crate) struct InPlace<'a> {
 pub(crate) enum OldPod<'a> {
     /// It can be changed from this template to that one.
     Changes { from: &'a Template, to: &'a Template },
-    /// It is replaced whatever the policy says: it does not run, or goes for another reason, or
-    /// another change of it is not done. A kubelet that has yet to see that one may never restart a
-    /// container for the next.
+    /// It is replaced whatever the policy says: it does not run, goes for another reason, has
+    /// another override than its node, or another change of it is not done. A kubelet that has yet
+    /// to see that one may never restart a container for the next.
     IsReplaced,
     /// It cannot be changed, for this reason.
     CannotChange(&'a str),
@@ -45,7 +45,7 @@ impl<'a> InPlace<'a> {
         let is_target = self.labels.current_hashes().any(|current| current == to);
         let another = if is_target { PodFlags::NOT_OF_TARGET } else { PodFlags::NOT_OF_BASE };
         if pod.flags.contains(another) {
-            return OldPod::CannotChange("another override counts on its node");
+            return OldPod::IsReplaced;
         }
         let own = self.labels.hash(pod.labels).and_then(|hash| self.template(hash));
         match own.zip(self.template(to)) {

@@ -153,6 +153,12 @@ impl<'a> RolloutInput<'a> {
         bad.map(|old| old.pod_hash()).collect()
     }
 
+    /// True if a pod with this hash has another override than its node under the target.
+    fn has_outdated_pods_with(&self, hash: &RevisionHash) -> bool {
+        let mut pods = self.slots.iter().flat_map(|slot| slot.pods.as_slice());
+        pods.any(|pod| self.labels.hash(pod.labels) == Some(hash) && !pod.is_updated(self.labels))
+    }
+
     /// True if the pod has one of them.
     pub(super) fn is_of_bad_revision(&self, pod: &PodView) -> bool {
         let hash = self.labels.hash(pod.labels);
@@ -173,7 +179,7 @@ impl<'a> RolloutInput<'a> {
             began >= complete_since
                 && bad.contains(&hash)
                 && match revisions.variants.contains(&hash) {
-                    true => self.labels.has_outdated_pods_with(&hash),
+                    true => self.has_outdated_pods_with(&hash),
                     false => self.labels.is_live(&hash),
                 }
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::{
     DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason, RecordState,
-    Revision, RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    Revision, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
 use crate::plan::{Supersession, Transition};
@@ -311,8 +311,19 @@ impl<'a> TransitionInput<'a> {
             order: previous.or_else(|| Some(self.foreign_order()?.text.clone())),
             reason: None,
             is_rolled_back: false,
+            base: self.variant_before(),
             course: stored.map(|record| record.course.clone()).unwrap_or_default(),
         }
+    }
+
+    /// The revision that was complete last, if it has the template of the target.
+    fn variant_before(&self) -> Option<RevisionHash> {
+        let complete = self.revisions.old.iter().filter_map(|old| {
+            let record = old.record.stored()?;
+            (record.phase == RolloutPhase::Complete).then(|| (record.since, old.pod_hash()))
+        });
+        let last = complete.max_by_key(|(since, _)| *since).map(|(_, hash)| hash);
+        last.filter(|hash| self.revisions.variants.contains(hash))
     }
 
     /// The record of a rollout that begins. The first revision of a DaemonSet has nothing to be

@@ -288,6 +288,10 @@ impl Waves {
             None => (known.holding, known.state) = Default::default(),
             Some((node, images)) => {
                 known.holding = Holding::new(node, slot, known.history.had_pod(), input);
+                if known.holding == Holding::Unaffected {
+                    (known.history, known.state) = (known.history.left_out(), NodeState::default());
+                    return;
+                }
                 let (wave, history) = (known.wave, &mut known.history);
                 (known.state, changes_at) =
                     history.apply(known.state, slot, (node, wave, images), judgement, input);
@@ -454,21 +458,6 @@ impl Waves {
             next = self.after(&next);
         }
         next
-    }
-
-    /// True if the target is everywhere already.
-    pub(crate) const fn is_rolled_out(&self) -> bool {
-        self.all.members > 0 && self.all.updated == self.all.members
-    }
-
-    /// The nodes that keep their pod of the target going back.
-    pub(crate) const fn kept(&self) -> usize {
-        self.all.kept
-    }
-
-    /// True if a node has a pod of the target that it does not keep going back.
-    pub(crate) const fn has_target(&self) -> bool {
-        self.all.on_target > self.all.kept
     }
 
     /// The counts of the group at a position.

@@ -334,7 +334,7 @@ impl CauseKind {
             },
             Self::Changes => Row {
                 gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
-                outlasts_replacement: false,
+                outlasts_replacement: true,
                 text: |at| {
                     let change = at.pod.and_then(|pod| pod.pod.change.as_deref());
                     match change.map(|change| change.state) {

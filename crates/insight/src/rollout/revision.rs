@@ -21,7 +21,7 @@ pub(crate) struct CurrentContent<'a> {
 impl<'a> CurrentContent<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, daemon_set: &DaemonSet) -> Self {
         let revisions = snapshot.revisions_of(&daemon_set.key);
-        let revisions = Revision::by_content(daemon_set, revisions);
+        let revisions = Revision::by_content(daemon_set, revisions, None);
         let mut hashes = revisions.variants;
         if revisions.current.is_empty() {
             // Nothing is known of the current revision yet.

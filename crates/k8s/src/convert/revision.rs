@@ -72,7 +72,7 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
     let mut template = template(wire.data, interner);
     let overrides = match annotations.get(OVERRIDES_ANNOTATION).map(stored_overrides) {
         None => None,
-        Some(Ok(overrides)) => Some(Arc::new(overrides)),
+        Some(Ok(overrides)) => Some(overrides).filter(|it| !it.list.is_empty()).map(Arc::new),
         Some(Err(error)) => {
             template = Err(format!("its annotation {OVERRIDES_ANNOTATION} is malformed: {error}"));
             None

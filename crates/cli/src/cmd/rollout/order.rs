@@ -321,6 +321,7 @@ mod tests {
             order: None,
             reason: None,
             is_rolled_back: false,
+            base: None,
             course: Default::default(),
         }
     }

@@ -76,6 +76,7 @@ fn record() -> Write {
         order: None,
         reason: None,
         is_rolled_back: false,
+        base: None,
         course: Course::default(),
     };
     Write::WriteRecord { revision, record: record.into() }

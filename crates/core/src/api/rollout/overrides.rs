@@ -14,12 +14,13 @@ use crate::api::{KubeletVersion, LabelSelector, Node};
 pub const OVERRIDES_ANNOTATION: &str = "everynode.dev/overrides";
 
 /// The overrides of a revision. They and the template are what its pods are made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "Vec<NodeOverride>")]
 pub struct Overrides {
     /// In the order of the policy: the first one that selects a node counts there.
     pub list: Vec<Arc<NodeOverride>>,
-    /// The same as JSON in one form: equal texts mean equal overrides.
+    /// The same as JSON in one form, without times and permissions, which make no pod: overrides
+    /// with equal texts are equal.
     pub text: Arc<str>,
 }
 
@@ -160,7 +161,7 @@ impl From<WrittenAmount> for Amount {
 pub struct ContainerAmounts {
     /// The name of the container.
     pub name: Arc<str>,
-    /// Its requests, by resource. A limit without a request is one.
+    /// Its requests, by resource.
     pub requests: BTreeMap<Arc<str>, i64>,
     /// Its limits, by resource.
     pub limits: BTreeMap<Arc<str>, i64>,
@@ -183,6 +184,14 @@ impl OverriddenNodes {
             && has("kubernetes.io/arch", &self.arch)
     }
 }
+
+impl PartialEq for Overrides {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Overrides {}
 
 impl Overrides {
     /// The override that counts on a node; `None` if its pods are those of the template.
@@ -226,24 +235,34 @@ impl ContainerOverride {
             return Some(("image".to_owned(), value(image, why)));
         }
         let ResourceOverride { requests, limits } = &self.resources;
-        for (resource, amount) in requests {
-            let before = own.requests.get(resource).copied().unwrap_or(0);
-            if amount.millis > before && !allows_larger {
-                let why = "it is larger than that of the template, by which autoscalers choose \
-                           the size of new nodes; allowLarger allows that";
-                return Some((format!("resources.requests[{resource}]"), value(&amount.text, why)));
-            }
-        }
-        // An API server takes a limit for the request of a container that states none.
-        let stated =
-            |list: &BTreeMap<Arc<str>, Amount>, of: &BTreeMap<Arc<str>, i64>, key: &str| {
-                list.get(key).map(|amount| amount.millis).or_else(|| of.get(key).copied())
-            };
         requests.keys().chain(limits.keys()).find_map(|resource| {
-            let limit = stated(limits, &own.limits, resource)?;
-            let request = stated(requests, &own.requests, resource)?;
-            let why = "its request would be larger than its limit";
-            (request > limit).then(|| ("resources".to_owned(), value(resource, why)))
+            let stated = |list: &BTreeMap<Arc<str>, Amount>| list.get(resource).map(|it| it.millis);
+            let of = |list: &BTreeMap<Arc<str>, i64>| list.get(resource).copied();
+            let limit = stated(limits).or_else(|| of(&own.limits));
+            // An API server takes a limit for the request of a container that states none.
+            let before = of(&own.requests).or_else(|| of(&own.limits)).unwrap_or(0);
+            let request = stated(requests).or_else(|| of(&own.requests)).or(limit).unwrap_or(0);
+            let why = match limit {
+                _ if request > before && !allows_larger => {
+                    "its request is larger than that of the template, by which autoscalers choose \
+                     the size of new nodes; allowLarger allows that"
+                }
+                Some(limit) if request > limit => "its request would be larger than its limit",
+                _ => return None,
+            };
+            Some((
+                format!("resources[{resource}]"),
+                value(amount_text(requests, limits, resource), why),
+            ))
         })
     }
+}
+
+/// The amount of a resource that an override states, its request first.
+fn amount_text<'a>(
+    requests: &'a BTreeMap<Arc<str>, Amount>,
+    limits: &'a BTreeMap<Arc<str>, Amount>,
+    resource: &str,
+) -> &'a str {
+    requests.get(resource).or_else(|| limits.get(resource)).map_or("", |amount| &amount.text)
 }

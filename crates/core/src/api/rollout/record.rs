@@ -40,6 +40,9 @@ pub struct RolloutRecord {
     pub reason: Option<RecordReason>,
     /// True if the template of this failed attempt was replaced with that of the base (G20).
     pub is_rolled_back: bool,
+    /// The revision with the same template that was complete before, if its overrides are others
+    /// (G57). Once it is not stored any more, nothing is gone back to.
+    pub base: Option<RevisionHash>,
     /// The events so far, also of earlier attempts (G49).
     pub course: Course,
 }

@@ -24,9 +24,11 @@ fn tag_of(overrides: Option<&Arc<Overrides>>, node: &Node) -> Option<Arc<str>> {
 }
 
 impl DaemonSetState {
-    /// True if any pod has an override, or should have.
-    pub(super) const fn has_overrides(&self) -> bool {
-        self.labels.has_overrides() || self.rollout.gate.base_overrides().is_some()
+    /// True if any pod has an override, or had, or should have.
+    pub(super) fn has_overrides(&self) -> bool {
+        self.had_overrides
+            || self.labels.has_overrides()
+            || self.rollout.gate.base_overrides().is_some()
     }
 
     /// Determines which pods of a node were made by another override than the one that counts
@@ -35,6 +37,8 @@ impl DaemonSetState {
         if !self.has_overrides() {
             return;
         }
+        // What pods are marked with is taken back by the same means.
+        self.had_overrides = true;
         let Some(node) = nodes.node(id) else { return };
         self.settle(id, node, now);
         let target = self.labels.overrides();
@@ -42,13 +46,21 @@ impl DaemonSetState {
             (tag_of(target, node), tag_of(self.rollout.gate.base_overrides(), node));
         let settles = self.settling.get(&id).is_some_and(|settling| settling.until > now);
         let labels = &self.labels;
-        let is_known = |tag: &Arc<str>| target.is_some_and(|target| target.with_tag(tag).is_some());
+        let gate = &self.rollout.gate;
+        let (base, with_base_template) = (gate.base_overrides(), gate.of_base());
+        let is_known = |of: Option<&Arc<Overrides>>, tag: Option<&Arc<str>>| {
+            tag.is_none_or(|tag| of.is_some_and(|of| of.with_tag(tag).is_some()))
+        };
         self.slots[id.index()].pods.record_overrides(|pod| {
             let tag = labels.tag(pod.labels);
-            let may_stay = settles && tag.is_none_or(is_known);
+            let hash = labels.hash(pod.labels);
+            let has_base = hash.zip(with_base_template).is_some_and(|(hash, of)| of.contains(hash));
+            let may_stay = |of| settles && is_known(of, tag);
             let mut differences = PodFlags::empty();
-            differences.set(PodFlags::NOT_OF_TARGET, tag != of_target.as_ref() && !may_stay);
-            differences.set(PodFlags::NOT_OF_BASE, tag != of_base.as_ref());
+            let is_other = tag != of_target.as_ref() && !may_stay(target);
+            differences.set(PodFlags::NOT_OF_TARGET, is_other);
+            let is_other = !has_base || tag != of_base.as_ref() && !may_stay(base);
+            differences.set(PodFlags::NOT_OF_BASE, is_other);
             differences
         });
     }
@@ -90,8 +102,8 @@ impl DaemonSetState {
             Some(hash) => self.history.overrides(hash),
         };
         let tag = self.labels.tag(pod.labels);
-        let own =
-            tag.and_then(|tag| overrides?.with_tag(tag)).map_or(Duration::ZERO, |it| it.settle);
-        (tag_of(overrides, node).as_ref() != tag).then_some(own)
+        let with_tag = |of: Option<&Arc<Overrides>>| Some(of?.with_tag(tag?)?.settle);
+        let own = with_tag(self.labels.overrides()).or_else(|| with_tag(overrides));
+        (tag_of(overrides, node).as_ref() != tag).then_some(own.unwrap_or_default())
     }
 }

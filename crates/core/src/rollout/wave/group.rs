@@ -224,7 +224,7 @@ impl Group {
         let Counted { member, holding, state, is_late } = counted;
         let is_done = state == NodeState::Done;
         let (is_updated, has_target) = match holding {
-            Holding::Nothing | Holding::NothingOfTarget => (true, false),
+            Holding::Nothing | Holding::NothingOfTarget | Holding::Unaffected => (true, false),
             Holding::Outdated | Holding::Removed => (is_done, false),
             Holding::Target => (is_done, true),
         };

@@ -155,6 +155,12 @@ impl NodeHistory {
         Self { was_available, had, ..kept }
     }
 
+    /// The history of a node with which the rollout has nothing to do.
+    pub(super) fn left_out(self) -> Self {
+        let Self { before, was_available, .. } = self;
+        Self { before, was_available, ..Self::default() }
+    }
+
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(super) fn may_have_begun(&self, node: &Node, attempt: Option<Timestamp>) -> bool {
         let is_older = attempt.is_some_and(|attempt| node.created < attempt);

@@ -1,10 +1,10 @@
-//! The content of a rollout's target.
+//! The content of a rollout's target, and whether nodes have it.
 
 use std::sync::Arc;
 
 use crate::api::Overrides;
 
-use super::RolloutInput;
+use super::{Holding, RolloutInput, Waves};
 
 /// The content of the target: rollouts of equal ones are the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,5 +19,30 @@ impl Target {
     pub(crate) fn new(input: &RolloutInput<'_>) -> Self {
         let template = input.daemon_set.template.canonical.clone();
         Self { template, overrides: input.revisions().overrides }
+    }
+}
+
+impl Waves {
+    /// True if the target is everywhere already.
+    pub(crate) fn is_rolled_out(&self) -> bool {
+        match self.all.members {
+            0 => self.has_unaffected(),
+            members => self.all.updated == members,
+        }
+    }
+
+    /// True if the overrides of the target leave the pod of any node as it is (G57).
+    fn has_unaffected(&self) -> bool {
+        self.nodes.iter().any(|node| node.holding == Holding::Unaffected)
+    }
+
+    /// The nodes that keep their pod of the target going back.
+    pub(crate) const fn kept(&self) -> usize {
+        self.all.kept
+    }
+
+    /// True if a node has a pod of the target that it does not keep going back.
+    pub(crate) const fn has_target(&self) -> bool {
+        self.all.on_target > self.all.kept
     }
 }

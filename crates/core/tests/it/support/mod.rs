@@ -6,13 +6,14 @@ mod object;
 mod pullers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::admission;
 use everynode_core::api::{
-    CheckAnswer, DaemonSet, HASH_LABEL, ImagePuller, Node, NodeName, Now, Pod, PodName, PodPhase,
-    Problem, PullState, Readiness, RecordState, ResourceVersion, Revision, RevisionName, Status,
-    Timestamp, Uid,
+    CheckAnswer, DaemonSet, HASH_LABEL, ImagePuller, Node, NodeName, Now, Overrides, Pod, PodName,
+    PodPhase, Problem, PullState, Readiness, RecordState, ResourceVersion, Revision, RevisionName,
+    Status, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::NodeTable;
@@ -63,6 +64,8 @@ pub(crate) struct Server {
     pub daemon_set: DaemonSet,
     pub pods: BTreeMap<PodName, Pod>,
     pub revisions: BTreeMap<RevisionName, Revision>,
+    /// The overrides that revisions have or had.
+    pub overrides: Vec<Arc<Overrides>>,
     pub pullers: Pullers,
     /// Number of pods created so far for each node, and of revisions with each name.
     created: BTreeMap<String, u64>,
@@ -103,6 +106,7 @@ impl World {
                 daemon_set,
                 pods: BTreeMap::new(),
                 revisions: BTreeMap::new(),
+                overrides: Vec::new(),
                 pullers: Pullers::default(),
                 created: BTreeMap::new(),
             },
@@ -170,6 +174,7 @@ impl World {
 
     pub(crate) fn put_revision(&mut self, mut revision: Revision) {
         revision.resource_version = ResourceVersion(self.server.next_version());
+        self.server.overrides.extend(revision.overrides.clone());
         self.server.revisions.insert(revision.name.clone(), revision.clone());
         self.events.push_back(Event::Revision(revision));
         self.deliver();

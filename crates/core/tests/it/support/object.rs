@@ -212,7 +212,7 @@ impl World {
     fn overrides_of(&self, new: &NewRevision) -> Option<Arc<Overrides>> {
         let text = new.overrides.as_ref()?;
         let of_policy = self.state.daemon_set().policy.valid().map(|policy| &policy.overrides);
-        let of_revisions = self.server.revisions.values().filter_map(|it| it.overrides.as_ref());
+        let of_revisions = self.server.overrides.iter();
         let mut all = of_policy.into_iter().chain(of_revisions);
         Some(all.find(|it| it.text == *text).expect("known overrides").clone())
     }

@@ -80,7 +80,7 @@ impl Simulation {
         }
         let mut revisions: Vec<_> = self.revisions.values().collect();
         revisions.sort_by_key(|revision| revision.number);
-        let target = Revision::by_content(&self.daemon_set, revisions).current.pop();
+        let target = Revision::by_content(&self.daemon_set, revisions, None).current.pop();
         let wave = || {
             let record = target?.record.stored()?;
             Some(self.daemon_set.policy.valid()?.order_name(&record.position))

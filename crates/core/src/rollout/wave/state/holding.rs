@@ -22,6 +22,9 @@ pub(in crate::rollout::wave) enum Holding {
     Removed,
     /// It has a pod of the target.
     Target,
+    /// It has a pod of another revision with the same template, which the overrides of the target
+    /// do not change: the rollout has nothing to do with it (G57).
+    Unaffected,
 }
 
 impl Holding {
@@ -33,15 +36,16 @@ impl Holding {
         input: &RolloutInput<'_>,
     ) -> Self {
         let pods = || slot.pods.as_slice().iter().filter(|pod| pod.counts());
-        let has_target = || pods().any(|pod| pod.is_updated(input.labels));
-        // The target changes no more than pods of other nodes.
-        let is_variant = |pod: &PodView| {
-            input.labels.hash(pod.labels).is_some_and(|it| input.labels.is_variant(it))
+        let is_target = |pod: &PodView| match slot.wanted {
+            Wanted::Base => pod.is_to_go_back(input.labels),
+            Wanted::Target | Wanted::Kept => pod.is_updated(input.labels),
         };
-        if input.labels.has_variants()
-            && pods().any(|pod| pod.is_updated(input.labels) && is_variant(pod))
-        {
-            return Self::Nothing;
+        let has_target = || pods().any(is_target);
+        let is_unaffected = |pod: &PodView| {
+            pod.is_updated(input.labels) && !pod.is_of_target_revision(input.labels)
+        };
+        if input.labels.has_variants() && pods().any(is_unaffected) {
+            return Self::Unaffected;
         }
         let should_run_target = || match slot.wanted {
             Wanted::Target => slot.eligibility.should_run(),
@@ -67,7 +71,7 @@ impl Holding {
     /// True if the node is a member of its groups.
     pub(in crate::rollout::wave) const fn is_member(self) -> bool {
         match self {
-            Self::Nothing => false,
+            Self::Nothing | Self::Unaffected => false,
             Self::NothingOfTarget | Self::Outdated | Self::Removed | Self::Target => true,
         }
     }

@@ -4,7 +4,9 @@ use bitflags::bitflags;
 
 use crate::api::{Node, PodTrouble, Timestamp};
 use crate::config::Clocks;
-use crate::node::{NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wave};
+use crate::node::{
+    NodeProgress, NodeState, PodFlags, PodView, SetAside, Slot, SlotFlags, Wanted, Wave,
+};
 use crate::placement::Eligibility;
 use crate::rollout::agreement::Asked;
 use crate::rollout::images::PullProgress;
@@ -63,7 +65,10 @@ impl<'a> Observed<'a> {
         input: &RolloutInput<'_>,
     ) -> Self {
         let pods = slot.pods.as_slice();
-        let is_target = |pod: &&PodView| pod.is_updated(input.labels);
+        let is_target = |pod: &&PodView| match slot.wanted {
+            Wanted::Base => pod.is_to_go_back(input.labels),
+            Wanted::Target | Wanted::Kept => pod.is_updated(input.labels),
+        };
         let is_active = |pod: &&PodView| !pod.is_orphan() && !pod.is_terminating();
         let min_ready_seconds = input.daemon_set.min_ready_seconds;
         let targets = || pods.iter().filter(|pod| pod.counts()).filter(is_target);

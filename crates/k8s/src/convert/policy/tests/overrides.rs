@@ -33,7 +33,9 @@ fn overrides_are_read_as_a_revision_stores_them() {
     assert_eq!((&*memory.text, memory.millis), ("64Mi", 64 * 1024 * 1024 * 1000));
     assert_eq!(big.containers[0].resources.requests["cpu"].millis, 1000, "a number");
     assert!(big.tag.starts_with("big-") && big.tag.len() <= 63, "{}", big.tag);
-    assert_eq!(stored_overrides(&read.text).as_ref(), Ok(&*read));
+    let stored = stored_overrides(&read.text).expect("the same");
+    assert_eq!((&stored, &stored.list[0].tag), (&*read, &big.tag));
+    assert_eq!(&stored.list[0].containers, &big.containers);
     assert!(overrides("{}").list.is_empty() && overrides("overrides: []").text.is_empty());
     assert!(stored_overrides("[{}]").is_err() && stored_overrides("x").is_err());
 }
@@ -46,6 +48,10 @@ fn the_tag_is_that_of_the_difference() {
     assert_eq!(tag(BIG), tag(&BIG.replace("}]}]", "}], settle: 1m, allowLarger: true}]")));
     assert_ne!(tag(BIG), tag(&BIG.replace("64Mi", "65Mi")));
     assert_ne!(tag(BIG), tag(&BIG.replace("name: big", "name: huge")));
+    assert_eq!(tag(BIG), tag(&BIG.replace("cpu: 1", "cpu: '1'")), "a number and its text");
+    let text = |yaml: &str| overrides(yaml).text.clone();
+    assert_eq!(text(BIG), text(&BIG.replace("}]}]", "}], settle: 1m, allowLarger: true}]")));
+    assert_ne!(text(BIG), text(&BIG.replace("pool: big", "pool: huge")));
 }
 
 /// G57: labels, version, operating system and architecture must all match; the first override that
@@ -141,27 +147,31 @@ fn overrides_are_refused_that_a_template_does_not_allow() {
     for allowed in [
         "agent, resources: {requests: {memory: 50Mi, cpu: 2}}",
         "agent, resources: {limits: {memory: 100Mi}}",
+        "agent, resources: {limits: {cpu: 1}}",
         "init, args: [x]",
     ] {
         assert_eq!(problem(allowed, false), None, "{allowed}");
     }
-    refused("agnet", "overrides[0].containers[0].name: Invalid value: \"agnet\": the template has");
-    refused(
-        "agent, resources: {requests: {memory: 101Mi}}",
-        "overrides[0].containers[0].resources.requests[memory]: Invalid value: \"101Mi\": it is \
-         larger than that of the template",
-    );
-    refused(
-        "init, resources: {requests: {cpu: 1m}}",
-        "overrides[0].containers[0].resources.requests[cpu]: Invalid value: \"1m\"",
-    );
+    let container = "overrides[0].containers[0]";
+    let larger = "its request is larger than that of the template";
+    refused("agnet", &format!("{container}.name: Invalid value: \"agnet\": the template has no"));
+    for (fields, resource, amount) in [
+        ("agent, resources: {requests: {memory: 101Mi}}", "memory", "101Mi"),
+        ("agent, resources: {limits: {cpu: 3}}", "cpu", "3"),
+        ("init, resources: {requests: {cpu: 1m}}", "cpu", "1m"),
+        ("init, resources: {limits: {cpu: 1m}}", "cpu", "1m"),
+    ] {
+        let expected =
+            format!("{container}.resources[{resource}]: Invalid value: \"{amount}\": {larger}");
+        refused(fields, &expected);
+    }
     refused(
         "agent, resources: {limits: {memory: 99Mi}}",
-        "overrides[0].containers[0].resources: Invalid value: \"memory\": its request would be",
+        &format!("{container}.resources[memory]: Invalid value: \"99Mi\": its request would be"),
     );
     refused(
         "agent, image: x",
-        "overrides[0].containers[0].image: Invalid value: \"x\": overrides may set images only if",
+        &format!("{container}.image: Invalid value: \"x\": overrides may set images only if"),
     );
     assert_eq!(problem("agent, image: x", true), None);
 }
