@@ -129,7 +129,8 @@ impl RevisionSet<'_> {
 
     /// True if the revision stores what the current one does.
     fn is_current(&self, revision: &Revision, daemon_set: &DaemonSet) -> bool {
-        revision.stores(&daemon_set.template) && revision.overrides == self.overrides
+        revision.stores(&daemon_set.template)
+            && Overrides::are_same(revision.overrides.as_ref(), self.overrides.as_ref())
     }
 
     /// The hashes of all revisions that store another template, also of those that are yet to be
@@ -278,7 +279,8 @@ impl RevisionHistory {
         let collision_count = daemon_set.status.collision_count;
         let overrides = self.classify(daemon_set).overrides;
         let deleted = self.deleted_current.as_ref();
-        let deleted = deleted.filter(|it| it.overrides == overrides);
+        let deleted =
+            deleted.filter(|it| Overrides::are_same(it.overrides.as_ref(), overrides.as_ref()));
         let deleted = deleted.map(|it| (it.name.clone(), it.hash.clone()));
         let (name, hash) = deleted.unwrap_or_else(|| {
             let template = &daemon_set.template.canonical;

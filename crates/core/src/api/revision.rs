@@ -104,8 +104,10 @@ impl Revision {
             }
         };
         let mut variants = BTreeSet::new();
-        if current.iter().any(|it| it.overrides != overrides) {
-            let others = current.extract_if(.., |it| it.overrides != overrides);
+        let is_variant =
+            |it: &Self| !Overrides::are_same(it.overrides.as_ref(), overrides.as_ref());
+        if current.iter().any(|it| is_variant(it)) {
+            let others = current.extract_if(.., |it| is_variant(it));
             let others: Vec<_> = others.collect();
             variants.extend(others.iter().map(|it| it.pod_hash()));
             old.extend(others);

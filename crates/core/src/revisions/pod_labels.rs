@@ -189,11 +189,9 @@ impl RevisionLabels {
     /// Sets the current revision. Returns whether that changes the answer for any pod.
     pub(crate) fn set_current(&mut self, current: CurrentRevision) -> bool {
         if self.current == current {
-            // Equal overrides may settle for another time.
-            self.current.overrides = current.overrides;
             return false;
         }
-        let mut changed = self.current.overrides != current.overrides;
+        let mut changed = !Overrides::are_same(self.overrides(), current.overrides.as_ref());
         self.current = current;
         self.changes += 1;
         for pair in &mut self.pairs {

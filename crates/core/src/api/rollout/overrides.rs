@@ -14,13 +14,12 @@ use crate::api::{KubeletVersion, LabelSelector, Node};
 pub const OVERRIDES_ANNOTATION: &str = "everynode.dev/overrides";
 
 /// The overrides of a revision. They and the template are what its pods are made of.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Vec<NodeOverride>")]
 pub struct Overrides {
     /// In the order of the policy: the first one that selects a node counts there.
     pub list: Vec<Arc<NodeOverride>>,
-    /// The same as JSON in one form, without times and permissions, which make no pod: overrides
-    /// with equal texts are equal.
+    /// The same as JSON in one form, without times and permissions, which make no pod.
     pub text: Arc<str>,
 }
 
@@ -185,15 +184,12 @@ impl OverriddenNodes {
     }
 }
 
-impl PartialEq for Overrides {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Overrides {}
-
 impl Overrides {
+    /// True if both make the same pods on the same nodes.
+    pub fn are_same(one: Option<&Arc<Self>>, other: Option<&Arc<Self>>) -> bool {
+        one.map(|one| &one.text) == other.map(|other| &other.text)
+    }
+
     /// The override that counts on a node; `None` if its pods are those of the template.
     pub fn of_node(&self, node: &Node) -> Option<&Arc<NodeOverride>> {
         self.list.iter().find(|it| it.nodes.matches(node))

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::api::Overrides;
-
 use super::{Holding, RolloutInput, Waves};
 
 /// The content of the target: rollouts of equal ones are the same.
@@ -11,14 +9,15 @@ use super::{Holding, RolloutInput, Waves};
 pub(crate) struct Target {
     /// The canonical text of its template.
     template: Arc<str>,
-    /// Its overrides (G57).
-    overrides: Option<Arc<Overrides>>,
+    /// The text of its overrides (G57).
+    overrides: Option<Arc<str>>,
 }
 
 impl Target {
     pub(crate) fn new(input: &RolloutInput<'_>) -> Self {
         let template = input.daemon_set.template.canonical.clone();
-        Self { template, overrides: input.revisions().overrides }
+        let overrides = input.revisions().overrides.map(|overrides| overrides.text.clone());
+        Self { template, overrides }
     }
 }
 

@@ -34,7 +34,7 @@ fn overrides_are_read_as_a_revision_stores_them() {
     assert_eq!(big.containers[0].resources.requests["cpu"].millis, 1000, "a number");
     assert!(big.tag.starts_with("big-") && big.tag.len() <= 63, "{}", big.tag);
     let stored = stored_overrides(&read.text).expect("the same");
-    assert_eq!((&stored, &stored.list[0].tag), (&*read, &big.tag));
+    assert_eq!((&stored.text, &stored.list[0].tag), (&read.text, &big.tag));
     assert_eq!(&stored.list[0].containers, &big.containers);
     assert!(overrides("{}").list.is_empty() && overrides("overrides: []").text.is_empty());
     assert!(stored_overrides("[{}]").is_err() && stored_overrides("x").is_err());
@@ -52,6 +52,8 @@ fn the_tag_is_that_of_the_difference() {
     let text = |yaml: &str| overrides(yaml).text.clone();
     assert_eq!(text(BIG), text(&BIG.replace("}]}]", "}], settle: 1m, allowLarger: true}]")));
     assert_ne!(text(BIG), text(&BIG.replace("pool: big", "pool: huge")));
+    let larger = rollout_policy(&BIG.replace("}]}]", "}], allowLarger: true}]"));
+    assert_ne!(rollout_policy(BIG), larger, "it is another policy");
 }
 
 /// G57: labels, version, operating system and architecture must all match; the first override that
