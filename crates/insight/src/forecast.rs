@@ -15,7 +15,7 @@ use everynode_k8s::convert::DaemonSetObject;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::overridden::{OverriddenNodes, overridden_nodes};
+use crate::overridden::{OverriddenNodes, changes_overrides, overridden_nodes};
 use crate::rollout::Strategy;
 use crate::snapshot::{ObjectKind, Snapshot};
 use simulation::Simulation;
@@ -63,6 +63,9 @@ pub struct Forecast {
     /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<OverriddenNodes>,
+    /// True if other overrides than before replace pods of the same template.
+    #[serde(skip)]
+    pub changes_overrides: bool,
     /// The duration of the rollout; `null` if no start-up time is known.
     pub duration: Option<DurationEstimate>,
     /// The nodes that have no available pod of the new revision at the end.
@@ -194,6 +197,7 @@ pub fn forecast(snapshot: &Snapshot, proposal: &Proposal, now: Timestamp) -> For
         risks: risk::risks(snapshot, proposal, &nodes, &waves, &typical, now),
         guarded_waves: typical.guarded_waves(&nodes),
         overrides: overridden_nodes(snapshot, &proposal.object.daemon_set),
+        changes_overrides: changes_overrides(snapshot, &proposal.object.daemon_set),
         nodes: Some(nodes),
         waves,
         duration,
@@ -220,6 +224,7 @@ fn without_nodes(snapshot: &Snapshot, proposal: &Proposal) -> Forecast {
         waves: Vec::new(),
         guarded_waves: Vec::new(),
         overrides: Vec::new(),
+        changes_overrides: false,
         duration: None,
         unfinished: Vec::new(),
         risks: risk::without_nodes(snapshot, proposal),
@@ -231,7 +236,7 @@ impl Forecast {
     /// True if applying changes nothing.
     pub fn is_nothing_to_do(&self) -> bool {
         match self.action {
-            Action::Nothing => true,
+            Action::Nothing => !self.changes_overrides,
             Action::Create | Action::Change => false,
         }
     }

@@ -1,6 +1,6 @@
 //! The nodes on which the overrides of a policy count.
 
-use everynode_core::api::{DaemonSet, NodeName};
+use everynode_core::api::{DaemonSet, NodeName, Revision};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -38,4 +38,14 @@ pub(crate) fn overridden_nodes(
         nodes: count(&it.tag),
     });
     all.collect()
+}
+
+/// True if the newest revision that has the template of a DaemonSet has other overrides than its
+/// policy states.
+pub(crate) fn changes_overrides(snapshot: &Snapshot, daemon_set: &DaemonSet) -> bool {
+    let revisions = snapshot.revisions_of(&daemon_set.key);
+    let revisions = Revision::by_content(daemon_set, revisions, None);
+    let others = revisions.old.iter().filter(|old| revisions.variants.contains(&old.pod_hash()));
+    let newest = others.map(|old| old.number).max();
+    newest > revisions.current.last().map(|current| current.number)
 }

@@ -109,6 +109,7 @@ mod tests {
             waves: Vec::new(),
             guarded_waves,
             overrides: Vec::new(),
+            changes_overrides: false,
             duration: None,
             unfinished: Vec::new(),
             risks: Vec::new(),

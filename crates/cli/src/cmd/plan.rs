@@ -39,10 +39,10 @@ pub(crate) async fn execute(arguments: PlanArguments) -> anyhow::Result<ExitCode
             read_cluster = Some(cluster.description().to_owned());
             let mut forecasts = Vec::new();
             let manifest = read(&arguments, cluster.namespace())?;
-            let restarted = policy::restarted(&cluster, &manifest).await?;
-            let objects = match &restarted[..] {
+            let selected = policy::selected(&cluster, &manifest).await?;
+            let objects = match &selected[..] {
                 [] => manifest.required_daemon_sets()?,
-                restarted => restarted,
+                selected => selected,
             };
             for object in objects {
                 match from_cluster(&cluster, object, &manifest, &arguments).await {

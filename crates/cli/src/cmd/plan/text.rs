@@ -23,7 +23,8 @@ pub(crate) fn forecast(forecast: &Forecast, layout: TextLayout, wide: bool) -> S
     let action = match forecast.action {
         Action::Create => "would be created",
         Action::Change => "would change",
-        Action::Nothing => "would not change: nothing to do",
+        Action::Nothing if forecast.is_nothing_to_do() => "would not change: nothing to do",
+        Action::Nothing => "would get other overrides by its policy",
     };
     let mut text = format!("{title} {action} ({update_strategy})\n");
     for problem in &forecast.problems {
@@ -346,6 +347,7 @@ mod tests {
             waves: (0..20).map(wave).collect(),
             guarded_waves: Vec::new(),
             overrides: Vec::new(),
+            changes_overrides: false,
             duration: Some(DurationEstimate {
                 typical_seconds: 600,
                 worst_seconds: 1800,
@@ -400,6 +402,7 @@ mod tests {
         };
         let guarded = Forecast {
             overrides: Vec::new(),
+            changes_overrides: false,
             guarded_waves: vec![
                 wave(Some("canary"), 0, 1800, vec![node(1)]),
                 wave(Some("zones/a:10%"), 1830, 300, (2..=4).map(node).collect()),
