@@ -10,7 +10,7 @@ use everynode_core::api::{
     OVERRIDE_LABEL, OverriddenNodes, Overrides, Placement, Pod, PolicySource, Revision,
     RolloutPhase, RolloutPolicy, RolloutStep, Template, UpdateStrategy, Wait,
 };
-use everynode_core::plan::{NewPod, Outcome, Plan, Write};
+use everynode_core::plan::{NewPod, Outcome, Plan, PodReference, Write};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -186,11 +186,14 @@ impl Overridden {
         }
     }
 
-    /// Each pod that a plan creates has the override that its revision states for its node.
+    /// Each pod that a plan creates has the override that its revision states for its node, and no
+    /// pod is deleted that has the template and the override of its node.
     fn check(&self, plan: &Plan) {
         for write in &plan.writes {
-            if let Write::CreatePod(new) = write {
-                self.check_creation(new);
+            match write {
+                Write::CreatePod(new) => self.check_creation(new),
+                Write::DeletePod(pod) => self.check_deletion(pod),
+                _ => {}
             }
         }
     }
@@ -204,6 +207,20 @@ impl Overridden {
         let text = revision.overrides.as_ref().map_or("", |it| &it.text);
         let tag = new.r#override.as_ref().map(|it| &*it.tag);
         assert_eq!(tag, stated_tag(text, node), "{new:?}");
+    }
+
+    /// A pod that is what its node should have stays.
+    fn check_deletion(&self, deleted: &PodReference) {
+        let state = self.world.state.daemon_set();
+        let Some(policy) = state.policy.valid() else { return };
+        let pod = self.world.server.pods.get(&deleted.name).expect("a pod");
+        let id = pod.target_node_name().and_then(|name| self.world.nodes.id(name));
+        let node = id.and_then(|id| self.world.nodes.node(id)).expect("a node");
+        let mut revisions = self.world.server.revisions.values();
+        let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
+        let tag = pod.override_tag().map(|tag| &**tag);
+        let fits = own.stores(&state.template) && tag == stated_tag(&policy.overrides.text, node);
+        assert!(!fits, "{pod:?}");
     }
 
     /// Ends all faults, and waits until nothing changes any more.
