@@ -59,7 +59,7 @@
 //!     taints: Vec::new(),
 //!     created: Timestamp(0),
 //!     readiness: NodeReadiness::Ready,
-//!     conditions: Vec::new(),
+//!     conditions: Box::default(),
 //!     boot_id: "".into(),
 //!     kubelet_version: None,
 //! });

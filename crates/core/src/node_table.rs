@@ -178,7 +178,7 @@ mod tests {
             taints: Vec::new(),
             created: Timestamp(0),
             readiness: NodeReadiness::Ready,
-            conditions: Vec::new(),
+            conditions: Box::default(),
             boot_id: "".into(),
             kubelet_version: None,
         }

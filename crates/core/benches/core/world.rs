@@ -350,7 +350,7 @@ fn node(name: &NodeName, tainted: bool) -> Node {
         taints: if tainted { vec![taint] } else { Vec::new() },
         created: Timestamp(0),
         readiness: NodeReadiness::Ready,
-        conditions: Vec::new(),
+        conditions: Box::default(),
         boot_id: "".into(),
         kubelet_version: None,
     }

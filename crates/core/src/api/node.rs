@@ -24,7 +24,7 @@ pub struct Node {
     /// The condition `Ready`.
     pub readiness: NodeReadiness,
     /// The types of all other conditions that are true (G33).
-    pub conditions: Vec<Arc<str>>,
+    pub conditions: Box<[Arc<str>]>,
     /// `status.nodeInfo.bootID`, another one after each reboot; empty if it is not stated.
     pub boot_id: Arc<str>,
     /// The version in `status.nodeInfo.kubeletVersion`, if it is stated.

@@ -38,7 +38,7 @@ fn node(taints: &[(&str, &str, TaintEffect)]) -> Node {
         taints: taints.iter().map(taint).collect(),
         created: Timestamp(0),
         readiness: NodeReadiness::Ready,
-        conditions: Vec::new(),
+        conditions: Box::default(),
         boot_id: "".into(),
         kubelet_version: None,
     }
@@ -291,7 +291,7 @@ fn the_node_selector_of_a_namespace_restricts_creations() {
         taints: vec![Taint { key: "k".into(), value: "".into(), effect }],
         created: Timestamp(0),
         readiness: NodeReadiness::Ready,
-        conditions: Vec::new(),
+        conditions: Box::default(),
         boot_id: "".into(),
         kubelet_version: None,
         ..node.clone()

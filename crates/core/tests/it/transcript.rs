@@ -246,7 +246,10 @@ fn parse_node(words: &[&str]) -> Node {
                 node.readiness = NodeReadiness::Unreachable { since: seconds(value) };
             }
             "created" => node.created = seconds(value),
-            "condition" => node.conditions.push(value.into()),
+            "condition" => {
+                let all = node.conditions.iter().cloned().chain([value.into()]);
+                node.conditions = all.collect();
+            }
             "boot-id" => node.boot_id = value.into(),
             _ => node.labels = with_label(&node.labels, key, value),
         }

@@ -210,7 +210,7 @@ mod tests {
             {"type":"DrainInProgress","status":"True"},{"type":"DiskPressure","status":"False"}]}}"#;
         let node = node(json.as_bytes(), &mut Interner::default()).unwrap();
         assert_eq!(node.created, Timestamp::from_seconds(60));
-        assert_eq!(node.conditions, ["DrainInProgress".into()]);
+        assert_eq!(*node.conditions, ["DrainInProgress".into()]);
     }
 
     /// C24: a node states which boot of its machine it is, as JSON and as protobuf.

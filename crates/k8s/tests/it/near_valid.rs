@@ -269,7 +269,7 @@ proptest! {
             readiness: NodeReadiness::Ready,
             boot_id: "".into(),
             kubelet_version: None,
-            conditions: Vec::new(),
+            conditions: Box::default(),
         };
         prop_assert_eq!(should_run(&placement, &node), expected, "{:?} on {:?}", terms, labels);
     }

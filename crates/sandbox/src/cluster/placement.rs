@@ -17,7 +17,7 @@ pub(super) fn node(object: &Value) -> Node {
         taints: taints.filter_map(taint).collect(),
         created: Timestamp(0),
         readiness: NodeReadiness::Ready,
-        conditions: Vec::new(),
+        conditions: Box::default(),
         boot_id: "".into(),
         kubelet_version: None,
     }

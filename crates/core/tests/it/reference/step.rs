@@ -164,8 +164,8 @@ impl NodeChange {
         match self {
             Self::Is(readiness) => node.readiness = readiness,
             Self::Boots => node.boot_id = number.to_string().into(),
-            Self::GetsDiskPressure => node.conditions = vec!["DiskPressure".into()],
-            Self::LosesDiskPressure => node.conditions = Vec::new(),
+            Self::GetsDiskPressure => node.conditions = ["DiskPressure".into()].into(),
+            Self::LosesDiskPressure => node.conditions = Box::default(),
         }
         node
     }

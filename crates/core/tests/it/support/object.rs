@@ -35,7 +35,7 @@ pub(crate) fn node(name: &str) -> Node {
         taints: Vec::new(),
         created: Timestamp(0),
         readiness: NodeReadiness::Ready,
-        conditions: Vec::new(),
+        conditions: Box::default(),
         boot_id: "".into(),
         kubelet_version: None,
     }
