@@ -67,7 +67,15 @@ bitflags! {
         const NOT_OF_TARGET = 1 << 10;
         /// Its override is not that of its node under the base (G57).
         const NOT_OF_BASE = 1 << 11;
+        /// The base would make the same pod on its node. Known where overrides are used (G57).
+        const OF_BASE = 1 << 12;
     }
+}
+
+impl PodFlags {
+    /// The flags that follow from the overrides of a pod and its node.
+    pub(crate) const BY_OVERRIDES: Self =
+        Self::NOT_OF_TARGET.union(Self::NOT_OF_BASE).union(Self::OF_BASE);
 }
 
 impl PodView {
@@ -127,8 +135,7 @@ impl PodView {
     /// True if a rollout of these nodes goes back and the pod is one to leave: it is of the target
     /// and, with overrides, not what the base would make there, too.
     pub(crate) fn is_to_go_back(&self, labels: &RevisionLabels) -> bool {
-        let is_same = labels.has_variants() && !self.flags.contains(PodFlags::NOT_OF_BASE);
-        self.is_of_target_revision(labels) && !is_same
+        self.is_of_target_revision(labels) && !self.flags.contains(PodFlags::OF_BASE)
     }
 
     /// True if the pod is being changed in place (G56).
@@ -240,12 +247,12 @@ impl NodePods {
         }
     }
 
-    /// Records which pods have another override than their node under the target or the base:
-    /// `differences` returns the flags of a pod (G57).
-    pub(crate) fn record_overrides(&mut self, differences: impl Fn(&PodView) -> PodFlags) {
+    /// Records what follows from the overrides of pods and their node: `flags` returns the flags of
+    /// a pod (G57).
+    pub(crate) fn record_overrides(&mut self, flags: impl Fn(&PodView) -> PodFlags) {
         for pod in self.as_mut_slice() {
-            let flags = differences(pod);
-            pod.flags.remove(PodFlags::NOT_OF_TARGET | PodFlags::NOT_OF_BASE);
+            let flags = flags(pod);
+            pod.flags.remove(PodFlags::BY_OVERRIDES);
             pod.flags |= flags;
         }
     }

@@ -84,6 +84,7 @@ transcripts! {
     guarded_overrides_taken_back: "guarded-overrides-taken-back",
     guarded_overrides_merged: "guarded-overrides-merged",
     guarded_overrides_back: "guarded-overrides-back",
+    guarded_overrides_in_place: "guarded-overrides-in-place",
     guarded_overrides_unaffected: "guarded-overrides-unaffected",
     guarded_overrides_settle: "guarded-overrides-settle",
     guarded_overrides_policy: "guarded-overrides-policy",

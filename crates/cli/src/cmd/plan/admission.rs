@@ -18,8 +18,8 @@ const REQUIRED: [(&str, &str); 2] =
     [("ServiceAccount", "serviceaccount \""), ("PriorityClass", "no PriorityClass with name ")];
 
 /// Adds a risk to the forecast if pods are created and the API server refuses one of them, of the
-/// template or of an override, and a
-/// problem if it may not be asked. What the same manifest creates is not missing.
+/// template or of an override, and a problem if it may not be asked. What the same manifest creates
+/// is not missing.
 ///
 /// # Errors
 /// If the cluster can't be reached.

@@ -56,12 +56,13 @@ impl DaemonSetState {
             let hash = labels.hash(pod.labels);
             let has_base = hash.zip(with_base_template).is_some_and(|(hash, of)| of.contains(hash));
             let may_stay = |of| settles && is_known(of, tag);
-            let mut differences = PodFlags::empty();
+            let mut flags = PodFlags::empty();
             let is_other = tag != of_target.as_ref() && !may_stay(target);
-            differences.set(PodFlags::NOT_OF_TARGET, is_other);
-            let is_other = !has_base || tag != of_base.as_ref() && !may_stay(base);
-            differences.set(PodFlags::NOT_OF_BASE, is_other);
-            differences
+            flags.set(PodFlags::NOT_OF_TARGET, is_other);
+            let is_other = tag != of_base.as_ref() && !may_stay(base);
+            flags.set(PodFlags::NOT_OF_BASE, is_other);
+            flags.set(PodFlags::OF_BASE, has_base && !is_other);
+            flags
         });
     }
 

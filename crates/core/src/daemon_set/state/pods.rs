@@ -242,8 +242,8 @@ impl DaemonSetState {
         }
         if let Some(known) = known {
             // What a plan has found out of the pod and its node.
-            let found = PodFlags::NOT_OF_TARGET | PodFlags::NOT_OF_BASE;
-            view.flags |= known.flags & (PodFlags::SINCE_UNREACHABLE | found);
+            let found = PodFlags::SINCE_UNREACHABLE | PodFlags::BY_OVERRIDES;
+            view.flags |= known.flags & found;
         }
         let replacement =
             pod.replacement.as_deref().filter(|_| view.flags.contains(PodFlags::ASKED));
