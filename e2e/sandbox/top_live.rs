@@ -23,13 +23,12 @@ async fn a_stuck_daemon_set_is_found_watched_and_rolled_back() -> Result<()> {
     ensure!(terminal.has_colours(), "it has no colours:\n{}", terminal.text());
     world.patch_daemon_set("broken", image_patch(BROKEN)).await?;
     terminal.shows("1 stuck").await?;
-    terminal.shows("ImagePullBackOff").await?;
-    let line = terminal.text().lines().find(|line| line.contains("/broken")).map(str::to_owned);
-    ensure!(line.is_some_and(|it| it.contains("ImagePullBackOff")), "{}", terminal.text());
+    let is_stuck = |line: &str| line.contains("/broken") && line.contains("ImagePullBackOff");
+    terminal.comes_to_show("the cause", |text| text.lines().any(is_stuck)).await?;
 
     terminal.press("/calm\r")?;
     terminal.shows("filter: calm").await?;
-    ensure!(!terminal.text().contains("/broken"), "{}", terminal.text());
+    terminal.comes_to_show("only calm", |text| !text.contains("/broken")).await?;
     terminal.press("\u{1b}")?;
     terminal.shows("/broken").await?;
     terminal.resize((60, 16))?;

@@ -102,9 +102,18 @@ impl Terminal {
     }
 
     pub(crate) async fn shows(&self, expected: &str) -> Result<()> {
-        eventually(&format!("the terminal shows {expected:?}"), async || {
+        self.comes_to_show(&format!("{expected:?}"), |text| text.contains(expected)).await
+    }
+
+    /// Waits until the screen is as expected: a text read at once may be half of a frame.
+    pub(crate) async fn comes_to_show(
+        &self,
+        expected: &str,
+        is_shown: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        eventually(&format!("the terminal shows {expected}"), async || {
             let text = self.text();
-            ensure!(text.contains(expected), "it shows\n{text}");
+            ensure!(is_shown(&text), "it shows\n{text}");
             Ok(())
         })
         .await
