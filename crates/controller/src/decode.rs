@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{DaemonSetKey, NamespaceNodeSelector, Node};
+use everynode_core::api::{ConfigMap, DaemonSetKey, NamespaceNodeSelector, Node};
 use everynode_k8s::convert::{
     self, DaemonSetObject, Error, Interner, NamespaceObject, PodObject, PolicyObject,
     RevisionObject,
@@ -28,6 +28,10 @@ pub struct Namespaces {
 /// Decodes RolloutPolicies and ClusterRolloutPolicies.
 #[derive(Default)]
 pub struct Policies;
+
+/// Decodes ConfigMaps.
+#[derive(Default)]
+pub struct ConfigMaps(Interner);
 
 /// Decodes pods.
 #[derive(Default)]
@@ -106,6 +110,18 @@ impl Decode for Policies {
 
     fn key(policy: &PolicyObject) -> String {
         policy.uid.to_string()
+    }
+}
+
+impl Decode for ConfigMaps {
+    type Item = ConfigMap;
+
+    fn decode(&mut self, object: Encoded<'_>) -> Result<ConfigMap, Error> {
+        convert::config_map(object.json("ConfigMap")?, &mut self.0)
+    }
+
+    fn key(map: &ConfigMap) -> String {
+        map.uid.to_string()
     }
 }
 

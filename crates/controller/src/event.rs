@@ -1,10 +1,11 @@
 //! The events of the event loop, as one closed enum.
 
-use everynode_core::api::{CheckAnswer, DaemonSetKey, Uid};
+use everynode_core::api::{CheckAnswer, ConfigMap, DaemonSetKey, Namespace, Uid};
 use everynode_core::plan::{CheckQuestion, WriteResult};
 use everynode_k8s::convert::PolicyReference;
 
 use crate::observation::{Observation, OrphanPods};
+use crate::watch::Change;
 
 /// An input of the event loop.
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub enum Event {
         /// True if the plan held only a status and repeated deletions, because the watches had not
         /// yet shown earlier writes.
         was_waiting: bool,
+    },
+    /// The watch of the ConfigMaps of a namespace reports a change.
+    ConfigMapsObserved {
+        /// The namespace.
+        namespace: Namespace,
+        /// The change.
+        change: Change<ConfigMap>,
     },
     /// A watch has connected to the server, for the first time or again.
     Connected,

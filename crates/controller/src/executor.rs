@@ -7,6 +7,7 @@
 mod answer;
 mod causes;
 mod change;
+mod copies;
 mod creation;
 mod images;
 mod name;
@@ -180,6 +181,7 @@ impl<S: Server> Execution<'_, S> {
             Write::CreatePod(new) => self.create_pod(new).await,
             Write::CreateRevision(new) => self.create_revision(new).await,
             Write::PullImages(new) => self.pull_images(new).await,
+            Write::CopyConfigMap(new) => self.copy_config_map(new).await,
             Write::ChangePod(new) => self.change_pod(new).await,
             Write::RollBack { resource_version, base, attempt } => {
                 let version = resource_version.to_string();
@@ -206,6 +208,7 @@ impl<S: Server> Execution<'_, S> {
             | Write::MarkReplaced { .. }
             | Write::FinishChange { .. }
             | Write::DeletePuller(_)
+            | Write::DeleteCopy(_)
             | Write::DeleteRevision(_)
             | Write::UpdateStatus { .. }
             | Write::UpdateConditions { .. } => self.update(write).await,
@@ -423,6 +426,8 @@ fn unanswered(write: &Write, cause: impl Display) -> Outcome {
         | Write::FinishChange { .. }
         | Write::PullImages(_)
         | Write::DeletePuller(_)
+        | Write::CopyConfigMap(_)
+        | Write::DeleteCopy(_)
         | Write::CreateRevision(_)
         | Write::AdoptRevision(_)
         | Write::ReleaseRevision(_)

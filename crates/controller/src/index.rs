@@ -4,6 +4,7 @@
 //! passes an observation to the DaemonSets that it affects and returns the keys of those that
 //! changed. It makes no decisions; [`DaemonSetState`] does.
 
+mod config_maps;
 mod entry;
 mod namespace;
 mod policies;
@@ -12,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everynode_core::api::{
-    CheckAnswer, DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod, ResourceVersion,
-    Timestamp, Uid,
+    CheckAnswer, ConfigMap, DaemonSetKey, Namespace, NamespaceNodeSelector, Node, Now, Pod,
+    ResourceVersion, Timestamp, Uid,
 };
 use everynode_core::daemon_set::{Config, DaemonSetState};
 use everynode_core::node_table::{NodeId, NodeTable};
@@ -49,6 +50,8 @@ pub struct Planned {
     pub plan: Plan,
     /// The DaemonSet in its JSON form.
     pub raw: Arc<RawDaemonSet>,
+    /// True if the ConfigMaps of its namespace must be watched from now on.
+    pub reads_config_maps: bool,
 }
 
 /// The known state of the cluster.
@@ -105,6 +108,22 @@ impl Index {
                 self.observe_pod(change, &mut effects);
                 self.apply_early_lists(&mut effects);
             }
+        }
+        effects
+    }
+
+    /// Applies a change of the ConfigMaps of a namespace.
+    pub fn observe_config_maps(
+        &mut self,
+        namespace: &Namespace,
+        change: Change<ConfigMap>,
+    ) -> Effects {
+        let mut effects = Effects::default();
+        let index = self.namespaces.entry(namespace.clone()).or_default();
+        if index.config_maps.apply(change) {
+            let entries = index.daemon_sets.values();
+            let concerned = entries.filter(|entry| entry.state.needs_config_maps());
+            effects.changed.extend(concerned.map(|entry| entry.raw.key.clone()));
         }
         effects
     }
@@ -166,6 +185,12 @@ impl Index {
             return None;
         }
         let entry = namespace_index.daemon_sets.get_mut(&key.name)?;
+        let config_maps = &mut namespace_index.config_maps;
+        let mut reads_config_maps = false;
+        if entry.state.needs_config_maps() {
+            reads_config_maps = config_maps.need();
+            entry.state.apply_config_maps(config_maps.of(entry.state.daemon_set()));
+        }
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
         entry.record_rollout(&mut self.changed_policies);
         if plan.waiting.is_some_and(|waiting| waiting.stale_kinds + waiting.creations > 0) {
@@ -173,7 +198,7 @@ impl Index {
         } else {
             self.waiting.remove(key);
         }
-        Some(Planned { plan, raw: entry.raw.clone() })
+        Some(Planned { plan, raw: entry.raw.clone(), reads_config_maps })
     }
 
     /// Applies the result of a write, unless the DaemonSet has been replaced since.

@@ -114,7 +114,7 @@ pub struct Watch<D: Decode, E> {
     /// Decodes its objects.
     pub decoder: D,
     /// Makes the receiver's event from a change.
-    pub wrap: fn(Change<D::Item>) -> E,
+    pub wrap: Box<dyn Fn(Change<D::Item>) -> E + Send + Sync>,
     /// True if the server may lack the resource, or refuse to list it: there are no objects then,
     /// and the server is asked again later.
     pub is_optional: bool,

@@ -1,6 +1,7 @@
 //! The parts of Kubernetes' objects that decisions read, and nothing else (C3).
 
 mod config;
+mod config_map;
 mod daemon_set;
 mod image_pull;
 mod int_or_percent;
@@ -18,6 +19,10 @@ pub mod schema;
 mod time;
 
 pub use config::{ConfigObject, StoredConfig, unrestored};
+pub use config_map::{
+    CONFIG_ANNOTATION, COPY_OF_ANNOTATION, ConfigCopies, ConfigCopy, ConfigMap, ConfigMaps,
+    KnownConfigMaps, copy_hash, copy_name,
+};
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
     Template, UpdateStrategy,
@@ -25,7 +30,7 @@ pub use daemon_set::{
 pub use image_pull::{ImagePuller, PULLS_FOR_LABEL, PULLS_OF_LABEL, PullState};
 pub use int_or_percent::IntOrPercent;
 pub use labels::{
-    HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
+    CONFIG_LABEL, HASH_LABEL, LabelOperator, LabelRequirement, LabelSelector, Labels,
     NAMESPACE_NODE_SELECTOR_ANNOTATION, OVERRIDE_LABEL, TEMPLATE_GENERATION_ANNOTATION,
     TEMPLATE_GENERATION_LABEL,
 };
@@ -45,16 +50,16 @@ pub use problem::{AdmissionChange, Problem};
 pub use revision::{Revision, RevisionsByContent};
 pub use rollout::{
     Absent, Agree, Amount, Attribution, CANNOT_CHANGE, CANNOT_PULL, CheckAnswer, CheckKind,
-    CheckStatement, CheckSubject, CheckVerdict, ConfigRequirement, ConfigRule, ContainerAmounts,
-    ContainerOverride, Course, CourseEvent, CourseEventKind, Days, Decimal, EnvOverride,
-    FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule, GroupLimit,
-    GroupValue, HOLD_LABEL, JobPresence, NodeOverride, ORDER_ANNOTATION, ORDER_REASON_ANNOTATION,
-    OVERRIDES_ANNOTATION, Opening, Order, OrderVerb, OverriddenNodes, Overrides,
-    PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare, PrepareImages,
-    RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride, RolloutCheck,
-    RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord, RolloutStep,
-    StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition, Window,
-    WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
+    CheckStatement, CheckSubject, CheckVerdict, ConfigMapRule, ConfigRequirement, ConfigRule,
+    ContainerAmounts, ContainerOverride, Course, CourseEvent, CourseEventKind, Days, Decimal,
+    EnvOverride, FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule,
+    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, NodeOverride, ORDER_ANNOTATION,
+    ORDER_REASON_ANNOTATION, OVERRIDES_ANNOTATION, Opening, Order, OrderVerb, OverriddenNodes,
+    Overrides, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare,
+    PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride,
+    RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
+    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
+    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
     with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};

@@ -159,9 +159,15 @@ impl Config {
     /// used with its template is invalid (G57).
     pub(crate) fn visible_daemon_set(&self, daemon_set: DaemonSet) -> DaemonSet {
         let daemon_set = self.mode.visible_daemon_set(daemon_set);
-        let has_overrides =
-            daemon_set.policy.valid().is_some_and(|policy| policy.overrides().is_some());
+        let policy = daemon_set.policy.valid();
+        let has_overrides = policy.is_some_and(|policy| policy.overrides().is_some());
+        let has_snapshots = policy.is_some_and(|policy| policy.snapshots().is_some());
         match self.mode {
+            Mode::Beside { .. } if has_snapshots => {
+                let problem = "config.configMaps: copies are not possible beside the built-in \
+                               controller, which makes all pods of the template";
+                DaemonSet { policy: PolicySource::Invalid(problem.into()), ..daemon_set }
+            }
             Mode::Beside { .. } if has_overrides => {
                 let problem = "overrides: they are not possible beside the built-in controller, \
                                which makes all pods of the template";

@@ -43,6 +43,7 @@
 //!     template_generation: None,
 //!     paused: false,
 //!     policy: PolicySource::None,
+//!     copies: None,
 //!     order: None,
 //!     retry: None,
 //!     rolled_back: None,
@@ -82,6 +83,7 @@ pub mod admission;
 pub mod api;
 mod backoff;
 mod config;
+mod copying;
 pub mod daemon_set;
 mod expectations;
 mod memo;

@@ -87,6 +87,7 @@ mod tests {
 
     fn daemon_set(selector: Option<LabelSelector>) -> DaemonSet {
         DaemonSet {
+            copies: None,
             key: DaemonSetKey::new("ns", "d"),
             uid: "d".into(),
             resource_version: ResourceVersion(1),

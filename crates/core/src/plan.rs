@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::api::{
     AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, NodeOverride,
     Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
-    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
+    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName, copy_name,
 };
 
 pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;
@@ -141,6 +141,11 @@ pub enum Write {
     PullImages(NewPuller),
     /// Delete such a pod, with its UID as precondition (G55).
     DeletePuller(PodReference),
+    /// Create an immutable copy of a ConfigMap, which the DaemonSet owns. If its content is another
+    /// one by now, or it is gone, the outcome is [`Outcome::Skipped`] (G58).
+    CopyConfigMap(NewCopy),
+    /// Delete a copy that no revision has any more (G58).
+    DeleteCopy(CopyReference),
     /// Delete a duplicate, or a revision beyond the history limit (C42, C44).
     DeleteRevision(RevisionReference),
     /// Create a pod (C30).
@@ -236,6 +241,34 @@ pub struct NewRevision {
     /// The overrides that it stores beside the template, in the form of
     /// [`Overrides::text`](crate::api::Overrides::text) (G57).
     pub overrides: Option<Arc<str>>,
+    /// The copies of ConfigMaps that it stores, in the form of
+    /// [`ConfigCopies::text`](crate::api::ConfigCopies::text) (G58).
+    pub copies: Option<Arc<str>>,
+}
+
+/// A copy of a ConfigMap to create (G58).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCopy {
+    /// The ConfigMap.
+    pub source: Arc<str>,
+    /// The hash at the end of the name of the copy. It is that of the content.
+    pub hash: Arc<str>,
+}
+
+impl NewCopy {
+    /// The name of the copy.
+    pub fn name(&self) -> String {
+        copy_name(&self.source, &self.hash)
+    }
+}
+
+/// The copy of a ConfigMap that a write changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyReference {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`: the write fails if another ConfigMap has the name (C61).
+    pub uid: Uid,
 }
 
 /// A pod to create.
@@ -453,6 +486,8 @@ pub enum Supersession {
     Template,
     /// It has the same template, and other overrides (G57).
     Overrides,
+    /// It has the same template and overrides, and other copies of ConfigMaps (G58).
+    ConfigMaps,
 }
 
 /// The meaning of a change of a rollout's record.
@@ -677,6 +712,8 @@ impl Write {
             Self::FinishChange { .. } => "finish change",
             Self::PullImages(_) => "pull images",
             Self::DeletePuller(_) => "delete puller",
+            Self::CopyConfigMap(_) => "copy configmap",
+            Self::DeleteCopy(_) => "delete copy",
             Self::DeleteRevision(_) => "delete revision",
             Self::CreatePod(_) => "create pod",
             Self::DeletePod(_) => "delete pod",
@@ -699,6 +736,7 @@ impl Write {
             | Self::DeletePuller(pod)
             | Self::DeletePod(pod) => WriteTarget::Pod(pod),
             Self::PullImages(_) => WriteTarget::NewPuller,
+            Self::CopyConfigMap(_) | Self::DeleteCopy(_) => WriteTarget::ConfigMap,
             Self::CreateRevision(_) => WriteTarget::NewRevision,
             Self::AdoptRevision(revision)
             | Self::ReleaseRevision(revision)
@@ -726,6 +764,7 @@ impl Write {
             WriteTarget::Revision(revision) if deletes => Some(&revision.uid),
             WriteTarget::NewPod(_)
             | WriteTarget::NewPuller
+            | WriteTarget::ConfigMap
             | WriteTarget::Pod(_)
             | WriteTarget::NewRevision
             | WriteTarget::Revision(_)
@@ -740,6 +779,8 @@ pub(crate) enum WriteTarget<'a> {
     NewPod(&'a NewPod),
     /// A pod that only pulls images.
     NewPuller,
+    /// A copy of a ConfigMap.
+    ConfigMap,
     Pod(&'a PodReference),
     NewRevision,
     Revision(&'a RevisionReference),
@@ -747,12 +788,14 @@ pub(crate) enum WriteTarget<'a> {
 }
 
 impl<'a> WriteTarget<'a> {
-    /// The kind whose watch will show the write.
-    pub(crate) const fn kind(self) -> ObjectKind {
+    /// The kind whose watch will show the write. Plans do not wait for copies of ConfigMaps: the
+    /// rollout does.
+    pub(crate) const fn kind(self) -> Option<ObjectKind> {
         match self {
-            Self::NewPod(_) | Self::NewPuller | Self::Pod(_) => ObjectKind::Pod,
-            Self::NewRevision | Self::Revision(_) => ObjectKind::Revision,
-            Self::DaemonSet => ObjectKind::DaemonSet,
+            Self::NewPod(_) | Self::NewPuller | Self::Pod(_) => Some(ObjectKind::Pod),
+            Self::NewRevision | Self::Revision(_) => Some(ObjectKind::Revision),
+            Self::DaemonSet => Some(ObjectKind::DaemonSet),
+            Self::ConfigMap => None,
         }
     }
 
@@ -761,7 +804,11 @@ impl<'a> WriteTarget<'a> {
         match self {
             Self::NewPod(pod) => Some(&pod.node),
             Self::Pod(pod) => pod.node.as_ref(),
-            Self::NewPuller | Self::NewRevision | Self::Revision(_) | Self::DaemonSet => None,
+            Self::NewPuller
+            | Self::ConfigMap
+            | Self::NewRevision
+            | Self::Revision(_)
+            | Self::DaemonSet => None,
         }
     }
 }

@@ -13,7 +13,7 @@ pub use hash::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{
-    DaemonSet, Overrides, Problem, RecordState, Revision, RevisionHash, RevisionName,
+    ConfigCopies, DaemonSet, Overrides, Problem, RecordState, Revision, RevisionHash, RevisionName,
     RevisionsByContent, Template, Timestamp, Uid,
 };
 use crate::backoff::{Cause, Delay};
@@ -224,6 +224,21 @@ impl RevisionHistory {
         revisions.find(|revision| revision.pod_hash() == *hash)?.overrides.as_ref()
     }
 
+    /// The copies of ConfigMaps of each revision that stores this template.
+    pub(crate) fn copies_with(
+        &self,
+        template: &Template,
+    ) -> impl Iterator<Item = Option<&Arc<ConfigCopies>>> {
+        let same = self.revisions.values().filter(|revision| revision.stores(template));
+        same.map(|revision| revision.overrides.as_ref()?.copies.as_ref())
+    }
+
+    /// The copies of ConfigMaps of all revisions (G58).
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &Arc<ConfigCopies>> + Clone {
+        let overrides = self.revisions.values().filter_map(|revision| revision.overrides.as_ref());
+        overrides.filter_map(|overrides| overrides.copies.as_ref())
+    }
+
     /// True if any revision has the record of a guarded rollout (G8).
     pub(crate) fn has_records(&self) -> bool {
         self.revisions.values().any(|revision| revision.record.is_known())
@@ -286,12 +301,18 @@ impl RevisionHistory {
             let template = &daemon_set.template.canonical;
             let hash = match &overrides {
                 None => revision_hash(template, collision_count),
-                Some(it) => revision_hash(&format!("{template}\n{}", it.text), collision_count),
+                Some(it) => {
+                    let copies = it.copies.iter().map(|copies| format!("\n{}", copies.text));
+                    let copies: String = copies.collect();
+                    revision_hash(&format!("{template}\n{}{copies}", it.text), collision_count)
+                }
             };
             (RevisionName::from(format!("{}-{hash}", daemon_set.key.name)), hash)
         });
-        let overrides = overrides.map(|overrides| overrides.text.clone());
-        NewRevision { name, hash, number, collision_count, overrides }
+        let stated = overrides.as_ref().map(|it| it.text.clone());
+        let copies = overrides.and_then(|it| Some(it.copies.as_ref()?.text.clone()));
+        let overrides = stated.filter(|text| !text.is_empty());
+        NewRevision { name, hash, number, collision_count, overrides, copies }
     }
 
     /// Records that a revision was created. If a user deletes it, it is created again after a

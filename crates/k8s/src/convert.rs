@@ -8,6 +8,7 @@
 //! is an [`Error`].
 
 mod config;
+mod config_map;
 mod daemon_set;
 mod image_puller;
 mod intern;
@@ -26,6 +27,7 @@ mod selector;
 mod wire;
 
 pub use config::stored_config;
+pub use config_map::config_map;
 pub use daemon_set::{DaemonSetObject, RawDaemonSet, RawTemplate, daemon_set};
 pub use intern::Interner;
 pub use namespace::{NamespaceObject, namespace, namespace_of_protobuf};

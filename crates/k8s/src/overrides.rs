@@ -1,6 +1,7 @@
-//! The differences of a node's pods from the template (G57).
+//! The differences of a node's pods from the template: its override, and copies of ConfigMaps
+//! (G57, G58).
 
-use everynode_core::api::{Amount, ContainerAmounts, NodeOverride};
+use everynode_core::api::{Amount, ConfigCopies, ContainerAmounts, NodeOverride};
 use serde_json::{Map, Value, json};
 
 use crate::json::Json;
@@ -11,6 +12,9 @@ const LISTS: [&str; 2] = ["containers", "initContainers"];
 
 /// Changes the containers in the `spec` of a template or a pod as the override says.
 pub(crate) fn apply(spec: &mut Map<String, Value>, of_node: &NodeOverride) {
+    if let Some(copies) = &of_node.copies {
+        name_copies(spec, copies);
+    }
     for list in LISTS {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -37,6 +41,42 @@ pub(crate) fn apply(spec: &mut Map<String, Value>, of_node: &NodeOverride) {
             }
         }
     }
+}
+
+/// Names copies of ConfigMaps in place of those that the `spec` of a template names.
+fn name_copies(spec: &mut Map<String, Value>, copies: &ConfigCopies) {
+    for volume in items_mut(spec.get_mut("volumes")) {
+        name_copy(volume, "configMap", copies);
+        for source in items_mut(volume.pointer_mut("/projected/sources")) {
+            name_copy(source, "configMap", copies);
+        }
+    }
+    for list in LISTS {
+        for container in items_mut(spec.get_mut(list)) {
+            for source in items_mut(container.get_mut("envFrom")) {
+                name_copy(source, "configMapRef", copies);
+            }
+            for variable in items_mut(container.get_mut("env")) {
+                if let Some(source) = variable.get_mut("valueFrom") {
+                    name_copy(source, "configMapKeyRef", copies);
+                }
+            }
+        }
+    }
+}
+
+/// Names a copy in place of the ConfigMap that a source names in this field.
+fn name_copy(source: &mut Value, field: &str, copies: &ConfigCopies) {
+    let Some(name) = source.get_mut(field).and_then(|object| object.get_mut("name")) else {
+        return;
+    };
+    if let Some(copy) = name.as_str().and_then(|name| copies.name_for(name)) {
+        *name = copy.into();
+    }
+}
+
+fn items_mut(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
+    list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Changes a template as the override of a node says, if there is one.

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    CHANGING_ANNOTATION, HASH_LABEL, OVERRIDES_ANNOTATION, RECORD_ANNOTATION, REPLACE_ANNOTATION,
-    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION,
-    ResourceVersion, RolloutCondition, RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION,
-    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
+    CHANGING_ANNOTATION, CONFIG_ANNOTATION, COPY_OF_ANNOTATION, HASH_LABEL, OVERRIDES_ANNOTATION,
+    RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
+    REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, ResourceVersion, RolloutCondition,
+    RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL, Timestamp,
+    Uid,
 };
-use everynode_core::plan::{NewRevision, PodReference, RevisionReference};
+use everynode_core::plan::{NewCopy, NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -153,6 +154,28 @@ pub fn write_record(revision: &RevisionReference, record: &RolloutRecord) -> Val
     patch
 }
 
+/// The immutable copy of a ConfigMap, which the DaemonSet owns (G58). Labels stay behind: somebody
+/// may select by them what is to be pruned.
+pub fn config_copy(owner: &Owner, source: &Value, new: &NewCopy) -> Value {
+    let mut copy = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": new.name(),
+            "namespace": owner.namespace,
+            "annotations": { COPY_OF_ANNOTATION: &*new.source },
+            "ownerReferences": [owner.reference()],
+        },
+        "immutable": true,
+    });
+    for field in ["data", "binaryData"] {
+        if let Some(content) = source.get(field) {
+            copy[field] = content.clone();
+        }
+    }
+    copy
+}
+
 fn of_revision(revision: &RevisionReference) -> Value {
     json!({ "metadata": {
         "uid": revision.uid.to_string(),
@@ -178,12 +201,15 @@ pub fn revision(
         "labels": labels,
         "ownerReferences": [owner.reference()],
     });
-    let own = [RECORD_ANNOTATION, OVERRIDES_ANNOTATION];
+    let own = [RECORD_ANNOTATION, OVERRIDES_ANNOTATION, CONFIG_ANNOTATION];
     let copied = annotations.iter().filter(|(key, _)| !own.contains(&key.as_str()));
     let mut copied: BTreeMap<_, _> =
         copied.map(|(key, value)| (key.as_str(), value.as_str())).collect();
     if let Some(overrides) = &new.overrides {
         copied.insert(OVERRIDES_ANNOTATION, overrides);
+    }
+    if let Some(copies) = &new.copies {
+        copied.insert(CONFIG_ANNOTATION, copies);
     }
     if !copied.is_empty() {
         metadata["annotations"] = json!(copied);
@@ -378,6 +404,7 @@ mod tests {
             hash: "abc".into(),
             number: 3,
             overrides: None,
+            copies: None,
             collision_count: None,
         };
         let note = ("note".to_owned(), "<x>".to_owned());

@@ -4,8 +4,8 @@
 //! all others are copied, including those that this program does not know.
 
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL,
-    Toleration, default_tolerations,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDE_LABEL,
+    TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations,
 };
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         // They would say that the pod is being changed in place.
-        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION, OVERRIDE_LABEL] {
+        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION, OVERRIDE_LABEL, CONFIG_LABEL] {
             annotations.remove(key);
         }
     }
@@ -54,6 +54,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     metadata.insert("ownerReferences".into(), Value::Array(vec![owner.reference()]));
     let labels = member(&mut metadata, "labels");
     labels.remove(OVERRIDE_LABEL);
+    labels.remove(CONFIG_LABEL);
     labels.insert(HASH_LABEL.into(), new.hash.as_str().into());
     if let Some(generation) = new.template_generation {
         labels.insert(TEMPLATE_GENERATION_LABEL.into(), generation.to_string().into());
@@ -61,9 +62,10 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     let mut spec = object(template.get("spec"));
     if let Some(of_node) = &new.r#override {
         overrides::apply(&mut spec, of_node);
-        for field in ["labels", "annotations"] {
-            let tag = of_node.tag.to_string().into();
-            member(&mut metadata, field).insert(OVERRIDE_LABEL.into(), tag);
+        for (key, tag) in of_node.labels() {
+            for field in ["labels", "annotations"] {
+                member(&mut metadata, field).insert(key.into(), tag.into());
+            }
         }
     }
     add_default_tolerations(&mut spec);

@@ -162,7 +162,10 @@ impl CheckedDecisions {
                     self.failed.insert(key.clone(), FailedPlan::Last);
                 }
             }
-            Event::Connected | Event::OrphansListed(_) | Event::PolicyStatusWritten { .. } => {}
+            Event::Connected
+            | Event::ConfigMapsObserved { .. }
+            | Event::OrphansListed(_)
+            | Event::PolicyStatusWritten { .. } => {}
             Event::CheckAnswered { answer, .. } => {
                 if let Some(Mutation::Guarded(mutation)) = self.mutation {
                     mutation.answer(answer);

@@ -223,6 +223,7 @@ impl ViewRecorder {
             Event::OrphansListed(list) => self.orphans.record_list(list),
             Event::Executed { .. }
             | Event::Connected
+            | Event::ConfigMapsObserved { .. }
             | Event::Observed(
                 Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
             )

@@ -125,7 +125,7 @@ impl Watcher {
                 path: selection.path(resource, None, None),
             },
             decoder: RawDecoder,
-            wrap: wrap(kind),
+            wrap: Box::new(wrap(kind)),
             is_optional: matches!(
                 kind,
                 ObjectKind::RolloutPolicy | ObjectKind::ClusterRolloutPolicy

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use everynode_core::api::{Now, Timestamp};
 use everynode_core::plan::CheckQuestion;
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
 use crate::executor::Executor;
-use crate::observation::{OrphanListRequest, WatchOptions, WatchedResource};
+use crate::observation::{OrphanListRequest, WatchOptions, WatchedResource, watch_config_maps};
 use crate::orphans;
 use crate::outage_log::OutageLog;
 use crate::supervisor::Supervisor;
@@ -133,6 +134,10 @@ impl<S: Server> EventLoop<S> {
             }
             Task::ListOrphans(request) => self.list_orphans(request),
             Task::Watch(resource) => self.watch(resource),
+            Task::WatchConfigMaps(namespace) => {
+                let name = format!("the watch of configmaps in {namespace}");
+                self.run_watch(name, watch_config_maps(namespace, self.watches.clone()));
+            }
             Task::WritePolicyStatus(write) => {
                 let writing = self.executor.clone().write_policy_status(write);
                 let task = "the write of a policy's status";
@@ -143,8 +148,12 @@ impl<S: Server> EventLoop<S> {
     }
 
     fn watch(&self, resource: WatchedResource) {
-        let (stop, name) = (self.stop_watches.clone(), format!("the watch of {}", resource.name()));
-        let watch = resource.watch(&self.watch_options, self.watches.clone());
+        let name = format!("the watch of {}", resource.name());
+        self.run_watch(name, resource.watch(&self.watch_options, self.watches.clone()));
+    }
+
+    fn run_watch(&self, name: String, watch: BoxFuture<'static, ()>) {
+        let stop = self.stop_watches.clone();
         let watching = async move {
             stop.run_until_cancelled(watch).await;
         };

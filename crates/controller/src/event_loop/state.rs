@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::api::{DaemonSetKey, Now, Timestamp, Uid, UpdateStrategy};
+use everynode_core::api::{DaemonSetKey, Namespace, Now, Timestamp, Uid, UpdateStrategy};
 use everynode_core::plan::{
     CREATION_RETRY_MAX, CheckQuestion, Notice, Outcome, Plan, Write, WriteResult,
 };
@@ -62,6 +62,9 @@ pub enum Task {
     ListOrphans(OrphanListRequest),
     /// Starts the watch of a resource.
     Watch(WatchedResource),
+    /// Starts the watch of the ConfigMaps of a namespace, which arrive as
+    /// [`Event::ConfigMapsObserved`].
+    WatchConfigMaps(Namespace),
     /// Writes the status of a policy object. The outcome arrives as
     /// [`Event::PolicyStatusWritten`].
     WritePolicyStatus(PolicyStatusWrite),
@@ -184,6 +187,10 @@ impl LoopState {
     fn handle(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Observed(observation) => self.observe(observation, now),
+            Event::ConfigMapsObserved { namespace, change } => {
+                let effects = self.index.observe_config_maps(&namespace, change);
+                self.apply_effects(effects, now);
+            }
             Event::Connected => self.queue.retry_all(now),
             Event::OrphansListed(orphans) => {
                 let effects = self.index.observe_orphans(orphans);
@@ -384,6 +391,9 @@ impl LoopState {
             }
             return self.finish_sync(key, metrics::Outcome::success);
         };
+        if planned.reads_config_maps {
+            self.tasks.push(Task::WatchConfigMaps(key.namespace.clone()));
+        }
         let (plan, raw) = (planned.plan, planned.raw);
         self.report_notices(key, &raw.uid, &plan);
         if let Some(at) = plan.requeue_at {

@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::Value;
 
 use crate::api::Content;
-use crate::observation::WatchedResource;
+use crate::observation::{WatchedResource, config_maps_path};
 
 /// A request with the object that it changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +51,7 @@ impl Request {
             Write::CreatePod(_)
             | Write::CreateRevision(_)
             | Write::PullImages(_)
+            | Write::CopyConfigMap(_)
             | Write::ChangePod(_)
             | Write::RollBack { .. } => return None,
             Write::AdoptPod(p)
@@ -64,6 +65,11 @@ impl Request {
             }
             Write::DeletePod(p) | Write::DeletePuller(p) => {
                 pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
+            }
+            Write::DeleteCopy(copy) => {
+                let path = format!("{}/{}", config_maps(&owner.namespace.into()), copy.name);
+                Self::patch(path, &copy.uid, Content::Json, patch::delete_options(&copy.uid))
+                    .with_method(Method::DELETE)
             }
             Write::AdoptRevision(r) => {
                 revision(r, Content::StrategicMergePatch, patch::adopt_revision(owner, &r.uid))
@@ -171,6 +177,15 @@ pub(super) fn revision(namespace: &Namespace, name: &RevisionName) -> String {
     object(WatchedResource::Revision, namespace.as_str(), name.as_str())
 }
 
+/// The path of the ConfigMaps in a namespace.
+pub(super) fn config_maps(namespace: &Namespace) -> String {
+    config_maps_path(namespace)
+}
+
+pub(super) fn config_map(namespace: &Namespace, name: &str) -> String {
+    format!("{}/{name}", config_maps(namespace))
+}
+
 pub(super) fn daemon_set(key: &DaemonSetKey) -> String {
     object(WatchedResource::DaemonSet, key.namespace.as_str(), key.name.as_str())
 }
@@ -207,6 +222,7 @@ pub(super) fn resource(path: &str) -> &'static str {
         () if path.split('?').next().is_some_and(|path| path.ends_with("/resize")) => "pods/resize",
         () if path.contains("/controllerrevisions") => "controllerrevisions",
         () if path.contains("/daemonsets/") => "daemonsets",
+        () if path.contains("/configmaps") => "configmaps",
         () if path.starts_with("/api/v1/") => "pods",
         () => "other",
     }

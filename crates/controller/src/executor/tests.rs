@@ -337,6 +337,7 @@ async fn a_taken_revision_name_is_read_live() {
         number: 1,
         collision_count: None,
         overrides: None,
+        copies: None,
     };
     let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
     match &outcomes[..] {
@@ -366,6 +367,7 @@ async fn a_revision_name_of_another_kind_is_taken() {
         number: 1,
         collision_count: None,
         overrides: None,
+        copies: None,
     };
     let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
     let expected = Outcome::RevisionExists { revision: None, collision_count: None };

@@ -12,6 +12,7 @@ use everynode_core::node_table::{NodeId, NodeTable};
 use everynode_k8s::convert::DaemonSetObject;
 use everynode_k8s::policies::Policies;
 
+use super::config_maps::NamespaceConfigMaps;
 use super::entry::{ChangedPolicies, Entry};
 use super::{Effects, OrphanListRequest};
 
@@ -24,6 +25,7 @@ pub(super) struct NamespaceIndex {
     /// Pods that pull images (G55).
     pullers: BTreeMap<Uid, ImagePuller>,
     revisions: BTreeMap<Uid, Revision>,
+    pub config_maps: NamespaceConfigMaps,
     /// Set while orphans are listed live.
     listing: Option<Listing>,
 }
@@ -53,6 +55,7 @@ impl NamespaceIndex {
             && self.pullers.is_empty()
             && self.revisions.is_empty()
             && self.node_selector.is_empty()
+            && matches!(self.config_maps, NamespaceConfigMaps::Unread)
             && self.listing.is_none()
     }
 

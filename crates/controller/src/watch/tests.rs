@@ -198,7 +198,7 @@ impl<T: std::fmt::Debug + Send + 'static> TestWatch<T> {
         let watch = Watch {
             resource: Resource { name: "controllerrevisions", path: "/revisions".to_owned() },
             decoder,
-            wrap: |change| change,
+            wrap: Box::new(|change| change),
             is_optional,
             context: Arc::new(context),
         };

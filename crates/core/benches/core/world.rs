@@ -60,6 +60,7 @@ pub(crate) struct World {
 pub(crate) fn daemon_set() -> DaemonSet {
     let operator = LabelOperator::In(vec!["agent".into()]);
     DaemonSet {
+        copies: None,
         key: DaemonSetKey::new("bench", "agent"),
         uid: DS_UID.into(),
         resource_version: ResourceVersion(1),

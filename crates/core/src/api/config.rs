@@ -22,12 +22,22 @@ pub struct StoredConfig {
     pub objects: BTreeSet<ConfigObject>,
     /// Those whose names end with a hash of their content: another content has another name.
     pub hashed: BTreeSet<ConfigObject>,
+    /// Those of both that may be missing: nothing refers to them without `optional`.
+    pub optional: BTreeSet<ConfigObject>,
     /// The annotations of its pods that state checksums of their content, such as
     /// `checksum/config`.
     pub checksums: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 impl StoredConfig {
+    /// The names of its ConfigMaps, and whether each may be missing.
+    pub fn config_maps(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
+        self.objects.iter().chain(&self.hashed).filter_map(|object| match object {
+            ConfigObject::ConfigMap(name) => Some((name, self.optional.contains(object))),
+            ConfigObject::Secret(_) => None,
+        })
+    }
+
     /// The objects with a fixed name, if nothing but checksums differs: the content of some has
     /// changed. Where an object has another name, that explains the checksum.
     pub fn changed_since(&self, other: &Self) -> Vec<ConfigObject> {
@@ -69,6 +79,7 @@ mod tests {
 
     fn config(checksum: &str, maps: &[&str]) -> StoredConfig {
         StoredConfig {
+            optional: BTreeSet::new(),
             objects: maps.iter().map(|name| ConfigObject::ConfigMap((*name).into())).collect(),
             hashed: BTreeSet::new(),
             checksums: BTreeMap::from([("checksum/config".into(), checksum.into())]),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{ConfigObject, StoredConfig};
+use super::config_map::ConfigCopies;
 use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
@@ -47,6 +48,9 @@ pub struct DaemonSet {
     pub paused: bool,
     /// The policy that guards its rollouts (G4).
     pub policy: PolicySource,
+    /// The copies of ConfigMaps that the target is to have, if its policy wants any and they are
+    /// known; `None` if those of its newest revision count (G58).
+    pub copies: Option<Arc<ConfigCopies>>,
     /// The order in the annotation [`ORDER_ANNOTATION`](super::ORDER_ANNOTATION) (G10).
     pub order: Option<Box<Order>>,
     /// The annotation [`RETRY_ANNOTATION`].

@@ -15,6 +15,10 @@ pub const HASH_LABEL: &str = "controller-revision-hash";
 pub const TEMPLATE_GENERATION_LABEL: &str = "pod-template-generation";
 /// The label and the annotation of a pod with the [tag](super::NodeOverride::tag) of its override.
 pub const OVERRIDE_LABEL: &str = "everynode.dev/override";
+
+/// Label and annotation of pods that have copies of ConfigMaps in place of those that the template
+/// names: identifies the copies (G58).
+pub const CONFIG_LABEL: &str = "everynode.dev/config";
 /// The annotation with a DaemonSet's template generation (C30).
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 /// The annotation with a namespace's node selector (C15).

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::labels::{HASH_LABEL, Labels, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL};
+use super::labels::{CONFIG_LABEL, HASH_LABEL, Labels, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL};
 use super::names::{
     DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash, Uid,
 };
+use super::rollout::tag_with_copies;
 use super::time::{Now, Timestamp};
 
 /// A Pod.
@@ -133,9 +134,13 @@ impl Pod {
         self.node_name.as_ref().or(self.affinity_node_name.as_ref())
     }
 
-    /// The tag of the override that made the pod (G57).
-    pub fn override_tag(&self) -> Option<&Arc<str>> {
-        self.labels.get(OVERRIDE_LABEL)
+    /// The tag of the override that made the pod, with that of its copies of ConfigMaps (G57, G58).
+    pub fn tag(&self) -> Option<Arc<str>> {
+        let of_override = self.labels.get(OVERRIDE_LABEL);
+        match self.labels.get(CONFIG_LABEL) {
+            None => of_override.cloned(),
+            Some(of_copies) => Some(tag_with_copies(of_override.map(|it| &**it), of_copies)),
+        }
     }
 
     /// The value of the hash label.

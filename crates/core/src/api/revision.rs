@@ -32,7 +32,8 @@ pub struct Revision {
     /// The template in `data`. `Err` states why `data` contains none; such a revision matches no
     /// template (C4, C40).
     pub template: Result<Template, Arc<str>>,
-    /// The overrides of its nodes, if it has any; they and the template make its pods (G57).
+    /// The overrides of its nodes and its copies of ConfigMaps, if it has any; they and the
+    /// template make its pods (G57, G58).
     pub overrides: Option<Arc<Overrides>>,
     /// The record of its guarded rollout (G8).
     pub record: RecordState,
@@ -93,7 +94,17 @@ impl Revision {
             current.extend(old.pop_if(|newest| newest.has_generation_of(daemon_set)));
         }
         let overrides = match &daemon_set.policy {
-            PolicySource::Valid(policy) => policy.overrides().cloned(),
+            PolicySource::Valid(policy) => {
+                let stored = || match deleted {
+                    Some(deleted) => deleted.as_ref(),
+                    None => current.last().and_then(|last| last.overrides.as_ref()),
+                };
+                let copies = policy.snapshots().and_then(|_| match &daemon_set.copies {
+                    Some(copies) => Some(copies),
+                    None => stored()?.copies.as_ref(),
+                });
+                Overrides::with_copies(policy.overrides(), copies)
+            }
             PolicySource::None | PolicySource::Invalid(_) if let Some(deleted) = deleted => {
                 deleted.clone()
             }

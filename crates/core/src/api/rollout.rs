@@ -19,15 +19,16 @@ pub use condition::{
     statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
+pub(in crate::api) use overrides::tag_with_copies;
 pub use overrides::{
     Amount, ContainerAmounts, ContainerOverride, EnvOverride, NodeOverride, OVERRIDES_ANNOTATION,
     OverriddenNodes, Overrides, ResourceOverride,
 };
 pub(crate) use policy::RESIZE_WITHIN;
 pub use policy::{
-    Absent, Agree, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit, HOLD_LABEL,
-    POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy, RolloutStep,
-    UpdateMethod, Wait,
+    Absent, Agree, ConfigMapRule, ConfigRequirement, ConfigRule, FINALLY, FailureRule, GroupLimit,
+    HOLD_LABEL, POLICY_ANNOTATION, PolicySource, Prepare, PrepareImages, RolloutPolicy,
+    RolloutStep, UpdateMethod, Wait,
 };
 pub(crate) use record::NAMED_NODES;
 pub use record::{

@@ -48,6 +48,10 @@ pub mod rule {
     /// Of `update`.
     pub const IN_PLACE_ONLY_FAILS: &str =
         "must not be InPlaceOnly without failure: nodes whose pods cannot be changed fail";
+    /// Of `config`.
+    pub const SOME_CONFIG_RULE: &str = "at least one of require and configMaps is required";
+    /// Of `settle` and `except` in `config`.
+    pub const ONLY_WITH_COPIES: &str = "settle and except require configMaps";
     /// Of a step.
     pub const BY_OR_EACH: &str = "must not be set with by";
     /// Of `daemonSets`.
@@ -154,6 +158,19 @@ pub(super) fn check_names(_: &mut SchemaGenerator) -> Schema {
 
 pub(super) fn config_requirement(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["hashedNames"] })
+}
+
+pub(super) fn config_maps(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["snapshot"] })
+}
+
+pub(super) fn config_map_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "set",
+        "items": text("name", SUBDOMAIN, 253, "must be the name of a ConfigMap"),
+    })
 }
 
 pub(super) fn update_method(_: &mut SchemaGenerator) -> Schema {

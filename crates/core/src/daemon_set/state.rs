@@ -4,6 +4,7 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
+mod copies;
 mod inspect;
 mod overrides;
 mod planning;
@@ -19,6 +20,7 @@ use crate::api::{
     PolicySource, Problem, Replacement, Revision, RolloutReason, Timestamp, Uid, WaveName,
 };
 use crate::backoff::{Backoff, Cause, Delay};
+use crate::copying::Copying;
 use crate::expectations::Expectations;
 use crate::memo::Memo;
 use crate::node_table::{NodeId, NodeTable};
@@ -80,6 +82,8 @@ pub struct DaemonSetState {
     question_refusal: Option<Arc<str>>,
     /// How often in a row a new pod could not be marked.
     failed_marks: u32,
+    /// The copies of ConfigMaps (G58).
+    copying: Copying,
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
@@ -202,6 +206,7 @@ impl DaemonSetState {
             had_overrides: false,
             question_refusal: None,
             failed_marks: 0,
+            copying: Copying::default(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
             rollout: RolloutState::default(),
@@ -268,7 +273,8 @@ impl DaemonSetState {
     /// [`accepts`](Self::accepts) must hold.
     pub fn replace_daemon_set(&mut self, daemon_set: DaemonSet, nodes: &NodeTable) -> bool {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
-        let daemon_set = self.config.visible_daemon_set(daemon_set);
+        let copies = self.daemon_set.copies.clone();
+        let daemon_set = self.config.visible_daemon_set(DaemonSet { copies, ..daemon_set });
         let old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let is_placed_alike = self.daemon_set.template.placement == old.template.placement;
         if is_placed_alike {
@@ -592,6 +598,7 @@ impl DaemonSetState {
             slots: &self.slots,
             refusal: self.creation_limits.refusal.as_deref(),
             question_refusal: self.question_refusal.as_ref(),
+            config_wait: self.copying.wait(),
             replacements: &self.replacements,
             changes: &self.changes,
             is_rolled_out: self.index.counts.is_rolled_out(),

@@ -45,8 +45,11 @@ impl fmt::Display for Write {
             | Self::DeleteRevision(revision) => revision.name.fmt(f),
             Self::CreateRevision(new) => {
                 let overrides = if new.overrides.is_some() { " with overrides" } else { "" };
-                write!(f, "{} number {}{overrides}", new.name, new.number)
+                write!(f, "{} number {}{overrides}", new.name, new.number)?;
+                new.copies.as_ref().map_or(Ok(()), |copies| write!(f, " with copies {copies}"))
             }
+            Self::CopyConfigMap(new) => write!(f, "{} as {}", new.source, new.name()),
+            Self::DeleteCopy(copy) => copy.name.fmt(f),
             Self::LabelRevision { revision, hash } => write!(f, "{} {hash}", revision.name),
             Self::RaiseRevision { revision, number, .. } => {
                 write!(f, "{} to {number}", revision.name)
@@ -203,6 +206,7 @@ impl fmt::Display for Transition {
                 let why = match by {
                     Supersession::Template => "there is a new template",
                     Supersession::Overrides => "the policy has other overrides",
+                    Supersession::ConfigMaps => "the ConfigMaps have another content",
                 };
                 write!(f, "the rollout of revision {revision} ends: {why}")
             }

@@ -112,12 +112,20 @@ impl RevisionLabels {
         self.pairs[id.0 as usize].tag.as_ref()
     }
 
+    /// The tags of the copies of ConfigMaps that pods have (G58).
+    pub(crate) fn copies_in_use(&self) -> impl Iterator<Item = &str> {
+        let tags = self.pairs.iter().filter(|pair| pair.pods > 0);
+        tags.filter_map(|pair| Some(pair.tag.as_ref()?.split_once('/')?.1))
+    }
+
     /// The tags of overrides, each with the number of its pods.
     pub(crate) fn pods_by_tag(&self) -> BTreeMap<Arc<str>, u32> {
         let mut pods = BTreeMap::new();
         for pair in self.pairs.iter().filter(|pair| self.has_tags && pair.pods > 0) {
-            if let Some(tag) = &pair.tag {
-                *pods.entry(tag.clone()).or_default() += pair.pods;
+            // Pods that only have copies of ConfigMaps have no override.
+            let tag = pair.tag.as_ref().and_then(|tag| tag.split('/').next());
+            if let Some(tag) = tag.filter(|tag| !tag.is_empty()) {
+                *pods.entry(Arc::from(tag)).or_default() += pair.pods;
             }
         }
         pods

@@ -10,6 +10,8 @@ use crate::api::{
     RolloutReason, RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
 };
 
+use crate::copying::ConfigWait;
+
 use super::hindrance::{Hindrance, WaveBlocker};
 use super::rollback::RollbackProgress;
 use super::stage::{Halt, Stage};
@@ -24,6 +26,8 @@ pub(super) struct ConditionInput<'a> {
     pub hindrance: Option<Hindrance>,
     /// The configuration that going back does not restore.
     pub unrestored: &'a [ConfigObject],
+    /// Why the rollout does not begin, as far as ConfigMaps are concerned.
+    pub config_wait: Option<&'a ConfigWait>,
     pub rollback: RollbackProgress,
     /// When the next window opens, if the rollout waits for it.
     pub opening: Option<&'a Opening>,
@@ -244,17 +248,23 @@ fn beginning(
             );
             (RolloutReason::LateNodesFail, message)
         }
+        Stage::Moving(record)
+            if record.phase == RolloutPhase::Complete
+                && input.config_wait == Some(&ConfigWait::Settles) =>
+        {
+            hindered(Hindrance::ConfigSettles, None, input)
+        }
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
         }
         Stage::Paused | Stage::Pending => match (hindrance, opening) {
-            (Some(hindrance), _) => hindered(hindrance, None, input.unrestored),
+            (Some(hindrance), _) => hindered(hindrance, None, input),
             (None, Some(opening)) => outside(opening, "the rollout begins"),
             (None, None) => (RolloutReason::Updating, "the rollout begins".to_owned()),
         },
         Stage::Moving(record) => match (hindrance, blocker) {
             (Some(hindrance), None | Some(WaveBlocker::Nodes | WaveBlocker::Nothing)) => {
-                hindered(hindrance, name(record).as_ref(), input.unrestored)
+                hindered(hindrance, name(record).as_ref(), input)
             }
             (_, _) => moving(name(record).as_ref(), blocker, opening, input.is_stuck),
         },
@@ -321,7 +331,7 @@ fn moving(
 fn hindered(
     hindrance: Hindrance,
     wave: Option<&WaveName>,
-    config: &[ConfigObject],
+    input: &ConditionInput<'_>,
 ) -> (RolloutReason, String) {
     match hindrance {
         Hindrance::Removals { pods, is_beside } => {
@@ -340,9 +350,21 @@ fn hindered(
             let message = format!(
                 "{}: a checksum has changed, and the names stay; let names change with the \
                  content, promote the rollout in full, or take config.require out of the policy",
-                unrestored(config).unwrap_or_default()
+                unrestored(input.unrestored).unwrap_or_default()
             );
             (RolloutReason::MutableConfig, message)
+        }
+        Hindrance::ConfigNotReady => {
+            let why = match input.config_wait {
+                Some(ConfigWait::NotReady(why)) => why,
+                Some(ConfigWait::Settles) | None => "",
+            };
+            (RolloutReason::ConfigNotReady, why.to_owned())
+        }
+        Hindrance::ConfigSettles => {
+            let message = "template or ConfigMaps have changed; their rollout begins once they \
+                           have not for config.settle";
+            (RolloutReason::Updating, message.to_owned())
         }
         Hindrance::NotInPlace => {
             let message = "the policy has update: InPlaceOnly, and the new template differs in \

@@ -28,6 +28,10 @@ pub(crate) enum Hindrance {
     BuiltIn,
     /// Going back would not restore the configuration, as the policy requires (G53).
     MutableConfig,
+    /// Its ConfigMaps cannot be copied yet (G58).
+    ConfigNotReady,
+    /// Template or ConfigMaps have changed a short while ago (G58).
+    ConfigSettles,
     /// Pods cannot be changed to the template in place, as the policy requires (G56).
     NotInPlace,
     /// All nodes of the wave are set aside (G39).

@@ -9,6 +9,7 @@ use crate::api::{
     Timestamp, Uid, UpdateMethod,
 };
 use crate::config::{Clocks, Duties, PodDuty};
+use crate::copying::ConfigWait;
 use crate::node::{PodView, Slot};
 use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
@@ -35,6 +36,8 @@ pub(crate) struct RolloutInput<'a> {
     pub refusal: Option<&'a str>,
     /// Why nobody can be asked whether an old pod may go, if that is so (G54).
     pub question_refusal: Option<&'a Arc<str>>,
+    /// Why the rollout does not begin, as far as ConfigMaps are concerned (G58).
+    pub config_wait: Option<&'a ConfigWait>,
     /// The pods that somebody is asked about, or has agreed to replace.
     pub replacements: &'a BTreeMap<Uid, Replacement>,
     /// The pods that are changed in place.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Position, RecordReason, RecordState,
-    Revision, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Overrides, Position, RecordReason,
+    RecordState, Revision, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, WaveName,
 };
 use crate::node::{NodeState, SetAside};
 use crate::plan::{Supersession, Transition};
@@ -226,14 +226,24 @@ impl<'a> TransitionInput<'a> {
                 revision: old,
                 record: self.with_phase(&record, RolloutPhase::Superseded),
                 transition: Some(Transition::Superseded {
-                    by: match self.revisions.variants.contains(&old.pod_hash()) {
-                        true => Supersession::Overrides,
-                        false => Supersession::Template,
-                    },
+                    by: self.superseded_by(old),
                     revision: old.pod_hash(),
                 }),
             })
         })
+    }
+
+    /// The part of the target that differs from an earlier revision.
+    fn superseded_by(&self, old: &Revision) -> Supersession {
+        fn stated(of: Option<&Arc<Overrides>>) -> &str {
+            of.map_or("", |overrides| &overrides.text)
+        }
+        let target = self.revisions.overrides.as_ref();
+        match self.revisions.variants.contains(&old.pod_hash()) {
+            false => Supersession::Template,
+            true if stated(old.overrides.as_ref()) != stated(target) => Supersession::Overrides,
+            true => Supersession::ConfigMaps,
+        }
     }
 
     /// The record of the failed attempt whose template was replaced with that of the base. The

@@ -74,12 +74,13 @@ fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
             settle: SETTLE,
             allow_larger: false,
             tag: format!("{pool}-{content}").into(),
+            copies: None,
         })
     };
     let list: Vec<_> = all.map(one).collect();
     let tags: Vec<&str> = list.iter().map(|it| &*it.tag).collect();
     let text = tags.join(",").into();
-    Arc::new(Overrides { list, text })
+    Arc::new(Overrides { list, text, copies: None })
 }
 
 /// A canary, then all nodes.
@@ -218,7 +219,8 @@ impl Overridden {
         let node = id.and_then(|id| self.world.nodes.node(id)).expect("a node");
         let mut revisions = self.world.server.revisions.values();
         let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
-        let tag = pod.override_tag().map(|tag| &**tag);
+        let tag = pod.tag();
+        let tag = tag.as_deref();
         let fits = own.stores(&state.template) && tag == stated_tag(&policy.overrides.text, node);
         assert!(!fits, "{pod:?}");
     }
@@ -252,7 +254,7 @@ impl Overridden {
             let mut revisions = self.world.server.revisions.values();
             let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
             assert!(own.stores(template), "{pod:?}");
-            assert_eq!(pod.override_tag().map(|tag| &**tag), stated_tag(&text, node), "{pod:?}");
+            assert_eq!(pod.tag().as_deref(), stated_tag(&text, node), "{pod:?}");
         }
         let record = self.target().record.stored().expect("a record");
         assert_eq!(record.phase, RolloutPhase::Complete, "{record}");

@@ -174,6 +174,7 @@ fn effects_of(plan: &Plan) -> BTreeSet<Effect> {
             };
             Effect::CreatePod(new.node.clone(), new_pod)
         }
+        Write::CopyConfigMap(_) | Write::DeleteCopy(_) => panic!("without a policy: {write}"),
         Write::AdoptRevision(revision) => Effect::AdoptRevision(revision.uid.clone()),
         Write::ReleaseRevision(revision) => Effect::ReleaseRevision(revision.uid.clone()),
         Write::CreateRevision(new) => Effect::CreateRevision(new.number),

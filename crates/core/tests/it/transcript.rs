@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    Agree, Attribution, ChangeState, CheckAnswer, CheckKind, CheckVerdict, ConfigObject,
-    ConfigRequirement, ConfigRule, DaemonSet, Days, FailureRule, GroupLimit, HASH_LABEL,
-    ImagePuller, IntOrPercent, JobPresence, LabelOperator, LabelRequirement, LabelSelector, Labels,
-    Node, NodeOverride, NodeReadiness, OVERRIDE_LABEL, Order, OrderVerb, OverriddenNodes,
-    Overrides, Placement, Pod, PodPhase, PodTrouble, PolicySource, PrepareImages, Problem,
-    PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck, RolloutPolicy,
+    Agree, Attribution, ChangeState, CheckAnswer, CheckKind, CheckVerdict, ConfigMapRule,
+    ConfigObject, ConfigRequirement, ConfigRule, DaemonSet, Days, FailureRule, GroupLimit,
+    HASH_LABEL, ImagePuller, IntOrPercent, JobPresence, LabelOperator, LabelRequirement,
+    LabelSelector, Labels, Node, NodeOverride, NodeReadiness, OVERRIDE_LABEL, Order, OrderVerb,
+    OverriddenNodes, Overrides, Placement, Pod, PodPhase, PodTrouble, PolicySource, PrepareImages,
+    Problem, PullState, Readiness, RecordState, Replacement, Revision, RolloutCheck, RolloutPolicy,
     RolloutStep, StoredConfig, TEMPLATE_GENERATION_LABEL, Taint, TaintEffect, Template, TimeOfDay,
     Timestamp, UpdateMethod, UpdateStrategy, Wait, Window, Windows,
 };
@@ -98,6 +98,13 @@ fn execute(world: &mut World, command: &str) -> String {
         "pod" => out = edit(world, &words),
         "pull" => out = pull(world, words[0], words[1]),
         "lists-images" => world.server.pullers.listed.extend(words.iter().map(|it| (*it).into())),
+        "config-map" => world.put_config_map(words[0], words[1]),
+        "config-map-gone" => {
+            words.iter().for_each(|name| drop(world.server.config_maps.maps.remove(*name)));
+        }
+        "refuse-config-maps" => world.server.config_maps.are_refused = true,
+        "allow-config-maps" => world.server.config_maps.are_refused = false,
+        "copies" => out = describe_copies(world),
         "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
         "revision" => {
             let known = world.server.revisions.get(words[0]).cloned();
@@ -162,7 +169,7 @@ fn describe_pods(world: &World) -> String {
         let ready = if pod.readiness.is_ready() { " ready" } else { "" };
         let phase = pod.phase;
         let name = &pod.name;
-        let of_node = pod.override_tag().map(|tag| format!(" with {tag}")).unwrap_or_default();
+        let of_node = pod.tag().map(|tag| format!(" with {tag}")).unwrap_or_default();
         write!(text, "{name} on {node} of {hash}{of_node} {phase:?}{ready}{terminating}{orphan}")
             .expect("a string grows");
         if let Some(Replacement { replacing, is_agreed, replaced, .. }) = pod.replacement.as_deref()
@@ -187,6 +194,12 @@ fn describe_pullers(world: &World) -> String {
         writeln!(text, "{name} on {node} of {revision}: {state:?}").expect("a string grows");
     }
     text
+}
+
+/// The copies of ConfigMaps with their content.
+fn describe_copies(world: &World) -> String {
+    let copies = world.server.config_maps.maps.values().filter(|map| map.copy_of.is_some());
+    copies.map(|copy| format!("{}: {}\n", copy.name, copy.digest)).collect()
 }
 
 fn describe_revisions(world: &World) -> String {
@@ -285,6 +298,15 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
             ds.template.config = Some(Arc::new(StoredConfig {
                 objects: BTreeSet::from([ConfigObject::ConfigMap(name.into())]),
                 checksums: BTreeMap::from([("checksum/config".into(), checksum.into())]),
+                ..StoredConfig::default()
+            }));
+        }
+        // ConfigMaps; those with ? may be missing.
+        "config-maps" => {
+            let object = |name: &str| ConfigObject::ConfigMap(name.trim_end_matches('?').into());
+            ds.template.config = Some(Arc::new(StoredConfig {
+                objects: value.split(',').map(object).collect(),
+                optional: value.split(',').filter(|it| it.ends_with('?')).map(object).collect(),
                 ..StoredConfig::default()
             }));
         }

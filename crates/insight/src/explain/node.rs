@@ -1,6 +1,8 @@
 //! One node in full.
 
-use everynode_core::api::{DaemonSet, DaemonSetKey, Node, NodeName, NodeSelectorTerm, Timestamp};
+use everynode_core::api::{
+    DaemonSet, DaemonSetKey, Node, NodeName, NodeSelectorTerm, OVERRIDE_LABEL, Timestamp,
+};
 use everynode_core::daemon_set::{Availability, InspectedPod};
 use everynode_core::placement::Reason;
 use schemars::JsonSchema;
@@ -167,7 +169,9 @@ fn pod_explanation(view: &ControllerView<'_>, pod: &InspectedPod) -> PodExplanat
         name: pod.name.to_string(),
         age_seconds: now.since(created).as_secs(),
         current_revision: pod.updated,
-        r#override: detail.and_then(|it| it.pod.override_tag()).map(ToString::to_string),
+        r#override: detail
+            .and_then(|it| it.pod.labels.get(OVERRIDE_LABEL))
+            .map(ToString::to_string),
         available: pod.availability == Availability::Available,
         restarts: detail.map_or(0, |detail| detail.restarts),
         state: state.map(ToString::to_string).unwrap_or_default(),

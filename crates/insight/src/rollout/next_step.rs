@@ -47,6 +47,10 @@ pub(crate) fn of_reason(
             "name the object by its content, or if it may stay changed: {}",
             line("rollout promote --full")
         ),
+        RolloutReason::ConfigNotReady => format!(
+            "make the ConfigMaps ready, or go on without: {}",
+            line("rollout promote --full")
+        ),
         RolloutReason::NotInPlace => format!(
             "set update: InPlaceIfPossible in the policy, or if pods may be replaced: {}",
             line("rollout promote --full")

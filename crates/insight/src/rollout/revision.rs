@@ -50,12 +50,11 @@ impl<'a> CurrentContent<'a> {
     /// True if another override counts on the node of the pod than the one that made it.
     fn has_other_override(&self, pod: &Pod) -> bool {
         let node = pod.target_node_name().and_then(|node| self.snapshot.nodes.get(node));
-        let Some(detail) =
-            node.filter(|_| self.overrides.is_some() || pod.override_tag().is_some())
-        else {
+        let tag = pod.tag();
+        let Some(detail) = node.filter(|_| self.overrides.is_some() || tag.is_some()) else {
             return false;
         };
         let of_node = self.overrides.as_ref().and_then(|it| it.of_node(&detail.node));
-        of_node.map(|of_node| &of_node.tag) != pod.override_tag()
+        of_node.map(|of_node| &of_node.tag) != tag.as_ref()
     }
 }

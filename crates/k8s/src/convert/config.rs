@@ -1,6 +1,7 @@
 //! The ConfigMaps and Secrets that a template names, and the checksums of their content that its
 //! pods are annotated with.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use everynode_core::api::{ConfigObject, StoredConfig};
@@ -16,27 +17,31 @@ const OF_CLUSTER: &str = "kube-root-ca.crt";
 /// out: the API server refuses them.
 pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
     let mut config = StoredConfig::default();
+    let mut required = BTreeSet::new();
     for volume in template.items_at(&["spec", "volumes"]) {
         let projected = volume.items_at(&["projected", "sources"]).iter();
         let sources = [volume].into_iter().chain(projected);
         for source in sources {
-            add(&mut config, source, "configMap", "secret");
+            add(&mut config, &mut required, source, "configMap", "secret");
         }
     }
     for field in ["containers", "initContainers"] {
         for container in template.items_at(&["spec", field]) {
             for source in container.items_at(&["envFrom"]) {
-                add(&mut config, source, "configMapRef", "secretRef");
+                add(&mut config, &mut required, source, "configMapRef", "secretRef");
             }
             for variable in container.items_at(&["env"]) {
                 let Some(source) = variable.field("valueFrom") else { continue };
-                add(&mut config, source, "configMapKeyRef", "secretKeyRef");
+                let fields = ("configMapKeyRef", "secretKeyRef");
+                add(&mut config, &mut required, source, fields.0, fields.1);
             }
         }
     }
     if config.objects.is_empty() && config.hashed.is_empty() {
         return None;
     }
+    let all = config.objects.union(&config.hashed);
+    config.optional = all.filter(|object| !required.contains(object)).cloned().collect();
     let annotations = template.at(&["metadata", "annotations"]).into_iter().flat_map(Json::fields);
     let checksums = annotations.filter(|(key, _)| key.to_ascii_lowercase().contains(CHECKSUM));
     config.checksums =
@@ -44,17 +49,34 @@ pub fn stored_config(template: &impl Json) -> Option<Arc<StoredConfig>> {
     Some(Arc::new(config))
 }
 
-/// Adds the objects that a source names in these fields.
-fn add(config: &mut StoredConfig, source: &impl Json, config_map: &str, secret: &str) {
+/// Adds the objects that a source names in these fields, and which of them must exist.
+fn add(
+    config: &mut StoredConfig,
+    required: &mut BTreeSet<ConfigObject>,
+    source: &impl Json,
+    config_map: &str,
+    secret: &str,
+) {
+    let is_optional = |field: &str| {
+        let optional = source.field(field).and_then(|object| object.field("optional"));
+        optional.and_then(Json::boolean) == Some(true)
+    };
     let name = |field: &str| -> Option<Arc<str>> {
         let object = source.field(field)?;
         // A volume of a Secret has its own name for the name.
         let name = object.field("name").or_else(|| object.field("secretName"))?.string()?;
         (!name.is_empty() && name != OF_CLUSTER).then(|| name.into())
     };
-    let config_map = name(config_map).map(|name| (has_hash(&name), ConfigObject::ConfigMap(name)));
-    let secret = name(secret).map(|name| (has_hash(&name), ConfigObject::Secret(name)));
-    for (has_hash, object) in config_map.into_iter().chain(secret) {
+    let object = |field: &str, new: fn(Arc<str>) -> ConfigObject| {
+        name(field).map(|name| (has_hash(&name), is_optional(field), new(name)))
+    };
+    let config_map = object(config_map, ConfigObject::ConfigMap);
+    for (has_hash, is_optional, object) in
+        config_map.into_iter().chain(object(secret, ConfigObject::Secret))
+    {
+        if !is_optional {
+            required.insert(object.clone());
+        }
         if has_hash { &mut config.hashed } else { &mut config.objects }.insert(object);
     }
 }

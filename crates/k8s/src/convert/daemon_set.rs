@@ -180,6 +180,7 @@ pub fn daemon_set(
             .get(TEMPLATE_GENERATION_ANNOTATION)
             .and_then(|generation| generation.parse().ok()),
         paused: paused(annotations.get(PAUSED_ANNOTATION), &mut problems),
+        copies: None,
         policy: policy(annotations.get(POLICY_ANNOTATION), previous),
         order: order(&annotations, &mut problems).map(Box::new),
         retry: annotations.get(RETRY_ANNOTATION).map(|value| value.as_str().into()),

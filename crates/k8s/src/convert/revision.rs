@@ -1,10 +1,11 @@
 //! ControllerRevisions: their controller, and the template that they store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everynode_core::api::{
-    Namespace, OVERRIDES_ANNOTATION, RECORD_ANNOTATION, Revision, TEMPLATE_GENERATION_ANNOTATION,
-    Template, Uid,
+    CONFIG_ANNOTATION, ConfigCopies, Namespace, OVERRIDES_ANNOTATION, Overrides, RECORD_ANNOTATION,
+    Revision, TEMPLATE_GENERATION_ANNOTATION, Template, Uid,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -72,9 +73,18 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
     let mut template = template(wire.data, interner);
     let overrides = match annotations.get(OVERRIDES_ANNOTATION).map(stored_overrides) {
         None => None,
-        Some(Ok(overrides)) => Some(overrides).filter(|it| !it.list.is_empty()).map(Arc::new),
+        Some(Ok(overrides)) => Some(overrides).filter(|it| !it.list.is_empty()),
         Some(Err(error)) => {
             template = Err(format!("its annotation {OVERRIDES_ANNOTATION} is malformed: {error}"));
+            None
+        }
+    };
+    let overrides = overrides.map(Arc::new);
+    let copies = match annotations.get(CONFIG_ANNOTATION).map(stored_copies) {
+        None => None,
+        Some(Ok(copies)) => Some(Arc::new(copies)),
+        Some(Err(error)) => {
+            template = Err(format!("its annotation {CONFIG_ANNOTATION} is malformed: {error}"));
             None
         }
     };
@@ -91,9 +101,15 @@ pub fn revision(json: &[u8], interner: &mut Interner) -> Result<RevisionObject, 
         terminating: wire.metadata.deletion_timestamp.is_some(),
         number: wire.revision.unwrap_or(0),
         template: template.map_err(|message| interner.text(&message)),
-        overrides,
+        overrides: Overrides::with_copies(overrides.as_ref(), copies.as_ref()),
     };
     Ok(RevisionObject::Revision { namespace, revision })
+}
+
+/// The copies of ConfigMaps in the annotation of a revision.
+fn stored_copies(text: &str) -> Result<ConfigCopies, serde_json::Error> {
+    let hashes: BTreeMap<Arc<str>, Arc<str>> = serde_json::from_str(text)?;
+    Ok(ConfigCopies::new(hashes.clone(), serde_json::to_string(&hashes)?))
 }
 
 /// `metadata.annotations`; malformed ones count as none.

@@ -213,9 +213,11 @@ fn the_status_of_a_policy_is_written_soon_and_again_after_a_failure() {
     let writes = |tasks: Vec<Task>| {
         let write = |task| match task {
             Task::WritePolicyStatus(write) => Some(write),
-            Task::Execute { .. } | Task::ListOrphans(_) | Task::Watch(_) | Task::AskCheck(_) => {
-                None
-            }
+            Task::Execute { .. }
+            | Task::ListOrphans(_)
+            | Task::Watch(_)
+            | Task::WatchConfigMaps(_)
+            | Task::AskCheck(_) => None,
         };
         tasks.into_iter().filter_map(write).collect::<Vec<_>>()
     };
@@ -237,9 +239,11 @@ fn fail_next_sync(state: &mut LoopState, outcome: &Outcome, now: Timestamp) -> T
     let tasks = state.process([], now);
     let plan = tasks.into_iter().find_map(|task| match task {
         Task::Execute { plan, .. } => Some(plan),
-        Task::ListOrphans(_) | Task::Watch(_) | Task::AskCheck(_) | Task::WritePolicyStatus(_) => {
-            None
-        }
+        Task::ListOrphans(_)
+        | Task::Watch(_)
+        | Task::WatchConfigMaps(_)
+        | Task::AskCheck(_)
+        | Task::WritePolicyStatus(_) => None,
     });
     let plan = plan.expect("the plan has writes");
     let written = plan.writes.into_iter().map(|write| Event::Written {
@@ -306,6 +310,7 @@ fn a_refused_pod_is_tried_again_within_a_minute() {
             Task::Execute { plan, raw } => Some((plan, raw)),
             Task::ListOrphans(_)
             | Task::Watch(_)
+            | Task::WatchConfigMaps(_)
             | Task::AskCheck(_)
             | Task::WritePolicyStatus(_) => None,
         });

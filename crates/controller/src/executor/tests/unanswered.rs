@@ -192,6 +192,7 @@ async fn a_revision_that_can_t_be_read_has_failed() {
             number: 1,
             collision_count: None,
             overrides: None,
+            copies: None,
         };
         let outcomes = server.execute(vec![Write::CreateRevision(new)]).await;
         assert_eq!(class(&outcomes[0]), Class::Failed, "{outcomes:?}");

@@ -74,6 +74,8 @@ pub enum RolloutReason {
     RemovesNodes,
     /// Going back would not restore the template's configuration, as the policy requires (G53).
     MutableConfig,
+    /// The ConfigMaps of the template cannot be copied, as the policy wants it (G58).
+    ConfigNotReady,
     /// The template differs in more than pods can be changed in, and the policy lets nothing else
     /// happen (G56).
     NotInPlace,
@@ -92,7 +94,7 @@ pub enum RolloutReason {
 
 impl RolloutReason {
     /// All reasons.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Paused,
         Self::InvalidPolicy,
         Self::InvalidRecord,
@@ -105,6 +107,7 @@ impl RolloutReason {
         Self::WaveNotTried,
         Self::RemovesNodes,
         Self::MutableConfig,
+        Self::ConfigNotReady,
         Self::NotInPlace,
         Self::ProgressDeadlineExceeded,
         Self::RollingBack,
@@ -128,6 +131,7 @@ impl RolloutReason {
             Self::WaveNotTried => ("WaveNotTried", ReasonClass::WaitsForNodes),
             Self::RemovesNodes => ("RemovesNodes", ReasonClass::WaitsForPerson),
             Self::MutableConfig => ("MutableConfig", ReasonClass::WaitsForPerson),
+            Self::ConfigNotReady => ("ConfigNotReady", ReasonClass::WaitsForPerson),
             Self::NotInPlace => ("NotInPlace", ReasonClass::WaitsForPerson),
             Self::ProgressDeadlineExceeded => ("ProgressDeadlineExceeded", ReasonClass::Stuck),
             Self::RollingBack => ("RollingBack", ReasonClass::RollsBack),
@@ -165,11 +169,13 @@ impl RolloutReason {
 
     /// True if the condition `Stalled` is true as well, at which kstatus, and so Flux, looks first.
     pub const fn is_stalled(self) -> bool {
-        matches!(self, Self::RemovesNodes | Self::MutableConfig | Self::NotInPlace)
-            || matches!(
-                self.class(),
-                ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck
-            )
+        matches!(
+            self,
+            Self::RemovesNodes | Self::MutableConfig | Self::ConfigNotReady | Self::NotInPlace
+        ) || matches!(
+            self.class(),
+            ReasonClass::RollsBack | ReasonClass::Failed | ReasonClass::Stuck
+        )
     }
 }
 

@@ -8,19 +8,25 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::schema;
+use crate::api::{CONFIG_LABEL, ConfigCopies, OVERRIDE_LABEL};
 use crate::api::{KubeletVersion, LabelSelector, Node};
 
 /// The annotation of a ControllerRevision with the overrides of its revision, as JSON.
 pub const OVERRIDES_ANNOTATION: &str = "everynode.dev/overrides";
 
-/// The overrides of a revision. They and the template are what its pods are made of.
+/// The overrides of a revision, and its copies of ConfigMaps. They and the template are what its
+/// pods are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Vec<NodeOverride>")]
 pub struct Overrides {
-    /// In the order of the policy: the first one that selects a node counts there.
+    /// In the order of the policy: the first one that selects a node counts there. With copies of
+    /// ConfigMaps the last one has no name, no containers, and all nodes.
     pub list: Vec<Arc<NodeOverride>>,
-    /// The same as JSON in one form, without times and permissions, which make no pod.
+    /// The same as JSON in one form, without times and permissions, which make no pod, and without
+    /// copies. Empty if no override is stated.
     pub text: Arc<str>,
+    /// The copies of ConfigMaps that pods have in place of those that the template names (G58).
+    pub copies: Option<Arc<ConfigCopies>>,
 }
 
 /// The difference between the pods of some nodes and the template.
@@ -47,9 +53,18 @@ pub struct NodeOverride {
     /// size of a new node.
     #[serde(default)]
     pub allow_larger: bool,
-    /// The name and a hash of `containers`, such as `big-7d9f8b6c5`.
+    /// The name and a hash of `containers`, such as `big-7d9f8b6c5`; with copies of ConfigMaps, a
+    /// slash and their tag follow.
     #[serde(skip)]
     pub tag: Arc<str>,
+    /// The copies of ConfigMaps (G58).
+    #[serde(skip)]
+    pub copies: Option<Arc<ConfigCopies>>,
+}
+
+/// The tag of pods with copies of ConfigMaps.
+pub(in crate::api) fn tag_with_copies(of_override: Option<&str>, of_copies: &str) -> Arc<str> {
+    format!("{}/{of_copies}", of_override.unwrap_or_default()).into()
 }
 
 const fn settle() -> Duration {
@@ -168,7 +183,8 @@ pub struct ContainerAmounts {
 
 impl From<Vec<NodeOverride>> for Overrides {
     fn from(list: Vec<NodeOverride>) -> Self {
-        Self { list: list.into_iter().map(Arc::new).collect(), text: Arc::default() }
+        let list = list.into_iter().map(Arc::new).collect();
+        Self { list, text: Arc::default(), copies: None }
     }
 }
 
@@ -185,9 +201,44 @@ impl OverriddenNodes {
 }
 
 impl Overrides {
+    /// Overrides as a policy states them, with copies of ConfigMaps; `None` without any of both.
+    pub fn with_copies(
+        stated: Option<&Arc<Self>>,
+        copies: Option<&Arc<ConfigCopies>>,
+    ) -> Option<Arc<Self>> {
+        let Some(copies) = copies.filter(|copies| !copies.hashes.is_empty()) else {
+            return stated.cloned();
+        };
+        let completed = |it: &NodeOverride| NodeOverride {
+            tag: tag_with_copies(Some(&it.tag), &copies.tag),
+            copies: Some(copies.clone()),
+            ..it.clone()
+        };
+        let others = NodeOverride {
+            name: Arc::default(),
+            nodes: OverriddenNodes::default(),
+            containers: Vec::new(),
+            settle: Duration::ZERO,
+            allow_larger: false,
+            tag: Arc::default(),
+            copies: None,
+        };
+        let stated = stated.map(|stated| &**stated);
+        let list = stated.into_iter().flat_map(|stated| &stated.list);
+        let list = list.map(|it| completed(it)).chain([completed(&others)]).map(Arc::new);
+        Some(Arc::new(Self {
+            list: list.collect(),
+            text: stated.map(|stated| stated.text.clone()).unwrap_or_default(),
+            copies: Some(copies.clone()),
+        }))
+    }
+
     /// True if both make the same pods on the same nodes.
     pub fn are_same(one: Option<&Arc<Self>>, other: Option<&Arc<Self>>) -> bool {
-        one.map(|one| &one.text) == other.map(|other| &other.text)
+        fn content(of: &Arc<Overrides>) -> (&str, Option<&str>) {
+            (&of.text, of.copies.as_ref().map(|copies| &*copies.text))
+        }
+        one.map(content) == other.map(content)
     }
 
     /// The override that counts on a node; `None` if its pods are those of the template.
@@ -210,6 +261,20 @@ impl Overrides {
             })?;
             Some(format!("overrides[{index}].{problem}"))
         })
+    }
+}
+
+impl NodeOverride {
+    /// The labels that its pods get, which are also annotations.
+    pub fn labels(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let of_copies = self.copies.as_ref().map(|copies| (CONFIG_LABEL, &*copies.tag));
+        self.label().map(|label| (OVERRIDE_LABEL, label)).into_iter().chain(of_copies)
+    }
+
+    /// The value of the label [`OVERRIDE_LABEL`](crate::api::OVERRIDE_LABEL) of its pods: the tag
+    /// without that of copies. `None` if no override is stated for the node.
+    pub fn label(&self) -> Option<&str> {
+        self.tag.split('/').next().filter(|label| !label.is_empty())
     }
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::schema::{self, rule};
-use crate::api::{IntOrPercent, LabelSelector, Node, Problem};
+use crate::api::{ConfigObject, IntOrPercent, LabelSelector, Node, Problem};
 
 use super::check::RolloutCheck;
 use super::overrides::{NodeOverride, Overrides};
@@ -333,12 +333,64 @@ const fn agree_within() -> Duration {
 }
 
 /// The rule for ConfigMaps and Secrets that templates name (G53).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "has(self.require) || has(self.configMaps)",
+        "message": rule::SOME_CONFIG_RULE,
+    },
+    {
+        "rule": "has(self.configMaps) || !has(self.settle) && !has(self.except)",
+        "message": rule::ONLY_WITH_COPIES,
+    },
+]))]
 pub struct ConfigRule {
     /// `hashedNames` holds a rollout whose template has another checksum of a ConfigMap or Secret,
     /// while the names of these objects stay: going back would not restore them.
+    #[serde(default)]
     #[schemars(schema_with = "schema::config_requirement")]
-    pub require: ConfigRequirement,
+    pub require: Option<ConfigRequirement>,
+    /// `snapshot` makes the ConfigMaps that a template names part of its revision: pods get
+    /// immutable copies, another content is rolled out as another template is, and going back
+    /// restores the content. Not beside the built-in controller.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::config_maps")]
+    pub config_maps: Option<ConfigMapRule>,
+    /// How long the ConfigMaps and the template must not have changed until a rollout of theirs
+    /// begins: changes within this time are one. Only with `configMaps`.
+    #[serde(default = "config_settle", deserialize_with = "schema::read_duration")]
+    #[schemars(schema_with = "schema::duration", extend("default" = "30s"))]
+    pub settle: Duration,
+    /// The names of ConfigMaps that are not copied: pods read them as they are. Only with
+    /// `configMaps`.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::config_map_names")]
+    pub except: Vec<Arc<str>>,
+}
+
+impl ConfigRule {
+    /// True if going back restores the content of this object, as pods have copies of it (G58).
+    pub fn restores(&self, object: &ConfigObject) -> bool {
+        match object {
+            ConfigObject::ConfigMap(name) => {
+                self.config_maps.is_some() && !self.except.contains(name)
+            }
+            ConfigObject::Secret(_) => false,
+        }
+    }
+}
+
+const fn config_settle() -> Duration {
+    Duration::from_secs(30)
+}
+
+/// How pods get the ConfigMaps that their template names (G58).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ConfigMapRule {
+    /// As copies that belong to a revision.
+    Snapshot,
 }
 
 /// The names that ConfigMaps and Secrets must have.
@@ -533,6 +585,11 @@ impl RolloutPolicy {
     /// The overrides of its nodes, if it has any (G57).
     pub fn overrides(&self) -> Option<&Arc<Overrides>> {
         Some(&self.overrides).filter(|overrides| !overrides.list.is_empty())
+    }
+
+    /// The rule by which ConfigMaps are copied, if they are (G58).
+    pub fn snapshots(&self) -> Option<&ConfigRule> {
+        self.config.as_ref().filter(|config| config.config_maps.is_some())
     }
 
     /// The conditions that must pass before the rollout goes on from a position.

@@ -152,6 +152,7 @@ impl DaemonSetState {
             self.plan_beside(now, nodes, draft);
             return;
         }
+        self.plan_copies(now.steady, draft);
         sync::plan_ownership(&self.sync_input(now, nodes), draft);
         let hash = match sync::plan_revisions(&self.sync_input(now, nodes), draft) {
             PodRevision::Missing => return,
@@ -263,6 +264,7 @@ impl DaemonSetState {
         SyncInput {
             now,
             config: &self.config,
+            copies_pending: self.copying.is_pending(),
             daemon_set: &self.daemon_set,
             slots: &self.slots,
             replacements: &self.replacements,
@@ -297,6 +299,7 @@ impl DaemonSetState {
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
         let surge_release = self.pending_names.next_surge_release(now);
         let [collision_ends, duplicates_end] = self.history.due_at();
+        let rule = self.daemon_set.policy.valid().and_then(|policy| policy.snapshots());
         let times = [
             timer,
             collision_ends,
@@ -305,6 +308,7 @@ impl DaemonSetState {
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
+            self.copying.due_at(rule),
             self.next_given_up_at(),
             self.changes.next_settled_at(),
             self.backoffs.ended_pods.collect_at(),
@@ -329,6 +333,7 @@ impl DaemonSetState {
             if let Some(uid) = write.deleted() {
                 self.expectations.expect_deletion(uid.clone());
             }
+            self.copying.record_planned(write, now);
             if let Write::PullImages(new) = write {
                 self.rollout.images.record_planned(&new.node, now);
             }

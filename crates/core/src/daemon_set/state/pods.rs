@@ -231,7 +231,7 @@ impl DaemonSetState {
             None => (pod.revision_hash(), pod.template_generation()),
         };
         // The built-in controller makes all pods of the template.
-        let tag = pod.override_tag().filter(|_| self.creates_pods()).cloned();
+        let tag = pod.tag().filter(|_| self.creates_pods());
         let labels = self.labels.acquire(hash, generation, tag);
         let mut view = PodView::new(pod, labels, orphan);
         view.flags |= followed.flags;

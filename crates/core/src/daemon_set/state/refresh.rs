@@ -132,6 +132,7 @@ impl DaemonSetState {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
         self.give_up_changes(now, nodes);
+        self.refresh_copies(now.steady);
         let is_changed = self.refresh_current(now, nodes);
         if is_wall_clock_set {
             self.rollout.pace.iter_mut().for_each(|pace| pace.forget_recovered(now.steady));

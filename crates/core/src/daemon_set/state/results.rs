@@ -46,10 +46,8 @@ impl DaemonSetState {
                 self.gone(&write);
             }
             Outcome::RevisionExists { revision, collision_count } => {
-                if let Some(revision) = &revision {
-                    let version = revision.resource_version;
-                    self.expectations.expect_version(write.target().kind(), version);
-                }
+                let version = revision.as_ref().map(|revision| revision.resource_version);
+                self.expect_version(&write, version);
                 if let Write::CreateRevision(new) = &write {
                     let existing = revision.as_deref();
                     self.history.record_collision(
@@ -117,13 +115,13 @@ impl DaemonSetState {
         if let Write::CreateRevision(new) = write {
             self.history.record_creation(new, now);
         }
-        self.expectations.expect_version(write.target().kind(), resource_version);
+        self.expect_version(write, Some(resource_version));
     }
 
     /// The next plan waits until the watch has shown this version.
     fn expect_version(&mut self, write: &Write, version: Option<ResourceVersion>) {
-        if let Some(version) = version {
-            self.expectations.expect_version(write.target().kind(), version);
+        if let (Some(version), Some(kind)) = (version, write.target().kind()) {
+            self.expectations.expect_version(kind, version);
         }
     }
 
@@ -134,6 +132,7 @@ impl DaemonSetState {
             Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
             Write::PullImages(_) => self.rollout.images.set_refusal(Some(why.into())),
             Write::ChangePod(_) => self.changes.record_failure(why),
+            Write::CopyConfigMap(_) => self.copying.record_refusal(why),
             _ => {}
         }
         self.failed(write);
@@ -186,6 +185,9 @@ impl DaemonSetState {
         }
         if matches!(write, Write::PullImages(_)) {
             self.rollout.images.set_refusal(None);
+        }
+        if matches!(write, Write::CopyConfigMap(_)) {
+            self.copying.end_refusal();
         }
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
@@ -245,6 +247,8 @@ impl DaemonSetState {
             WriteTarget::DaemonSet => self.expectations.record_gone(&self.daemon_set.uid),
             // A creation has no existing target.
             WriteTarget::NewPod(_) | WriteTarget::NewPuller | WriteTarget::NewRevision => {}
+            // Its watch shows it.
+            WriteTarget::ConfigMap => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! can be changed to it (G56).
 
 use crate::api::{ConfigObject, ConfigRequirement, ConfigRule, Template, UpdateMethod};
+use crate::copying::ConfigWait;
 use crate::revisions::RevisionSet;
 
 use super::super::hindrance::Hindrance;
@@ -26,7 +27,11 @@ impl RolloutState {
         revisions: &RevisionSet<'_>,
     ) -> Vec<ConfigObject> {
         let base = self.base_template(revisions);
-        base.map(|base| input.daemon_set.template.unrestored_by(base)).unwrap_or_default()
+        let unrestored = base.map(|base| input.daemon_set.template.unrestored_by(base));
+        let rule = input.policy().and_then(|policy| policy.snapshots());
+        let mut unrestored = unrestored.unwrap_or_default();
+        unrestored.retain(|object| !rule.is_some_and(|rule| rule.restores(object)));
+        unrestored
     }
 
     /// The requirement of the policy on templates that holds the rollout, if one does (G53, G56).
@@ -41,11 +46,16 @@ impl RolloutState {
         if record.is_some_and(|record| record.was_complete()) {
             return None;
         }
+        match input.config_wait {
+            Some(ConfigWait::NotReady(_)) => return Some(Hindrance::ConfigNotReady),
+            Some(ConfigWait::Settles) => return Some(Hindrance::ConfigSettles),
+            None => {}
+        }
         let is_config_mutable = match policy.config {
-            Some(ConfigRule { require: ConfigRequirement::HashedNames }) => {
+            Some(ConfigRule { require: Some(ConfigRequirement::HashedNames), .. }) => {
                 !self.unrestored(input, revisions).is_empty()
             }
-            None => false,
+            Some(ConfigRule { require: None, .. }) | None => false,
         };
         if is_config_mutable {
             return Some(Hindrance::MutableConfig);

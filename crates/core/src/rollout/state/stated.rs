@@ -94,6 +94,7 @@ impl RolloutState {
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
         let unrestored = self.unrestored(input, &revisions);
         let parts = ConditionInput {
+            config_wait: input.config_wait,
             unrestored: &unrestored,
             waves: self.waves.as_deref(),
             blocker: key.blocker,

@@ -11,13 +11,17 @@ pub(crate) struct Target {
     template: Arc<str>,
     /// The text of its overrides (G57).
     overrides: Option<Arc<str>>,
+    /// The text of its copies of ConfigMaps (G58).
+    copies: Option<Arc<str>>,
 }
 
 impl Target {
     pub(crate) fn new(input: &RolloutInput<'_>) -> Self {
         let template = input.daemon_set.template.canonical.clone();
-        let overrides = input.revisions().overrides.map(|overrides| overrides.text.clone());
-        Self { template, overrides }
+        let overrides = input.revisions().overrides;
+        let copies = overrides.as_ref().and_then(|it| Some(it.copies.as_ref()?.text.clone()));
+        let overrides = overrides.map(|it| it.text.clone()).filter(|text| !text.is_empty());
+        Self { template, overrides, copies }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A cluster around one `DaemonSetState`, in memory and in virtual time: an API server that
 //! executes plans, watches that can be delayed, and kubelets.
 
+mod config_maps;
 mod controllers;
 mod object;
 mod pullers;
@@ -22,6 +23,7 @@ use everynode_core::plan::{
     ScheduleBy, Watermarks, Write, WriteResult,
 };
 
+use config_maps::ServedConfigMaps;
 use controllers::concerns_checks;
 use object::assert_made_from_its_revision;
 pub(crate) use object::{ANOTHER_KIND, Fault, daemon_set, node, pod, revision, with_label};
@@ -67,6 +69,7 @@ pub(crate) struct Server {
     /// The overrides that revisions have or had.
     pub overrides: Vec<Arc<Overrides>>,
     pub pullers: Pullers,
+    pub config_maps: ServedConfigMaps,
     /// Number of pods created so far for each node, and of revisions with each name.
     created: BTreeMap<String, u64>,
 }
@@ -108,6 +111,7 @@ impl World {
                 revisions: BTreeMap::new(),
                 overrides: Vec::new(),
                 pullers: Pullers::default(),
+                config_maps: ServedConfigMaps::default(),
                 created: BTreeMap::new(),
             },
             events: VecDeque::new(),
@@ -174,7 +178,8 @@ impl World {
 
     pub(crate) fn put_revision(&mut self, mut revision: Revision) {
         revision.resource_version = ResourceVersion(self.server.next_version());
-        self.server.overrides.extend(revision.overrides.clone());
+        let stated = revision.overrides.iter().filter(|it| it.copies.is_none());
+        self.server.overrides.extend(stated.cloned());
         self.server.revisions.insert(revision.name.clone(), revision.clone());
         self.events.push_back(Event::Revision(revision));
         self.deliver();
@@ -219,6 +224,7 @@ impl World {
     }
 
     pub(crate) fn plan(&mut self) -> Plan {
+        self.observe_config_maps();
         let plan = self.state.plan(self.time(), &self.watermarks, &self.nodes);
         self.check_plan(&plan);
         plan
@@ -398,6 +404,8 @@ impl World {
             Write::DeletePod(pod) => self.delete_pod(&pod.name, &pod.uid),
             Write::PullImages(new) => self.pull_images(new),
             Write::DeletePuller(pod) => self.delete_puller(&pod.uid),
+            Write::CopyConfigMap(new) => self.copy_config_map(new),
+            Write::DeleteCopy(copy) => self.delete_copy(copy),
             Write::CreateRevision(new) => self.create_revision(new),
             Write::DeleteRevision(revision) => {
                 self.remove_revision(&revision.name);

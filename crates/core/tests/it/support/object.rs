@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    ChangeState, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
-    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, OVERRIDE_LABEL, Overrides,
-    Placement, Pod, PodChange, PodName, PodPhase, PolicySource, Readiness, RecordState,
-    Replacement, ResourceVersion, Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp,
+    ChangeState, ConfigCopies, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
+    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Overrides, Placement, Pod,
+    PodChange, PodName, PodPhase, PolicySource, Readiness, RecordState, Replacement,
+    ResourceVersion, Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp,
     UpdateStrategy,
 };
 
@@ -84,6 +84,7 @@ pub(crate) fn revision(name: &str, template: &str, number: i64) -> Revision {
 
 pub(crate) fn daemon_set() -> DaemonSet {
     DaemonSet {
+        copies: None,
         key: DaemonSetKey::new("default", "ds"),
         uid: DS_UID.into(),
         resource_version: ResourceVersion(1),
@@ -112,7 +113,8 @@ pub(crate) fn daemon_set() -> DaemonSet {
 pub(super) fn labels_of(new: &NewPod) -> Labels {
     let hash = (HASH_LABEL, new.hash.to_string());
     let generation = new.template_generation.map(|it| (TEMPLATE_GENERATION_LABEL, it.to_string()));
-    let of_node = new.r#override.as_ref().map(|it| (OVERRIDE_LABEL, it.tag.to_string()));
+    let of_node = new.r#override.iter().flat_map(|it| it.labels());
+    let of_node = of_node.map(|(key, value)| (key, value.to_owned()));
     let labels = [("app", "ds".to_owned()), hash].into_iter().chain(generation).chain(of_node);
     labels.map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -125,6 +127,16 @@ pub(super) fn selector(app: &str) -> LabelSelector {
 pub(crate) fn with_label(labels: &Labels, key: &str, value: &str) -> Labels {
     let labels = labels.iter().map(|(key, value)| (key.clone(), value.clone()));
     labels.chain([(key.into(), value.into())]).collect()
+}
+
+/// The copies that a revision states.
+fn copies_of(text: &str) -> ConfigCopies {
+    let members = text.trim_matches(['{', '}']).split(',').filter(|member| !member.is_empty());
+    let hashes = members.map(|member| {
+        let (name, hash) = member.split_once(':').expect("a name and a hash");
+        (name.trim_matches('"').into(), hash.trim_matches('"').into())
+    });
+    ConfigCopies::new(hashes.collect(), text)
 }
 
 /// A pod of an older revision is made from the template of the revision whose hash it gets.
@@ -208,12 +220,15 @@ impl World {
         }
     }
 
-    /// The overrides of a new revision: those of the policy, or of another revision.
+    /// The overrides and copies of a new revision: those of the policy, or of another revision.
     fn overrides_of(&self, new: &NewRevision) -> Option<Arc<Overrides>> {
-        let text = new.overrides.as_ref()?;
-        let of_policy = self.state.daemon_set().policy.valid().map(|policy| &policy.overrides);
-        let of_revisions = self.server.overrides.iter();
-        let mut all = of_policy.into_iter().chain(of_revisions);
-        Some(all.find(|it| it.text == *text).expect("known overrides").clone())
+        let copies = new.copies.as_ref().map(|text| Arc::new(copies_of(text)));
+        let stated = new.overrides.as_ref().map(|text| {
+            let of_policy = self.state.daemon_set().policy.valid().map(|policy| &policy.overrides);
+            let of_revisions = self.server.overrides.iter();
+            let mut all = of_policy.into_iter().chain(of_revisions);
+            all.find(|it| it.text == *text && it.copies.is_none()).expect("known overrides")
+        });
+        Overrides::with_copies(stated, copies.as_ref())
     }
 }

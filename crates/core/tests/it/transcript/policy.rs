@@ -45,8 +45,14 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("progress-deadline", _) => policy.progress_deadline = duration(value),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
             ("hashed-names", _) => {
-                policy.config = Some(ConfigRule { require: ConfigRequirement::HashedNames });
+                config_rule(&mut policy).require = Some(ConfigRequirement::HashedNames);
             }
+            ("snapshot", _) => {
+                let rule = config_rule(&mut policy);
+                rule.config_maps = Some(ConfigMapRule::Snapshot);
+                rule.settle = duration(value);
+            }
+            ("except", _) => config_rule(&mut policy).except.push(value.into()),
             ("agree", _) => {
                 let within = duration(value);
                 policy.prepare.get_or_insert_default().agree = Some(Agree { within });
@@ -78,6 +84,15 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
     PolicySource::Valid(Arc::new(policy))
 }
 
+fn config_rule(policy: &mut RolloutPolicy) -> &mut ConfigRule {
+    policy.config.get_or_insert(ConfigRule {
+        require: None,
+        config_maps: None,
+        settle: Duration::ZERO,
+        except: Vec::new(),
+    })
+}
+
 /// One more override, `override=NAME:LABEL:CONTENT:SETTLE`, on nodes with the label.
 fn with_override(before: &Overrides, text: &str) -> Arc<Overrides> {
     let mut words = text.split(':');
@@ -93,9 +108,11 @@ fn with_override(before: &Overrides, text: &str) -> Arc<Overrides> {
         settle: duration(settle),
         allow_larger: false,
         tag: format!("{name}-{content}").into(),
+        copies: None,
     };
     let list = before.list.iter().cloned().chain([Arc::new(added)]).collect();
-    Arc::new(Overrides { list, text: format!("{} {text}", before.text).into() })
+    let text = format!("{} {text}", before.text).into();
+    Arc::new(Overrides { list, text, copies: None })
 }
 
 /// `images=PARALLEL:WITHIN`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use everynode_core::api::{
-    ChangeState, HASH_LABEL, Labels, OVERRIDE_LABEL, Pod, PodChange, PodName, PodPhase, Readiness,
+    ChangeState, HASH_LABEL, Labels, Overrides, Pod, PodChange, PodName, PodPhase, Readiness,
     RecordState, Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL,
     Timestamp, Uid,
 };
@@ -64,6 +64,8 @@ impl Simulation {
             },
             // A forecast assumes that pulls take no time.
             Write::PullImages(_) => Outcome::ImagesPresent,
+            // Without knowledge of ConfigMaps there are none.
+            Write::CopyConfigMap(_) | Write::DeleteCopy(_) => Outcome::Skipped,
             Write::DeletePuller(_) => Outcome::Gone,
             Write::ChangePod(change) => self.begin_change(change),
             Write::FinishChange { pod, hash, template_generation, .. } => {
@@ -169,6 +171,10 @@ impl Simulation {
             let revision = Box::new(existing.clone());
             return Outcome::RevisionExists { revision: Some(revision), collision_count };
         }
+        // Nobody copies ConfigMaps here, so that another revision has these.
+        let mut all =
+            self.revisions.values().filter_map(|it| it.overrides.as_ref()?.copies.clone());
+        let copies = all.find(|copies| new.copies.as_ref() == Some(&copies.text));
         let revision = Revision {
             name: new.name.clone(),
             uid: Uid::new(&format!("forecast-{}", new.name)),
@@ -179,12 +185,10 @@ impl Simulation {
             number: new.number,
             template_generation: self.daemon_set.template_generation,
             template: Ok(self.daemon_set.template.clone()),
-            overrides: self
-                .daemon_set
-                .policy
-                .valid()
-                .and_then(|policy| policy.overrides())
-                .cloned(),
+            overrides: Overrides::with_copies(
+                self.daemon_set.policy.valid().and_then(|policy| policy.overrides()),
+                copies.as_ref(),
+            ),
             record: RecordState::None,
         };
         self.revisions.insert(new.name.clone(), revision.clone());
@@ -201,7 +205,9 @@ impl Simulation {
             labels = with_label(&labels, TEMPLATE_GENERATION_LABEL, &generation.to_string());
         }
         if let Some(of_node) = &new.r#override {
-            labels = with_label(&labels, OVERRIDE_LABEL, &of_node.tag);
+            for (key, value) in of_node.labels() {
+                labels = with_label(&labels, key, value);
+            }
         }
         let pod = Pod {
             namespace: self.daemon_set.key.namespace.clone(),

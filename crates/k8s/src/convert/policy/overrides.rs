@@ -57,7 +57,7 @@ pub(super) fn complete(overrides: &Overrides, stated: &Value) -> Result<Override
         }
         Ok::<_, String>(Arc::new(completed))
     });
-    Ok(Overrides { list: list.collect::<Result<_, _>>()?, text: text.into() })
+    Ok(Overrides { list: list.collect::<Result<_, _>>()?, text: text.into(), copies: None })
 }
 
 /// The difference of a container, without fields that state none: a later version that knows more

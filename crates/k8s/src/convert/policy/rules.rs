@@ -44,6 +44,13 @@ pub(super) fn rule_of(message: &str) -> Option<fn(&Value) -> Broken<'_>> {
             let is_only = policy["update"] == "InPlaceOnly";
             whole(&policy["update"], is_only && !policy["failure"].is_object())
         },
+        rule::SOME_CONFIG_RULE => {
+            |value| whole(value, count(value, &["require", "configMaps"]) == 0)
+        }
+        rule::ONLY_WITH_COPIES => |value| {
+            let needs_copies = count(value, &["settle", "except"]) > 0;
+            whole(value, needs_copies && count(value, &["configMaps"]) == 0)
+        },
         rule::ONE_TARGET => |value| whole(value, count(value, &["name", "selector"]) != 1),
         _ => return None,
     })

@@ -1,0 +1,145 @@
+//! ConfigMaps, and the copies of them that belong to a revision (G58).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::daemon_set::DaemonSet;
+use super::names::{Namespace, ResourceVersion, Uid};
+use crate::revisions::revision_hash;
+
+/// The annotation of a ControllerRevision with the copies of its revision, as JSON: the name of
+/// each copied ConfigMap with the hash at the end of the name of its copy.
+pub const CONFIG_ANNOTATION: &str = "everynode.dev/config";
+
+/// The annotation of a copy with the name of the ConfigMap that was copied.
+pub const COPY_OF_ANNOTATION: &str = "everynode.dev/copy-of";
+
+/// Maximum length of the name of an object.
+const NAME_LENGTH_MAX: usize = 253;
+
+/// A ConfigMap, reduced to what decisions read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigMap {
+    /// `metadata.namespace`.
+    pub namespace: Namespace,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`.
+    pub resource_version: ResourceVersion,
+    /// True if `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
+    /// The digest of `data` and `binaryData`.
+    pub digest: Arc<str>,
+    /// The DaemonSet whose copy it is, and the name of the ConfigMap that was copied. `None` if it
+    /// is no copy, or may be changed.
+    pub copy_of: Option<(Uid, Arc<str>)>,
+}
+
+/// The copies of ConfigMaps that the pods of a revision have in place of those that the template
+/// names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigCopies {
+    /// The name of each copied ConfigMap with the hash at the end of the name of its copy.
+    pub hashes: BTreeMap<Arc<str>, Arc<str>>,
+    /// The same as JSON with sorted keys.
+    pub text: Arc<str>,
+    /// Identifies them in a label of pods.
+    pub tag: Arc<str>,
+}
+
+impl ConfigCopies {
+    /// The copies with these hashes, and `text`, which states them as JSON with sorted keys.
+    pub fn new(hashes: BTreeMap<Arc<str>, Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let tag = revision_hash(&text, None).as_str().into();
+        Self { hashes, text, tag }
+    }
+
+    /// The name of the copy in place of this ConfigMap, if it is copied.
+    pub fn name_for(&self, name: &str) -> Option<String> {
+        self.hashes.get(name).map(|hash| copy_name(name, hash))
+    }
+
+    /// The names of all copies.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.hashes.iter().map(|(name, hash)| copy_name(name, hash))
+    }
+}
+
+/// The hash at the end of the name of a copy. Two DaemonSets that name a ConfigMap have each a copy
+/// of its own, which is deleted with the DaemonSet.
+pub fn copy_hash(daemon_set: &str, digest: &str) -> Arc<str> {
+    revision_hash(&format!("{daemon_set}\n{digest}"), None).as_str().into()
+}
+
+/// The name of a copy. A long name is cut, so that the whole is one.
+pub fn copy_name(name: &str, hash: &str) -> String {
+    let length = name.floor_char_boundary(NAME_LENGTH_MAX - 1 - hash.len());
+    let name = name[..length.min(name.len())].trim_end_matches(['-', '.']);
+    format!("{name}-{hash}")
+}
+
+/// The ConfigMaps of a namespace, as far as they are known to a DaemonSet whose policy wants copies
+/// of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ConfigMaps {
+    /// Nobody reads them here: the copies of the newest revision count.
+    #[default]
+    Unread,
+    /// They have yet to be listed.
+    Pending,
+    /// The API server refuses to list them.
+    Refused,
+    /// These are the ones that concern the DaemonSet.
+    Known(KnownConfigMaps),
+}
+
+/// The ConfigMaps that concern a DaemonSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownConfigMaps {
+    /// Those that its template names, each with the hash that its copy has.
+    pub sources: BTreeMap<Arc<str>, Arc<str>>,
+    /// Its copies.
+    pub copies: BTreeSet<ConfigCopy>,
+}
+
+/// A copy of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigCopy {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Uid,
+}
+
+impl KnownConfigMaps {
+    /// Those of all ConfigMaps of the namespace that concern a DaemonSet.
+    pub fn new<'a>(
+        daemon_set: &DaemonSet,
+        all: &'a BTreeMap<Arc<str>, ConfigMap>,
+    ) -> KnownConfigMaps {
+        let name = daemon_set.key.name.as_str();
+        let of_template = daemon_set.template.config.iter().flat_map(|it| it.config_maps());
+        let sources = of_template.filter_map(|(source, _)| {
+            let found = all.get(source).filter(|found| !found.terminating)?;
+            Some((source.clone(), copy_hash(name, &found.digest)))
+        });
+        let is_own = |map: &&'a ConfigMap| {
+            !map.terminating
+                && map.copy_of.as_ref().is_some_and(|(owner, source)| {
+                    *owner == daemon_set.uid
+                        && *map.name == *copy_name(source, &copy_hash(name, &map.digest))
+                })
+        };
+        let copies = all.values().filter(is_own);
+        let copies = copies.map(|it| ConfigCopy { name: it.name.clone(), uid: it.uid.clone() });
+        Self { sources: sources.collect(), copies: copies.collect() }
+    }
+
+    /// True if this copy exists.
+    pub fn has(&self, copy: &str) -> bool {
+        self.copies.iter().any(|known| *known.name == *copy)
+    }
+}

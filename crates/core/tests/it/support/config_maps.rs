@@ -1,0 +1,68 @@
+//! The ConfigMaps of the API server, and the copies of them (G58).
+
+use everynode_core::api::{ConfigMap, ConfigMaps, KnownConfigMaps};
+use everynode_core::plan::{CopyReference, NewCopy};
+
+use super::*;
+
+/// The ConfigMaps of the namespace.
+#[derive(Default)]
+pub(crate) struct ServedConfigMaps {
+    pub maps: BTreeMap<Arc<str>, ConfigMap>,
+    /// True if the API server refuses to list them.
+    pub are_refused: bool,
+}
+
+impl World {
+    /// Shows the ConfigMaps to the controller, if it needs them.
+    pub(super) fn observe_config_maps(&mut self) {
+        if self.state.needs_config_maps() {
+            let ServedConfigMaps { maps, are_refused } = &self.server.config_maps;
+            let known = match are_refused {
+                true => ConfigMaps::Refused,
+                false => ConfigMaps::Known(KnownConfigMaps::new(self.state.daemon_set(), maps)),
+            };
+            self.state.apply_config_maps(known);
+        }
+    }
+
+    /// Creates or changes a ConfigMap.
+    pub(crate) fn put_config_map(&mut self, name: &str, content: &str) {
+        let version = self.server.next_version();
+        let map = ConfigMap {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: Uid::new(&format!("map-{version}")),
+            resource_version: ResourceVersion(version),
+            terminating: false,
+            digest: content.into(),
+            copy_of: None,
+        };
+        self.server.config_maps.maps.insert(name.into(), map);
+    }
+
+    pub(super) fn copy_config_map(&mut self, new: &NewCopy) -> Outcome {
+        let maps = &self.server.config_maps.maps;
+        let Some(source) = maps.get(&new.source).cloned() else { return Outcome::Skipped };
+        let name: Arc<str> = new.name().into();
+        if !maps.contains_key(&name) {
+            let version = self.server.next_version();
+            let uid = Uid::new(&format!("map-{version}"));
+            let copy_of = Some((DS_UID.into(), new.source.clone()));
+            let copy = ConfigMap { name: name.clone(), uid, copy_of, ..source };
+            self.server.config_maps.maps.insert(name.clone(), copy);
+        }
+        self.written(&self.server.config_maps.maps[&name].uid)
+    }
+
+    pub(super) fn delete_copy(&mut self, copy: &CopyReference) -> Outcome {
+        let maps = &mut self.server.config_maps.maps;
+        match maps.get(&copy.name).is_some_and(|known| known.uid == copy.uid) {
+            true => {
+                maps.remove(&copy.name);
+                self.written(&copy.uid)
+            }
+            false => Outcome::Gone,
+        }
+    }
+}
