@@ -40,6 +40,7 @@ mod proxy;
 mod quick_start;
 pub(crate) mod rights;
 pub(crate) mod separate_process;
+mod snapshots;
 mod streams;
 mod stuck_states;
 mod top_live;

@@ -7,6 +7,7 @@ mod images;
 mod in_place;
 mod night;
 mod overrides;
+mod snapshots;
 mod suggest;
 mod windows;
 mod zones;

@@ -25,12 +25,13 @@ use tokio::process::Command;
 use crate::world::command::finish;
 use crate::world::{Setup, World, eventually};
 
-const COMPONENTS: [&str; 7] = [
+const COMPONENTS: [&str; 8] = [
     "control-plane",
     "single",
     "monitoring",
     "namespace-node-selectors",
     "check-jobs",
+    "config",
     "in-place",
     "order-rights",
 ];

@@ -13,6 +13,7 @@ use everynode_k8s::convert::label_selector_text;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use crate::copies::{ConfigMapCopy, config_map_copies};
 use crate::history::RevisionEntry;
 use crate::overridden::{OverriddenNodes, overridden_nodes};
 use crate::rollout::of_reason;
@@ -61,6 +62,9 @@ pub struct GuardedRollout {
     /// if nodes could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<OverriddenNodes>,
+    /// The ConfigMaps of which pods have copies; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub config_maps: Vec<ConfigMapCopy>,
     /// What happened to this rollout and to earlier ones whose records are stored, in order, and
     /// the last pause.
     pub course: Vec<RolloutEvent>,
@@ -205,7 +209,9 @@ impl GuardedRollout {
         let policy = snapshot.policies.counting(&object.raw);
         let rollout = Self::of_records(&object.daemon_set, policy, &recorded.collect::<Vec<_>>());
         let overrides = overridden_nodes(snapshot, &object.daemon_set);
-        rollout.map(|it| Self { overrides, ..it.with_pause(&object.raw.annotations) })
+        let rollout = rollout?.with_pause(&object.raw.annotations);
+        let config_maps = config_map_copies(snapshot, key, rollout.base.as_deref());
+        Some(Self { overrides, config_maps, ..rollout })
     }
 
     fn of_records(
@@ -251,6 +257,7 @@ impl GuardedRollout {
             steps,
             checks,
             overrides: Vec::new(),
+            config_maps: Vec::new(),
             course: course(revisions),
             omitted_events: revisions
                 .iter()

@@ -24,6 +24,7 @@
 pub mod age;
 mod controller_state;
 mod controller_view;
+pub mod copies;
 pub mod course;
 pub mod document;
 pub mod escape;

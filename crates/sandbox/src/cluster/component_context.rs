@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::timer::Timers;
 use crate::clock::{self, rfc3339_micro};
 use crate::json::{Value, json};
-use crate::kind::{EVENT, LEASE, NODE, POD};
+use crate::kind::{CONFIG_MAP, EVENT, LEASE, NODE, POD};
 use crate::object::Object;
 use crate::registry::{Endpoint, Registry};
 use crate::status::{Reason, Status};
@@ -35,6 +35,10 @@ pub(super) struct ComponentContext<'a> {
 impl ComponentContext<'_> {
     pub(super) fn pod(&self, key: &PodKey) -> Option<Arc<Object>> {
         self.registry.store().find_with_tree(&POD, &key.namespace, &key.name)
+    }
+
+    pub(super) fn config_map(&self, namespace: &str, name: &str) -> Option<Arc<Object>> {
+        self.registry.store().find(&CONFIG_MAP, namespace, name).cloned()
     }
 
     pub(super) fn node(&self, name: &str) -> Option<Arc<Object>> {

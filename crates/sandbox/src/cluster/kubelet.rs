@@ -7,6 +7,7 @@
 
 mod admission;
 mod back_off;
+mod config;
 pub(super) mod container;
 mod event;
 mod machine;
@@ -65,6 +66,8 @@ struct PodRecord {
     usage: Usage,
     /// The annotation that selected the lifecycle.
     annotation: Option<Box<str>>,
+    /// The lifecycle that a ConfigMap selected when the pod was bound.
+    of_config: Option<Box<str>>,
     stage: PodStage,
     /// The version that the kubelet wrote or read last, if it continues with the pod soon. So it
     /// need not be parsed again.
@@ -190,6 +193,7 @@ impl Kubelets {
             node: pod.node_name().into(),
             usage: Usage::of_pod(pod.value()),
             annotation: annotation.map(Into::into),
+            of_config: config::lifecycle(context, pod),
             stage: PodStage::Bound,
             written: None,
             timer: None,
@@ -309,7 +313,7 @@ impl Kubelets {
             let labels = machine.room.node.labels.clone();
             let mut runtime = machine.runtime(context.rng);
             for container in run.containers.iter_mut().filter(|c| c.role != ContainerRole::Init) {
-                let annotation = pod.annotation.as_deref();
+                let annotation = pod.annotation.as_deref().or(pod.of_config.as_deref());
                 if let Ok(to) = self.lifecycles.choose(annotation, &container.image, &labels) {
                     container.change_lifecycle(&to, context.now, &mut runtime);
                 }
@@ -450,7 +454,8 @@ impl Kubelet<'_, '_> {
         let image = text(container, &["image"]);
         // The annotation applies to regular and sidecar containers: init containers must complete,
         // or none of the others would start.
-        let annotation = pod.annotation.as_deref().filter(|_| role != ContainerRole::Init);
+        let annotation = pod.annotation.as_deref().or(pod.of_config.as_deref());
+        let annotation = annotation.filter(|_| role != ContainerRole::Init);
         let lifecycle = self
             .lifecycles
             .choose(annotation, image, &self.machine.room.node.labels)

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use everynode_k8s::convert::{self, RawDaemonSet};
+use everynode_core::api::RolloutPolicy;
+use everynode_k8s::convert;
 use everynode_k8s::policies::{Governing, Policies};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
     policies.retain(|reference| reference.namespace.is_some());
     let namespaces = policies.references().filter_map(|reference| reference.namespace.as_ref());
     let namespaces: BTreeSet<&str> = namespaces.map(|namespace| namespace.as_str()).collect();
-    let (mut restarted, mut overridden) = (Vec::new(), Vec::new());
+    let (mut restarted, mut overridden, mut copied) = (Vec::new(), Vec::new(), Vec::new());
     for namespace in namespaces {
         let here = Selection::in_namespace(namespace);
         let live = live_policies(cluster, &here).await?;
@@ -39,9 +40,16 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
                 continue;
             }
             let raw = parsed(Resource::DaemonSets, json.get())?;
-            match overrides(&policies, &object.raw) == overrides(&live, &object.raw) {
-                true => restarted.push(with_restart(&raw)),
-                false => overridden.push(unchanged(&raw)),
+            let differs = |of: fn(&RolloutPolicy) -> Option<Arc<str>>| {
+                let stated = |policies: &Policies| of(policies.source(&object.raw).valid()?);
+                stated(&policies) != stated(&live)
+            };
+            if differs(copied_maps) {
+                copied.push(with_restart(&raw));
+            } else if differs(overrides) {
+                overridden.push(unchanged(&raw));
+            } else {
+                restarted.push(with_restart(&raw));
             }
         }
     }
@@ -49,7 +57,7 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
         return Ok(Vec::new());
     }
     ensure!(
-        !restarted.is_empty() || !overridden.is_empty(),
+        !(restarted.is_empty() && overridden.is_empty() && copied.is_empty()),
         "the policies select no DaemonSet of the cluster"
     );
     for (objects, what) in [
@@ -58,6 +66,11 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
             "policies only, which change nothing by themselves: planned as if somebody restarted",
         ),
         (&overridden, "the policies have other overrides: planned as they are rolled out to"),
+        (
+            &copied,
+            "other ConfigMaps are copied than before, which replaces all pods: planned as a \
+             restart of",
+        ),
     ] {
         let names: Vec<String> =
             objects.iter().map(|object| snapshot_source::key(object).to_string()).collect();
@@ -65,7 +78,7 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
             output::note(format_args!("{what} daemonset {}", names.join(", ")));
         }
     }
-    Ok(overridden.into_iter().chain(restarted).collect())
+    Ok(overridden.into_iter().chain(copied).chain(restarted).collect())
 }
 
 /// The policies of a namespace; none if the cluster has no definition of them, or they may not be
@@ -85,10 +98,14 @@ async fn live_policies(cluster: &Cluster, here: &Selection) -> anyhow::Result<Po
     Ok(policies)
 }
 
-/// The text of the overrides of the policy that counts for a DaemonSet, if it has any.
-fn overrides(policies: &Policies, raw: &RawDaemonSet) -> Option<Arc<str>> {
-    let source = policies.source(raw);
-    Some(source.valid()?.overrides()?.text.clone())
+/// The text of the overrides of a policy, if it has any.
+fn overrides(policy: &RolloutPolicy) -> Option<Arc<str>> {
+    Some(policy.overrides()?.text.clone())
+}
+
+/// The names of the ConfigMaps that are not copied, if others are.
+fn copied_maps(policy: &RolloutPolicy) -> Option<Arc<str>> {
+    Some(policy.snapshots()?.except.join(" ").into())
 }
 
 /// The object as somebody would apply it.

@@ -116,6 +116,16 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     if !rows.is_empty() {
         let _ = write!(text, "\n{}", output::table(layout, &["OVERRIDE", "NODES", "WHICH"], &rows));
     }
+    let rows = rollout.config_maps.iter().map(|it| {
+        let copy = |of: &Option<String>| of.clone().unwrap_or_else(|| "-".to_owned());
+        let tone = if it.copy == it.base { Tone::Plain } else { Tone::Waiting };
+        vec![(Tone::Plain, it.name.clone()), (tone, copy(&it.copy)), (Tone::Plain, copy(&it.base))]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        let headings = ["CONFIGMAP", "COPY", "COMPLETED BEFORE"];
+        let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
+    }
     if let Some(nodes) = &rollout.nodes {
         let _ = write!(text, "\n{}", nodes::text(nodes, layout));
     }
