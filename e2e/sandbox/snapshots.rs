@@ -78,7 +78,9 @@ async fn bad_content_fails_on_the_canary_and_going_back_heals() -> Result<()> {
         let requests = world.requests_of(NAMESPACE, ACCOUNT)?;
         let refused: Vec<_> = requests
             .iter()
-            .filter(|it| it.resource == "configmaps" && !it.allowed && !matches!(&*it.verb, "list" | "watch"))
+            .filter(|it| {
+                it.resource == "configmaps" && !it.allowed && !matches!(&*it.verb, "list" | "watch")
+            })
             .collect();
         ensure!(refused.is_empty(), "{refused:?}");
         for verb in ["get", "watch", "create", "delete"] {

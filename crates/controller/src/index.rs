@@ -121,9 +121,12 @@ impl Index {
         let mut effects = Effects::default();
         let index = self.namespaces.entry(namespace.clone()).or_default();
         if index.config_maps.apply(change) {
-            let entries = index.daemon_sets.values();
-            let concerned = entries.filter(|entry| entry.state.needs_config_maps());
-            effects.changed.extend(concerned.map(|entry| entry.raw.key.clone()));
+            for entry in index.daemon_sets.values_mut() {
+                let known = index.config_maps.of(entry.state.daemon_set());
+                if entry.state.needs_config_maps() && entry.state.apply_config_maps(known) {
+                    effects.changed.insert(entry.raw.key.clone());
+                }
+            }
         }
         effects
     }

@@ -29,8 +29,8 @@ pub fn change(
     }
     // The values may be those of an earlier template: an earlier request may have created the pod.
     let has_revision = pod.revision_hash().is_some() || pod.template_generation().is_some();
-    let tag = new.r#override.as_ref().map(|it| &it.tag);
-    let has_override = tag.is_none() || pod.tag().is_some();
+    let mut labels = new.r#override.iter().flat_map(|it| it.labels());
+    let has_override = labels.all(|(key, _)| pod.labels.get(key).is_some());
     (!has_revision || !has_override).then_some(AdmissionChange::RevisionLabels)
 }
 

@@ -21,7 +21,7 @@ mod time;
 pub use config::{ConfigObject, StoredConfig, unrestored};
 pub use config_map::{
     CONFIG_ANNOTATION, COPY_OF_ANNOTATION, ConfigCopies, ConfigCopy, ConfigMap, ConfigMaps,
-    KnownConfigMaps, copy_hash, copy_name,
+    CopyOrigin, KnownConfigMaps, copy_hash, copy_name,
 };
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
@@ -62,7 +62,7 @@ pub use rollout::{
     Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
     with_statements,
 };
-pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
+pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, parts_of_tag, utc_text};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

@@ -13,17 +13,23 @@ use crate::plan::{CopyReference, NewCopy, Write};
 /// Time until a copy that the watch does not show is written or deleted again.
 const RETRY_AFTER: Duration = Duration::from_secs(15);
 
+/// For how long no revision is made because ConfigMaps have yet to be listed, or a first template
+/// lacks some: its pods would wait as well.
+const AWAITED_FOR: Duration = Duration::from_secs(30);
+
+/// The hashes of copies by the names of the ConfigMaps.
+type Hashes = BTreeMap<Arc<str>, Arc<str>>;
+
 /// The copies of ConfigMaps that a DaemonSet has and needs.
 #[derive(Debug, Default)]
 pub(crate) struct Copying {
     known: ConfigMaps,
     seen: Option<Seen>,
-    /// When template or ConfigMaps changed last, since they were first seen.
-    changed_at: Option<Timestamp>,
-    /// When the write of a copy is repeated, by its name.
-    retry_at: BTreeMap<Arc<str>, Timestamp>,
-    /// Why the last copy could not be written.
-    refusal: Option<Arc<str>>,
+    change: Option<Change>,
+    /// Since when no revision is made for lack of ConfigMaps.
+    awaited_since: Option<Timestamp>,
+    /// The writes of copies that the watch has yet to show, by their names.
+    attempts: BTreeMap<Arc<str>, Attempt>,
     wait: Option<ConfigWait>,
 }
 
@@ -31,16 +37,62 @@ pub(crate) struct Copying {
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     template: Arc<str>,
-    hashes: Option<BTreeMap<Arc<str>, Arc<str>>>,
+    /// `None` while the ConfigMaps are not known.
+    hashes: Option<Hashes>,
+}
+
+/// The last change of the template or its ConfigMaps that has yet to settle.
+#[derive(Debug)]
+struct Change {
+    at: Timestamp,
+    /// The ConfigMaps that have changed; none if it was the template.
+    maps: Vec<Arc<str>>,
+}
+
+/// A write of a copy.
+#[derive(Debug)]
+struct Attempt {
+    /// When it is repeated.
+    retry_at: Timestamp,
+    /// The answer of the API server that refused it.
+    refusal: Option<Arc<str>>,
 }
 
 /// Why a rollout does not begin, as far as ConfigMaps are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConfigWait {
-    /// They have changed a short while ago, or the template has.
-    Settles,
-    /// This keeps them from being copied.
+    /// They have yet to be listed.
+    Unlisted,
+    /// They or the template have changed a short while ago.
+    Settles(Arc<str>),
+    /// A copy has yet to be written.
+    Copying(Arc<str>),
+    /// Somebody must act.
     NotReady(Arc<str>),
+}
+
+/// The revisions that a target is compared with.
+pub(crate) struct Stored<'a> {
+    /// The copies of each revision that stores the template, oldest first; `None` for one without.
+    pub with_template: Vec<Option<&'a Arc<ConfigCopies>>>,
+    /// True if there is none at all.
+    pub is_empty: bool,
+}
+
+impl Stored<'_> {
+    fn has(&self, hashes: &Hashes) -> bool {
+        self.with_template.iter().any(|copies| hashes_of(*copies) == hashes)
+    }
+
+    /// Those of the newest revision that stores the template.
+    fn newest(&self) -> Option<&Hashes> {
+        self.with_template.last().map(|copies| hashes_of(*copies))
+    }
+}
+
+fn hashes_of(copies: Option<&Arc<ConfigCopies>>) -> &Hashes {
+    static NONE: Hashes = BTreeMap::new();
+    copies.map_or(&NONE, |copies| &copies.hashes)
 }
 
 impl Copying {
@@ -50,94 +102,182 @@ impl Copying {
             return false;
         }
         if let ConfigMaps::Known(known) = &known {
-            self.retry_at.retain(|copy, _| !known.has(copy));
+            self.attempts.retain(|copy, _| !known.has(copy));
         }
         self.known = known;
         true
     }
 
-    /// Determines which copies the target is to have: those of the ConfigMaps as they are, once
-    /// they and the template have not changed for a while, or at once if a revision has them
-    /// already, or none has the template. `before` are those that it had, `stored` those of the
-    /// revisions with the template, `None` for one without copies.
+    /// True if copies are there.
+    pub(crate) fn has_copies(&self) -> bool {
+        matches!(&self.known, ConfigMaps::Known(known) if !known.copies.is_empty())
+    }
+
+    /// Forgets the target: its ConfigMaps are not copied.
+    pub(crate) fn end(&mut self) {
+        (self.seen, self.change, self.awaited_since, self.wait) = Default::default();
+    }
+
+    /// Determines which copies the target is to have: those of the ConfigMaps as they are. If only
+    /// they have changed, they must have settled, unless a revision has them already. `before` are
+    /// those that the target had.
     pub(crate) fn refresh(
         &mut self,
-        rule: Option<&ConfigRule>,
+        rule: &ConfigRule,
         template: &Template,
         before: Option<&Arc<ConfigCopies>>,
-        stored: &[Option<&Arc<ConfigCopies>>],
+        stored: &Stored<'_>,
         now: Timestamp,
     ) -> Option<Arc<ConfigCopies>> {
-        let Some(rule) = rule else {
-            (self.seen, self.changed_at, self.wait) = Default::default();
-            return None;
-        };
-        let hashes = match &self.known {
-            ConfigMaps::Known(known) => Some(wanted(known, template, &rule.except)),
-            ConfigMaps::Unread | ConfigMaps::Pending | ConfigMaps::Refused => None,
-        };
-        let seen = Seen { template: template.canonical.clone(), hashes };
         let is_same_template =
-            self.seen.as_ref().is_some_and(|before| before.template == seen.template);
-        let was_known = self.seen.as_ref().is_some_and(|before| before.hashes.is_some());
-        if was_known && self.seen.as_ref() != Some(&seen) {
-            self.changed_at = Some(now);
-        }
-        let is_stored = seen
-            .hashes
-            .as_ref()
-            .is_some_and(|hashes| stored.iter().flatten().any(|copies| copies.hashes == *hashes));
-        if is_stored && is_same_template {
-            self.changed_at = None;
-        }
-        let is_settled = self.changed_at.is_none_or(|at| at + rule.settle <= now);
+            self.seen.as_ref().is_some_and(|seen| seen.template == template.canonical);
         let before = before.filter(|_| is_same_template);
-        let copies = match &seen.hashes {
-            Some(hashes) if stored.is_empty() || is_settled => match before {
+        let kept = before.map(|before| &before.hashes).or(stored.newest());
+        let hashes = self.present(template, rule, kept);
+        self.record_change(template, hashes.as_ref(), stored, now);
+        let is_settled = self.change.as_ref().is_none_or(|change| change.at + rule.settle <= now);
+        let copies = match &hashes {
+            Some(hashes) if is_settled || self.is_of_template_change() => match before {
                 Some(before) if before.hashes == *hashes => Some(before.clone()),
                 _ => Some(Arc::new(ConfigCopies::new(hashes.clone(), text_of(hashes)))),
             },
             Some(_) | None => before.cloned(),
         };
-        self.seen = Some(seen);
-        self.wait = self.unready(rule, template, copies.as_deref()).map(ConfigWait::NotReady);
-        if self.wait.is_none() && !is_settled {
-            self.wait = Some(ConfigWait::Settles);
-        }
+        let lacks_some =
+            |hashes: &Hashes| rule.copied(template).any(|(name, _)| !hashes.contains_key(name));
+        let is_awaited = match &hashes {
+            Some(hashes) => stored.is_empty && lacks_some(hashes),
+            None => self.known == ConfigMaps::Pending,
+        };
+        self.awaited_since = is_awaited.then(|| self.awaited_since.unwrap_or(now));
+        self.seen = Some(Seen { template: template.canonical.clone(), hashes });
+        self.wait = self.waits_for(rule, template, copies.as_ref(), is_settled);
         copies
     }
 
-    /// What keeps the ConfigMaps of the template from being copied, or their copies from being used.
-    fn unready(
+    /// True if the template has changed, and not only its ConfigMaps.
+    fn is_of_template_change(&self) -> bool {
+        self.change.as_ref().is_some_and(|change| change.maps.is_empty())
+    }
+
+    /// Records when the target changes. A change to what a revision has already needs no time.
+    fn record_change(
+        &mut self,
+        template: &Template,
+        hashes: Option<&Hashes>,
+        stored: &Stored<'_>,
+        now: Timestamp,
+    ) {
+        let Some(hashes) = hashes else { return };
+        let seen = self.seen.as_ref();
+        let is_other_template = seen.is_some_and(|seen| seen.template != template.canonical);
+        let known = seen.and_then(|seen| seen.hashes.as_ref());
+        // A new controller measures anew what has changed since the newest revision.
+        let compared = known.or_else(|| stored.newest());
+        let maps: Vec<Arc<str>> = match compared {
+            Some(compared) if !is_other_template => {
+                let names = hashes.keys().chain(compared.keys()).collect::<BTreeSet<_>>();
+                let changed = names.into_iter().filter(|it| hashes.get(*it) != compared.get(*it));
+                changed.cloned().collect()
+            }
+            Some(_) | None => Vec::new(),
+        };
+        let is_first = known.is_none() && stored.newest().is_none();
+        if maps.is_empty() && !is_other_template && !is_first {
+            return;
+        }
+        let settles = !stored.has(hashes) && !stored.is_empty;
+        self.change = settles.then_some(Change { at: now, maps });
+    }
+
+    /// The hashes of the copies of ConfigMaps as they are. For one that is gone it is that which
+    /// the target `kept`; one that may be missing has the hash of none. `None` if they are not
+    /// known.
+    fn present(
+        &self,
+        template: &Template,
+        rule: &ConfigRule,
+        kept: Option<&Hashes>,
+    ) -> Option<Hashes> {
+        let mut copied = rule.copied(template).peekable();
+        if copied.peek().is_none() {
+            return Some(Hashes::new());
+        }
+        let ConfigMaps::Known(known) = &self.known else { return None };
+        let hashes = copied.filter_map(|(name, is_optional)| {
+            let hash = match known.sources.get(name) {
+                None if is_optional => known.absent.clone(),
+                None => kept?.get(name)?.clone(),
+                Some(hash) => hash.clone(),
+            };
+            Some((name.clone(), hash))
+        });
+        Some(hashes.collect())
+    }
+
+    fn waits_for(
         &self,
         rule: &ConfigRule,
         template: &Template,
-        copies: Option<&ConfigCopies>,
-    ) -> Option<Arc<str>> {
+        copies: Option<&Arc<ConfigCopies>>,
+        is_settled: bool,
+    ) -> Option<ConfigWait> {
         let known = match &self.known {
+            _ if rule.copied(template).next().is_none() => return None,
             // Whoever looks from outside does not know.
             ConfigMaps::Unread => return None,
-            ConfigMaps::Pending => return Some("the ConfigMaps have yet to be listed".into()),
+            ConfigMaps::Pending => return Some(ConfigWait::Unlisted),
             ConfigMaps::Refused => {
                 let why = "the controller may not list the ConfigMaps of the namespace, which \
                            config.configMaps requires: it lacks the component config";
-                return Some(why.into());
+                return Some(ConfigWait::NotReady(why.into()));
             }
             ConfigMaps::Known(known) => known,
         };
-        let named = template.config.iter().flat_map(|config| config.config_maps());
-        let required = named.filter(|(name, is_optional)| {
-            !is_optional && !rule.except.contains(name) && !known.sources.contains_key(*name)
-        });
-        let missing: Vec<&str> = required.map(|(name, _)| &**name).collect();
-        if !missing.is_empty() {
-            return Some(format!("missing ConfigMaps: {}", missing.join(", ")).into());
+        if let Some(change) = self.change.as_ref().filter(|_| !is_settled) {
+            let changed = match &change.maps[..] {
+                [] => "the template has changed".to_owned(),
+                [map] => format!("ConfigMap {map} has changed"),
+                maps => format!("ConfigMaps {} have changed", maps.join(", ")),
+            };
+            let why = format!("{changed}; the rollout begins once nothing changes for settle");
+            return Some(ConfigWait::Settles(why.into()));
         }
-        let copy = copies.into_iter().flat_map(|copies| copies.names());
-        let copy = copy.into_iter().find(|copy| !known.has(copy))?;
-        Some(match &self.refusal {
-            Some(why) => format!("ConfigMap {copy} cannot be written: {why}").into(),
-            None => format!("ConfigMap {copy} has yet to be written").into(),
+        let copied = rule.copied(template);
+        let is_missing = |name: &Arc<str>| !hashes_of(copies).contains_key(name);
+        let missing: Vec<&str> =
+            copied.filter(|(name, _)| is_missing(name)).map(|(name, _)| &**name).collect();
+        if !missing.is_empty() {
+            let why = format!("missing ConfigMaps: {}", missing.join(", "));
+            return Some(ConfigWait::NotReady(why.into()));
+        }
+        self.lacks_copy(known, copies)
+    }
+
+    /// The reason for which one of these copies is not there, if one is not.
+    fn lacks_copy(
+        &self,
+        known: &KnownConfigMaps,
+        copies: Option<&Arc<ConfigCopies>>,
+    ) -> Option<ConfigWait> {
+        let mut hashes = hashes_of(copies).iter().filter(|(_, hash)| **hash != known.absent);
+        let (source, hash) = hashes.find(|(source, hash)| !known.has(&copy_name(source, hash)))?;
+        let copy = copy_name(source, hash);
+        let refusal = self.attempts.get(&*copy).and_then(|attempt| attempt.refusal.as_ref());
+        Some(match refusal {
+            Some(why) => {
+                ConfigWait::NotReady(format!("ConfigMap {copy} cannot be written: {why}").into())
+            }
+            None if known.sources.get(source) == Some(hash) => {
+                ConfigWait::Copying(format!("ConfigMap {copy} has yet to be written").into())
+            }
+            None => {
+                let why = format!(
+                    "ConfigMap {copy} is gone, and cannot be copied again, because {source} has \
+                     another content by now"
+                );
+                ConfigWait::NotReady(why.into())
+            }
         })
     }
 
@@ -146,16 +286,21 @@ impl Copying {
         self.wait.as_ref()
     }
 
-    /// True if the ConfigMaps of the target are about to be known: until then no revision is made
-    /// of it.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.wait.is_some() && self.known == ConfigMaps::Pending
+    /// True if no revision is made of the target yet, because its ConfigMaps may be there soon.
+    pub(crate) fn withholds_revision(&self, now: Timestamp) -> bool {
+        self.withheld_until().is_some_and(|until| now < until)
+    }
+
+    fn withheld_until(&self) -> Option<Timestamp> {
+        self.awaited_since.map(|since| since + AWAITED_FOR)
     }
 
     /// When the ConfigMaps have settled, or a write is repeated.
-    pub(crate) fn due_at(&self, rule: Option<&ConfigRule>) -> Option<Timestamp> {
-        let settled = self.changed_at.zip(rule).map(|(at, rule)| at + rule.settle);
-        settled.into_iter().chain(self.retry_at.values().copied()).min()
+    pub(crate) fn due_at(&self, rule: Option<&ConfigRule>, now: Timestamp) -> Option<Timestamp> {
+        let settled = self.change.as_ref().zip(rule).map(|(it, rule)| it.at + rule.settle);
+        let retries = self.attempts.values().map(|attempt| attempt.retry_at);
+        let times = settled.into_iter().chain(self.withheld_until()).chain(retries);
+        times.filter(|at| *at > now).min()
     }
 
     /// The writes that are due: of copies that revisions need, as far as the ConfigMaps still have
@@ -170,7 +315,8 @@ impl Copying {
         let ConfigMaps::Known(known) = &self.known else { return Vec::new() };
         let needed: BTreeSet<(&Arc<str>, &Arc<str>)> =
             needed.flat_map(|copies| &copies.hashes).collect();
-        let is_due = |copy: &str| self.retry_at.get(copy).is_none_or(|at| *at <= now);
+        let is_due =
+            |copy: &str| self.attempts.get(copy).is_none_or(|attempt| attempt.retry_at <= now);
         let missing = needed.iter().filter(|(source, hash)| {
             let copy = copy_name(source, hash);
             known.sources.get(*source) == Some(*hash) && !known.has(&copy) && is_due(&copy)
@@ -180,10 +326,11 @@ impl Copying {
         });
         let names: BTreeSet<String> =
             needed.iter().map(|(source, hash)| copy_name(source, hash)).collect();
-        let unneeded = known
-            .copies
-            .iter()
-            .filter(|copy| !keeps_others && !names.contains(&*copy.name) && is_due(&copy.name));
+        let unneeded = known.copies.iter().filter(|copy| {
+            // A template may name a copy as well.
+            let is_needed = names.contains(&*copy.name) || known.sources.contains_key(&copy.name);
+            !keeps_others && !is_needed && is_due(&copy.name)
+        });
         let deleted = unneeded.map(|ConfigCopy { name, uid }| {
             Write::DeleteCopy(CopyReference { name: name.clone(), uid: uid.clone() })
         });
@@ -193,42 +340,24 @@ impl Copying {
     /// Records that a write is about to be executed.
     pub(crate) fn record_planned(&mut self, write: &Write, now: Timestamp) {
         let copy = match write {
-            Write::CopyConfigMap(new) => copy_name(&new.source, &new.hash).into(),
+            Write::CopyConfigMap(new) => new.name().into(),
             Write::DeleteCopy(copy) => copy.name.clone(),
             _ => return,
         };
-        self.retry_at.retain(|_, at| *at > now);
-        self.retry_at.insert(copy, now + RETRY_AFTER);
+        let refusal = self.attempts.remove(&copy).and_then(|attempt| attempt.refusal);
+        self.attempts.insert(copy, Attempt { retry_at: now + RETRY_AFTER, refusal });
     }
 
-    /// Records why a copy could not be written.
-    pub(crate) fn record_refusal(&mut self, why: String) {
-        self.refusal = Some(why.into());
+    /// Records whether a copy could be written, and why not.
+    pub(crate) fn record_outcome(&mut self, new: &NewCopy, refusal: Option<String>) {
+        if let Some(attempt) = self.attempts.get_mut(&*new.name()) {
+            attempt.refusal = refusal.map(Into::into);
+        }
     }
-
-    /// Records that a copy was written.
-    pub(crate) fn end_refusal(&mut self) {
-        self.refusal = None;
-    }
-}
-
-/// The ConfigMaps of a template that exist and are copied, with the hashes of their copies.
-fn wanted(
-    known: &KnownConfigMaps,
-    template: &Template,
-    except: &[Arc<str>],
-) -> BTreeMap<Arc<str>, Arc<str>> {
-    let named = template.config.iter().flat_map(|config| config.config_maps());
-    let copied = named.filter(|(name, _)| !except.contains(name));
-    let hashes = copied.filter_map(|(name, _)| {
-        let hash = known.sources.get(name)?;
-        Some((name.clone(), hash.clone()))
-    });
-    hashes.collect()
 }
 
 /// The hashes as JSON with sorted keys. Names of ConfigMaps have no characters to escape.
-fn text_of(hashes: &BTreeMap<Arc<str>, Arc<str>>) -> String {
+fn text_of(hashes: &Hashes) -> String {
     let members: Vec<String> =
         hashes.iter().map(|(name, hash)| format!("\"{name}\":\"{hash}\"")).collect();
     format!("{{{}}}", members.join(","))

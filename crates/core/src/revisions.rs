@@ -224,13 +224,14 @@ impl RevisionHistory {
         revisions.find(|revision| revision.pod_hash() == *hash)?.overrides.as_ref()
     }
 
-    /// The copies of ConfigMaps of each revision that stores this template.
-    pub(crate) fn copies_with(
-        &self,
-        template: &Template,
-    ) -> impl Iterator<Item = Option<&Arc<ConfigCopies>>> {
+    /// The copies of ConfigMaps of each revision that stores this template, oldest first; `None`
+    /// for one without.
+    pub(crate) fn copies_with(&self, template: &Template) -> Vec<Option<&Arc<ConfigCopies>>> {
         let same = self.revisions.values().filter(|revision| revision.stores(template));
-        same.map(|revision| revision.overrides.as_ref()?.copies.as_ref())
+        let mut same: Vec<&Revision> = same.collect();
+        same.sort_by_key(|revision| revision.number);
+        let copies = same.into_iter();
+        copies.map(|revision| revision.overrides.as_ref()?.copies.as_ref()).collect()
     }
 
     /// The copies of ConfigMaps of all revisions (G58).

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, HASH_LABEL, TEMPLATE_GENERATION_LABEL,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDE_LABEL,
+    TEMPLATE_GENERATION_LABEL,
 };
 use everynode_core::plan::NewChange;
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,9 @@ const READ_AT_START: [&str; 6] =
 
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// The labels of pods that differ from one revision to the next.
-const OF_REVISION: [&str; 2] = [HASH_LABEL, TEMPLATE_GENERATION_LABEL];
+/// The labels of pods, and annotations of the same names, that their revision states.
+const OF_REVISION: [&str; 4] =
+    [HASH_LABEL, TEMPLATE_GENERATION_LABEL, OVERRIDE_LABEL, CONFIG_LABEL];
 
 /// The value of [`CHANGING_ANNOTATION`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,6 +276,7 @@ impl<'a> Change<'a> {
         let changed =
             ChangedStatement { since: statement.since.clone(), restarts: restarts.collect() };
         let mut annotations = self.metadata("annotations");
+        OF_REVISION.into_iter().for_each(|key| drop(annotations.remove(key)));
         annotations.insert(CHANGING_ANNOTATION.into(), text(&statement));
         annotations.insert(CHANGED_ANNOTATION.into(), text(&changed));
         let mut labels = self.metadata("labels");

@@ -1,6 +1,6 @@
 //! Copies ConfigMaps (G58).
 
-use everynode_core::api::copy_hash;
+use everynode_core::api::{ConfigMap, CopyOrigin, copy_hash};
 use everynode_core::plan::{NewCopy, Outcome};
 use everynode_k8s::convert::{self, Interner};
 use everynode_k8s::patch;
@@ -33,7 +33,8 @@ impl<S: Server> Execution<'_, S> {
             Err(error) if error.is_reason("NotFound") => return Ok(Outcome::Skipped),
             source => source?,
         };
-        if self.hash_of(&source)? != *new.hash {
+        let digest = parsed(&source)?.digest;
+        if copy_hash(self.raw.key.name.as_str(), &digest) != new.hash {
             return Ok(Outcome::Skipped);
         }
         let unreadable = |error: serde_json::Error| Error::Transport(error.to_string());
@@ -43,22 +44,23 @@ impl<S: Server> Execution<'_, S> {
         match self.send(Method::POST, &path, Content::Json, body).await {
             Ok(body) => Ok(answer::written(convert::meta(&body))),
             Err(error) if error.is_namespace_terminating() => Ok(Outcome::NamespaceTerminating),
-            Err(error) if error.is_reason("AlreadyExists") => self.existing_copy(new).await,
+            Err(error) if error.is_reason("AlreadyExists") => {
+                self.existing_copy(new, &digest).await
+            }
             Err(error) => Err(error),
         }
     }
 
     /// The outcome if an object has the name of the copy: the copy itself, or one that nobody may
     /// take for it.
-    async fn existing_copy(&self, new: &NewCopy) -> Result<Outcome, Error> {
+    async fn existing_copy(&self, new: &NewCopy, digest: &str) -> Result<Outcome, Error> {
         let path = request::config_map(&self.raw.key.namespace, &new.name());
         let body = self.executor.api.get(&path).await?;
-        let map = convert::config_map(&body, &mut Interner::default());
-        let map = map.map_err(|error| Error::Transport(error.to_string()))?;
-        let is_own = map
-            .copy_of
-            .is_some_and(|(owner, source)| owner == self.raw.uid && source == new.source);
-        if is_own && self.hash_of(&body)? == *new.hash {
+        let map = parsed(&body)?;
+        let is_own = map.copy_of.is_some_and(|CopyOrigin { owner, source }| {
+            owner.is_none_or(|owner| owner == self.raw.uid) && source == new.source
+        });
+        if is_own && *map.digest == *digest {
             return Ok(answer::written(convert::meta(&body)));
         }
         let message = format!(
@@ -68,11 +70,9 @@ impl<S: Server> Execution<'_, S> {
         );
         Ok(Outcome::Failed { message })
     }
+}
 
-    /// The hash of the copies of a ConfigMap with this JSON.
-    fn hash_of(&self, json: &[u8]) -> Result<String, Error> {
-        let map = convert::config_map(json, &mut Interner::default());
-        let map = map.map_err(|error| Error::Transport(error.to_string()))?;
-        Ok(copy_hash(self.raw.key.name.as_str(), &map.digest).to_string())
-    }
+fn parsed(json: &[u8]) -> Result<ConfigMap, Error> {
+    let map = convert::config_map(json, &mut Interner::default());
+    map.map_err(|error| Error::Transport(error.to_string()))
 }

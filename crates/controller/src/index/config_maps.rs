@@ -58,7 +58,7 @@ impl NamespaceConfigMaps {
         is_new
     }
 
-    /// Those that concern a DaemonSet.
+    /// The ConfigMaps that concern a DaemonSet.
     pub(super) fn of(&self, daemon_set: &DaemonSet) -> ConfigMaps {
         match self {
             Self::Unread => ConfigMaps::Unread,

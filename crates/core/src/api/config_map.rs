@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::config::ConfigObject;
 use super::daemon_set::DaemonSet;
 use super::names::{Namespace, ResourceVersion, Uid};
 use crate::revisions::revision_hash;
 
 /// The annotation of a ControllerRevision with the copies of its revision, as JSON: the name of
 /// each copied ConfigMap with the hash at the end of the name of its copy.
-pub const CONFIG_ANNOTATION: &str = "everynode.dev/config";
+pub const CONFIG_ANNOTATION: &str = "everynode.dev/config-maps";
 
 /// The annotation of a copy with the name of the ConfigMap that was copied.
 pub const COPY_OF_ANNOTATION: &str = "everynode.dev/copy-of";
@@ -32,9 +33,18 @@ pub struct ConfigMap {
     pub terminating: bool,
     /// The digest of `data` and `binaryData`.
     pub digest: Arc<str>,
-    /// The DaemonSet whose copy it is, and the name of the ConfigMap that was copied. `None` if it
-    /// is no copy, or may be changed.
-    pub copy_of: Option<(Uid, Arc<str>)>,
+    /// Its origin, if it is an immutable copy.
+    pub copy_of: Option<CopyOrigin>,
+}
+
+/// The origin of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOrigin {
+    /// The UID of the DaemonSet that owns it; `None` if it has lost its owner, as when a DaemonSet
+    /// is deleted without its dependents.
+    pub owner: Option<Uid>,
+    /// The name of the ConfigMap that was copied.
+    pub source: Arc<str>,
 }
 
 /// The copies of ConfigMaps that the pods of a revision have in place of those that the template
@@ -62,6 +72,14 @@ impl ConfigCopies {
         self.hashes.get(name).map(|hash| copy_name(name, hash))
     }
 
+    /// True if a revision with these copies has its own content of this object.
+    pub fn restore(&self, object: &ConfigObject) -> bool {
+        match object {
+            ConfigObject::ConfigMap(name) => self.hashes.contains_key(name),
+            ConfigObject::Secret(_) => false,
+        }
+    }
+
     /// The names of all copies.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.hashes.iter().map(|(name, hash)| copy_name(name, hash))
@@ -76,7 +94,7 @@ pub fn copy_hash(daemon_set: &str, digest: &str) -> Arc<str> {
 
 /// The name of a copy. A long name is cut, so that the whole is one.
 pub fn copy_name(name: &str, hash: &str) -> String {
-    let length = name.floor_char_boundary(NAME_LENGTH_MAX - 1 - hash.len());
+    let length = name.floor_char_boundary(NAME_LENGTH_MAX.saturating_sub(1 + hash.len()));
     let name = name[..length.min(name.len())].trim_end_matches(['-', '.']);
     format!("{name}-{hash}")
 }
@@ -92,7 +110,7 @@ pub enum ConfigMaps {
     Pending,
     /// The API server refuses to list them.
     Refused,
-    /// These are the ones that concern the DaemonSet.
+    /// They are known.
     Known(KnownConfigMaps),
 }
 
@@ -101,6 +119,8 @@ pub enum ConfigMaps {
 pub struct KnownConfigMaps {
     /// Those that its template names, each with the hash that its copy has.
     pub sources: BTreeMap<Arc<str>, Arc<str>>,
+    /// The hash that stands for none. No copy has it.
+    pub absent: Arc<str>,
     /// Its copies.
     pub copies: BTreeSet<ConfigCopy>,
 }
@@ -115,7 +135,7 @@ pub struct ConfigCopy {
 }
 
 impl KnownConfigMaps {
-    /// Those of all ConfigMaps of the namespace that concern a DaemonSet.
+    /// The ConfigMaps of a namespace that concern a DaemonSet.
     pub fn new<'a>(
         daemon_set: &DaemonSet,
         all: &'a BTreeMap<Arc<str>, ConfigMap>,
@@ -128,14 +148,15 @@ impl KnownConfigMaps {
         });
         let is_own = |map: &&'a ConfigMap| {
             !map.terminating
-                && map.copy_of.as_ref().is_some_and(|(owner, source)| {
-                    *owner == daemon_set.uid
+                && map.copy_of.as_ref().is_some_and(|CopyOrigin { owner, source }| {
+                    owner.as_ref().is_none_or(|owner| *owner == daemon_set.uid)
                         && *map.name == *copy_name(source, &copy_hash(name, &map.digest))
                 })
         };
         let copies = all.values().filter(is_own);
         let copies = copies.map(|it| ConfigCopy { name: it.name.clone(), uid: it.uid.clone() });
-        Self { sources: sources.collect(), copies: copies.collect() }
+        let absent = copy_hash(name, "");
+        Self { sources: sources.collect(), absent, copies: copies.collect() }
     }
 
     /// True if this copy exists.

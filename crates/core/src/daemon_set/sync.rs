@@ -39,8 +39,8 @@ pub(super) use status::{StatusState, plan_status};
 pub(super) struct SyncInput<'a> {
     pub now: Now,
     pub config: &'a Config,
-    /// True if the ConfigMaps of the target are about to be known (G58).
-    pub copies_pending: bool,
+    /// True if no revision is made of the target, because its ConfigMaps may be there soon (G58).
+    pub awaits_config_maps: bool,
     pub daemon_set: &'a DaemonSet,
     pub slots: &'a [Slot],
     /// Pods that neither run on a node nor are pinned to one.

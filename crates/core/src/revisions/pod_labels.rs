@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::{Overrides, RevisionHash};
+use crate::api::{Overrides, RevisionHash, parts_of_tag};
 
 /// Identifies a pair of revision labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl RevisionLabels {
     /// The tags of the copies of ConfigMaps that pods have (G58).
     pub(crate) fn copies_in_use(&self) -> impl Iterator<Item = &str> {
         let tags = self.pairs.iter().filter(|pair| pair.pods > 0);
-        tags.filter_map(|pair| Some(pair.tag.as_ref()?.split_once('/')?.1))
+        tags.filter_map(|pair| parts_of_tag(pair.tag.as_ref()?).1)
     }
 
     /// The tags of overrides, each with the number of its pods.
@@ -123,8 +123,7 @@ impl RevisionLabels {
         let mut pods = BTreeMap::new();
         for pair in self.pairs.iter().filter(|pair| self.has_tags && pair.pods > 0) {
             // Pods that only have copies of ConfigMaps have no override.
-            let tag = pair.tag.as_ref().and_then(|tag| tag.split('/').next());
-            if let Some(tag) = tag.filter(|tag| !tag.is_empty()) {
+            if let Some(tag) = pair.tag.as_ref().and_then(|tag| parts_of_tag(tag).0) {
                 *pods.entry(Arc::from(tag)).or_default() += pair.pods;
             }
         }

@@ -250,9 +250,15 @@ fn beginning(
         }
         Stage::Moving(record)
             if record.phase == RolloutPhase::Complete
-                && input.config_wait == Some(&ConfigWait::Settles) =>
+                && matches!(input.config_wait, Some(ConfigWait::Settles(_))) =>
         {
-            hindered(Hindrance::ConfigSettles, None, input)
+            hindered(Hindrance::ConfigSoonReady, None, input)
+        }
+        Stage::Moving(record)
+            if record.phase == RolloutPhase::Complete
+                && matches!(input.config_wait, Some(ConfigWait::NotReady(_))) =>
+        {
+            hindered(Hindrance::ConfigNotReady, None, input)
         }
         Stage::Moving(record) if record.phase == RolloutPhase::Complete => {
             (RolloutReason::Complete, "the rollout is complete".to_owned())
@@ -327,6 +333,16 @@ fn moving(
     }
 }
 
+/// The reason for which ConfigMaps hold the rollout, in words.
+fn config_wait(input: &ConditionInput<'_>) -> String {
+    match input.config_wait {
+        Some(ConfigWait::Settles(why) | ConfigWait::Copying(why) | ConfigWait::NotReady(why)) => {
+            why.to_string()
+        }
+        Some(ConfigWait::Unlisted) | None => "the ConfigMaps have yet to be listed".to_owned(),
+    }
+}
+
 /// The condition of a rollout that nodes of this wave, or of the next one, hinder.
 fn hindered(
     hindrance: Hindrance,
@@ -354,18 +370,8 @@ fn hindered(
             );
             (RolloutReason::MutableConfig, message)
         }
-        Hindrance::ConfigNotReady => {
-            let why = match input.config_wait {
-                Some(ConfigWait::NotReady(why)) => why,
-                Some(ConfigWait::Settles) | None => "",
-            };
-            (RolloutReason::ConfigNotReady, why.to_owned())
-        }
-        Hindrance::ConfigSettles => {
-            let message = "template or ConfigMaps have changed; their rollout begins once they \
-                           have not for config.settle";
-            (RolloutReason::Updating, message.to_owned())
-        }
+        Hindrance::ConfigNotReady => (RolloutReason::ConfigNotReady, config_wait(input)),
+        Hindrance::ConfigSoonReady => (RolloutReason::Updating, config_wait(input)),
         Hindrance::NotInPlace => {
             let message = "the policy has update: InPlaceOnly, and the new template differs in \
                            more than images, CPU and memory of containers, labels and \

@@ -30,8 +30,8 @@ pub(crate) enum Hindrance {
     MutableConfig,
     /// Its ConfigMaps cannot be copied yet (G58).
     ConfigNotReady,
-    /// Template or ConfigMaps have changed a short while ago (G58).
-    ConfigSettles,
+    /// Its ConfigMaps are about to be copied (G58).
+    ConfigSoonReady,
     /// Pods cannot be changed to the template in place, as the policy requires (G56).
     NotInPlace,
     /// All nodes of the wave are set aside (G39).

@@ -1,26 +1,33 @@
-//! The property of overrides that holds for other overrides, labels, templates, faults, crashes and
-//! handovers in any sequence: each pod is its template with the override of its node (G57). The
-//! check reads objects only, and selects overrides by itself.
+//! The property of overrides and copies of ConfigMaps that holds for other overrides, contents,
+//! labels, templates, faults, crashes and handovers in any sequence: each pod is its template with
+//! the override of its node, and has the copies of its revision (G57, G58). The check reads objects
+//! only, and selects overrides by itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    IntOrPercent, LabelOperator, LabelRequirement, LabelSelector, Node, NodeOverride,
-    OVERRIDE_LABEL, OverriddenNodes, Overrides, Placement, Pod, PolicySource, Revision,
-    RolloutPhase, RolloutPolicy, RolloutStep, Template, UpdateStrategy, Wait,
+    CONFIG_LABEL, ConfigMapRule, ConfigObject, ConfigRule, HASH_LABEL, IntOrPercent, LabelOperator,
+    LabelRequirement, LabelSelector, Node, NodeOverride, OVERRIDE_LABEL, OverriddenNodes,
+    Overrides, Placement, Pod, PolicySource, Revision, RolloutPhase, RolloutPolicy, RolloutStep,
+    StoredConfig, Template, UpdateStrategy, Wait, copy_hash, copy_name,
 };
 use everynode_core::plan::{NewPod, Outcome, Plan, PodReference, Write};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::support::{Fault, World, daemon_set, node};
+use crate::support::{Fault, World, daemon_set, node, with_label};
 
 /// Nodes n0 to n5.
 const NODES: u8 = 6;
 /// The labels of pools, each of which has an override.
 const POOLS: [&str; 2] = ["big", "small"];
 const SETTLE: Duration = Duration::from_secs(300);
+/// The ConfigMaps of the template. The second one may be missing.
+const MAPS: [&str; 2] = ["settings", "rules"];
+/// For how long they must not have changed.
+const CONFIG_SETTLE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -33,6 +40,13 @@ enum Step {
     },
     /// A node gets this pool, or none.
     Pool(u8, usize),
+    /// Whether ConfigMaps are copied.
+    Copies(bool),
+    /// A ConfigMap has another content; 0 means that there is none.
+    Content(usize, u8),
+    CopyGone(Index),
+    /// The built-in controller merges the revisions of a template.
+    Merge,
     DeletePod(Index),
     /// Another controller creates the pod of a node, of the template alone.
     Foreign(Index),
@@ -44,12 +58,22 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let write = prop::sample::select(vec!["write record", "create pod", "create revision"]);
+    let write = prop::sample::select(vec![
+        "write record",
+        "create pod",
+        "create revision",
+        "copy configmap",
+        "delete copy",
+    ]);
     prop_oneof![
         1 => (0u8..3).prop_map(Step::Template),
         2 => [0u8..3, 0u8..3].prop_map(Step::Overrides),
         1 => any::<bool>().prop_map(|is_invalid| Step::NoPolicy { is_invalid }),
         3 => (0..NODES, 0usize..3).prop_map(|(node, pool)| Step::Pool(node, pool)),
+        1 => any::<bool>().prop_map(Step::Copies),
+        3 => (0usize..2, 0u8..4).prop_map(|(map, content)| Step::Content(map, content)),
+        1 => any::<Index>().prop_map(Step::CopyGone),
+        1 => Just(Step::Merge),
         1 => any::<Index>().prop_map(Step::DeletePod),
         1 => any::<Index>().prop_map(Step::Foreign),
         1 => (write, any::<Option<bool>>()).prop_map(|(write, lost)| Step::Fault(write, lost)),
@@ -84,7 +108,13 @@ fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
 }
 
 /// A canary, then all nodes.
-fn policy(contents: [u8; 2]) -> PolicySource {
+fn policy(contents: [u8; 2], copies: bool) -> PolicySource {
+    let config = ConfigRule {
+        require: None,
+        config_maps: copies.then_some(ConfigMapRule::Snapshot),
+        settle: CONFIG_SETTLE,
+        except: Vec::new(),
+    };
     let canary = RolloutStep {
         name: "canary".into(),
         nodes: LabelSelector::default(),
@@ -98,6 +128,7 @@ fn policy(contents: [u8; 2]) -> PolicySource {
         steps_hash: "steps".into(),
         finally: Some(Wait::default()),
         overrides: overrides(contents),
+        config: Some(config),
         ..RolloutPolicy::default()
     }))
 }
@@ -115,9 +146,34 @@ fn stated_tag<'a>(text: &'a str, node: &Node) -> Option<&'a str> {
     text.split(',').find(is_there)
 }
 
+/// The tag of a pod of a revision on a node.
+fn tag_on(revision: &Revision, node: &Node) -> Option<String> {
+    let text = revision.overrides.as_ref().map_or("", |it| &it.text);
+    let copies = revision.overrides.as_ref().and_then(|it| it.copies.as_ref());
+    joined(stated_tag(text, node), copies.map(|copies| &*copies.tag))
+}
+
+fn joined(of_override: Option<&str>, of_copies: Option<&str>) -> Option<String> {
+    match of_copies {
+        None => of_override.map(ToOwned::to_owned),
+        Some(tag) => Some(format!("{}/{tag}", of_override.unwrap_or_default())),
+    }
+}
+
+fn template(letter: u8) -> Template {
+    let object = |name: &str| ConfigObject::ConfigMap(name.into());
+    let config = StoredConfig {
+        objects: MAPS.into_iter().map(object).collect(),
+        optional: BTreeSet::from([object(MAPS[1])]),
+        ..StoredConfig::default()
+    };
+    Template::new(letter.to_string(), Placement::default()).with_config(Some(Arc::new(config)))
+}
+
 struct Overridden {
     world: World,
     contents: [u8; 2],
+    copies: bool,
 }
 
 impl Overridden {
@@ -125,7 +181,8 @@ impl Overridden {
         let mut world = World::new(daemon_set());
         let contents = [1, 0];
         world.change(|ds| {
-            ds.policy = policy(contents);
+            ds.template = template(0);
+            ds.policy = policy(contents, true);
             ds.update_strategy = UpdateStrategy::RollingUpdate {
                 max_unavailable: IntOrPercent::Int(budget),
                 max_surge: IntOrPercent::Int(0),
@@ -134,20 +191,36 @@ impl Overridden {
         for number in 0..NODES {
             world.apply_node(labelled_node(number, usize::from(number % 3)));
         }
+        world.put_config_map(MAPS[0], "1");
         world.settle();
-        Self { world, contents }
+        Self { world, contents, copies: true }
     }
 
     fn apply(&mut self, step: Step) {
         let world = &mut self.world;
         match step {
-            Step::Template(letter) => world.change(|ds| {
-                ds.template = Template::new(letter.to_string(), Placement::default());
-            }),
+            Step::Template(letter) => world.change(|ds| ds.template = template(letter)),
             Step::Overrides(contents) => {
                 self.contents = contents;
-                world.change(|ds| ds.policy = policy(contents));
+                let copies = self.copies;
+                world.change(|ds| ds.policy = policy(contents, copies));
             }
+            Step::Copies(copies) => {
+                self.copies = copies;
+                let contents = self.contents;
+                world.change(|ds| ds.policy = policy(contents, copies));
+            }
+            Step::Content(map, 0) => drop(world.server.config_maps.maps.remove(MAPS[map])),
+            Step::Content(map, content) => world.put_config_map(MAPS[map], &content.to_string()),
+            Step::CopyGone(index) => {
+                let maps = &mut world.server.config_maps.maps;
+                let copies = maps.values().filter(|map| map.copy_of.is_some());
+                let names: Vec<_> = copies.map(|map| map.name.clone()).collect();
+                if !names.is_empty() {
+                    maps.remove(index.get(&names));
+                }
+            }
+            Step::Merge => merge(world),
             Step::NoPolicy { is_invalid: true } => {
                 world.change(|ds| ds.policy = PolicySource::Invalid("it is wrong".into()));
             }
@@ -162,7 +235,8 @@ impl Overridden {
             }
             Step::Foreign(index) => {
                 if let Some(mut pod) = any_pod(world, index) {
-                    let own = pod.labels.iter().filter(|(key, _)| &***key != OVERRIDE_LABEL);
+                    let ours = [OVERRIDE_LABEL, CONFIG_LABEL];
+                    let own = pod.labels.iter().filter(|(key, _)| !ours.contains(&&***key));
                     pod.labels = own.map(|(key, value)| (key.clone(), value.clone())).collect();
                     world.put_pod(pod);
                 }
@@ -205,9 +279,8 @@ impl Overridden {
         let mut revisions = self.world.server.revisions.values();
         let revision = revisions.find(|revision| revision.hash().as_ref() == Some(&new.hash));
         let revision = revision.expect("a stored revision");
-        let text = revision.overrides.as_ref().map_or("", |it| &it.text);
-        let tag = new.r#override.as_ref().map(|it| &*it.tag);
-        assert_eq!(tag, stated_tag(text, node), "{new:?}");
+        let tag = new.r#override.as_ref().map(|it| it.tag.to_string());
+        assert_eq!(tag, tag_on(revision, node), "{new:?}");
     }
 
     /// A pod that is what its node should have stays.
@@ -219,17 +292,24 @@ impl Overridden {
         let node = id.and_then(|id| self.world.nodes.node(id)).expect("a node");
         let mut revisions = self.world.server.revisions.values();
         let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
-        let tag = pod.tag();
-        let tag = tag.as_deref();
-        let fits = own.stores(&state.template) && tag == stated_tag(&policy.overrides.text, node);
+        let copies = match (policy.snapshots(), &state.copies) {
+            (None, _) => None,
+            (Some(_), Some(copies)) => Some(&*copies.tag).filter(|_| !copies.hashes.is_empty()),
+            (Some(_), None) => return,
+        };
+        let tag = joined(stated_tag(&policy.overrides.text, node), copies);
+        let fits = own.stores(&state.template) && pod.tag().as_deref() == tag.as_deref();
         assert!(!fits, "{pod:?}");
     }
 
     /// Ends all faults, and waits until nothing changes any more.
     fn finish(&mut self) {
         self.world.faults.clear();
-        let contents = self.contents;
-        self.world.change(|ds| ds.policy = policy(contents));
+        let (contents, copies) = (self.contents, self.copies);
+        self.world.change(|ds| ds.policy = policy(contents, copies));
+        if !self.world.server.config_maps.maps.contains_key(MAPS[0]) {
+            self.world.put_config_map(MAPS[0], "1");
+        }
         self.world.settle_all_deadlines();
         self.world.advance(SETTLE);
         self.world.settle_all_deadlines();
@@ -238,8 +318,18 @@ impl Overridden {
     fn target(&self) -> &Revision {
         let text = &overrides(self.contents).text;
         let template = &self.world.server.daemon_set.template;
+        let maps = &self.world.server.config_maps.maps;
+        // The hash of no content stands for a ConfigMap that is missing.
+        let digest = |name: &str| maps.get(name).map_or("", |map| &map.digest);
+        let hash = |name: &str| format!("\"{name}\":\"{}\"", copy_hash("ds", digest(name)));
+        // By their names.
+        let copies = format!("{{{},{}}}", hash(MAPS[1]), hash(MAPS[0]));
+        let copies = self.copies.then_some(&*copies);
         let is_target = |it: &&Revision| {
-            it.stores(template) && it.overrides.as_ref().map_or("", |it| &it.text) == &**text
+            let own = it.overrides.as_ref();
+            it.stores(template)
+                && own.map_or("", |it| &it.text) == &**text
+                && own.and_then(|it| it.copies.as_ref()).map(|copies| &*copies.text) == copies
         };
         self.world.server.revisions.values().find(is_target).expect("the target is stored")
     }
@@ -248,16 +338,42 @@ impl Overridden {
     fn assert_ended(&self) {
         let pods = self.world.pods_by_node();
         let template = &self.world.server.daemon_set.template;
-        let text = overrides(self.contents).text.clone();
+        let target = self.target();
+        let copies = target.overrides.iter().flat_map(|it| &it.copies);
+        let maps = &self.world.server.config_maps.maps;
+        for (source, hash) in copies.flat_map(|copies| &copies.hashes) {
+            let copy = maps.get(&*copy_name(source, hash)).map(|copy| &copy.digest);
+            assert_eq!(copy, maps.get(source).map(|source| &source.digest), "{source}");
+        }
         for (_, node) in self.world.nodes.iter() {
             let [pod] = &pods.get(&node.name).expect("a pod")[..] else { panic!("{pods:?}") };
             let mut revisions = self.world.server.revisions.values();
             let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
             assert!(own.stores(template), "{pod:?}");
-            assert_eq!(pod.tag().as_deref(), stated_tag(&text, node), "{pod:?}");
+            assert_eq!(pod.tag().as_deref(), tag_on(target, node).as_deref(), "{pod:?}");
         }
         let record = self.target().record.stored().expect("a record");
         assert_eq!(record.phase, RolloutPhase::Complete, "{record}");
+    }
+}
+
+/// Of the revisions that store one template the newest stays, and their pods get its hash.
+fn merge(world: &mut World) {
+    let mut all: Vec<Revision> = world.server.revisions.values().cloned().collect();
+    all.sort_by_key(|revision| std::cmp::Reverse(revision.number));
+    while let Some(newest) = all.first().cloned() {
+        let same = |it: &Revision| newest.template.as_ref().is_ok_and(|of| it.stores(of));
+        let merged: Vec<Revision> = all.extract_if(.., |it| same(it)).skip(1).collect();
+        all.retain(|it| it.name != newest.name);
+        for old in merged {
+            let pods: Vec<Pod> = world.server.pods.values().cloned().collect();
+            for mut pod in pods.into_iter().filter(|pod| pod.revision_hash() == old.hash()) {
+                let hash = newest.pod_hash();
+                pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+                world.put_pod(pod);
+            }
+            world.remove_revision(&old.name);
+        }
     }
 }
 
@@ -272,8 +388,9 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// G57: whatever happens, a pod is created with the override that its revision states for its
-    /// node, and in the end each pod is the template with the override of its node.
+    /// G57, G58: whatever happens, a pod is created with the override that its revision states for
+    /// its node, and with its copies; in the end each pod is the template with the override of its
+    /// node and copies of the ConfigMaps as they are.
     #[test]
     fn every_pod_is_the_template_with_the_override_of_its_node(
         budget in 1u32..3,

@@ -3,9 +3,12 @@
 mod configuration;
 mod without_effect;
 
+use std::sync::Arc;
+
 use everynode_core::api::{
-    Budget, DaemonSet, PolicySource, RolloutPolicy, RolloutReason, TaintEffect, Timestamp,
-    Toleration, UpdateStrategy, Wait, WindowState, default_tolerations,
+    Budget, ConfigObject, ConfigRule, DaemonSet, PolicySource, RolloutPolicy, RolloutReason,
+    TaintEffect, Template, Timestamp, Toleration, UpdateStrategy, Wait, WindowState,
+    default_tolerations,
 };
 use everynode_k8s::fit::Usage;
 use everynode_k8s::record::time_text;
@@ -169,8 +172,24 @@ pub(super) fn risks(
 
 fn configuration(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> {
     let live = snapshot.daemon_sets.get(&daemon_set.key);
-    let live = live.map(|live| &live.daemon_set.template);
-    configuration::outside_of_revision(&daemon_set.template, live)
+    let rule = daemon_set.policy.valid().and_then(|policy| policy.snapshots());
+    let not_copied = |template: &Template| match rule {
+        Some(rule) => without_copied(template, rule),
+        None => template.clone(),
+    };
+    let live = live.map(|live| not_copied(&live.daemon_set.template));
+    configuration::outside_of_revision(&not_copied(&daemon_set.template), live.as_ref())
+}
+
+/// The template without the ConfigMaps of which its pods get copies.
+fn without_copied(template: &Template, rule: &ConfigRule) -> Template {
+    let mut config = template.config.as_deref().cloned().unwrap_or_default();
+    let is_copied = |object: &ConfigObject| match object {
+        ConfigObject::ConfigMap(name) => rule.copied(template).any(|(copied, _)| copied == name),
+        ConfigObject::Secret(_) => false,
+    };
+    config.objects.retain(|object| !is_copied(object));
+    template.clone().with_config(Some(Arc::new(config)))
 }
 
 /// The risks that do not depend on nodes.

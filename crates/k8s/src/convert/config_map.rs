@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::api::{COPY_OF_ANNOTATION, ConfigMap};
+use everynode_core::api::{COPY_OF_ANNOTATION, ConfigMap, CopyOrigin};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -34,8 +34,9 @@ pub fn config_map(json: &[u8], interner: &mut Interner) -> Result<ConfigMap, Err
         serde_json::from_str(&text_of_json).map_err(|e| error(e.to_string()))?;
     let name = wire.metadata.name().map_err(|e| error(e.to_owned()))?;
     let owner = match wire.metadata.controller() {
-        Controller::DaemonSet(uid) if wire.immutable == Some(true) => Some(uid),
-        Controller::DaemonSet(_) | Controller::None | Controller::Foreign => None,
+        Controller::DaemonSet(uid) => Some(Some(uid)),
+        Controller::None => Some(None),
+        Controller::Foreign => None,
     };
     let annotations: Option<Option<TextMap>> =
         read_first(&text_of_json, &["metadata", "annotations"]).ok().flatten();
@@ -48,7 +49,9 @@ pub fn config_map(json: &[u8], interner: &mut Interner) -> Result<ConfigMap, Err
         resource_version: resource_version(text(wire.metadata.resource_version.as_ref())),
         terminating: wire.metadata.deletion_timestamp.is_some(),
         digest: digest(wire.data.as_ref(), wire.binary_data.as_ref()),
-        copy_of: owner.zip(source.map(Into::into)),
+        copy_of: owner
+            .filter(|_| wire.immutable == Some(true))
+            .and_then(|owner| Some(CopyOrigin { owner, source: source?.into() })),
     })
 }
 
@@ -96,9 +99,9 @@ mod tests {
         }
     }
 
-    /// G58: a copy is immutable, belongs to a DaemonSet, and names what it was copied from.
+    /// G58: a copy is immutable, names what it was copied from, and belongs to a DaemonSet, or did.
     #[test]
-    fn only_an_immutable_object_of_a_daemon_set_is_a_copy() {
+    fn only_an_immutable_object_with_an_origin_is_a_copy() {
         let owner = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d",
             "controller": true });
         let of_owner = |owners: Value, immutable: bool, source: Value| {
@@ -107,10 +110,18 @@ mod tests {
                 "immutable": immutable }))
         };
         let copy = of_owner(json!([owner]), true, json!("m"));
-        assert_eq!(copy.copy_of, Some(("d".into(), "m".into())));
+        let origin = |owner| Some(CopyOrigin { owner, source: "m".into() });
+        assert_eq!(copy.copy_of, origin(Some("d".into())));
+        let left_over = of_owner(json!([]), true, json!("m"));
+        assert_eq!(left_over.copy_of, origin(None), "its DaemonSet is gone without it");
         for other in [
             of_owner(json!([owner]), false, json!("m")),
-            of_owner(json!([]), true, json!("m")),
+            of_owner(
+                json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p",
+                "controller": true }]),
+                true,
+                json!("m"),
+            ),
             of_owner(json!([owner]), true, Value::Null),
         ] {
             assert_eq!(other.copy_of, None);

@@ -105,7 +105,8 @@ fn overrides(policy: &RolloutPolicy) -> Option<Arc<str>> {
 
 /// The names of the ConfigMaps that are not copied, if others are.
 fn copied_maps(policy: &RolloutPolicy) -> Option<Arc<str>> {
-    Some(policy.snapshots()?.except.join(" ").into())
+    let except: BTreeSet<&str> = policy.snapshots()?.except.iter().map(|name| &**name).collect();
+    Some(except.into_iter().collect::<Vec<_>>().join(" ").into())
 }
 
 /// The object as somebody would apply it.

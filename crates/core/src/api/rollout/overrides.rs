@@ -62,7 +62,16 @@ pub struct NodeOverride {
     pub copies: Option<Arc<ConfigCopies>>,
 }
 
-/// The tag of pods with copies of ConfigMaps.
+/// The tag of the override in the tag of pods, and that of their copies of ConfigMaps.
+pub(crate) fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
+    let (of_override, of_copies) = match tag.split_once('/') {
+        Some((of_override, of_copies)) => (of_override, Some(of_copies)),
+        None => (tag, None),
+    };
+    (Some(of_override).filter(|it| !it.is_empty()), of_copies)
+}
+
+/// The tag of pods with copies of ConfigMaps, as [`parts_of_tag`] reads it.
 pub(in crate::api) fn tag_with_copies(of_override: Option<&str>, of_copies: &str) -> Arc<str> {
     format!("{}/{of_copies}", of_override.unwrap_or_default()).into()
 }
@@ -271,10 +280,10 @@ impl NodeOverride {
         self.label().map(|label| (OVERRIDE_LABEL, label)).into_iter().chain(of_copies)
     }
 
-    /// The value of the label [`OVERRIDE_LABEL`](crate::api::OVERRIDE_LABEL) of its pods: the tag
-    /// without that of copies. `None` if no override is stated for the node.
+    /// The value of the label [`OVERRIDE_LABEL`] of its pods: the tag without that of copies.
+    /// `None` if no override is stated for the node.
     pub fn label(&self) -> Option<&str> {
-        self.tag.split('/').next().filter(|label| !label.is_empty())
+        parts_of_tag(&self.tag).0
     }
 }
 

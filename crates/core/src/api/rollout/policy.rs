@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::schema::{self, rule};
-use crate::api::{ConfigObject, IntOrPercent, LabelSelector, Node, Problem};
+use crate::api::{IntOrPercent, LabelSelector, Node, Problem, Template};
 
 use super::check::RolloutCheck;
 use super::overrides::{NodeOverride, Overrides};
@@ -370,14 +370,14 @@ pub struct ConfigRule {
 }
 
 impl ConfigRule {
-    /// True if going back restores the content of this object, as pods have copies of it (G58).
-    pub fn restores(&self, object: &ConfigObject) -> bool {
-        match object {
-            ConfigObject::ConfigMap(name) => {
-                self.config_maps.is_some() && !self.except.contains(name)
-            }
-            ConfigObject::Secret(_) => false,
-        }
+    /// The names of the ConfigMaps of a template of which pods get copies, and whether each may be
+    /// missing.
+    pub fn copied<'a>(
+        &'a self,
+        template: &'a Template,
+    ) -> impl Iterator<Item = (&'a Arc<str>, bool)> {
+        let named = template.config.iter().flat_map(|config| config.config_maps());
+        named.filter(|(name, _)| self.config_maps.is_some() && !self.except.contains(name))
     }
 }
 

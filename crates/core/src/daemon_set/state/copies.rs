@@ -1,38 +1,49 @@
 //! The copies of ConfigMaps that the target and the other revisions have (G58).
 
-use crate::api::{ConfigMaps, Timestamp};
+use crate::api::{ConfigMaps, ConfigRule, Timestamp};
+use crate::copying::Stored;
 use crate::daemon_set::sync::Draft;
 
 use super::DaemonSetState;
 
 impl DaemonSetState {
     /// True if the ConfigMaps of the namespace must be applied by
-    /// [`apply_config_maps`](Self::apply_config_maps): the policy wants copies of them, or a
-    /// revision has some.
+    /// [`apply_config_maps`](Self::apply_config_maps): the policy wants copies of some, or
+    /// there are some.
     pub fn needs_config_maps(&self) -> bool {
-        let policy = self.daemon_set.policy.valid();
+        let of_template = |rule: &ConfigRule| rule.copied(&self.daemon_set.template).count() > 0;
         self.creates_pods()
-            && (policy.is_some_and(|policy| policy.snapshots().is_some())
+            && (self.snapshots().is_some_and(of_template)
+                || self.copying.has_copies()
                 || self.history.copies().next().is_some())
     }
 
-    /// Applies the ConfigMaps that concern the DaemonSet, as far as they are known.
+    /// Applies the ConfigMaps that concern the DaemonSet, as far as they are known. Returns whether
+    /// a plan is due.
     pub fn apply_config_maps(&mut self, config_maps: ConfigMaps) -> bool {
         self.copying.apply(config_maps)
     }
 
+    fn snapshots(&self) -> Option<&ConfigRule> {
+        self.daemon_set.policy.valid()?.snapshots()
+    }
+
     /// Determines which copies the target is to have.
     pub(super) fn refresh_copies(&mut self, now: Timestamp) {
-        let policy = self.daemon_set.policy.valid().cloned();
-        let rule = policy.as_ref().and_then(|policy| policy.snapshots());
-        if rule.is_none() && self.daemon_set.copies.is_none() {
-            return;
-        }
         let waited = self.copying.wait().cloned();
         let before = self.daemon_set.copies.take();
-        let template = &self.daemon_set.template;
-        let stored: Vec<_> = self.history.copies_with(template).collect();
-        let copies = self.copying.refresh(rule, template, before.as_ref(), &stored, now);
+        let policy = self.daemon_set.policy.valid().cloned();
+        let copies = if let Some(rule) = policy.as_ref().and_then(|policy| policy.snapshots()) {
+            let template = &self.daemon_set.template;
+            let stored = Stored {
+                with_template: self.history.copies_with(template),
+                is_empty: self.history.len() == 0,
+            };
+            self.copying.refresh(rule, template, before.as_ref(), &stored, now)
+        } else {
+            self.copying.end();
+            None
+        };
         if copies != before {
             self.history.forget_current();
         }

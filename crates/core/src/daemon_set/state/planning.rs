@@ -264,7 +264,7 @@ impl DaemonSetState {
         SyncInput {
             now,
             config: &self.config,
-            copies_pending: self.copying.is_pending(),
+            awaits_config_maps: self.copying.withholds_revision(now.steady),
             daemon_set: &self.daemon_set,
             slots: &self.slots,
             replacements: &self.replacements,
@@ -308,7 +308,7 @@ impl DaemonSetState {
             self.creation_limits.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
-            self.copying.due_at(rule),
+            self.copying.due_at(rule, now),
             self.next_given_up_at(),
             self.changes.next_settled_at(),
             self.backoffs.ended_pods.collect_at(),

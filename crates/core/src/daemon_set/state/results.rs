@@ -132,7 +132,7 @@ impl DaemonSetState {
             Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
             Write::PullImages(_) => self.rollout.images.set_refusal(Some(why.into())),
             Write::ChangePod(_) => self.changes.record_failure(why),
-            Write::CopyConfigMap(_) => self.copying.record_refusal(why),
+            Write::CopyConfigMap(new) => self.copying.record_outcome(new, Some(why)),
             _ => {}
         }
         self.failed(write);
@@ -186,8 +186,8 @@ impl DaemonSetState {
         if matches!(write, Write::PullImages(_)) {
             self.rollout.images.set_refusal(None);
         }
-        if matches!(write, Write::CopyConfigMap(_)) {
-            self.copying.end_refusal();
+        if let Write::CopyConfigMap(new) = write {
+            self.copying.record_outcome(new, None);
         }
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {

@@ -28,9 +28,9 @@ impl RolloutState {
     ) -> Vec<ConfigObject> {
         let base = self.base_template(revisions);
         let unrestored = base.map(|base| input.daemon_set.template.unrestored_by(base));
-        let rule = input.policy().and_then(|policy| policy.snapshots());
+        let copies = self.gate.base_overrides().and_then(|it| it.copies.as_ref());
         let mut unrestored = unrestored.unwrap_or_default();
-        unrestored.retain(|object| !rule.is_some_and(|rule| rule.restores(object)));
+        unrestored.retain(|object| !copies.is_some_and(|copies| copies.restore(object)));
         unrestored
     }
 
@@ -48,7 +48,9 @@ impl RolloutState {
         }
         match input.config_wait {
             Some(ConfigWait::NotReady(_)) => return Some(Hindrance::ConfigNotReady),
-            Some(ConfigWait::Settles) => return Some(Hindrance::ConfigSettles),
+            Some(ConfigWait::Unlisted | ConfigWait::Settles(_) | ConfigWait::Copying(_)) => {
+                return Some(Hindrance::ConfigSoonReady);
+            }
             None => {}
         }
         let is_config_mutable = match policy.config {

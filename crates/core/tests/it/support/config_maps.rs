@@ -1,6 +1,6 @@
 //! The ConfigMaps of the API server, and the copies of them (G58).
 
-use everynode_core::api::{ConfigMap, ConfigMaps, KnownConfigMaps};
+use everynode_core::api::{ConfigMap, ConfigMaps, CopyOrigin, KnownConfigMaps};
 use everynode_core::plan::{CopyReference, NewCopy};
 
 use super::*;
@@ -48,7 +48,8 @@ impl World {
         if !maps.contains_key(&name) {
             let version = self.server.next_version();
             let uid = Uid::new(&format!("map-{version}"));
-            let copy_of = Some((DS_UID.into(), new.source.clone()));
+            let copy_of =
+                Some(CopyOrigin { owner: Some(DS_UID.into()), source: new.source.clone() });
             let copy = ConfigMap { name: name.clone(), uid, copy_of, ..source };
             self.server.config_maps.maps.insert(name.clone(), copy);
         }

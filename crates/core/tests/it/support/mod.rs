@@ -66,7 +66,7 @@ pub(crate) struct Server {
     pub daemon_set: DaemonSet,
     pub pods: BTreeMap<PodName, Pod>,
     pub revisions: BTreeMap<RevisionName, Revision>,
-    /// The overrides that revisions have or had.
+    /// The overrides that policies stated when revisions were created.
     pub overrides: Vec<Arc<Overrides>>,
     pub pullers: Pullers,
     pub config_maps: ServedConfigMaps,
@@ -178,8 +178,6 @@ impl World {
 
     pub(crate) fn put_revision(&mut self, mut revision: Revision) {
         revision.resource_version = ResourceVersion(self.server.next_version());
-        let stated = revision.overrides.iter().filter(|it| it.copies.is_none());
-        self.server.overrides.extend(stated.cloned());
         self.server.revisions.insert(revision.name.clone(), revision.clone());
         self.events.push_back(Event::Revision(revision));
         self.deliver();
@@ -521,6 +519,8 @@ impl World {
         let number = self.server.created.entry(new.name.to_string()).or_default();
         *number += 1;
         let uid = format!("{}-{number}", new.name);
+        let policy = self.state.daemon_set().policy.valid();
+        self.server.overrides.extend(policy.map(|policy| policy.overrides.clone()));
         let revision = self.new_revision(new, &uid);
         let uid = revision.uid.clone();
         self.put_revision(revision);
