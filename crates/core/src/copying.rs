@@ -240,7 +240,8 @@ impl Copying {
                 [map] => format!("ConfigMap {map} has changed"),
                 maps => format!("ConfigMaps {} have changed", maps.join(", ")),
             };
-            let why = format!("{changed}; the rollout begins once nothing changes for settle");
+            let why =
+                format!("{changed}; the rollout begins once nothing has changed for config.settle");
             return Some(ConfigWait::Settles(why.into()));
         }
         let copied = rule.copied(template);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use everynode_core::api::{ConfigCopies, DaemonSetKey, Revision, RevisionHash};
+use everynode_core::api::{ConfigCopies, DaemonSetKey, Revision, RevisionHash, copy_hash};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,7 +14,8 @@ use crate::snapshot::Snapshot;
 pub struct ConfigMapCopy {
     /// Its name in the template.
     pub name: String,
-    /// The copy that pods of the current revision have; `null` if they have none.
+    /// The copy that pods of the current revision have; `null` if they have none, as of a
+    /// ConfigMap that is missing.
     pub copy: Option<String>,
     /// The copy that pods of the base have; `null` if they have none.
     pub base: Option<String>,
@@ -40,7 +41,11 @@ pub(crate) fn config_map_copies(
     names.sort();
     names.dedup();
     let all = names.into_iter().map(|name| {
-        let copy = |of: &Option<Arc<ConfigCopies>>| of.as_ref()?.name_for(name);
+        let absent = copy_hash(key.name.as_str(), "");
+        let copy = |of: &Option<Arc<ConfigCopies>>| {
+            let of = of.as_ref().filter(|of| of.hashes.get(name) != Some(&absent))?;
+            of.name_for(name)
+        };
         ConfigMapCopy { name: name.to_string(), copy: copy(&current), base: copy(&base) }
     });
     all.collect()

@@ -64,12 +64,10 @@ impl Request {
                 pod(p, content, body)
             }
             Write::DeletePod(p) | Write::DeletePuller(p) => {
-                pod(p, Content::Json, patch::delete_options(&p.uid)).with_method(Method::DELETE)
+                Self::delete(object(WatchedResource::Pod, owner.namespace, p.name.as_str()), &p.uid)
             }
             Write::DeleteCopy(copy) => {
-                let path = format!("{}/{}", config_maps(&owner.namespace.into()), copy.name);
-                Self::patch(path, &copy.uid, Content::Json, patch::delete_options(&copy.uid))
-                    .with_method(Method::DELETE)
+                Self::delete(config_map(&owner.namespace.into(), &copy.name), &copy.uid)
             }
             Write::AdoptRevision(r) => {
                 revision(r, Content::StrategicMergePatch, patch::adopt_revision(owner, &r.uid))
@@ -122,6 +120,11 @@ impl Request {
     fn patch(path: String, uid: &Uid, content: Content, body: Value) -> Self {
         let (method, object, uid) = (Method::PATCH, path.clone(), uid.clone());
         Self { method, path, content, body, object, uid, repeats: false }
+    }
+
+    fn delete(path: String, uid: &Uid) -> Self {
+        Self::patch(path, uid, Content::Json, patch::delete_options(uid))
+            .with_method(Method::DELETE)
     }
 
     fn with_method(self, method: Method) -> Self {

@@ -226,7 +226,14 @@ fn beginning(
         ),
         _ if daemon_set.is_paused() => (RolloutReason::Paused, paused_by(daemon_set)),
         Stage::Failed { record, back_at, goes_back } => {
-            failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback)
+            let stated = failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback);
+            match (stated.0, input.config_wait) {
+                // Another content is about to be rolled out: who waits for that is not done.
+                (RolloutReason::Failed, Some(ConfigWait::Settles(_))) => {
+                    hindered(Hindrance::ConfigSoonReady, None, input)
+                }
+                _ => stated,
+            }
         }
         Stage::Halted { why, .. } => halted(*why, &daemon_set.policy, waves),
         Stage::Moving(record)

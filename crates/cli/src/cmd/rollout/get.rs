@@ -107,25 +107,7 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
     if !rows.is_empty() {
         let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
     }
-    let rows = rollout.overrides.iter().map(|it| {
-        let names = names::shortened(it.nodes.iter().map(String::as_str), NAMES_WIDTH);
-        let count = it.nodes.len().to_string();
-        [it.tag.clone(), count, names].map(|cell| (Tone::Plain, cell)).to_vec()
-    });
-    let rows: Vec<_> = rows.collect();
-    if !rows.is_empty() {
-        let _ = write!(text, "\n{}", output::table(layout, &["OVERRIDE", "NODES", "WHICH"], &rows));
-    }
-    let rows = rollout.config_maps.iter().map(|it| {
-        let copy = |of: &Option<String>| of.clone().unwrap_or_else(|| "-".to_owned());
-        let tone = if it.copy == it.base { Tone::Plain } else { Tone::Waiting };
-        vec![(Tone::Plain, it.name.clone()), (tone, copy(&it.copy)), (Tone::Plain, copy(&it.base))]
-    });
-    let rows: Vec<_> = rows.collect();
-    if !rows.is_empty() {
-        let headings = ["CONFIGMAP", "COPY", "COMPLETED BEFORE"];
-        let _ = write!(text, "\n{}", output::table(layout, &headings, &rows));
-    }
+    text += &of_pods(rollout, layout);
     if let Some(nodes) = &rollout.nodes {
         let _ = write!(text, "\n{}", nodes::text(nodes, layout));
     }
@@ -139,6 +121,26 @@ fn text(rollout: &GuardedRollout, layout: TextLayout) -> String {
         let _ = writeln!(text, "\n{}", layout.paint(Tone::Plain, &announced(next)));
     }
     text
+}
+
+/// The differences of pods from the template: overrides, and copies of ConfigMaps.
+fn of_pods(rollout: &GuardedRollout, layout: TextLayout) -> String {
+    let overrides = rollout.overrides.iter().map(|it| {
+        let names = names::shortened(it.nodes.iter().map(String::as_str), NAMES_WIDTH);
+        let count = it.nodes.len().to_string();
+        [it.tag.clone(), count, names].map(|cell| (Tone::Plain, cell)).to_vec()
+    });
+    let config_maps = rollout.config_maps.iter().map(|it| {
+        let copy = |of: &Option<String>| of.clone().unwrap_or_else(|| "-".to_owned());
+        let tone = if it.copy == it.base { Tone::Plain } else { Tone::Waiting };
+        vec![(Tone::Plain, it.name.clone()), (tone, copy(&it.copy)), (Tone::Plain, copy(&it.base))]
+    });
+    let tables = [
+        (["OVERRIDE", "NODES", "WHICH"], overrides.collect::<Vec<_>>()),
+        (["CONFIGMAP", "COPY", "COMPLETED BEFORE"], config_maps.collect()),
+    ];
+    let shown = tables.into_iter().filter(|(_, rows)| !rows.is_empty());
+    shown.map(|(heads, rows)| format!("\n{}", output::table(layout, &heads, &rows))).collect()
 }
 
 /// The label that divides the nodes of a step.

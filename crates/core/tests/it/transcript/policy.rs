@@ -44,15 +44,9 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
             ("windows", _) => policy.windows = windows(value),
             ("progress-deadline", _) => policy.progress_deadline = duration(value),
             ("hold", _) => policy.hold = has_label(value, LabelOperator::Exists),
-            ("hashed-names", _) => {
-                config_rule(&mut policy).require = Some(ConfigRequirement::HashedNames);
+            ("hashed-names" | "snapshot" | "except", _) => {
+                edit_config_rule(&mut policy, key, value);
             }
-            ("snapshot", _) => {
-                let rule = config_rule(&mut policy);
-                rule.config_maps = Some(ConfigMapRule::Snapshot);
-                rule.settle = duration(value);
-            }
-            ("except", _) => config_rule(&mut policy).except.push(value.into()),
             ("agree", _) => {
                 let within = duration(value);
                 policy.prepare.get_or_insert_default().agree = Some(Agree { within });
@@ -84,13 +78,18 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
     PolicySource::Valid(Arc::new(policy))
 }
 
-fn config_rule(policy: &mut RolloutPolicy) -> &mut ConfigRule {
-    policy.config.get_or_insert(ConfigRule {
+fn edit_config_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {
+    let rule = policy.config.get_or_insert(ConfigRule {
         require: None,
         config_maps: None,
         settle: Duration::ZERO,
         except: Vec::new(),
-    })
+    });
+    match key {
+        "hashed-names" => rule.require = Some(ConfigRequirement::HashedNames),
+        "except" => rule.except.push(value.into()),
+        _ => (rule.config_maps, rule.settle) = (Some(ConfigMapRule::Snapshot), duration(value)),
+    }
 }
 
 /// One more override, `override=NAME:LABEL:CONTENT:SETTLE`, on nodes with the label.
