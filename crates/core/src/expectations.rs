@@ -40,8 +40,8 @@ pub(crate) struct Expectations {
     deletions: BTreeSet<Uid>,
     /// The deletions whose outcome is unknown.
     unknown_deletions: BTreeMap<Uid, UnknownDeletion>,
-    /// The highest version written of each kind.
-    written: BTreeMap<ObjectKind, ResourceVersion>,
+    /// The highest version written of each kind, as long as its watch has not reached that.
+    written: [Option<ResourceVersion>; ObjectKind::ALL.len()],
     /// When the last result arrived.
     last_result_at: Timestamp,
     restore: Restore,
@@ -86,8 +86,8 @@ impl Expectations {
 
     /// Waits until the watch of this kind reaches this version.
     pub(crate) fn expect_version(&mut self, kind: ObjectKind, resource_version: ResourceVersion) {
-        let written = self.written.entry(kind).or_default();
-        *written = resource_version.max(*written);
+        let written = &mut self.written[kind as usize];
+        *written = (*written).max(Some(resource_version));
     }
 
     /// Waits until a created pod is seen, or the watch has passed its creation.
@@ -168,7 +168,7 @@ impl Expectations {
     /// Ends the wait for deletions whose outcome has been unknown for too long, and returns their
     /// pods: they count as failed.
     pub(crate) fn give_up_deletions(&mut self, now: Timestamp) -> Vec<PodReference> {
-        if self.in_flight > 0 {
+        if self.in_flight > 0 || self.unknown_deletions.is_empty() {
             return Vec::new();
         }
         let is_over =
@@ -189,13 +189,15 @@ impl Expectations {
     /// The writes that are still awaited, given how far the watches are; `None` if there are none.
     /// Forgets those that they have reached.
     pub(crate) fn waiting(&mut self, watermarks: &Watermarks) -> Option<Waiting> {
-        self.written.retain(|kind, version| watermarks.version(*kind) < *version);
+        for kind in ObjectKind::ALL {
+            self.written[kind as usize].take_if(|version| *version <= watermarks.version(kind));
+        }
         self.creations.remove_until(watermarks.pods);
         let waiting = Waiting {
             in_flight: self.in_flight,
             creations: self.creations.len(),
             deletions: self.deletions.len(),
-            stale_kinds: self.written.len(),
+            stale_kinds: self.stale_kinds(),
         };
         if waiting == Waiting::default() {
             self.restore = Restore::No;
@@ -218,7 +220,11 @@ impl Expectations {
 
     /// True if the watch of this kind has yet to reach a write.
     pub(crate) fn is_stale(&self, kind: ObjectKind) -> bool {
-        self.written.contains_key(&kind)
+        self.written[kind as usize].is_some()
+    }
+
+    fn stale_kinds(&self) -> usize {
+        self.written.iter().flatten().count()
     }
 
     /// True if the deletion of this object has yet to be seen.
@@ -245,7 +251,7 @@ impl Expectations {
         let notice = Notice::ExpectationLapsed {
             creations: self.creations.len(),
             deletions: self.deletions.len(),
-            writes: self.written.len(),
+            writes: self.stale_kinds(),
         };
         *self = Self::default();
         Some(notice)

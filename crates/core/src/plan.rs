@@ -813,9 +813,13 @@ impl<'a> WriteTarget<'a> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     DaemonSet,
     Pod,
     Revision,
+}
+
+impl ObjectKind {
+    pub(crate) const ALL: [Self; 3] = [Self::DaemonSet, Self::Pod, Self::Revision];
 }

@@ -228,9 +228,9 @@ impl PodChanges {
         self.refused.len() < refused
     }
 
-    /// The pods that cannot be changed, each once.
-    pub(crate) fn take_reports(&mut self) -> Vec<Problem> {
-        std::mem::take(&mut self.reports)
+    /// The pods that cannot be changed: whoever reports them takes them away.
+    pub(crate) const fn reports_mut(&mut self) -> &mut Vec<Problem> {
+        &mut self.reports
     }
 
     /// The nodes whose pods have changed since, other than by what a watch shows.

@@ -211,7 +211,7 @@ impl RolloutState {
             self.facts.last().rollback_at,
             self.window_due_at(labels),
         ];
-        times.into_iter().flatten().filter(|at| *at > now).min()
+        times.iter().flatten().copied().filter(|at| *at > now).min()
     }
 
     /// When a window opens or closes, if that matters: a rollout is under way, or has left nodes

@@ -94,6 +94,9 @@ impl PendingNames {
         now: Timestamp,
     ) -> Vec<NodeName> {
         let mut seen = Vec::new();
+        if self.0.is_empty() {
+            return seen;
+        }
         self.0.retain(|node, pending| {
             let pod = find(node, &pending.name);
             if pod.is_some() && pending.is_under_way() {

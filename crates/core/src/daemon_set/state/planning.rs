@@ -233,8 +233,10 @@ impl DaemonSetState {
     }
 
     fn report_problems(&mut self, plan: &mut Plan) {
-        let problems = self.reports.problems.drain(..).chain(self.changes.take_reports());
-        plan.notices.extend(problems.map(Notice::Problem));
+        let known = [&mut self.reports.problems, self.changes.reports_mut()];
+        for problems in known.into_iter().filter(|problems| !problems.is_empty()) {
+            plan.notices.extend(problems.drain(..).map(Notice::Problem));
+        }
     }
 
     /// Reports once that an order has no effect of which no record can tell (G43).
@@ -316,7 +318,7 @@ impl DaemonSetState {
             self.expectations.next_give_up_at(),
             surge_release.filter(|_| self.daemon_set.strategy().surges()),
         ];
-        times.into_iter().flatten().filter(|at| *at > now).min()
+        times.iter().flatten().copied().filter(|at| *at > now).min()
     }
 
     /// Applies the answer to a check of a plan. One that concerns another wave or another check
