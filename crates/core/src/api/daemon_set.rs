@@ -70,12 +70,6 @@ pub struct DaemonSet {
 }
 
 impl DaemonSet {
-    /// True if the two differ in nothing but status and version.
-    pub(crate) fn equals_but_for_status(&self, other: &Self) -> bool {
-        let Self { resource_version, status, .. } = other.clone();
-        Self { resource_version, status, ..self.clone() } == *other
-    }
-
     /// The DaemonSet with an invalid policy in place of one whose overrides cannot be used with its
     /// template (G57).
     #[must_use]

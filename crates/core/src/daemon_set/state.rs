@@ -275,7 +275,7 @@ impl DaemonSetState {
         debug_assert!(self.accepts(&daemon_set), "the caller checks accepts()");
         let copies = self.daemon_set.copies.clone();
         let daemon_set = self.config.visible_daemon_set(DaemonSet { copies, ..daemon_set });
-        let old = std::mem::replace(&mut self.daemon_set, daemon_set);
+        let mut old = std::mem::replace(&mut self.daemon_set, daemon_set);
         let is_placed_alike = self.daemon_set.template.placement == old.template.placement;
         if is_placed_alike {
             // Revisions share it: what is stored once is compared at once.
@@ -283,7 +283,9 @@ impl DaemonSetState {
         }
         let new = &self.daemon_set;
         let changed = *new != old;
-        self.daemon_set_changes += u64::from(!new.equals_but_for_status(&old));
+        // Its status is no change of it.
+        (old.resource_version, old.status) = (new.resource_version, new.status.clone());
+        self.daemon_set_changes += u64::from(*new != old);
         if new.problems != old.problems {
             self.reports.problems.extend(new.problems.iter().cloned());
         }
