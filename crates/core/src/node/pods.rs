@@ -201,8 +201,14 @@ impl NodePods {
         self.as_slice().iter().find(|pod| pod.uid == *uid)
     }
 
-    /// Inserts a pod by its age. No pod with its UID may be there.
-    pub(crate) fn insert(&mut self, pod: PodView) {
+    /// Inserts a pod by its age. Returns the one with its UID that was there.
+    pub(crate) fn insert(&mut self, pod: PodView) -> Option<PodView> {
+        if let Self::One(known) = self
+            && known.uid == pod.uid
+        {
+            return Some(std::mem::replace(&mut **known, pod));
+        }
+        let known = self.remove(&pod.uid);
         *self = match std::mem::take(self) {
             Self::None => Self::One(Box::new(pod)),
             Self::One(first) => Self::few(vec![*first, pod]),
@@ -211,22 +217,23 @@ impl NodePods {
                 Self::few(*pods)
             }
         };
+        known
     }
 
     pub(crate) fn remove(&mut self, uid: &Uid) -> Option<PodView> {
         let at = self.as_slice().iter().position(|pod| pod.uid == *uid)?;
-        let mut pods = match std::mem::take(self) {
-            Self::None => Vec::new(),
-            Self::One(pod) => vec![*pod],
-            Self::Few(pods) => *pods,
-        };
-        let removed = pods.remove(at);
-        *self = match pods.len() {
-            0 => Self::None,
-            1 => pods.pop().map_or(Self::None, |pod| Self::One(Box::new(pod))),
-            _ => Self::Few(Box::new(pods)),
-        };
-        Some(removed)
+        match std::mem::take(self) {
+            Self::None => None,
+            Self::One(pod) => Some(*pod),
+            Self::Few(mut pods) => {
+                let removed = pods.remove(at);
+                *self = match pods.len() {
+                    1 => pods.pop().map_or(Self::None, |pod| Self::One(Box::new(pod))),
+                    _ => Self::Few(pods),
+                };
+                Some(removed)
+            }
+        }
     }
 
     /// Records since when the kubelet of the node does not answer. `deleted_at` returns when the

@@ -452,10 +452,9 @@ impl DaemonSetState {
                 if slot.pods.as_slice().is_empty() {
                     nodes.acquire(id);
                 }
-                if let Some(old) = slot.pods.remove(&pod.uid) {
+                if let Some(old) = slot.pods.insert(pod) {
                     self.labels.release(old.labels);
                 }
-                slot.pods.insert(pod);
                 self.mark(id);
                 self.apply_reachability(id, nodes);
             }
