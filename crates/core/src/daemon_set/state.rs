@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use crate::api::{
     Budget, DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName,
-    PolicySource, Problem, Replacement, Revision, RolloutReason, Timestamp, Uid, WaveName,
+    PolicySource, Problem, Replacement, Revision, RevisionHash, RolloutReason, Timestamp, Uid,
+    WaveName,
 };
 use crate::backoff::{Backoff, Cause, Delay};
 use crate::copying::Copying;
@@ -87,6 +88,8 @@ pub struct DaemonSetState {
     history: RevisionHistory,
     /// True if a revision stores the current template, even one that another DaemonSet owns.
     is_target_stored: Memo<TargetKey, bool>,
+    /// The hash of the current revision, if nothing is to be repaired of the history.
+    repaired: Memo<TargetKey, Option<RevisionHash>>,
     rollout: RolloutState,
     backoffs: Backoffs,
     expectations: Expectations,
@@ -209,6 +212,7 @@ impl DaemonSetState {
             copying: Copying::default(),
             history: RevisionHistory::default(),
             is_target_stored: Memo::default(),
+            repaired: Memo::default(),
             rollout: RolloutState::default(),
             backoffs,
             expectations: Expectations::default(),

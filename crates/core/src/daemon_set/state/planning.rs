@@ -154,14 +154,7 @@ impl DaemonSetState {
         }
         self.plan_copies(now.steady, draft);
         sync::plan_ownership(&self.sync_input(now, nodes), draft);
-        let hash = match sync::plan_revisions(&self.sync_input(now, nodes), draft) {
-            PodRevision::Missing => return,
-            PodRevision::StoredByOther { hash } => hash,
-            PodRevision::Stored { hash, has_duplicates } => {
-                self.history.record_current(has_duplicates, now.steady);
-                hash
-            }
-        };
+        let Some(hash) = self.plan_revisions(now, nodes, draft) else { return };
         let input = self.sync_input(now, nodes);
         let is_delayed =
             self.creation_limits.delay.is_some_and(|delay| delay.is_running(now.steady));
@@ -184,11 +177,39 @@ impl DaemonSetState {
         }
     }
 
+    /// Plans what is to be repaired of the revisions. Returns the hash for new pods; `None` if
+    /// something must be written before pods can be.
+    fn plan_revisions(
+        &mut self,
+        now: Now,
+        nodes: &NodeTable,
+        draft: &mut Draft,
+    ) -> Option<RevisionHash> {
+        let key = self.target_key();
+        let writes = draft.plan.writes.len();
+        let revision = match self.repaired.get(&key).cloned().flatten() {
+            Some(hash) => PodRevision::Stored { hash, has_duplicates: false },
+            None => sync::plan_revisions(&self.sync_input(now, nodes), draft),
+        };
+        match revision {
+            PodRevision::Missing => None,
+            PodRevision::StoredByOther { hash } => Some(hash),
+            PodRevision::Stored { hash, has_duplicates } => {
+                self.history.record_current(has_duplicates, now.steady);
+                if !has_duplicates && draft.plan.writes.len() == writes {
+                    self.repaired.set(key, Some(hash.clone()));
+                }
+                Some(hash)
+            }
+        }
+    }
+
     /// True if a guarded or paused rollout waits for the adoption of a revision (C21). That of the
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        !self.rollout.gate.is_open() && self.history.has_orphans(&self.daemon_set)
+        let is_repaired = self.repaired.get(&self.target_key()).is_some();
+        !self.rollout.gate.is_open() && !is_repaired && self.history.has_orphans(&self.daemon_set)
     }
 
     /// Plans the status. That of a guarded or paused rollout waits for the revision of the target:

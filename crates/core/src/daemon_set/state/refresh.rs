@@ -175,8 +175,7 @@ impl DaemonSetState {
     /// Determines which revision is current, and which ones govern nodes. Returns whether that
     /// changes which pods are up to date.
     fn refresh_current(&mut self, now: Now, nodes: &NodeTable) -> bool {
-        let key =
-            TargetKey { revisions: self.history.changes(), daemon_set: self.daemon_set_changes };
+        let key = self.target_key();
         if self.is_target_stored.get(&key).is_some() {
             self.refresh_rollout(true, now, nodes);
             return false;
@@ -197,6 +196,10 @@ impl DaemonSetState {
         self.refresh_rollout(is_target_known, now, nodes);
         // While no revision of the current template is stored, the previous one counts.
         current.is_some_and(|current| self.labels.set_current(current))
+    }
+
+    pub(super) const fn target_key(&self) -> TargetKey {
+        TargetKey { revisions: self.history.changes(), daemon_set: self.daemon_set_changes }
     }
 
     /// Determines which revisions govern nodes, if anything has changed of what says so.
