@@ -48,12 +48,14 @@ pub(crate) fn hindrance(
     let next = match position {
         None if unmet.is_some() => return unmet,
         None => waves.first(),
-        Some(position) if waves.is_untried(position) => {
-            let nodes = waves.group(position).open.total();
-            return Some(Hindrance::NotTried { nodes });
+        Some(position) => {
+            let group = waves.group(position);
+            match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {
+                (false, _) => return None,
+                (true, true) => return Some(Hindrance::NotTried { nodes: group.open.total() }),
+                (true, false) => waves.next(position),
+            }
         }
-        Some(position) if waves.is_complete(position) => waves.next(position),
-        Some(_) => return None,
     };
     waves.forbidden_removals(&next).map(|pods| Hindrance::Removals { pods, is_beside })
 }

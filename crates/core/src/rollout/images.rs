@@ -165,7 +165,8 @@ impl ImagePulls {
 
     /// True if no node is of interest.
     pub(super) fn is_idle(&self) -> bool {
-        self.nodes.is_empty() && self.needed().next().is_none()
+        let needed = [&self.needed_now, &self.needed_next, &self.overdue];
+        self.nodes.is_empty() && needed.iter().all(|nodes| nodes.is_empty())
     }
 
     /// How far the node has the images.

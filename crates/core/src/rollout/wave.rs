@@ -375,11 +375,14 @@ impl Waves {
     /// True if the wave at this position has passed: each of its nodes is done, has failed or is
     /// set aside, and the target was tried (G39, G40).
     pub(crate) fn is_complete(&self, position: &Position) -> bool {
-        self.is_passed(position) && !self.lacks_trial(position)
+        let group = self.group(position);
+        self.is_passed(position, group) && !self.lacks_trial(position, group)
     }
 
-    fn is_passed(&self, position: &Position) -> bool {
-        let Group { open, disturbed, disturbed_absent, .. } = self.group(position);
+    /// True if each node of the wave at this position, whose group is `group`, is done, has failed
+    /// or is set aside.
+    pub(super) fn is_passed(&self, position: &Position, group: &Group) -> bool {
+        let Group { open, disturbed, disturbed_absent, .. } = group;
         let left = open.left();
         // Once the rollout is complete, nobody judges nodes that are up; their time tells.
         let are_judged = self.policy.failure.is_some_and(|rule| rule.ready_within.is_some());
@@ -388,23 +391,19 @@ impl Waves {
             Position::AllNodes | Position::Wave(_) => *disturbed,
         };
         let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
-        may_pass && open.total() >= self.size(position)
+        may_pass && open.total() >= self.size(position, group)
     }
 
     /// True if a node that is up still lacks the revision, which is complete: it never had an
     /// available pod of it (G37).
     pub(crate) fn has_nodes_left(&self) -> bool {
-        self.all.has_nodes_left() || self.lacks_trial(&Position::AllNodes)
+        self.all.has_nodes_left() || self.lacks_trial(&Position::AllNodes, &self.all)
     }
 
-    /// True if the wave at this position has nodes, and has tried none; that of all nodes, whether
-    /// none is done.
-    pub(crate) fn is_untried(&self, position: &Position) -> bool {
-        self.lacks_trial(position) && self.is_passed(position)
-    }
-
-    fn lacks_trial(&self, position: &Position) -> bool {
-        let open = &self.group(position).open;
+    /// True if the wave at this position, whose group is `group`, has nodes, and has tried none;
+    /// that of all nodes, whether none is done.
+    pub(super) fn lacks_trial(&self, position: &Position, group: &Group) -> bool {
+        let open = &group.open;
         let (has_nodes, tried) = match position {
             // A rollout is never complete without a node that is done (G40).
             Position::AllNodes => (open.total() + self.held > 0, open.done),

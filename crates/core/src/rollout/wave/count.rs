@@ -38,19 +38,20 @@ impl Waves {
         let parts = |step: usize| values(step) * self.policy.steps[step].up_to.len();
         let waves = |step: usize| self.waves_of_step(step).max(parts(step));
         let total: usize = (0..self.policy.steps.len()).map(waves).sum();
+        if total <= WAVES_MAX {
+            return None;
+        }
         let step = (0..self.policy.steps.len()).max_by_key(|step| waves(*step))?;
         let RolloutStep { name, by, each, .. } = &self.policy.steps[step];
         let by = by.as_ref().map(|by| format!(" by {by}"));
         let by = by.or_else(|| each.as_ref().map(|each| format!(" with each {each}")));
         let by = by.unwrap_or_default();
-        (total > WAVES_MAX).then(|| {
-            let text = format!(
-                "steps: they make {total} waves, and at most {WAVES_MAX} are possible: step \
-                 {name}{by} makes {}",
-                waves(step)
-            );
-            text.into()
-        })
+        let text = format!(
+            "steps: they make {total} waves, and at most {WAVES_MAX} are possible: step {name}{by} \
+             makes {}",
+            waves(step)
+        );
+        Some(text.into())
     }
 
     fn waves_of_step(&self, index: usize) -> usize {
@@ -102,8 +103,9 @@ impl Waves {
 
     /// The nodes of the wave at a position by their state: those that are not open yet wait.
     pub(crate) fn states_at(&self, position: &Position) -> StateCounts {
-        let mut states = self.group(position).open;
-        states.waiting += self.size(position).saturating_sub(states.total());
+        let group = self.group(position);
+        let mut states = group.open;
+        states.waiting += self.size(position, group).saturating_sub(states.total());
         states
     }
 }

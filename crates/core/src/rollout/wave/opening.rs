@@ -98,14 +98,14 @@ impl Waves {
         self.change(id, |node| node.wave = Wave::Open);
     }
 
-    /// How many nodes of its group are open at this position.
-    pub(super) fn size(&self, position: &Position) -> usize {
+    /// How many nodes of its group, `of`, are open at this position.
+    pub(super) fn size(&self, position: &Position, of: &Group) -> usize {
         match position {
             Position::Wave(wave) if self.is_each(wave.step) => {
                 self.sizes(position).map(|(_, size)| size).sum()
             }
             Position::Wave(WavePosition { step, group, .. }) => {
-                self.size_at(position, *step, group, self.group(position).members)
+                self.size_at(position, *step, group, of.members)
             }
             Position::AllNodes => self.all.members,
         }

@@ -50,7 +50,8 @@ impl Waves {
     }
 
     fn wave_at(&self, position: Position) -> WaveStanding {
-        let (size, states) = (self.size(&position), self.states_at(&position));
+        let size = self.size(&position, self.group(&position));
+        let states = self.states_at(&position);
         let is_shared = states.total() > size && self.position() != Some(&position);
         let nodes = if is_shared { size } else { states.total() };
         let states = (!is_shared).then_some(states);
