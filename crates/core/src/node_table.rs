@@ -4,7 +4,7 @@
 //! A number stays with its name until the node is deleted, every DaemonSet has been informed, and
 //! none of them has a pod there. Only then another name may get it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::{Node, NodeName};
 
@@ -26,7 +26,8 @@ impl NodeId {
 /// All nodes, and the numbers of their names.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    ids: BTreeMap<NodeName, NodeId>,
+    /// Looked up with each event of a pod. Nothing iterates over them.
+    ids: HashMap<NodeName, NodeId>,
     entries: Vec<Entry>,
     free: Vec<NodeId>,
 }
