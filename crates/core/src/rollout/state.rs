@@ -147,6 +147,11 @@ impl RolloutState {
         }
     }
 
+    /// True if anything guards or pauses the rollout, or has before.
+    pub(crate) const fn is_followed(&self) -> bool {
+        self.facts.is_known()
+    }
+
     /// The statement of the condition.
     pub(crate) const fn condition(&self) -> Option<&Stated> {
         self.condition.last().as_ref()
@@ -239,6 +244,7 @@ impl RolloutState {
             }
             (self.facts, self.bake, self.checks, self.progress) = Default::default();
             (self.headline, self.condition) = Default::default();
+            (self.are_removals_forbidden, self.has_late_failures) = Default::default();
             let is_changed = self.apply_gate(Gate::Open, None, input, nodes);
             return self.left_waves.take().is_some() || is_changed;
         }
@@ -458,9 +464,6 @@ impl RolloutState {
     /// Determines what follows from the assessments of all nodes: whether the wave is baked, which
     /// checks it must pass, how far the rollout is, and what the condition states.
     pub(crate) fn refresh_wave(&mut self, input: &RolloutInput<'_>, nodes: &NodeTable) {
-        if !self.facts.is_known() {
-            return;
-        }
         self.refresh_next_wave(input, nodes);
         let facts = self.facts.last();
         let record = facts.record.as_deref();

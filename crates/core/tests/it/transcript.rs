@@ -499,6 +499,7 @@ fn edit_revision(mut revision: Revision, word: &&str) -> Revision {
         "owner" => revision.controller = (value != "none").then(|| value.into()),
         "record" => {
             revision.record = match value {
+                "none" => RecordState::None,
                 "malformed" => RecordState::Malformed("unknown phase".into()),
                 "foreign" => RecordState::Foreign,
                 other => panic!("record {other}"),

@@ -151,6 +151,18 @@ impl DaemonSetState {
         }
         self.refresh_pace(now.steady);
         self.assess_marked(now, nodes);
+        if self.rollout.is_followed() {
+            self.refresh_waves(now, nodes);
+        }
+        self.backoffs.ended_pods.collect(now.steady);
+        self.backoffs.lost_pods.collect(now.steady);
+        debug_assert!(
+            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.index.counts)
+        );
+    }
+
+    /// Brings the waves of a guarded or paused rollout up to date, and what follows from them.
+    fn refresh_waves(&mut self, now: Now, nodes: &NodeTable) {
         if self.open_waves(now, nodes) {
             self.assess_marked(now, nodes);
         }
@@ -165,11 +177,6 @@ impl DaemonSetState {
         self.assess_marked(now, nodes);
         let (rollout, input) = self.rollout_parts(now);
         rollout.refresh_wave(&input, nodes);
-        self.backoffs.ended_pods.collect(now.steady);
-        self.backoffs.lost_pods.collect(now.steady);
-        debug_assert!(
-            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.index.counts)
-        );
     }
 
     /// Determines which revision is current, and which ones govern nodes. Returns whether that
@@ -304,13 +311,23 @@ impl DaemonSetState {
         let assessed = assessor.assess(slot, self.delays(id, now));
         let slot = &mut self.slots[id.index()];
         let old = std::mem::replace(&mut slot.assessment, assessed.assessment);
-        let (rollout, input) = self.rollout_parts(now);
-        let changes_at = rollout.apply_slot(id, &input, nodes);
+        let changes_at = match self.rollout.waves.is_some() {
+            true => self.judge(id, now, nodes),
+            false => None,
+        };
         let timers = assessed.expires_at.into_iter().chain(changes_at);
         self.assessing.timers.extend(timers.map(|at| (at, id)));
+        self.apply_assessment(id, old, nodes);
+    }
+
+    /// Changes the assessment of a node by its state in a guarded rollout. Returns when that may
+    /// change by itself.
+    fn judge(&mut self, id: NodeId, now: Now, nodes: &NodeTable) -> Option<Timestamp> {
+        let (rollout, input) = self.rollout_parts(now);
+        let changes_at = rollout.apply_slot(id, &input, nodes);
         let slot = &mut self.slots[id.index()];
         slot.assessment = self.rollout.judged(id, slot.assessment);
-        self.apply_assessment(id, old, nodes);
+        changes_at
     }
 
     /// Applies the difference to the old assessment to counts and sets.
