@@ -279,6 +279,60 @@ async fn a_private_image_without_a_secret() -> Result<()> {
     .await
 }
 
+/// Serves image 2 at port 5000 of the node, by two indexes that say for which architectures it is:
+/// the tag `other.index` is for arm64, `both.index` for amd64 as well.
+const INDEXES: &str = r#"
+    mkdir -p /root/registry/v2/agent/manifests && cd /root/registry/v2/agent
+    ctr -n k8s.io images export /root/agent.tar everynode.test/agent:2 && tar -xf /root/agent.tar
+    mv blobs/sha256 sha256 && mkdir -p blobs
+    for blob in sha256/*; do
+      cp $blob blobs/sha256:${blob#*/}
+      cp $blob manifests/sha256:${blob#*/}
+    done
+    type=application/vnd.oci.image
+    own=$(grep -o '"digest":"sha256:[0-9a-f]*","size":[0-9]*' index.json)
+    of() {
+      platform="\"platform\":{\"os\":\"linux\",\"architecture\":\"$1\"}"
+      echo "{\"mediaType\":\"$type.manifest.v1+json\",$own,$platform}"
+    }
+    index() {
+      echo "{\"schemaVersion\":2,\"mediaType\":\"$type.index.v1+json\",\"manifests\":[$2]}" > $1
+      cp $1 sha256:$(sha256sum < $1 | cut -d' ' -f1)
+    }
+    cd manifests
+    index other.index "$(of arm64)"
+    index both.index "$(of arm64),$(of amd64)"
+    echo ".index:$type.index.v1+json" > /root/httpd.conf
+    busybox httpd -p 127.0.0.1:5000 -h /root/registry -c /root/httpd.conf"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_for_another_architecture() -> Result<()> {
+    story_of_everynode("an image that is for arm64; then one for arm64 and amd64", async |run| {
+        let warm = in_place(&format!("prepare: {{images: {{}}}}\n{FAILURE}"));
+        let with = |tag| {
+            warm.clone().container(json!({ "image": format!("localhost:5000/agent:{tag}.index") }))
+        };
+        for number in 1..=3 {
+            run.inside(number, INDEXES).await?;
+        }
+        run.starts(warm.clone()).await?;
+        let before = pods(run);
+        run.apply(with("other")).await?;
+        let why = "no match for platform in manifest";
+        run.told("pulls the new images first: ", event("Failed", why)).await?;
+        run.within(150, "it fails", progressing("Failed")).await?;
+        run.told(why, progressing("Failed")).await?;
+        ensure!(run.everynode(&["rollout", "get"]).await?.contains(why), "nobody says why");
+        let is_stopped = !run.record.look(ready(3));
+        ensure!(note_same(run, &before) == 3 && !is_stopped, "an agent was stopped");
+        run.apply(with("both")).await?;
+        run.within(60, "for both, all updated", is_over).await?;
+        ensure!(note_same(run, &before) == 3, "pods were replaced");
+        Ok(())
+    })
+    .await
+}
+
 /// Takes the image from the disk of a node, as one that it has not pulled yet.
 const FORGET: &str = "ctr -n k8s.io images export /root/agent.tar everynode.test/agent:2 && \
                       ctr -n k8s.io images rm --sync everynode.test/agent:2";
