@@ -42,6 +42,7 @@ pub mod api;
 mod backoff;
 pub mod checks;
 pub mod client;
+mod config_maps;
 pub mod decode;
 pub mod environment;
 pub mod event;

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use everynode_core::api::{DaemonSetKey, LabelSelector, Namespace, Pod, ResourceVersion};
+use everynode_core::api::{DaemonSetKey, LabelSelector, Pod, ResourceVersion};
 use everynode_core::plan::Watermarks;
 use futures::future::BoxFuture;
 
-use crate::decode::{ConfigMaps, DaemonSets, Namespaces, Nodes, Pods, Policies, Revisions};
-use crate::event::Event;
+use crate::decode::{DaemonSets, Namespaces, Nodes, Pods, Policies, Revisions};
 use crate::watch::{Change, Decode, Resource, Watch, WatchContext};
 
 /// The objects that a replica watches.
@@ -212,26 +211,6 @@ impl WatchedResource {
             Need::NodeSelectors => !options.namespace_node_selectors,
         }
     }
-}
-
-/// Watches the ConfigMaps of a namespace until the receiver is dropped. The API server may refuse to
-/// list them (G58).
-pub fn watch_config_maps(
-    namespace: Namespace,
-    context: Arc<WatchContext<Event>>,
-) -> BoxFuture<'static, ()> {
-    let path = config_maps_path(&namespace);
-    let wrap = Box::new(move |change| {
-        let namespace = namespace.clone();
-        Event::ConfigMapsObserved { namespace, change }
-    });
-    let (resource, decoder) = (Resource { name: "configmaps", path }, ConfigMaps::default());
-    Box::pin(Watch { resource, decoder, wrap, is_optional: true, context }.run())
-}
-
-/// The path of the ConfigMaps of a namespace.
-pub fn config_maps_path(namespace: &Namespace) -> String {
-    format!("/{CORE}/namespaces/{namespace}/configmaps")
 }
 
 /// A request to list the orphan pods that a new DaemonSet may adopt.

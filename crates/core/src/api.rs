@@ -3,6 +3,7 @@
 mod config;
 mod config_map;
 mod daemon_set;
+mod hash;
 mod image_pull;
 mod int_or_percent;
 mod labels;
@@ -19,6 +20,7 @@ pub mod schema;
 mod time;
 
 pub use config::{ConfigObject, StoredConfig, unrestored};
+pub(crate) use config_map::parts_of_tag;
 pub use config_map::{
     CONFIG_ANNOTATION, COPY_OF_ANNOTATION, ConfigCopies, ConfigCopy, ConfigMap, ConfigMaps,
     CopyOrigin, KnownConfigMaps, copy_hash, copy_name,
@@ -27,6 +29,7 @@ pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
     Template, UpdateStrategy,
 };
+pub use hash::revision_hash;
 pub use image_pull::{ImagePuller, PULLS_FOR_LABEL, PULLS_OF_LABEL, PullState};
 pub use int_or_percent::IntOrPercent;
 pub use labels::{
@@ -62,7 +65,7 @@ pub use rollout::{
     Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
     with_statements,
 };
-pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, parts_of_tag, utc_text};
+pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

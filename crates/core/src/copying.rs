@@ -143,8 +143,9 @@ impl Copying {
             },
             Some(_) | None => before.cloned(),
         };
-        let lacks_some =
-            |hashes: &Hashes| rule.copied(template).any(|(name, _)| !hashes.contains_key(name));
+        let lacks_some = |hashes: &Hashes| {
+            rule.copied(&template.config).any(|(name, _)| !hashes.contains_key(name))
+        };
         let is_awaited = match &hashes {
             Some(hashes) => stored.is_empty && lacks_some(hashes),
             None => self.known == ConfigMaps::Pending,
@@ -199,7 +200,7 @@ impl Copying {
         rule: &ConfigRule,
         kept: Option<&Hashes>,
     ) -> Option<Hashes> {
-        let mut copied = rule.copied(template).peekable();
+        let mut copied = rule.copied(&template.config).peekable();
         if copied.peek().is_none() {
             return Some(Hashes::new());
         }
@@ -223,7 +224,7 @@ impl Copying {
         is_settled: bool,
     ) -> Option<ConfigWait> {
         let known = match &self.known {
-            _ if rule.copied(template).next().is_none() => return None,
+            _ if rule.copied(&template.config).next().is_none() => return None,
             // Whoever looks from outside does not know.
             ConfigMaps::Unread => return None,
             ConfigMaps::Pending => return Some(ConfigWait::Unlisted),
@@ -244,7 +245,7 @@ impl Copying {
                 format!("{changed}; the rollout begins once nothing has changed for config.settle");
             return Some(ConfigWait::Settles(why.into()));
         }
-        let copied = rule.copied(template);
+        let copied = rule.copied(&template.config);
         let is_missing = |name: &Arc<str>| !hashes_of(copies).contains_key(name);
         let missing: Vec<&str> =
             copied.filter(|(name, _)| is_missing(name)).map(|(name, _)| &**name).collect();

@@ -3,6 +3,7 @@
 //! A [`Write`] contains everything that its execution needs; a caller decides nothing. The outcome
 //! of each write returns to the core as a [`WriteResult`].
 
+mod config_map;
 mod display;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,10 @@ use std::time::Duration;
 use crate::api::{
     AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, NodeOverride,
     Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
-    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName, copy_name,
+    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
+
+pub use config_map::{CopyReference, NewCopy};
 
 pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;
 
@@ -244,31 +247,6 @@ pub struct NewRevision {
     /// The copies of ConfigMaps that it stores, in the form of
     /// [`ConfigCopies::text`](crate::api::ConfigCopies::text) (G58).
     pub copies: Option<Arc<str>>,
-}
-
-/// A copy of a ConfigMap to create (G58).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewCopy {
-    /// The ConfigMap.
-    pub source: Arc<str>,
-    /// The hash at the end of the name of the copy. It is that of the content.
-    pub hash: Arc<str>,
-}
-
-impl NewCopy {
-    /// The name of the copy.
-    pub fn name(&self) -> String {
-        copy_name(&self.source, &self.hash)
-    }
-}
-
-/// The copy of a ConfigMap that a write changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyReference {
-    /// `metadata.name`.
-    pub name: Arc<str>,
-    /// `metadata.uid`: the write fails if another ConfigMap has the name (C61).
-    pub uid: Uid,
 }
 
 /// A pod to create.
@@ -685,9 +663,7 @@ impl Plan {
     /// The number of writes of each kind, by [`Write::verb`], for logs and tests.
     pub fn summary(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        for write in &self.writes {
-            *counts.entry(write.verb()).or_default() += 1;
-        }
+        self.writes.iter().for_each(|write| *counts.entry(write.verb()).or_default() += 1);
         counts
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! Revisions are matched by the meaning of their template, never by hash or name (C41).
 
-mod hash;
 mod pod_labels;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use hash::revision_hash;
+pub use crate::api::revision_hash;
 pub(crate) use pod_labels::{CurrentRevision, RevisionLabels, RevisionLabelsId};
 
 use crate::api::{

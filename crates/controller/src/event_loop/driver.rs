@@ -15,11 +15,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, Server};
 use crate::checks::CheckClient;
+use crate::config_maps;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::event_loop::{LoopState, Task};
 use crate::executor::Executor;
-use crate::observation::{OrphanListRequest, WatchOptions, WatchedResource, watch_config_maps};
+use crate::observation::{OrphanListRequest, WatchOptions, WatchedResource};
 use crate::orphans;
 use crate::outage_log::OutageLog;
 use crate::supervisor::Supervisor;
@@ -136,7 +137,7 @@ impl<S: Server> EventLoop<S> {
             Task::Watch(resource) => self.watch(resource),
             Task::WatchConfigMaps(namespace) => {
                 let name = format!("the watch of configmaps in {namespace}");
-                self.run_watch(name, watch_config_maps(namespace, self.watches.clone()));
+                self.run_watch(name, config_maps::watch(namespace, self.watches.clone()));
             }
             Task::WritePolicyStatus(write) => {
                 let writing = self.executor.clone().write_policy_status(write);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Execution, answer, request};
 use crate::api::{Content, Error, Server};
+use crate::config_maps;
 use crate::recorder::Severity;
 
 impl<S: Server> Execution<'_, S> {
@@ -40,7 +41,7 @@ impl<S: Server> Execution<'_, S> {
         let unreadable = |error: serde_json::Error| Error::Transport(error.to_string());
         let live: Value = serde_json::from_slice(&source).map_err(unreadable)?;
         let body = patch::config_copy(&self.raw.owner(), &live, new).to_string().into();
-        let path = request::config_maps(namespace);
+        let path = config_maps::path(namespace);
         match self.send(Method::POST, &path, Content::Json, body).await {
             Ok(body) => Ok(answer::written(convert::meta(&body))),
             Err(error) if error.is_namespace_terminating() => Ok(Outcome::NamespaceTerminating),

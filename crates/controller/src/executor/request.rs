@@ -8,7 +8,8 @@ use http::Method;
 use serde_json::Value;
 
 use crate::api::Content;
-use crate::observation::{WatchedResource, config_maps_path};
+use crate::config_maps;
+use crate::observation::WatchedResource;
 
 /// A request with the object that it changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,13 +181,8 @@ pub(super) fn revision(namespace: &Namespace, name: &RevisionName) -> String {
     object(WatchedResource::Revision, namespace.as_str(), name.as_str())
 }
 
-/// The path of the ConfigMaps in a namespace.
-pub(super) fn config_maps(namespace: &Namespace) -> String {
-    config_maps_path(namespace)
-}
-
 pub(super) fn config_map(namespace: &Namespace, name: &str) -> String {
-    format!("{}/{name}", config_maps(namespace))
+    format!("{}/{name}", config_maps::path(namespace))
 }
 
 pub(super) fn daemon_set(key: &DaemonSetKey) -> String {

@@ -64,7 +64,11 @@ impl NamespaceConfigMaps {
             Self::Unread => ConfigMaps::Unread,
             Self::Pending => ConfigMaps::Pending,
             Self::Refused => ConfigMaps::Refused,
-            Self::Known { maps, .. } => ConfigMaps::Known(KnownConfigMaps::new(daemon_set, maps)),
+            Self::Known { maps, .. } => {
+                let of = (daemon_set.key.name.as_str(), &daemon_set.uid);
+                let config = daemon_set.template.config.as_deref();
+                ConfigMaps::Known(KnownConfigMaps::new(of, config, maps))
+            }
         }
     }
 }

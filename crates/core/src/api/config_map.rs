@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::config::ConfigObject;
-use super::daemon_set::DaemonSet;
+use super::config::{ConfigObject, StoredConfig};
+use super::hash::revision_hash;
 use super::names::{Namespace, ResourceVersion, Uid};
-use crate::revisions::revision_hash;
 
 /// The annotation of a ControllerRevision with the copies of its revision, as JSON: the name of
 /// each copied ConfigMap with the hash at the end of the name of its copy.
@@ -99,6 +98,20 @@ pub fn copy_name(name: &str, hash: &str) -> String {
     format!("{name}-{hash}")
 }
 
+/// The tag of the override in the tag of pods, and that of their copies of ConfigMaps.
+pub(crate) fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
+    let (of_override, of_copies) = match tag.split_once('/') {
+        Some((of_override, of_copies)) => (of_override, Some(of_copies)),
+        None => (tag, None),
+    };
+    (Some(of_override).filter(|it| !it.is_empty()), of_copies)
+}
+
+/// The tag of pods with copies of ConfigMaps, as [`parts_of_tag`] reads it.
+pub(super) fn tag_with_copies(of_override: Option<&str>, of_copies: &str) -> Arc<str> {
+    format!("{}/{of_copies}", of_override.unwrap_or_default()).into()
+}
+
 /// The ConfigMaps of a namespace, as far as they are known to a DaemonSet whose policy wants copies
 /// of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,13 +148,14 @@ pub struct ConfigCopy {
 }
 
 impl KnownConfigMaps {
-    /// The ConfigMaps of a namespace that concern a DaemonSet.
+    /// The ConfigMaps of a namespace that concern the DaemonSet with this name and UID, whose
+    /// template has this configuration.
     pub fn new<'a>(
-        daemon_set: &DaemonSet,
+        (name, uid): (&str, &Uid),
+        config: Option<&StoredConfig>,
         all: &'a BTreeMap<Arc<str>, ConfigMap>,
-    ) -> KnownConfigMaps {
-        let name = daemon_set.key.name.as_str();
-        let of_template = daemon_set.template.config.iter().flat_map(|it| it.config_maps());
+    ) -> Self {
+        let of_template = config.into_iter().flat_map(|config| config.config_maps());
         let sources = of_template.filter_map(|(source, _)| {
             let found = all.get(source).filter(|found| !found.terminating)?;
             Some((source.clone(), copy_hash(name, &found.digest)))
@@ -149,7 +163,7 @@ impl KnownConfigMaps {
         let is_own = |map: &&'a ConfigMap| {
             !map.terminating
                 && map.copy_of.as_ref().is_some_and(|CopyOrigin { owner, source }| {
-                    owner.as_ref().is_none_or(|owner| *owner == daemon_set.uid)
+                    owner.as_ref().is_none_or(|owner| owner == uid)
                         && *map.name == *copy_name(source, &copy_hash(name, &map.digest))
                 })
         };

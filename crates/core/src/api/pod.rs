@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::config_map::tag_with_copies;
 use super::labels::{CONFIG_LABEL, HASH_LABEL, Labels, OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL};
 use super::names::{
     DaemonSetName, Namespace, NodeName, PodName, ResourceVersion, RevisionHash, Uid,
 };
-use super::rollout::tag_with_copies;
 use super::time::{Now, Timestamp};
 
 /// A Pod.

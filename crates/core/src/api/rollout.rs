@@ -19,8 +19,6 @@ pub use condition::{
     statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
-pub(crate) use overrides::parts_of_tag;
-pub(in crate::api) use overrides::tag_with_copies;
 pub use overrides::{
     Amount, ContainerAmounts, ContainerOverride, EnvOverride, NodeOverride, OVERRIDES_ANNOTATION,
     OverriddenNodes, Overrides, ResourceOverride,

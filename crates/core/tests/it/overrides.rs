@@ -40,7 +40,7 @@ enum Step {
     },
     /// A node gets this pool, or none.
     Pool(u8, usize),
-    /// Whether ConfigMaps are copied.
+    /// ConfigMaps are copied from now on, or not.
     Copies(bool),
     /// A ConfigMap has another content; 0 means that there is none.
     Content(usize, u8),

@@ -1,6 +1,8 @@
 //! The format of the transcripts: blocks of commands, one per line, then `----` and their output.
 
+mod config_map;
 mod policy;
+mod pullers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,7 +24,9 @@ use everynode_core::plan::{Outcome, Plan, ScheduleBy};
 use everynode_core::revisions::revision_hash;
 
 use crate::support::{Fault, Kind, World, daemon_set, node, pod, revision, with_label};
+use config_map::{config_maps, describe_copies, edit_config_maps};
 use policy::policy;
+use pullers::{describe_pullers, pull};
 
 /// Runs the commands of a transcript, and returns it with their output.
 pub(crate) fn run(transcript: &str) -> String {
@@ -98,12 +102,9 @@ fn execute(world: &mut World, command: &str) -> String {
         "pod" => out = edit(world, &words),
         "pull" => out = pull(world, words[0], words[1]),
         "lists-images" => world.server.pullers.listed.extend(words.iter().map(|it| (*it).into())),
-        "config-map" => world.put_config_map(words[0], words[1]),
-        "config-map-gone" => {
-            words.iter().for_each(|name| drop(world.server.config_maps.maps.remove(*name)));
+        "config-map" | "config-map-gone" | "refuse-config-maps" | "allow-config-maps" => {
+            edit_config_maps(world, verb, &words);
         }
-        "refuse-config-maps" => world.server.config_maps.are_refused = true,
-        "allow-config-maps" => world.server.config_maps.are_refused = false,
         "copies" => out = describe_copies(world),
         "pod-gone" => words.iter().for_each(|name| world.remove_pod(&(*name).into())),
         "revision" => {
@@ -185,21 +186,6 @@ fn describe_pods(world: &World) -> String {
         text.push('\n');
     }
     text
-}
-
-fn describe_pullers(world: &World) -> String {
-    let mut text = String::new();
-    for puller in world.server.pullers.pods.values() {
-        let ImagePuller { name, node, revision, state, .. } = puller;
-        writeln!(text, "{name} on {node} of {revision}: {state:?}").expect("a string grows");
-    }
-    text
-}
-
-/// The copies of ConfigMaps with their content.
-fn describe_copies(world: &World) -> String {
-    let copies = world.server.config_maps.maps.values().filter(|map| map.copy_of.is_some());
-    copies.map(|copy| format!("{}: {}\n", copy.name, copy.digest)).collect()
 }
 
 fn describe_revisions(world: &World) -> String {
@@ -301,15 +287,7 @@ fn edit_daemon_set(ds: &mut DaemonSet, word: &str) {
                 ..StoredConfig::default()
             }));
         }
-        // ConfigMaps; those with ? may be missing.
-        "config-maps" => {
-            let object = |name: &str| ConfigObject::ConfigMap(name.trim_end_matches('?').into());
-            ds.template.config = Some(Arc::new(StoredConfig {
-                objects: value.split(',').map(object).collect(),
-                optional: value.split(',').filter(|it| it.ends_with('?')).map(object).collect(),
-                ..StoredConfig::default()
-            }));
-        }
+        "config-maps" => ds.template.config = Some(config_maps(value)),
         // What a running pod cannot be changed in.
         "fixed" => ds.template.fixed_parts = value.parse().ok(),
         "template-generation" => ds.template_generation = value.parse().ok(),
@@ -352,26 +330,6 @@ fn edit(world: &mut World, words: &[&str]) -> String {
         return format!("no such pod: {}\n", words[0]);
     }
     world.put_pod(edited);
-    String::new()
-}
-
-/// Changes the puller of a node: `pulling`, `pulled`, `ended`, `gone`, or the reason for which it
-/// cannot pull.
-fn pull(world: &mut World, node: &str, state: &str) -> String {
-    let state = match state {
-        "gone" => {
-            world.remove_puller(&node.into());
-            return String::new();
-        }
-        "pulling" => PullState::Pulling,
-        "pulled" => PullState::Pulled,
-        "ended" => PullState::Ended,
-        reason => PullState::Troubled(PodTrouble::from_reason(reason).expect("a reason")),
-    };
-    let Some(known) = world.server.pullers.pods.get(node).cloned() else {
-        return format!("no puller on {node}\n");
-    };
-    world.put_puller(ImagePuller { state, ..known });
     String::new()
 }
 

@@ -185,7 +185,9 @@ fn configuration(snapshot: &Snapshot, daemon_set: &DaemonSet) -> Option<Risk> {
 fn without_copied(template: &Template, rule: &ConfigRule) -> Template {
     let mut config = template.config.as_deref().cloned().unwrap_or_default();
     let is_copied = |object: &ConfigObject| match object {
-        ConfigObject::ConfigMap(name) => rule.copied(template).any(|(copied, _)| copied == name),
+        ConfigObject::ConfigMap(name) => {
+            rule.copied(&template.config).any(|(copied, _)| copied == name)
+        }
         ConfigObject::Secret(_) => false,
     };
     config.objects.retain(|object| !is_copied(object));

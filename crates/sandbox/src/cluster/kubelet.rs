@@ -215,12 +215,9 @@ impl Kubelets {
 
     /// Forgets all pods except these.
     pub(super) fn retain(&mut self, context: &mut ComponentContext<'_>, uids: &BTreeSet<&str>) {
-        let mut gone: Vec<Arc<str>> =
-            self.pods.keys().filter(|uid| !uids.contains(&***uid)).cloned().collect();
-        gone.sort_unstable();
-        for uid in gone {
-            self.delete_pod(context, &uid);
-        }
+        let gone = self.pods.keys().filter(|uid| !uids.contains(&***uid));
+        let gone: BTreeSet<Arc<str>> = gone.cloned().collect();
+        gone.iter().for_each(|uid| self.delete_pod(context, uid));
     }
 
     pub(super) fn fire_pod(
@@ -313,8 +310,8 @@ impl Kubelets {
             let labels = machine.room.node.labels.clone();
             let mut runtime = machine.runtime(context.rng);
             for container in run.containers.iter_mut().filter(|c| c.role != ContainerRole::Init) {
-                let annotation = pod.annotation.as_deref().or(pod.of_config.as_deref());
-                if let Ok(to) = self.lifecycles.choose(annotation, &container.image, &labels) {
+                let named = pod.annotation.as_deref().or(pod.of_config.as_deref());
+                if let Ok(to) = self.lifecycles.choose(named, &container.image, &labels) {
                     container.change_lifecycle(&to, context.now, &mut runtime);
                 }
             }
@@ -454,12 +451,9 @@ impl Kubelet<'_, '_> {
         let image = text(container, &["image"]);
         // The annotation applies to regular and sidecar containers: init containers must complete,
         // or none of the others would start.
-        let annotation = pod.annotation.as_deref().or(pod.of_config.as_deref());
-        let annotation = annotation.filter(|_| role != ContainerRole::Init);
-        let lifecycle = self
-            .lifecycles
-            .choose(annotation, image, &self.machine.room.node.labels)
-            .map_err(|error| {
+        let lifecycle = pod.lifecycle().filter(|_| role != ContainerRole::Init);
+        let chosen = self.lifecycles.choose(lifecycle, image, &self.machine.room.node.labels);
+        let lifecycle = chosen.map_err(|error| {
             let message = format!("annotation {LIFECYCLE_ANNOTATION}: {error}");
             ("UnexpectedAdmissionError".to_owned(), message)
         })?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::api::config_map::{parts_of_tag, tag_with_copies};
 use crate::api::schema;
 use crate::api::{CONFIG_LABEL, ConfigCopies, OVERRIDE_LABEL};
 use crate::api::{KubeletVersion, LabelSelector, Node};
@@ -60,20 +61,6 @@ pub struct NodeOverride {
     /// The copies of ConfigMaps (G58).
     #[serde(skip)]
     pub copies: Option<Arc<ConfigCopies>>,
-}
-
-/// The tag of the override in the tag of pods, and that of their copies of ConfigMaps.
-pub(crate) fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
-    let (of_override, of_copies) = match tag.split_once('/') {
-        Some((of_override, of_copies)) => (of_override, Some(of_copies)),
-        None => (tag, None),
-    };
-    (Some(of_override).filter(|it| !it.is_empty()), of_copies)
-}
-
-/// The tag of pods with copies of ConfigMaps, as [`parts_of_tag`] reads it.
-pub(in crate::api) fn tag_with_copies(of_override: Option<&str>, of_copies: &str) -> Arc<str> {
-    format!("{}/{of_copies}", of_override.unwrap_or_default()).into()
 }
 
 const fn settle() -> Duration {

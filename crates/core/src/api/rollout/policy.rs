@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::schema::{self, rule};
-use crate::api::{IntOrPercent, LabelSelector, Node, Problem, Template};
+use crate::api::{IntOrPercent, LabelSelector, Node, Problem, StoredConfig};
 
 use super::check::RolloutCheck;
 use super::overrides::{NodeOverride, Overrides};
@@ -370,13 +370,13 @@ pub struct ConfigRule {
 }
 
 impl ConfigRule {
-    /// The names of the ConfigMaps of a template of which pods get copies, and whether each may be
-    /// missing.
+    /// The names of the ConfigMaps in the configuration of a template of which pods get copies, and
+    /// whether each may be missing.
     pub fn copied<'a>(
         &'a self,
-        template: &'a Template,
+        config: &'a Option<Arc<StoredConfig>>,
     ) -> impl Iterator<Item = (&'a Arc<str>, bool)> {
-        let named = template.config.iter().flat_map(|config| config.config_maps());
+        let named = config.iter().flat_map(|config| config.config_maps());
         named.filter(|(name, _)| self.config_maps.is_some() && !self.except.contains(name))
     }
 }

@@ -11,7 +11,8 @@ impl DaemonSetState {
     /// [`apply_config_maps`](Self::apply_config_maps): the policy wants copies of some, or
     /// there are some.
     pub fn needs_config_maps(&self) -> bool {
-        let of_template = |rule: &ConfigRule| rule.copied(&self.daemon_set.template).count() > 0;
+        let of_template =
+            |rule: &ConfigRule| rule.copied(&self.daemon_set.template.config).count() > 0;
         self.creates_pods()
             && (self.snapshots().is_some_and(of_template)
                 || self.copying.has_copies()

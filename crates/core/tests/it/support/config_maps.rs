@@ -18,9 +18,12 @@ impl World {
     pub(super) fn observe_config_maps(&mut self) {
         if self.state.needs_config_maps() {
             let ServedConfigMaps { maps, are_refused } = &self.server.config_maps;
+            let daemon_set = self.state.daemon_set();
+            let of = (daemon_set.key.name.as_str(), &daemon_set.uid);
+            let config = daemon_set.template.config.as_deref();
             let known = match are_refused {
                 true => ConfigMaps::Refused,
-                false => ConfigMaps::Known(KnownConfigMaps::new(self.state.daemon_set(), maps)),
+                false => ConfigMaps::Known(KnownConfigMaps::new(of, config, maps)),
             };
             self.state.apply_config_maps(known);
         }

@@ -519,8 +519,6 @@ impl World {
         let number = self.server.created.entry(new.name.to_string()).or_default();
         *number += 1;
         let uid = format!("{}-{number}", new.name);
-        let policy = self.state.daemon_set().policy.valid();
-        self.server.overrides.extend(policy.map(|policy| policy.overrides.clone()));
         let revision = self.new_revision(new, &uid);
         let uid = revision.uid.clone();
         self.put_revision(revision);

@@ -208,7 +208,9 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
 
 impl World {
     /// A revision as the API server creates it.
-    pub(super) fn new_revision(&self, new: &NewRevision, uid: &str) -> Revision {
+    pub(super) fn new_revision(&mut self, new: &NewRevision, uid: &str) -> Revision {
+        let policy = self.state.daemon_set().policy.valid();
+        self.server.overrides.extend(policy.map(|policy| policy.overrides.clone()));
         Revision {
             labels: Labels::from_iter([("app", "ds"), (HASH_LABEL, new.hash.as_str())]),
             uid: uid.into(),

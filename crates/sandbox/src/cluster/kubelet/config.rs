@@ -3,6 +3,7 @@
 use everynode_core::api::ConfigObject;
 use everynode_k8s::convert::stored_config;
 
+use super::PodRecord;
 use crate::cluster::component_context::ComponentContext;
 use crate::object::Object;
 use crate::value::text;
@@ -21,4 +22,11 @@ pub(super) fn lifecycle(context: &ComponentContext<'_>, pod: &Object) -> Option<
     });
     let selected = maps.map(|map| text(&map.read(), &["data", LIFECYCLE_KEY]).to_owned());
     selected.into_iter().find(|lifecycle| !lifecycle.is_empty()).map(Into::into)
+}
+
+impl PodRecord {
+    /// The lifecycle that the pod selects, by its annotation or by a ConfigMap.
+    pub(super) fn lifecycle(&self) -> Option<&str> {
+        self.annotation.as_deref().or(self.of_config.as_deref())
+    }
 }

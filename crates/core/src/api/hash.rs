@@ -1,6 +1,6 @@
 //! The hash in the name of a revision (C43).
 
-use crate::api::RevisionHash;
+use super::names::RevisionHash;
 
 /// The characters of Kubernetes' generated names: no vowels, and none that resembles another.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
