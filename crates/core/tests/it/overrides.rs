@@ -17,10 +17,10 @@ use proptest::sample::Index;
 use crate::support::{Fault, World, daemon_set, node};
 
 /// Nodes n0 to n5.
-const NODES: u8 = 6;
+pub(super) const NODES: u8 = 6;
 /// The labels of pools, each of which has an override.
 const POOLS: [&str; 2] = ["big", "small"];
-const SETTLE: Duration = Duration::from_secs(300);
+pub(super) const SETTLE: Duration = Duration::from_secs(300);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
+pub(super) fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
     let all = POOLS.into_iter().zip(contents).filter(|(_, content)| *content > 0);
     let one = |(pool, content): (&str, u8)| {
         let has_label = LabelRequirement { key: pool.into(), operator: LabelOperator::Exists };
@@ -83,7 +83,7 @@ fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
 }
 
 /// A canary, then all nodes.
-fn policy(contents: [u8; 2]) -> PolicySource {
+pub(super) fn policy(contents: [u8; 2]) -> PolicySource {
     let canary = RolloutStep {
         name: "canary".into(),
         nodes: LabelSelector::default(),
@@ -101,14 +101,14 @@ fn policy(contents: [u8; 2]) -> PolicySource {
     }))
 }
 
-fn labelled_node(number: u8, pool: usize) -> Node {
+pub(super) fn labelled_node(number: u8, pool: usize) -> Node {
     let mut node = node(&format!("n{number}"));
     node.labels = POOLS.get(pool).map(|pool| (*pool, "")).into_iter().collect();
     node
 }
 
 /// The tag that a revision states for a node, by the text of its overrides.
-fn stated_tag<'a>(text: &'a str, node: &Node) -> Option<&'a str> {
+pub(super) fn stated_tag<'a>(text: &'a str, node: &Node) -> Option<&'a str> {
     let is_there =
         |tag: &&str| tag.split_once('-').is_some_and(|(pool, _)| node.labels.get(pool).is_some());
     text.split(',').find(is_there)
@@ -259,7 +259,7 @@ impl Overridden {
     }
 }
 
-fn any_pod(world: &World, index: Index) -> Option<Pod> {
+pub(super) fn any_pod(world: &World, index: Index) -> Option<Pod> {
     let pods: Vec<_> = world.server.pods.values().filter(|pod| !pod.terminating).collect();
     if pods.is_empty() { None } else { Some((*index.get(&pods)).clone()) }
 }

@@ -50,8 +50,10 @@ impl<'a> CurrentContent<'a> {
     /// True if another override counts on the node of the pod than the one that made it.
     fn has_other_override(&self, pod: &Pod) -> bool {
         let node = pod.target_node_name().and_then(|node| self.snapshot.nodes.get(node));
-        let Some(detail) =
-            node.filter(|_| self.overrides.is_some() || pod.override_tag().is_some())
+        let Some(detail) = node
+            .filter(|_| self.overrides.is_some() || pod.override_tag().is_some())
+            // Those of running pods are no part of a revision.
+            .filter(|_| !self.snapshot.runs_beside)
         else {
             return false;
         };

@@ -88,7 +88,7 @@ async fn live_policies(cluster: &Cluster, here: &Selection) -> anyhow::Result<Po
 /// The text of the overrides of the policy that counts for a DaemonSet, if it has any.
 fn overrides(policies: &Policies, raw: &RawDaemonSet) -> Option<Arc<str>> {
     let source = policies.source(raw);
-    Some(source.valid()?.overrides()?.text.clone())
+    Some(source.valid()?.stated_overrides()?.text.clone())
 }
 
 /// The object as somebody would apply it.
