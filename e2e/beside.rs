@@ -4,5 +4,6 @@
 
 mod failure;
 mod night;
+mod overrides;
 mod strategy;
 mod waves;

@@ -61,7 +61,7 @@ pub(crate) async fn from_cluster(
         runs_beside(cluster),
     );
     policies?;
-    snapshot.runs_beside = runs_beside?;
+    snapshot.set_runs_beside(runs_beside?);
     match required {
         RequiredData::Nodes => add_required(&mut snapshot, ObjectKind::Node, nodes)?,
         RequiredData::Nothing | RequiredData::PodsAndRevisions => {

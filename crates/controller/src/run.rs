@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use everynode_core::api::MayOverride;
 use everynode_core::daemon_set::{Config, Mode, UnreachableNodes};
 use everynode_core::plan::ScheduleBy;
 use kube::Client;
@@ -50,7 +51,7 @@ pub struct Options {
     /// The treatment of nodes whose kubelet does not answer, without a policy (C58).
     pub unreachable_nodes: UnreachableNodes,
     /// True if overrides of policies may set images (G57).
-    pub overrides_may_set_images: bool,
+    pub may_override: MayOverride,
     /// True if the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.
     pub namespace_node_selectors: bool,
@@ -79,7 +80,7 @@ impl Default for Options {
             burst_replicas,
             schedule_by,
             unreachable_nodes,
-            overrides_may_set_images: false,
+            may_override: MayOverride::AllButImage,
             namespace_node_selectors: false,
             check_hosts: Vec::new(),
             check_credentials: None,
@@ -369,7 +370,7 @@ impl Shared {
                 burst_replicas: options.burst_replicas,
                 schedule_by: options.schedule_by,
                 unreachable_nodes: options.unreachable_nodes,
-                overrides_may_set_images: options.overrides_may_set_images,
+                may_override: options.may_override,
                 status_interval: STATUS_INTERVAL,
                 ..Config::default()
             },

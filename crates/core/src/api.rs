@@ -20,10 +20,9 @@ pub mod schema;
 mod time;
 
 pub use config::{ConfigObject, StoredConfig, unrestored};
-pub(crate) use config_map::parts_of_tag;
 pub use config_map::{
     CONFIG_ANNOTATION, COPY_OF_ANNOTATION, ConfigCopies, ConfigCopy, ConfigMap, ConfigMaps,
-    CopyOrigin, KnownConfigMaps, copy_hash, copy_name,
+    CopyOrigin, KnownConfigMaps, copy_hash, copy_name, parts_of_tag,
 };
 pub use daemon_set::{
     Budget, DaemonSet, PAUSED_ANNOTATION, RETRY_ANNOTATION, ROLLED_BACK_ANNOTATION, Status,
@@ -45,9 +44,9 @@ pub use names::{
 pub use namespace::NamespaceNodeSelector;
 pub use node::{CORDONED_TAINT, KubeletVersion, Node, NodeReadiness, Taint, TaintEffect};
 pub use pod::{
-    AGREED, CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeState, Pod, PodChange, PodPhase,
-    PodTrouble, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
-    REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
+    AGREED, CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeGoal, ChangeState,
+    OVERRIDDEN_ANNOTATION, Pod, PodChange, PodPhase, PodTrouble, REPLACE_ANNOTATION,
+    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, Readiness, Replacement,
 };
 pub use problem::{AdmissionChange, Problem};
 pub use revision::{Revision, RevisionsByContent};
@@ -56,14 +55,14 @@ pub use rollout::{
     CheckStatement, CheckSubject, CheckVerdict, ConfigMapRule, ConfigRequirement, ConfigRule,
     ContainerAmounts, ContainerOverride, Course, CourseEvent, CourseEventKind, Days, Decimal,
     EnvOverride, FAILED_NODES_MAX, FINALLY, FailedNode, FailedNodes, FailureCause, FailureRule,
-    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, NodeOverride, ORDER_ANNOTATION,
+    GroupLimit, GroupValue, HOLD_LABEL, JobPresence, MayOverride, NodeOverride, ORDER_ANNOTATION,
     ORDER_REASON_ANNOTATION, OVERRIDES_ANNOTATION, Opening, Order, OrderVerb, OverriddenNodes,
     Overrides, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare,
     PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride,
     RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
-    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, stated_wave, statements_of_checks, time_zone,
-    with_statements,
+    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, WITHOUT_OVERRIDE, Wait,
+    WaveName, WavePosition, Window, WindowState, Windows, stated_checks, stated_wave,
+    statements_of_checks, time_zone, with_statements,
 };
 pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
 pub use scheduling::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{DaemonSet, PolicySource, Problem, RecordState, Revision, Status};
+use crate::api::{DaemonSet, MayOverride, PolicySource, Problem, RecordState, Revision, Status};
 use crate::plan::ScheduleBy;
 
 /// Which part of the work of a DaemonSet controller is done.
@@ -36,7 +36,8 @@ pub(crate) struct Duties {
 pub(crate) enum PodDuty {
     /// All: the pods, and the revisions from which they are made.
     All,
-    /// Pods of older revisions are deleted; another controller does the rest (G18).
+    /// Pods of older revisions are deleted, and running ones get the resources of their overrides;
+    /// another controller does the rest (G18, G57).
     DeleteOutdated,
 }
 
@@ -129,8 +130,9 @@ pub struct Config {
     pub unreachable_nodes: UnreachableNodes,
     /// By which times nodes of a guarded rollout are judged.
     pub clocks: Clocks,
-    /// True if overrides of policies may set images (G57).
-    pub overrides_may_set_images: bool,
+    /// The fields that overrides of policies may set. Beside a controller that makes the pods, they
+    /// are overrides of running pods (G57).
+    pub may_override: MayOverride,
 }
 
 /// The treatment of nodes whose kubelet does not answer, in rolling updates without a policy (C58).
@@ -160,23 +162,19 @@ impl Config {
     pub(crate) fn visible_daemon_set(&self, daemon_set: DaemonSet) -> DaemonSet {
         let daemon_set = self.mode.visible_daemon_set(daemon_set);
         let policy = daemon_set.policy.valid();
-        let has_overrides = policy.is_some_and(|policy| policy.overrides().is_some());
         let has_snapshots = policy.is_some_and(|policy| policy.snapshots().is_some());
+        if self.mode.is_beside() && has_snapshots {
+            let problem = "config.configMaps: copies are not possible beside the built-in \
+                           controller, which makes all pods of the template";
+            return DaemonSet { policy: PolicySource::Invalid(problem.into()), ..daemon_set };
+        }
+        daemon_set.with_usable_overrides(self.may_override())
+    }
+
+    pub(crate) const fn may_override(&self) -> MayOverride {
         match self.mode {
-            Mode::Beside { .. } if has_snapshots => {
-                let problem = "config.configMaps: copies are not possible beside the built-in \
-                               controller, which makes all pods of the template";
-                DaemonSet { policy: PolicySource::Invalid(problem.into()), ..daemon_set }
-            }
-            Mode::Beside { .. } if has_overrides => {
-                let problem = "overrides: they are not possible beside the built-in controller, \
-                               which makes all pods of the template";
-                DaemonSet { policy: PolicySource::Invalid(problem.into()), ..daemon_set }
-            }
-            Mode::Beside { .. } => daemon_set,
-            Mode::Controller | Mode::Unguarded => {
-                daemon_set.with_usable_overrides(self.overrides_may_set_images)
-            }
+            Mode::Beside { .. } => MayOverride::Running,
+            Mode::Controller | Mode::Unguarded => self.may_override,
         }
     }
 }
@@ -190,7 +188,7 @@ impl Default for Config {
             status_interval: Duration::ZERO,
             unreachable_nodes: UnreachableNodes::Skip,
             clocks: Clocks::Observed,
-            overrides_may_set_images: false,
+            may_override: MayOverride::AllButImage,
         }
     }
 }

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, NodeOverride,
-    Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
-    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
+    AdmissionChange, ChangeGoal, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName,
+    NodeOverride, Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash,
+    RevisionName, RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
 pub use config_map::{CopyReference, NewCopy};
@@ -138,6 +138,8 @@ pub enum Write {
         hash: RevisionHash,
         /// The template generation, for the pod's label; `None` for an older revision.
         template_generation: Option<i64>,
+        /// The tag of its override, for the pod's label and annotation (G57).
+        tag: Option<Arc<str>>,
     },
     /// Create a pod that pulls the images of the target to its node, unless the status of the node
     /// lists them. Then the outcome is [`Outcome::ImagesPresent`] (G55).
@@ -283,10 +285,27 @@ pub struct NewChange {
     pub from: Arc<str>,
     /// The template to which it is changed, in the same form.
     pub to: Arc<str>,
-    /// The difference from both templates on its node, if there is one (G57).
+    /// The tag of the override that it has before (G57).
+    pub tag: Option<Arc<str>>,
+    /// The override that it has then. It is another one only beside a controller that makes the
+    /// pods, and sets nothing but resources there.
     pub r#override: Option<Arc<NodeOverride>>,
     /// The time, by the wall clock, in whole seconds.
     pub since: Timestamp,
+}
+
+impl NewChange {
+    /// The revision and the override that the pod gets.
+    pub fn goal(&self) -> ChangeGoal {
+        let tag = self.r#override.as_ref().map(|it| it.tag.clone());
+        ChangeGoal { hash: self.hash.clone(), tag }
+    }
+
+    /// True if the pod gets another override, or loses the one that it has. A change to the same
+    /// template is one of the override, of which an earlier one may be half done.
+    pub fn changes_override(&self) -> bool {
+        self.from == self.to || self.tag.as_ref() != self.r#override.as_ref().map(|it| &it.tag)
+    }
 }
 
 /// A pod to create that pulls the images of the current template to a node (G55).

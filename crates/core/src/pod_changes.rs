@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN, ResourceVersion,
-    RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid,
+    ChangeGoal, ChangeState, NodeName, Pod, PodChange, PodName, Problem, RESIZE_WITHIN,
+    ResourceVersion, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, Uid,
 };
 use crate::node_table::NodeId;
 use crate::plan::{NewChange, UNKNOWN_FOR};
@@ -21,8 +21,8 @@ use crate::plan::{NewChange, UNKNOWN_FOR};
 pub(crate) struct PodChanges {
     /// The pods that are being changed.
     changing: BTreeMap<Uid, Changing>,
-    /// The pods of which all requests were sent, with the revision.
-    sent: BTreeMap<Uid, RevisionHash>,
+    /// The pods of which all requests were sent.
+    sent: BTreeMap<Uid, ChangeGoal>,
     /// The pods to which a request was sent that may take effect, while the watch does not show it.
     in_doubt: BTreeMap<Uid, Doubt>,
     /// The pods that cannot be changed.
@@ -46,12 +46,14 @@ struct Doubt {
     until: Timestamp,
 }
 
-/// A pod that cannot be changed to a revision.
+/// A pod that cannot be changed.
 #[derive(Debug)]
 struct Refusal {
-    to: RevisionHash,
+    to: ChangeGoal,
     why: Arc<str>,
     by: By,
+    /// True if only its override is to change.
+    stays: bool,
 }
 
 /// Who says that a pod cannot be changed.
@@ -95,7 +97,8 @@ impl PodChanges {
         match change.state {
             ChangeState::ResizeInfeasible => {
                 let why = "its node can never have the resources";
-                self.refuse((&pod.name, &pod.uid), &change.to, By::Kubelet, why);
+                let stays = pod.revision_hash().as_ref() == Some(&change.to.hash);
+                self.refuse((&pod.name, &pod.uid, stays), &change.to, By::Kubelet, why);
             }
             ChangeState::UnderWay | ChangeState::Done => {
                 self.refused.retain(|uid, it| *uid != pod.uid || it.by != By::Kubelet);
@@ -139,24 +142,24 @@ impl PodChanges {
     }
 
     /// True if all requests of the change were sent.
-    pub(crate) fn is_sent(&self, uid: &Uid, to: &RevisionHash) -> bool {
+    pub(crate) fn is_sent(&self, uid: &Uid, to: &ChangeGoal) -> bool {
         self.sent.get(uid) == Some(to)
     }
 
     /// Records that all requests of a change were sent.
     pub(crate) fn record_sent(&mut self, change: &NewChange) {
-        self.sent.insert(change.pod.uid.clone(), change.hash.clone());
+        self.sent.insert(change.pod.uid.clone(), change.goal());
         self.failure = None;
     }
 
     /// Records that a request may have taken effect, or may still. Until the watch shows it, the
     /// pod counts as one that is being changed.
     pub(crate) fn record_doubt(&mut self, new: &NewChange, now: Timestamp) {
-        let is_seen = |known: &Changing| known.change.to == new.hash && !known.is_assumed;
+        let is_seen = |known: &Changing| known.change.to == new.goal() && !known.is_assumed;
         if self.changing.get(&new.pod.uid).is_some_and(is_seen) {
             return;
         }
-        let (to, since, state) = (new.hash.clone(), new.since, ChangeState::UnderWay);
+        let (to, since, state) = (new.goal(), new.since, ChangeState::UnderWay);
         let change = PodChange { to, since, state, version: ResourceVersion(0) };
         let (node, until) = (new.pod.node.clone(), now + UNKNOWN_FOR);
         self.in_doubt.insert(new.pod.uid.clone(), Doubt { change, node, until });
@@ -187,29 +190,36 @@ impl PodChanges {
     /// Records that the API server does not let this pod be changed.
     pub(crate) fn record_refusal(&mut self, new: &NewChange, why: String) {
         self.in_doubt.remove(&new.pod.uid);
-        self.refuse((&new.pod.name, &new.pod.uid), &new.hash, By::ApiServer, why);
+        let stays = new.from == new.to;
+        self.refuse((&new.pod.name, &new.pod.uid, stays), &new.goal(), By::ApiServer, why);
         self.marked.extend(new.pod.node.clone());
     }
 
-    /// Records that a pod cannot be changed to a revision.
+    /// Records that a pod cannot be changed, and if it stays then.
     fn refuse(
         &mut self,
-        (pod, uid): (&PodName, &Uid),
-        to: &RevisionHash,
+        (pod, uid, stays): (&PodName, &Uid, bool),
+        to: &ChangeGoal,
         by: By,
         why: impl Into<Arc<str>>,
     ) {
         if self.refusal(uid, to).is_none() {
             let why = why.into();
             self.in_doubt.remove(uid);
-            self.reports.push(Problem::UnchangedPod { pod: pod.clone(), why: why.clone() });
-            self.refused.insert(uid.clone(), Refusal { to: to.clone(), why, by });
+            self.reports.push(Problem::UnchangedPod { pod: pod.clone(), why: why.clone(), stays });
+            self.refused.insert(uid.clone(), Refusal { to: to.clone(), why, by, stays });
         }
     }
 
-    /// Why the pod cannot be changed to this revision, if it cannot.
-    pub(crate) fn refusal(&self, uid: &Uid, to: &RevisionHash) -> Option<&str> {
+    /// Why the pod cannot be changed to this, if it cannot.
+    pub(crate) fn refusal(&self, uid: &Uid, to: &ChangeGoal) -> Option<&Arc<str>> {
         let refusal = self.refused.get(uid).filter(|refusal| refusal.to == *to)?;
+        Some(&refusal.why)
+    }
+
+    /// Why the pod cannot be changed to a revision, if it cannot.
+    pub(crate) fn refusal_of_revision(&self, uid: &Uid, hash: &RevisionHash) -> Option<&str> {
+        let refusal = self.refused.get(uid).filter(|refusal| refusal.to.hash == *hash)?;
         Some(&refusal.why)
     }
 
@@ -226,6 +236,14 @@ impl PodChanges {
         self.sent.retain(|uid, _| changing.contains_key(uid));
         self.failure = None;
         self.refused.len() < refused
+    }
+
+    /// Asks anew about pods whose override is to change, because the overrides are others. Returns
+    /// the nodes of those that are half changed.
+    pub(crate) fn ask_about_overrides(&mut self) -> Vec<NodeId> {
+        let asked = self.refused.extract_if(.., |_, it| it.stays && it.by != By::Kubelet);
+        let changing = asked.filter_map(|(uid, _)| self.changing.get(&uid)?.node);
+        changing.collect()
     }
 
     /// The pods that cannot be changed: whoever reports them takes them away.
@@ -248,33 +266,31 @@ impl PodChanges {
         self.failure.as_ref()
     }
 
-    /// Gives up the changes whose nodes have had no room for longer than `within`, and those whose
-    /// templates are not known and whose requests may be missing. `wall` is the time of the wall
-    /// clock.
+    /// Gives up the changes whose nodes have had no room for longer than `within`, and those of
+    /// which it is not known what they change, and whose requests may be missing. `wall` is the
+    /// time of the wall clock.
     pub(crate) fn give_up(
         &mut self,
         within: Option<Duration>,
         wall: Timestamp,
-        is_known: impl Fn(&RevisionHash) -> bool,
+        is_known: impl Fn(&Changing) -> bool,
     ) -> Vec<(Uid, NodeId)> {
         let due = self.changing.iter().filter_map(|(uid, it)| {
             let to = &it.change.to;
             let is_late = || it.deferred_until(within).is_some_and(|at| at <= wall);
-            let has_templates =
-                || [Some(to), it.from.as_ref()].iter().all(|it| it.is_some_and(&is_known));
             let (by, why) = match () {
                 () if self.refusal(uid, to).is_some() => return None,
                 () if is_late() => {
                     (By::Kubelet, "its node has had no room for the new resources for too long")
                 }
-                () if self.is_sent(uid, to) || has_templates() => return None,
-                () => (By::ApiServer, "the template of its revision is not known"),
+                () if self.is_sent(uid, to) || is_known(it) => return None,
+                () => (By::ApiServer, "the template of its revision or its override is not known"),
             };
             Some((uid.clone(), it.clone(), by, why))
         });
         let due: Vec<_> = due.collect();
         for (uid, it, by, why) in &due {
-            self.refuse((&it.name, uid), &it.change.to, *by, *why);
+            self.refuse((&it.name, uid, it.keeps_revision()), &it.change.to, *by, *why);
         }
         due.into_iter().filter_map(|(uid, it, ..)| Some((uid, it.node?))).collect()
     }
@@ -288,6 +304,12 @@ impl PodChanges {
 }
 
 impl Changing {
+    /// True if only its override changes (G57). If that is not possible, the pod is one like any
+    /// other: its containers run as before.
+    pub(crate) fn keeps_revision(&self) -> bool {
+        self.from.as_ref() == Some(&self.change.to.hash)
+    }
+
     /// When it is given up, because its node has no room.
     fn deferred_until(&self, within: Option<Duration>) -> Option<Timestamp> {
         match self.change.state {

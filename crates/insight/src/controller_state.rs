@@ -34,7 +34,8 @@ impl ControllerState {
             true => Mode::Unguarded,
             false => Mode::Controller,
         };
-        let config = Config { mode, clocks: Clocks::Stated, ..Config::default() };
+        let may_override = snapshot.may_override();
+        let config = Config { mode, clocks: Clocks::Stated, may_override, ..Config::default() };
         let mut state = DaemonSetState::new(config, daemon_set, &nodes);
         if snapshot.honors_namespace_node_selectors
             && let Some(selector) = snapshot.namespace_node_selectors.get(&namespace)

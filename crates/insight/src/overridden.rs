@@ -1,6 +1,6 @@
 //! The nodes on which the overrides of a policy count.
 
-use everynode_core::api::{DaemonSet, NodeName, Revision};
+use everynode_core::api::{CANNOT_CHANGE, DaemonSet, NodeName, Pod, Revision, WITHOUT_OVERRIDE};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -25,7 +25,9 @@ pub(crate) fn overridden_nodes(
     daemon_set: &DaemonSet,
 ) -> Vec<OverriddenNodes> {
     let policy = daemon_set.policy.valid();
-    let Some(overrides) = policy.and_then(|policy| policy.overrides()) else { return Vec::new() };
+    let Some(overrides) = policy.and_then(|policy| policy.stated_overrides()) else {
+        return Vec::new();
+    };
     let count = |tag: &str| -> Vec<String> {
         let nodes = snapshot.nodes.iter().filter(|(_, detail)| {
             overrides.of_node(&detail.node).is_some_and(|of_node| *of_node.tag == *tag)
@@ -38,6 +40,45 @@ pub(crate) fn overridden_nodes(
         nodes: count(&it.tag),
     });
     all.collect()
+}
+
+/// That a running pod of a node is without the override that counts there, beside the built-in
+/// controller, which makes pods of the template; with the reason, if the controller states one.
+pub(crate) fn missing_override(
+    snapshot: &Snapshot,
+    daemon_set: &DaemonSet,
+    node: &NodeName,
+) -> Option<String> {
+    let overrides = daemon_set.policy.valid().filter(|_| snapshot.runs_beside)?.stated_overrides();
+    let of_node = overrides.and_then(|it| it.of_node(&snapshot.nodes.get(node)?.node));
+    let tag = of_node.map(|it| &it.tag);
+    let mut pods = snapshot.in_namespace(&daemon_set.key.namespace);
+    let has_other = |pod: &Pod| {
+        pod.controller.as_ref() == Some(&daemon_set.uid)
+            && pod.target_node_name() == Some(node)
+            && !pod.terminating
+            && pod.override_tag() != tag
+    };
+    let pod = pods.find(|detail| has_other(&detail.pod))?;
+    let lacks = match (of_node, pod.pod.override_tag()) {
+        (Some(of_node), _) => format!("without the resources of override {}", of_node.name),
+        (None, Some(tag)) => format!("still with the resources of override {tag}"),
+        (None, None) => return None,
+    };
+    let stated = daemon_set.status.rollout.as_ref().map(|stated| &*stated.message);
+    let why = stated.and_then(|message| {
+        let (_, kept) = message.split_once(WITHOUT_OVERRIDE)?;
+        let (_, why) = kept.split_once(&format!("{node} ("))?;
+        Some(why.split_once(')')?.0.to_owned())
+    });
+    let why = why.or_else(|| {
+        let (_, why) = stated?.split_once(CANNOT_CHANGE)?;
+        Some(why.split("; ").next()?.to_owned())
+    });
+    Some(match why {
+        Some(why) => format!("{lacks}: {why}"),
+        None => format!("{lacks}, until it is changed in place"),
+    })
 }
 
 /// True if the newest revision that has the template of a DaemonSet has other overrides than its

@@ -15,8 +15,8 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 
 use everynode_core::api::{
-    DaemonSet, DaemonSetKey, ImagePuller, Labels, Namespace, NodeName, PodName, Revision,
-    RevisionName, RolloutReason, Uid,
+    DaemonSet, DaemonSetKey, ImagePuller, Labels, MayOverride, Namespace, NodeName, PodName,
+    Revision, RevisionName, RolloutReason, Uid,
 };
 use everynode_k8s::convert::{
     self, DaemonSetObject, Error, Interner, PodObject, PolicyReference, RevisionObject,
@@ -116,6 +116,30 @@ impl Snapshot {
             && daemon_set.is_rolled_out_by_others()
     }
 
+    /// Records whether an installation beside the built-in controller holds a lease, and no other
+    /// does (G18).
+    pub fn set_runs_beside(&mut self, runs_beside: bool) {
+        self.runs_beside = runs_beside;
+        self.apply_policies();
+        for (key, revision) in std::mem::take(&mut self.revisions) {
+            let revision = self.visible_revision(revision);
+            self.revisions.insert(key, revision);
+        }
+    }
+
+    /// The revision without overrides where these are of running pods (G57).
+    fn visible_revision(&self, revision: Revision) -> Revision {
+        match self.may_override() {
+            MayOverride::Running => Revision { overrides: None, ..revision },
+            MayOverride::AllButImage | MayOverride::All => revision,
+        }
+    }
+
+    /// The fields that overrides of policies may set, as far as that is known (G57).
+    pub(crate) const fn may_override(&self) -> MayOverride {
+        if self.runs_beside { MayOverride::Running } else { MayOverride::All }
+    }
+
     /// Adds one object from its JSON text. If that fails, [`problems`](Self::problems) gets a
     /// message.
     pub fn add(&mut self, kind: ObjectKind, json: &[u8]) {
@@ -211,14 +235,15 @@ impl Snapshot {
 
     /// A DaemonSet with the policy that governs it.
     pub fn governed(&self, mut object: DaemonSetObject) -> DaemonSetObject {
-        govern(&self.policies, &mut object);
+        govern(&self.policies, self.may_override(), &mut object);
         object
     }
 
     /// Applies the policy that governs each DaemonSet.
     fn apply_policies(&mut self) {
+        let may_override = self.may_override();
         for object in self.daemon_sets.values_mut() {
-            govern(&self.policies, object);
+            govern(&self.policies, may_override, object);
         }
     }
 
@@ -327,6 +352,7 @@ impl Snapshot {
         if let RevisionObject::Revision { namespace, revision } =
             convert::revision(json, &mut self.interner)?
         {
+            let revision = self.visible_revision(revision);
             let key = (namespace, revision.name.clone());
             self.revision_changes.insert(key.clone(), Changes::of(json));
             self.revisions.insert(key, revision);
@@ -371,10 +397,10 @@ impl Snapshot {
 /// An event, with its namespace and name.
 /// Applies the policy that governs a DaemonSet. Which fields overrides may set is known to the
 /// controller only.
-fn govern(policies: &Policies, object: &mut DaemonSetObject) {
+fn govern(policies: &Policies, may: MayOverride, object: &mut DaemonSetObject) {
     object.daemon_set.policy = policies.source(&object.raw);
-    if object.daemon_set.policy.valid().is_some_and(|policy| policy.overrides().is_some()) {
-        object.daemon_set = object.daemon_set.clone().with_usable_overrides(true);
+    if object.daemon_set.policy.valid().is_some_and(|policy| policy.stated_overrides().is_some()) {
+        object.daemon_set = object.daemon_set.clone().with_usable_overrides(may);
     }
 }
 

@@ -4,13 +4,14 @@
 //! The images of containers and sidecars can, and the amounts of their CPU and memory, labels, and
 //! annotations. A label or an annotation that a container reads cannot, nor an annotation that
 //! means a restart or that a component reads when the pod starts. Only the difference between the
-//! two templates is changed: what admission or others have changed in the pod stays.
+//! two templates is changed: what admission or others have changed in the pod stays. Where another
+//! override of resources is to count, the pod says which amounts the one before has changed (G57).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDE_LABEL,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDDEN_ANNOTATION,
     TEMPLATE_GENERATION_LABEL,
 };
 use everynode_core::plan::NewChange;
@@ -20,7 +21,7 @@ use serde_json::{Map, Value, json};
 use crate::canonical::canonical;
 use crate::go_json;
 use crate::json::Json;
-use crate::overrides;
+use crate::overrides::{self, Overridden};
 use crate::quantity::Quantity;
 use crate::record::time_text;
 use crate::resources::qos_class;
@@ -58,6 +59,9 @@ pub struct ChangeStatement {
     /// True if resources change.
     #[serde(default)]
     pub resizes: bool,
+    /// The tag of the override that the pod has then.
+    #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
 }
 
 /// The value of [`CHANGED_ANNOTATION`].
@@ -221,19 +225,32 @@ pub struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// The change that a write asks for.
-    pub fn new(new: &'a NewChange) -> Self {
-        let template = |text: &str| {
-            let mut template = go_json::parse(text.as_bytes()).unwrap_or(Value::Null);
-            overrides::apply_to_template(&mut template, new.r#override.as_deref());
-            template
-        };
-        Self { new, from: template(&new.from), to: template(&new.to) }
+    /// The change that a write asks for. Where it changes the override, `pod` is the live pod.
+    ///
+    /// # Errors
+    /// Why this pod cannot be changed.
+    pub fn new(new: &'a NewChange, pod: Option<&Value>) -> Result<Self, String> {
+        let template = |text: &str| go_json::parse(text.as_bytes()).unwrap_or(Value::Null);
+        let (mut from, mut to) = (template(&new.from), template(&new.to));
+        overrides::apply_to_template(&mut to, new.r#override.as_deref());
+        match pod.filter(|_| new.changes_override()) {
+            Some(pod) => {
+                let changed = changed_by_override(new, pod)?;
+                if let Some(spec) = from.get_mut("spec").and_then(Value::as_object_mut) {
+                    overrides::copy_amounts(spec, pod, &changed);
+                }
+            }
+            None => overrides::apply_to_template(&mut from, new.r#override.as_deref()),
+        }
+        Ok(Self { new, from, to })
     }
 
     /// True if the live pod states that this change is under way.
     pub fn has_begun(&self, pod: &Value) -> bool {
-        statement(pod).is_some_and(|statement| statement.to == self.new.hash.as_str())
+        let goal = self.new.goal();
+        statement(pod).is_some_and(|statement| {
+            statement.to == goal.hash.as_str() && statement.tag.as_deref() == goal.tag.as_deref()
+        })
     }
 
     /// The strategic merge patch that begins the change of the live pod.
@@ -241,7 +258,9 @@ impl<'a> Change<'a> {
     /// # Errors
     /// Why this pod cannot be changed.
     pub fn patch(&self, pod: &Value) -> Result<Value, String> {
-        if statement(pod).is_some() {
+        let own = pod.at(&["metadata", "labels", HASH_LABEL]).and_then(Json::string);
+        // One of its override alone gives way: the pod states what that has changed.
+        if statement(pod).is_some_and(|statement| Some(&*statement.to) != own) {
             return Err("another change of it is under way".to_owned());
         }
         if pod.string_at(&["status", "phase"]) != "Running" {
@@ -263,6 +282,7 @@ impl<'a> Change<'a> {
             since: time_text(self.new.since),
             containers: names.clone().map(|name| (name.to_owned(), id(name).to_owned())).collect(),
             resizes: !resized.is_empty(),
+            tag: self.new.goal().tag.map(|tag| tag.to_string()),
         };
         let restarts = before.iter().map(|(name, status)| {
             let known = status.at(&["restartCount"]).and_then(Json::unsigned).unwrap_or(0);
@@ -279,6 +299,13 @@ impl<'a> Change<'a> {
         OF_REVISION.into_iter().for_each(|key| drop(annotations.remove(key)));
         annotations.insert(CHANGING_ANNOTATION.into(), text(&statement));
         annotations.insert(CHANGED_ANNOTATION.into(), text(&changed));
+        if let Some(of_node) =
+            self.new.r#override.as_deref().filter(|_| self.new.changes_override())
+        {
+            let mut overridden = overridden(pod).unwrap_or_default();
+            overridden.extend(Overridden::by(of_node));
+            annotations.insert(OVERRIDDEN_ANNOTATION.into(), text(&overridden));
+        }
         let mut labels = self.metadata("labels");
         // They are the pod's own, and say that the change is done.
         OF_REVISION.into_iter().for_each(|label| drop(labels.remove(label)));
@@ -345,10 +372,14 @@ impl<'a> Change<'a> {
             let mut resources = Map::new();
             for list in ["requests", "limits"] {
                 let changed = RESOURCES.into_iter().filter_map(|resource| {
-                    let new = amount(container, list, resource)?;
-                    let is_same =
-                        amount(before, list, resource).is_some_and(|old| is_equal(old, new));
-                    (!is_same).then(|| (resource.to_owned(), new.clone()))
+                    let new = amount(container, list, resource);
+                    let new = match (amount(before, list, resource), new) {
+                        (None, None) => return None,
+                        (Some(old), Some(new)) if is_equal(old, new) => return None,
+                        (_, Some(new)) => new.clone(),
+                        (Some(_), None) => Value::Null,
+                    };
+                    Some((resource.to_owned(), new))
                 });
                 let changed: Map<_, _> = changed.collect();
                 if !changed.is_empty() {
@@ -371,6 +402,27 @@ impl<'a> Change<'a> {
         changed.extend(to.into_iter().filter(|(key, value)| from.get(key) != Some(value)));
         changed
     }
+}
+
+/// The changes that overrides have made in a live pod.
+fn changed_by_override(new: &NewChange, pod: &Value) -> Result<Overridden, String> {
+    match (overridden(pod), &new.tag) {
+        (Some(changed), _) if changed.0.values().any(|it| it.other) => {
+            Err("its override differs from the template in more than resources".to_owned())
+        }
+        (Some(changed), _) => Ok(changed),
+        (None, None) => Ok(Overridden::default()),
+        (None, Some(tag)) => Err(format!(
+            "it does not say what its override {tag} has changed: its annotation \
+             {OVERRIDDEN_ANNOTATION} is missing"
+        )),
+    }
+}
+
+/// The changes by overrides that a pod states.
+fn overridden(pod: &Value) -> Option<Overridden> {
+    let annotations = pod.at(&["metadata", "annotations"])?;
+    serde_json::from_str(annotations.field(OVERRIDDEN_ANNOTATION)?.string()?).ok()
 }
 
 /// The change that a pod states to be under way; `None` if it states none, or something else.

@@ -1,7 +1,11 @@
 //! The differences of a node's pods from the template: its override, and copies of ConfigMaps
 //! (G57, G58).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use everynode_core::api::{Amount, ConfigCopies, ContainerAmounts, NodeOverride};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::json::Json;
@@ -65,6 +69,85 @@ fn name_copies(spec: &mut Map<String, Value>, copies: &ConfigCopies) {
     }
 }
 
+/// The changes that overrides have made in the containers of a pod, by their names: the value of
+/// [`OVERRIDDEN_ANNOTATION`](everynode_core::api::OVERRIDDEN_ANNOTATION).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Overridden(pub BTreeMap<String, OverriddenContainer>);
+
+/// The changes that overrides have made in a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct OverriddenContainer {
+    /// The resources whose requests it has.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub requests: BTreeSet<String>,
+    /// The resources whose limits it has.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub limits: BTreeSet<String>,
+    /// True if it has changed anything else.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other: bool,
+}
+
+impl Overridden {
+    /// The changes that an override makes.
+    pub(crate) fn by(of_node: &NodeOverride) -> Self {
+        let names = |amounts: &BTreeMap<Arc<str>, Amount>| {
+            amounts.keys().map(ToString::to_string).collect()
+        };
+        let containers = of_node.containers.iter().map(|it| {
+            let overridden = OverriddenContainer {
+                requests: names(&it.resources.requests),
+                limits: names(&it.resources.limits),
+                other: it.image.is_some() || it.args.is_some() || !it.env.is_empty(),
+            };
+            (it.name.to_string(), overridden)
+        });
+        Self(containers.collect())
+    }
+
+    /// Adds those of another override.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (name, added) in other.0 {
+            let own = self.0.entry(name).or_default();
+            own.requests.extend(added.requests);
+            own.limits.extend(added.limits);
+            own.other |= added.other;
+        }
+    }
+}
+
+/// The changes that an override makes, as the annotation of a pod that is made with it.
+pub(crate) fn text_of_changes(of_node: &NodeOverride) -> String {
+    serde_json::to_string(&Overridden::by(of_node)).expect("all keys are strings")
+}
+
+/// Gives the containers in the `spec` of a template the amounts that those of a pod have where an
+/// override has changed them.
+pub(crate) fn copy_amounts(spec: &mut Map<String, Value>, pod: &Value, changed: &Overridden) {
+    for list in LISTS {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let mut live = pod.items_at(&["spec", list]).iter();
+            let (Some(own), Some(live)) =
+                (changed.0.get(name), live.find(|it| it.string_at(&["name"]) == name))
+            else {
+                continue;
+            };
+            for (kind, resources) in [("requests", &own.requests), ("limits", &own.limits)] {
+                for resource in resources {
+                    let amounts = member(member(container, "resources"), kind);
+                    match live.at(&["resources", kind, resource]) {
+                        Some(amount) => drop(amounts.insert(resource.clone(), amount.clone())),
+                        None => drop(amounts.remove(resource)),
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Names a copy in place of the ConfigMap that a source names in this field.
 fn name_copy(source: &mut Value, field: &str, copies: &ConfigCopies) {
     let Some(name) = source.get_mut(field).and_then(|object| object.get_mut("name")) else {
@@ -112,7 +195,9 @@ fn member<'a>(parent: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Stri
 
 /// The requests and limits of the containers in the `spec` of a template.
 pub(crate) fn amounts(spec: &Value) -> Vec<ContainerAmounts> {
-    let containers = LISTS.into_iter().flat_map(|list| spec.items_at(&[list]));
+    let containers = LISTS
+        .into_iter()
+        .flat_map(|list| spec.items_at(&[list]).iter().map(move |container| (list, container)));
     let of = |container: &Value, list: &str| {
         let amounts = container.at(&["resources", list]).map(Json::fields);
         let amounts = amounts.into_iter().flatten().filter_map(|(resource, amount)| {
@@ -120,7 +205,8 @@ pub(crate) fn amounts(spec: &Value) -> Vec<ContainerAmounts> {
         });
         amounts.collect()
     };
-    let amounts = containers.map(|container| ContainerAmounts {
+    let amounts = containers.map(|(kind, container)| ContainerAmounts {
+        ends: kind == "initContainers" && container.string_at(&["restartPolicy"]) != "Always",
         name: container.string_at(&["name"]).into(),
         requests: of(container, "requests"),
         limits: of(container, "limits"),

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use everynode_core::api::{
-    CHANGING_ANNOTATION, CONFIG_ANNOTATION, COPY_OF_ANNOTATION, HASH_LABEL, OVERRIDES_ANNOTATION,
-    RECORD_ANNOTATION, REPLACE_ANNOTATION, REPLACED_ANNOTATION, REPLACING_ANNOTATION,
-    REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION, ResourceVersion, RolloutCondition,
-    RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_LABEL, Timestamp,
-    Uid,
+    CHANGING_ANNOTATION, CONFIG_ANNOTATION, COPY_OF_ANNOTATION, HASH_LABEL, OVERRIDDEN_ANNOTATION,
+    OVERRIDE_LABEL, OVERRIDES_ANNOTATION, RECORD_ANNOTATION, REPLACE_ANNOTATION,
+    REPLACED_ANNOTATION, REPLACING_ANNOTATION, REPLACING_SINCE_ANNOTATION, ROLLED_BACK_ANNOTATION,
+    ResourceVersion, RolloutCondition, RolloutRecord, Status, TEMPLATE_GENERATION_ANNOTATION,
+    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::plan::{NewCopy, NewRevision, PodReference, RevisionReference};
 use serde_json::value::RawValue;
@@ -103,23 +103,29 @@ pub fn mark_replaced(pod: &PodReference, hash: &str) -> Value {
     json!({ "metadata": { "uid": pod.uid.to_string(), "annotations": annotations } })
 }
 
-/// The merge patch that gives a pod which was changed in place the labels of its revision, unless
-/// anything has changed since this version of it (C61, G56).
+/// The merge patch that gives a pod which was changed in place the labels of its revision and of
+/// its override, unless anything has changed since this version of it (C61, G56).
 pub fn finish_change(
     pod: &PodReference,
     version: ResourceVersion,
     hash: &str,
     template_generation: Option<i64>,
+    tag: Option<&str>,
 ) -> Value {
     let labels = json!({
         HASH_LABEL: hash,
         TEMPLATE_GENERATION_LABEL: template_generation.map(|it| it.to_string()),
+        OVERRIDE_LABEL: tag,
     });
+    let mut annotations = json!({ CHANGING_ANNOTATION: null, OVERRIDE_LABEL: tag });
+    if tag.is_none() {
+        annotations[OVERRIDDEN_ANNOTATION] = Value::Null;
+    }
     json!({ "metadata": {
         "uid": pod.uid.to_string(),
         "resourceVersion": version.to_string(),
         "labels": labels,
-        "annotations": { CHANGING_ANNOTATION: null },
+        "annotations": annotations,
     } })
 }
 
@@ -356,22 +362,28 @@ mod tests {
         f(&Owner { namespace: "logging", name: "fluentd", uid: &uid })
     }
 
-    /// C61, G56: a pod that has changed since its change in place was done does not get the labels
-    /// of the revision. Those of an older revision have no template generation.
+    /// C61, G56, G57: a pod that has changed since its change in place was done does not get the
+    /// labels of the revision and the override. Those of an older revision have no template
+    /// generation.
     #[test]
     fn the_end_of_a_change_contains_the_version() {
         let pod = PodReference { name: "p".into(), uid: Uid::new("u"), node: None };
-        for generation in [Some(3), None] {
-            let expected = json!({ "metadata": {
+        for (generation, tag) in [(Some(3), Some("big-1")), (None, None)] {
+            let mut expected = json!({ "metadata": {
                 "uid": "u",
                 "resourceVersion": "7",
                 "labels": {
                     "controller-revision-hash": "h2",
                     "pod-template-generation": generation.map(|it: i64| it.to_string()),
+                    "everynode.dev/override": tag,
                 },
-                "annotations": { "everynode.dev/changing": null },
+                "annotations": { "everynode.dev/changing": null, "everynode.dev/override": tag },
             } });
-            assert_eq!(finish_change(&pod, ResourceVersion(7), "h2", generation), expected);
+            if tag.is_none() {
+                expected["metadata"]["annotations"]["everynode.dev/overridden"] = Value::Null;
+            }
+            let patch = finish_change(&pod, ResourceVersion(7), "h2", generation, tag);
+            assert_eq!(patch, expected);
         }
     }
 

@@ -4,8 +4,8 @@
 //! all others are copied, including those that this program does not know.
 
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDE_LABEL,
-    TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDDEN_ANNOTATION,
+    OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL, Toleration, default_tolerations,
 };
 use everynode_core::plan::{NewPod, ScheduleBy};
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         // They would say that the pod is being changed in place.
-        for key in [CHANGED_ANNOTATION, CHANGING_ANNOTATION, OVERRIDE_LABEL, CONFIG_LABEL] {
+        for key in OWN_ANNOTATIONS {
             annotations.remove(key);
         }
     }
@@ -67,6 +67,8 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
                 member(&mut metadata, field).insert(key.into(), tag.into());
             }
         }
+        let changed = overrides::text_of_changes(of_node).into();
+        member(&mut metadata, "annotations").insert(OVERRIDDEN_ANNOTATION.into(), changed);
     }
     add_default_tolerations(&mut spec);
     match new.schedule_by {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use everynode_controller::client::Pings;
 use everynode_controller::lease::Timing;
 use everynode_controller::{LeaderElection, Mode, Options, ScheduleBy, UnreachableNodes};
+use everynode_core::api::MayOverride;
 
 use crate::args::{self, LeaderElectionArguments, LogFormat, LogLevel, RunArguments};
 use crate::{log, panic, signal};
@@ -48,7 +49,10 @@ fn options(arguments: RunArguments) -> Options {
             args::UnreachableNodes::Skip => UnreachableNodes::Skip,
             args::UnreachableNodes::Wait => UnreachableNodes::Wait,
         },
-        overrides_may_set_images: arguments.overrides_may.contains(&args::OverriddenField::Image),
+        may_override: match arguments.overrides_may.contains(&args::OverriddenField::Image) {
+            true => MayOverride::All,
+            false => MayOverride::AllButImage,
+        },
         namespace_node_selectors: arguments.namespace_node_selectors,
         check_hosts: arguments.check_hosts,
         check_credentials: arguments.check_credentials,

@@ -89,9 +89,10 @@ impl Top {
         let mut forbidden = read_details(cluster, &mut snapshot, &daemon_sets).await?;
         read_warnings(cluster, &mut snapshot, &mut forbidden).await?;
         read_full_nodes(cluster, &mut snapshot).await?;
-        let rollouts = by_urgency(&snapshot);
+        let mut rollouts = by_urgency(&snapshot);
         if rollouts.iter().any(|rollout| rollout.guard.is_some()) {
-            snapshot.runs_beside = snapshot_source::runs_beside(cluster).await?;
+            snapshot.set_runs_beside(snapshot_source::runs_beside(cluster).await?);
+            rollouts = by_urgency(&snapshot);
         }
         let forbidden = forbidden.iter().map(|error| format!("reasons are incomplete: {error}"));
         let notes = snapshot.problems.iter().cloned().chain(forbidden).collect();

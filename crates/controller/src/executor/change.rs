@@ -57,32 +57,40 @@ impl<S: Server> Execution<'_, S> {
         path: &str,
         progress: &mut Progress,
     ) -> Result<Outcome, Error> {
-        let change = Change::new(new);
+        // Where another override is to count, the pod says which amounts the one before changed.
+        let read = match new.changes_override() {
+            true => match self.read_pod(path).await? {
+                Ok(pod) => Some(pod),
+                Err(cause) => return Ok(failed(new, &cause)),
+            },
+            false => None,
+        };
+        let change = match Change::new(new, read.as_ref()) {
+            Ok(change) => change,
+            Err(message) => return Ok(Outcome::CannotChange { message, written: None }),
+        };
         let resize = change.resize_patch();
         let resize_path = format!("{path}/resize");
         let asked = match &resize {
             Some(resize) => Some(self.patch(&format!("{resize_path}{DRY_RUN}"), resize).await),
             None => None,
         };
-        let failed = |cause: String| Outcome::Failed {
-            message: format!("change pod {}: {cause}", new.pod.name),
-        };
         let (body, refusal) = match asked {
             Some(Ok(body)) => (body, None),
             refusal => match self.executor.api.get(path).await {
                 // Whoever may not read a pod does not know whether it can be changed.
-                Err(error) if !is_gone(&error) => return Ok(failed(error.to_string())),
+                Err(error) if !is_gone(&error) => return Ok(failed(new, &error)),
                 result => (result?, refusal.and_then(Result::err)),
             },
         };
         let mut live = match convert::meta(&body) {
             Ok(live) if live.uid != new.pod.uid => return Ok(Outcome::Gone),
             Ok(live) => live,
-            Err(error) => return Ok(failed(error.to_string())),
+            Err(error) => return Ok(failed(new, &error)),
         };
         let pod: Value = match serde_json::from_slice(&body) {
             Ok(pod) => pod,
-            Err(error) => return Ok(failed(error.to_string())),
+            Err(error) => return Ok(failed(new, &error)),
         };
         let mut is_sent = change.has_begun(&pod);
         if !is_sent {
@@ -109,10 +117,23 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
+    /// The live pod. Whoever may not read it does not know whether it can be changed.
+    async fn read_pod(&self, path: &str) -> Result<Result<Value, String>, Error> {
+        match self.executor.api.get(path).await {
+            Err(error) if !is_gone(&error) => Ok(Err(error.to_string())),
+            result => Ok(serde_json::from_slice(&result?).map_err(|error| error.to_string())),
+        }
+    }
+
     async fn patch(&self, path: &str, body: &Value) -> Result<bytes::Bytes, Error> {
         let content = Content::StrategicMergePatch;
         self.send(Method::PATCH, path, content, body.to_string().into()).await
     }
+}
+
+fn failed(new: &NewChange, cause: &impl ToString) -> Outcome {
+    let cause = cause.to_string();
+    Outcome::Failed { message: format!("change pod {}: {cause}", new.pod.name) }
 }
 
 /// True if there is no such pod. API servers also answer NotFound for a subresource that they lack.

@@ -151,8 +151,9 @@ fn pod_patch(write: &Write, owner: &Owner) -> Option<(Content, Value)> {
             patch::ask_for_replacement(pod, hash.as_str(), *since, *withdraws)
         }
         Write::MarkReplaced { pod, hash } => patch::mark_replaced(pod, hash.as_str()),
-        Write::FinishChange { pod, resource_version, hash, template_generation } => {
-            patch::finish_change(pod, *resource_version, hash.as_str(), *template_generation)
+        Write::FinishChange { pod, resource_version, hash, template_generation, tag } => {
+            let (version, hash) = (*resource_version, hash.as_str());
+            patch::finish_change(pod, version, hash, *template_generation, tag.as_deref())
         }
         _ => return None,
     };

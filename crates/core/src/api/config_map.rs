@@ -99,7 +99,7 @@ pub fn copy_name(name: &str, hash: &str) -> String {
 }
 
 /// The tag of the override in the tag of pods, and that of their copies of ConfigMaps.
-pub(crate) fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
+pub fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
     let (of_override, of_copies) = match tag.split_once('/') {
         Some((of_override, of_copies)) => (of_override, Some(of_copies)),
         None => (tag, None),

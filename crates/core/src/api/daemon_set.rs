@@ -9,7 +9,9 @@ use super::int_or_percent::IntOrPercent;
 use super::labels::LabelSelector;
 use super::names::{DaemonSetKey, ResourceVersion, Uid};
 use super::problem::Problem;
-use super::rollout::{ContainerAmounts, Order, PolicySource, RolloutCondition};
+use super::rollout::{
+    ContainerAmounts, MayOverride, Order, Overrides, PolicySource, RolloutCondition, RolloutPolicy,
+};
 use super::scheduling::Placement;
 
 /// The annotation of a DaemonSet that pauses its rollout with the value `true` (G6).
@@ -73,12 +75,33 @@ impl DaemonSet {
     /// The DaemonSet with an invalid policy in place of one whose overrides cannot be used with its
     /// template (G57).
     #[must_use]
-    pub fn with_usable_overrides(self, may_set_images: bool) -> Self {
-        let overrides = self.policy.valid().and_then(|policy| policy.overrides());
-        match overrides.and_then(|it| it.problem(&self.template.amounts, may_set_images)) {
-            Some(problem) => Self { policy: PolicySource::Invalid(problem.into()), ..self },
-            None => self,
-        }
+    pub fn with_usable_overrides(self, may: MayOverride) -> Self {
+        let Some(policy) = self.policy.valid() else { return self };
+        let overrides = policy.stated_overrides();
+        let policy = match overrides.and_then(|it| it.problem(&self.template.amounts, may)) {
+            Some(problem) => PolicySource::Invalid(problem.into()),
+            None => match may {
+                MayOverride::Running if overrides.is_some() => {
+                    let policy = RolloutPolicy::clone(policy);
+                    let overrides_running_pods = true;
+                    PolicySource::Valid(RolloutPolicy { overrides_running_pods, ..policy }.into())
+                }
+                MayOverride::Running | MayOverride::AllButImage | MayOverride::All => return self,
+            },
+        };
+        Self { policy, ..self }
+    }
+
+    /// The overrides that running pods get in place (G57).
+    pub(crate) fn overrides_of_running(&self) -> Option<&Arc<Overrides>> {
+        let policy = self.policy.valid().filter(|policy| policy.overrides_running_pods)?;
+        policy.stated_overrides()
+    }
+
+    /// True if running pods get these overrides, and lose others: a policy with a mistake changes
+    /// none (G57).
+    pub(crate) fn overrides_running_pods(&self) -> bool {
+        !self.is_rolled_out_by_others() && !matches!(self.policy, PolicySource::Invalid(_))
     }
 
     /// The update strategy that is followed. A policy guards `OnDelete` as well (G18).

@@ -41,6 +41,13 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
+    /// The labels but for one.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        let others = self.iter().filter(|(known, _)| ***known != *key);
+        others.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// True if there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -81,17 +81,30 @@ pub const CHANGING_ANNOTATION: &str = "everynode.dev/changing";
 /// rollout (G56).
 pub const CHANGED_ANNOTATION: &str = "everynode.dev/changed";
 
+/// The annotation of a pod with an override: the amounts that differ from its template, by
+/// container, and containers that differ in anything else, which cannot change back in place (G57).
+pub const OVERRIDDEN_ANNOTATION: &str = "everynode.dev/overridden";
+
 /// A change of a pod in place that is under way (G56).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodChange {
-    /// The revision to which the pod is changed.
-    pub to: RevisionHash,
+    /// The revision and the override that it gets.
+    pub to: ChangeGoal,
     /// Since when, by the wall clock of whoever changed it.
     pub since: Timestamp,
     /// How far the kubelet is.
     pub state: ChangeState,
     /// `metadata.resourceVersion` of the pod that states this.
     pub version: ResourceVersion,
+}
+
+/// The revision and the override that a pod has once it is changed in place (G56, G57).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeGoal {
+    /// The hash of the revision.
+    pub hash: RevisionHash,
+    /// The tag of the override; `None` if the pod is that of the template.
+    pub tag: Option<Arc<str>>,
 }
 
 /// How far a kubelet is with a change of a pod in place (G56).

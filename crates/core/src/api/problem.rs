@@ -102,6 +102,8 @@ pub enum Problem {
         pod: PodName,
         /// Why it cannot.
         why: Arc<str>,
+        /// True if only its override is to change: it stays (G57).
+        stays: bool,
     },
     /// Other clients delete the pods of a node again and again, or change their labels or owner,
     /// before they are ready: the next creation is delayed (C23).

@@ -15,13 +15,13 @@ pub use check::{
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
 pub use condition::{
-    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave,
-    statements_of_checks,
+    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, WITHOUT_OVERRIDE,
+    stated_wave, statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use overrides::{
-    Amount, ContainerAmounts, ContainerOverride, EnvOverride, NodeOverride, OVERRIDES_ANNOTATION,
-    OverriddenNodes, Overrides, ResourceOverride,
+    Amount, ContainerAmounts, ContainerOverride, EnvOverride, MayOverride, NodeOverride,
+    OVERRIDES_ANNOTATION, OverriddenNodes, Overrides, ResourceOverride,
 };
 pub(crate) use policy::RESIZE_WITHIN;
 pub use policy::{

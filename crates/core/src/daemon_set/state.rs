@@ -11,14 +11,15 @@ mod planning;
 mod pods;
 mod refresh;
 mod results;
+mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::{
-    Budget, DaemonSet, DaemonSetKey, Labels, NamespaceNodeSelector, NodeName, Now, Pod, PodName,
-    PolicySource, Problem, Replacement, Revision, RevisionHash, RolloutReason, Timestamp, Uid,
-    WaveName,
+    Budget, DaemonSet, DaemonSetKey, Labels, MayOverride, NamespaceNodeSelector, NodeName, Now,
+    Overrides, Pod, PodName, PolicySource, Problem, Replacement, Revision, RevisionHash,
+    RolloutReason, Timestamp, Uid, WaveName,
 };
 use crate::backoff::{Backoff, Cause, Delay};
 use crate::copying::Copying;
@@ -40,6 +41,7 @@ use crate::node::{Health, PodView, RolloutParameters, Scheduling, Slot, Wave};
 
 use overrides::Settling;
 use refresh::TargetKey;
+use running::RunningOverrides;
 
 pub use inspect::{Availability, InspectedPod, Inspection};
 
@@ -79,6 +81,8 @@ pub struct DaemonSetState {
     settling: BTreeMap<NodeId, Settling>,
     /// True if any pod had an override, or should have had one.
     had_overrides: bool,
+    /// The overrides of pods that another controller makes (G57).
+    running: RunningOverrides,
     /// Why nobody could be asked about the last of them.
     question_refusal: Option<Arc<str>>,
     /// How often in a row a new pod could not be marked.
@@ -200,13 +204,14 @@ impl DaemonSetState {
             assessing: Assessing::default(),
             index: Index::default(),
             pending_names: PendingNames::default(),
-            labels: RevisionLabels::default(),
+            labels: RevisionLabels::new(config.may_override() == MayOverride::Running),
             other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
             replacements: BTreeMap::new(),
             changes: PodChanges::default(),
             settling: BTreeMap::new(),
             had_overrides: false,
+            running: RunningOverrides::default(),
             question_refusal: None,
             failed_marks: 0,
             copying: Copying::default(),
@@ -245,6 +250,11 @@ impl DaemonSetState {
     /// True if this installation creates the pods, and all that belongs to it.
     fn creates_pods(&self) -> bool {
         self.config.mode.duties().pods == PodDuty::All
+    }
+
+    /// True if overrides are those of running pods, which another controller makes (G57).
+    fn overrides_running_pods(&self) -> bool {
+        self.config.may_override() == MayOverride::Running
     }
 
     /// True if this state can continue with `daemon_set`. If not (it was deleted and created again,
@@ -316,9 +326,19 @@ impl DaemonSetState {
         if new.template.canonical != old.template.canonical || overrides(new) != overrides(&old) {
             self.history.forget_current();
         }
+        let of_running = |of: &DaemonSet| of.overrides_of_running().cloned();
+        let is_overridden_alike = self.daemon_set.overrides_running_pods()
+            == old.overrides_running_pods()
+            && Overrides::are_same(
+                of_running(&self.daemon_set).as_ref(),
+                of_running(&old).as_ref(),
+            );
+        if !is_overridden_alike {
+            self.ask_about_overrides();
+        }
         if !is_placed_alike {
             self.evaluate_all(nodes);
-        } else if !is_assessed_alike {
+        } else if !(is_assessed_alike && is_overridden_alike) {
             self.mark_all();
         }
         for id in backed_off {
@@ -368,6 +388,7 @@ impl DaemonSetState {
         if nodes.node(id).is_none() {
             self.rollout.images.forget(nodes.name(id));
             self.settling.remove(&id);
+            self.running.forget(id);
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let is_or_was_unreachable = self.apply_reachability(id, nodes);
@@ -593,6 +614,7 @@ impl DaemonSetState {
 
     /// The state of the rollout, and its input.
     fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
+        let awaits_overrides = self.index.work_sets.awaits_overrides();
         let input = RolloutInput {
             now,
             duties: self.config.mode.duties(),
@@ -607,6 +629,8 @@ impl DaemonSetState {
             config_wait: self.copying.wait(),
             replacements: &self.replacements,
             changes: &self.changes,
+            keeps_override: &self.running.kept,
+            override_failure: self.changes.failure().filter(|_| awaits_overrides),
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),
             clocks: self.config.clocks,

@@ -8,6 +8,7 @@ mod manage;
 mod ownership;
 mod revisions;
 mod rolling_update;
+mod running;
 mod status;
 
 use std::collections::BTreeMap;
@@ -26,13 +27,14 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, Room, WorkSets}
 use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
-pub(super) use changes::finish_changes;
+pub(super) use changes::{finish_changes, override_with_tag};
 pub(super) use draft::{Draft, notice_of_end};
 pub(super) use images::pull_images;
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
 pub(super) use rolling_update::{rolling_update, tell};
+pub(super) use running::override_running;
 pub(super) use status::{StatusState, plan_status};
 
 /// The input of a sync. Counts and sets are up to date at `now`.
@@ -110,18 +112,6 @@ impl<'a> SyncInput<'a> {
         overrides: Option<&Arc<Overrides>>,
     ) -> Option<Arc<NodeOverride>> {
         overrides?.of_node(self.nodes.node(id)?).cloned()
-    }
-
-    /// The override that made a pod, which it keeps as a pod of the revision with this hash (G57).
-    pub(super) fn override_of_pod(
-        &self,
-        pod: &PodView,
-        hash: &RevisionHash,
-    ) -> Option<Arc<NodeOverride>> {
-        let tag = self.labels.tag(pod.labels)?;
-        let is_target = self.labels.current_hashes().any(|current| current == hash);
-        let of_target = self.labels.overrides().filter(|_| is_target);
-        of_target.or_else(|| self.history.overrides(hash))?.with_tag(tag).cloned()
     }
 
     /// The question whether this old pod may go for the target, whose hash is `target` (G54).

@@ -104,6 +104,7 @@ impl<'a> Assessor<'a> {
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
+        self.assess_overrides(slot, &mut assessment);
         let available_at = pods.iter().filter_map(|pod| self.becomes_available_at(pod)).min();
         let creates = assessment.work.contains(Work::CREATE) || assessment.step.creates();
         let creation_until = creation_until.filter(|_| creates);
@@ -245,6 +246,28 @@ impl<'a> Assessor<'a> {
                 }
             }
         }
+    }
+
+    /// Sets the next step of a node whose pod gets another override, unless it goes, and if a pod
+    /// that was changed uses the budget of such steps (G57). One on a node whose kubelet does not
+    /// answer uses none.
+    fn assess_overrides(&self, slot: &Slot, assessment: &mut NodeAssessment) {
+        let mut pods = slot.pods.as_slice().iter().filter(|pod| is_ours_to_delete(pod));
+        let is_well = slot.eligibility.should_run() && !slot.flags.contains(SlotFlags::UNREACHABLE);
+        // Times are whole seconds: a pod may have been changed in that of its creation.
+        let was_changed =
+            |pod: &PodView| pod.was_changed() || self.labels.tag(pod.labels).is_some();
+        let is_down = |pod: &PodView| was_changed(pod) && !self.is_available(pod);
+        assessment.budget_use.set(BudgetUse::CHANGED, is_well && pods.clone().any(is_down));
+        let stays = assessment.step == Step::None && slot.eligibility.should_continue_running();
+        let pod = pods.find(|pod| stays && pod.flags.contains(PodFlags::GETS_OVERRIDE));
+        let needs_budget =
+            |pod: &PodView| self.is_available(pod) && !pod.flags.contains(PodFlags::OVERRIDE_NOW);
+        assessment.step = match pod {
+            None => assessment.step,
+            Some(pod) if needs_budget(pod) => Step::Override,
+            Some(_) => Step::OverrideNow,
+        };
     }
 
     /// True if the node keeps its old pod because it would get no new one (C57), or if its kubelet

@@ -69,13 +69,20 @@ bitflags! {
         const NOT_OF_BASE = 1 << 11;
         /// The base would make the same pod on its node. Known where overrides are used (G57).
         const OF_BASE = 1 << 12;
+        /// It runs, and is to get the override of its node in place, or to lose its own (G57).
+        const GETS_OVERRIDE = 1 << 13;
+        /// It has started since that override counts on its node: it gets it without a budget.
+        const OVERRIDE_NOW = 1 << 14;
     }
 }
 
 impl PodFlags {
     /// The flags that follow from the overrides of a pod and its node.
-    pub(crate) const BY_OVERRIDES: Self =
-        Self::NOT_OF_TARGET.union(Self::NOT_OF_BASE).union(Self::OF_BASE);
+    pub(crate) const BY_OVERRIDES: Self = Self::NOT_OF_TARGET
+        .union(Self::NOT_OF_BASE)
+        .union(Self::OF_BASE)
+        .union(Self::GETS_OVERRIDE)
+        .union(Self::OVERRIDE_NOW);
 }
 
 impl PodView {
@@ -146,6 +153,20 @@ impl PodView {
     /// True if the pod was being changed in place, and cannot be (G56).
     pub(crate) const fn is_given_up(&self) -> bool {
         self.flags.contains(PodFlags::GIVEN_UP)
+    }
+
+    /// Records whether a change in place is given up. A pod whose override was to change, and not
+    /// its revision, is one like any other then (G57).
+    pub(crate) fn record_given_up(&mut self, is_given_up: bool, keeps_revision: bool) {
+        match keeps_revision {
+            true => self.flags.set(PodFlags::CHANGING, !is_given_up),
+            false => self.flags.set(PodFlags::GIVEN_UP, is_given_up),
+        }
+    }
+
+    /// True if the pod is being changed in place, or was (G56).
+    pub(crate) const fn was_changed(&self) -> bool {
+        self.is_changing() || self.changed_after > 0
     }
 
     /// True if the pod has been ready for `min_ready_seconds` (C54), and is not being changed: its
@@ -279,9 +300,9 @@ impl NodePods {
     }
 
     /// Records that a pod which was being changed in place cannot be (G56).
-    pub(crate) fn give_up_change(&mut self, uid: &Uid) {
+    pub(crate) fn give_up_change(&mut self, uid: &Uid, keeps_revision: bool) {
         if let Some(pod) = self.as_mut_slice().iter_mut().find(|pod| pod.uid == *uid) {
-            pod.flags |= PodFlags::GIVEN_UP;
+            pod.record_given_up(true, keeps_revision);
         }
     }
 

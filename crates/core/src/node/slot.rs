@@ -124,6 +124,8 @@ bitflags! {
         const TAKEN = 1 << 2;
         /// Somebody is asked whether its old pod, which is available, may go (G54).
         const ASKED = 1 << 3;
+        /// Its pod was changed in place, and is not available (G57).
+        const CHANGED = 1 << 4;
     }
 }
 
@@ -200,6 +202,11 @@ pub enum Step {
     DeleteOld,
     /// Delete the old pod if the budget allows it: it is available, and somebody agrees (G54).
     DeleteAgreed,
+    /// Change the pod, which is not available or has just started, to the override of its node
+    /// (G57).
+    OverrideNow,
+    /// The same if the budget allows it: the pod is available.
+    Override,
 }
 
 impl Step {
@@ -207,7 +214,11 @@ impl Step {
     pub(crate) const fn begins(self) -> bool {
         match self {
             Self::ReplaceNow | Self::Replace | Self::SurgeNow | Self::Surge => true,
-            Self::None | Self::DeleteOld | Self::DeleteAgreed => false,
+            Self::None
+            | Self::DeleteOld
+            | Self::DeleteAgreed
+            | Self::OverrideNow
+            | Self::Override => false,
         }
     }
 
@@ -219,7 +230,9 @@ impl Step {
             | Self::ReplaceNow
             | Self::Replace
             | Self::DeleteOld
-            | Self::DeleteAgreed => false,
+            | Self::DeleteAgreed
+            | Self::OverrideNow
+            | Self::Override => false,
         }
     }
 }

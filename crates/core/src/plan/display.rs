@@ -55,12 +55,18 @@ impl fmt::Display for Write {
                 write!(f, "{} to {number}", revision.name)
             }
             Self::RaiseCollisionCount { collision_count, .. } => write!(f, "to {collision_count}"),
-            Self::RelabelPod { pod, hash }
-            | Self::MarkReplaced { pod, hash }
-            | Self::ChangePod(NewChange { pod, hash, .. })
-            | Self::FinishChange { pod, hash, .. } => {
+            Self::RelabelPod { pod, hash } | Self::MarkReplaced { pod, hash } => {
                 write!(f, "{pod} {hash}")
             }
+            Self::ChangePod(new @ NewChange { pod, .. }) => {
+                write!(f, "{pod} {}", new.hash)?;
+                match &new.r#override {
+                    _ if !new.changes_override() => Ok(()),
+                    Some(of_node) => write!(f, " with {}", of_node.tag),
+                    None => write!(f, " without override"),
+                }
+            }
+            Self::FinishChange { pod, hash, .. } => write!(f, "{pod} {hash}"),
             Self::AskForReplacement { pod, hash, withdraws, .. } => {
                 let withdraws = if *withdraws { ", anew" } else { "" };
                 write!(f, "{pod} {hash}{withdraws}")
@@ -307,8 +313,9 @@ impl fmt::Display for Problem {
                 "admission changed pod {pod}, created for node {node}: {change}; the next creation \
                  is delayed",
             ),
-            Self::UnchangedPod { pod, why } => {
-                write!(f, "pod {pod} cannot be changed in place: {why}")
+            Self::UnchangedPod { pod, why, stays } => {
+                let stays = if *stays { "; it stays" } else { "" };
+                write!(f, "pod {pod} cannot be changed in place: {why}{stays}")
             }
             Self::LostPods { node, delay } => write!(
                 f,

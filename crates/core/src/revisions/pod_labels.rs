@@ -16,6 +16,8 @@ pub(crate) struct RevisionLabels {
     current: CurrentRevision,
     /// True if any pod had an override.
     has_tags: bool,
+    /// True if overrides are no part of a revision: they are those of running pods.
+    ignores_tags: bool,
     /// Number of changes of what is live or current.
     changes: u64,
 }
@@ -56,6 +58,11 @@ impl CurrentRevision {
 }
 
 impl RevisionLabels {
+    /// No labels yet. Overrides of running pods are no part of a revision (G57).
+    pub(crate) fn new(are_overrides_of_running: bool) -> Self {
+        Self { ignores_tags: are_overrides_of_running, ..Self::default() }
+    }
+
     /// Counts one more pod with these labels.
     pub(crate) fn acquire(
         &mut self,
@@ -151,6 +158,11 @@ impl RevisionLabels {
         self.current.overrides.is_some() || self.has_tags || self.has_variants()
     }
 
+    /// The template generation of pods with these labels.
+    pub(crate) fn template_generation(&self, id: RevisionLabelsId) -> Option<i64> {
+        self.pairs[id.0 as usize].template_generation
+    }
+
     /// The hash of the pair.
     pub(crate) fn hash(&self, id: RevisionLabelsId) -> Option<&RevisionHash> {
         self.pairs[id.0 as usize].hash.as_ref()
@@ -185,7 +197,7 @@ impl RevisionLabels {
         let is_known = |tag: &Arc<str>| {
             self.current.overrides.as_ref().is_some_and(|it| it.with_tag(tag).is_some())
         };
-        pair.updated && pair.tag.as_ref().is_none_or(is_known)
+        pair.updated && (self.ignores_tags || pair.tag.as_ref().is_none_or(is_known))
     }
 
     /// Number of changes so far: with the same number, the same hashes are live and current.

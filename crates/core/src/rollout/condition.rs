@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::api::{
     CANNOT_CHANGE, CANNOT_PULL, CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName,
     Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource, RecordReason, RolloutPhase,
-    RolloutReason, RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
+    RolloutReason, RolloutRecord, Timestamp, WITHOUT_OVERRIDE, WaveName, unrestored, utc_text,
+    with_statements,
 };
 
 use crate::copying::ConfigWait;
@@ -123,6 +124,17 @@ impl WaveProgress {
     }
 }
 
+/// The running pods that are without the override of their node (G57).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OverridesProgress {
+    /// The first nodes whose pods cannot be changed, and why.
+    pub named: Vec<(NodeName, Arc<str>)>,
+    /// How many others there are.
+    pub more: usize,
+    /// Why others could not be changed until now.
+    pub failure: Option<Arc<str>>,
+}
+
 /// The reason of the condition, and the parts of its message that count no nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Headline {
@@ -179,6 +191,27 @@ impl Stated {
         }
         let headline = if counts.is_some() { text.len() } else { message.len() };
         Self { reason: *reason, message: message.into(), headline }
+    }
+
+    /// The statement with the pods that are without their override.
+    pub(super) fn with_overrides(mut self, overrides: &OverridesProgress) -> Self {
+        let mut message = self.message.to_string();
+        for (index, (node, why)) in overrides.named.iter().enumerate() {
+            match index {
+                0 => message += &format!("; {WITHOUT_OVERRIDE}"),
+                _ => message += ", ",
+            }
+            message += &format!("{node} ({why})");
+        }
+        if overrides.more > 0 {
+            message += &format!(", {} more", overrides.more);
+        }
+        let failure = overrides.failure.as_ref().filter(|_| !message.contains(CANNOT_CHANGE));
+        if let Some(why) = failure {
+            message += &format!("; {CANNOT_CHANGE}{why}");
+        }
+        self.message = message.into();
+        self
     }
 }
 

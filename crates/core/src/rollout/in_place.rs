@@ -36,7 +36,7 @@ impl<'a> InPlace<'a> {
         if !runs || goes {
             return OldPod::IsReplaced;
         }
-        if let Some(why) = self.changes.refusal(&pod.uid, to) {
+        if let Some(why) = self.changes.refusal_of_revision(&pod.uid, to) {
             return OldPod::CannotChange(why);
         }
         if pod.is_changing() {

@@ -11,6 +11,7 @@ use crate::api::{
 use crate::config::{Clocks, Duties, PodDuty};
 use crate::copying::ConfigWait;
 use crate::node::{PodView, Slot};
+use crate::node_table::NodeId;
 use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels, RevisionSet};
 
@@ -42,6 +43,10 @@ pub(crate) struct RolloutInput<'a> {
     pub replacements: &'a BTreeMap<Uid, Replacement>,
     /// The pods that are changed in place.
     pub changes: &'a PodChanges,
+    /// Why the pod of a node keeps other resources than those of its override (G57).
+    pub keeps_override: &'a BTreeMap<NodeId, Arc<str>>,
+    /// Why pods could not be changed until now that are to get another override in place.
+    pub override_failure: Option<&'a Arc<str>>,
     /// True if all desired nodes have an available pod of the target, and no other node has a pod.
     pub is_rolled_out: bool,
     /// True if the policy makes too many waves of the nodes that there are (G50).

@@ -9,6 +9,7 @@ mod placement;
 mod properties;
 mod reference;
 mod replacement;
+mod running_overrides;
 mod shared_nodes;
 mod support;
 mod transcript;

@@ -20,10 +20,10 @@ use proptest::sample::Index;
 use crate::support::{Fault, World, daemon_set, node, with_label};
 
 /// Nodes n0 to n5.
-const NODES: u8 = 6;
+pub(super) const NODES: u8 = 6;
 /// The labels of pools, each of which has an override.
 const POOLS: [&str; 2] = ["big", "small"];
-const SETTLE: Duration = Duration::from_secs(300);
+pub(super) const SETTLE: Duration = Duration::from_secs(300);
 /// The ConfigMaps of the template. The second one may be missing.
 const MAPS: [&str; 2] = ["settings", "rules"];
 /// For how long they must not have changed.
@@ -84,7 +84,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
+pub(super) fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
     let all = POOLS.into_iter().zip(contents).filter(|(_, content)| *content > 0);
     let one = |(pool, content): (&str, u8)| {
         let has_label = LabelRequirement { key: pool.into(), operator: LabelOperator::Exists };
@@ -108,7 +108,7 @@ fn overrides(contents: [u8; 2]) -> Arc<Overrides> {
 }
 
 /// A canary, then all nodes.
-fn policy(contents: [u8; 2], copies: bool) -> PolicySource {
+pub(super) fn policy(contents: [u8; 2], copies: bool) -> PolicySource {
     let config = ConfigRule {
         require: None,
         config_maps: copies.then_some(ConfigMapRule::Snapshot),
@@ -133,14 +133,14 @@ fn policy(contents: [u8; 2], copies: bool) -> PolicySource {
     }))
 }
 
-fn labelled_node(number: u8, pool: usize) -> Node {
+pub(super) fn labelled_node(number: u8, pool: usize) -> Node {
     let mut node = node(&format!("n{number}"));
     node.labels = POOLS.get(pool).map(|pool| (*pool, "")).into_iter().collect();
     node
 }
 
 /// The tag that a revision states for a node, by the text of its overrides.
-fn stated_tag<'a>(text: &'a str, node: &Node) -> Option<&'a str> {
+pub(super) fn stated_tag<'a>(text: &'a str, node: &Node) -> Option<&'a str> {
     let is_there =
         |tag: &&str| tag.split_once('-').is_some_and(|(pool, _)| node.labels.get(pool).is_some());
     text.split(',').find(is_there)
@@ -377,7 +377,7 @@ fn merge(world: &mut World) {
     }
 }
 
-fn any_pod(world: &World, index: Index) -> Option<Pod> {
+pub(super) fn any_pod(world: &World, index: Index) -> Option<Pod> {
     let pods: Vec<_> = world.server.pods.values().filter(|pod| !pod.terminating).collect();
     if pods.is_empty() { None } else { Some((*index.get(&pods)).clone()) }
 }

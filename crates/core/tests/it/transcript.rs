@@ -181,7 +181,9 @@ fn describe_pods(world: &World) -> String {
             text += if *is_agreed { " agreed" } else { "" };
         }
         if let Some(change) = &pod.change {
-            write!(text, " changing to {}: {:?}", change.to, change.state).expect("it grows");
+            let tag = change.to.tag.as_ref().map(|tag| format!(" with {tag}")).unwrap_or_default();
+            write!(text, " changing to {}{tag}: {:?}", change.to.hash, change.state)
+                .expect("it grows");
         }
         text.push('\n');
     }
@@ -411,11 +413,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
         "hash" => pod.labels = with_label(&pod.labels, HASH_LABEL, value),
         "generation" => pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, value),
         "override" => pod.labels = with_label(&pod.labels, OVERRIDE_LABEL, value),
-        "no-override" => {
-            let others = pod.labels.iter().filter(|(key, _)| ***key != *OVERRIDE_LABEL);
-            let others = others.map(|(key, value)| (key.clone(), value.clone()));
-            pod.labels = others.collect();
-        }
+        "no-override" => pod.labels = pod.labels.without(OVERRIDE_LABEL),
         "no-labels" => pod.labels = Labels::default(),
         "app" => pod.labels = with_label(&pod.labels, "app", value),
         "owner" => pod.controller = (value != "none").then(|| value.into()),

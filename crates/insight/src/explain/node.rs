@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::{findings, problems, rollout_summary};
 use crate::controller_view::ControllerView;
 use crate::eviction;
+use crate::overridden;
 use crate::rollout::{Evidence, Rollout};
 use crate::situation::Situation;
 use crate::snapshot::{NodeDetail, NodeHealth, PodState, Snapshot};
@@ -146,7 +147,10 @@ pub fn explain_node(
         r#override: override_of(daemon_set, &detail.node),
         reasons: reasons.iter().map(|reason| reason_detail(reason, &detail.node)).collect(),
         situation,
-        why,
+        why: match overridden::missing_override(snapshot, daemon_set, node) {
+            Some(note) => format!("{why}; {note}"),
+            None => why,
+        },
         detail: said,
         next,
         rollout: summary,
@@ -156,7 +160,7 @@ pub fn explain_node(
 }
 
 fn override_of(daemon_set: &DaemonSet, node: &Node) -> Option<String> {
-    let overrides = daemon_set.policy.valid()?.overrides()?;
+    let overrides = daemon_set.policy.valid()?.stated_overrides()?;
     Some(overrides.of_node(node)?.name.to_string())
 }
 

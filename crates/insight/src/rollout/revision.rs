@@ -51,7 +51,11 @@ impl<'a> CurrentContent<'a> {
     fn has_other_override(&self, pod: &Pod) -> bool {
         let node = pod.target_node_name().and_then(|node| self.snapshot.nodes.get(node));
         let tag = pod.tag();
-        let Some(detail) = node.filter(|_| self.overrides.is_some() || tag.is_some()) else {
+        let Some(detail) = node
+            .filter(|_| self.overrides.is_some() || tag.is_some())
+            // Those of running pods are no part of a revision.
+            .filter(|_| !self.snapshot.runs_beside)
+        else {
             return false;
         };
         let of_node = self.overrides.as_ref().and_then(|it| it.of_node(&detail.node));

@@ -3,7 +3,8 @@
 
 use bytes::Bytes;
 use everynode_core::api::{
-    CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeState, PodChange, Readiness, Timestamp,
+    CHANGED_ANNOTATION, CHANGING_ANNOTATION, ChangeGoal, ChangeState, PodChange, Readiness,
+    Timestamp,
 };
 use prost::Message;
 use serde::Deserialize;
@@ -130,7 +131,10 @@ impl Stated {
             Box::new(PodChange {
                 state: status.state(&stated, metadata.generation.unwrap_or(0)),
                 version: resource_version(text(metadata.resource_version.as_ref())),
-                to: stated.to.as_str().into(),
+                to: ChangeGoal {
+                    hash: stated.to.as_str().into(),
+                    tag: stated.tag.as_deref().map(Into::into),
+                },
                 since: timestamp(&stated.since).unwrap_or(Timestamp(0)),
             })
         });

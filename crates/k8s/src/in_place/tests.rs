@@ -5,6 +5,8 @@ use everynode_core::plan::PodReference;
 
 use super::*;
 
+mod overrides;
+
 /// The value with these members; null removes one. Lists of containers are merged by index.
 fn with(mut value: Value, change: Value) -> Value {
     match change {
@@ -306,6 +308,7 @@ fn change(difference: Value) -> NewChange {
 fn new_change(from: &Value, to: &Value) -> NewChange {
     NewChange {
         pod: PodReference { name: "p".into(), uid: Uid::new("u"), node: None },
+        tag: None,
         r#override: None,
         hash: "h2".into(),
         from: canonical(from).into(),
@@ -366,7 +369,7 @@ fn a_patch_changes_images_and_states_the_change() {
         (labels(), Value::Null, json!({}), false, old),
     ] {
         let new = change(difference.clone());
-        let patch = Change::new(&new).patch(&pod_of(template())).unwrap();
+        let patch = Change::new(&new, None).unwrap().patch(&pod_of(template())).unwrap();
         assert_eq!(patch["spec"], spec, "{difference}");
         assert_eq!(patch["metadata"]["uid"], "u", "{difference}");
         let since = "1970-01-01T00:01:00Z";
@@ -383,7 +386,7 @@ fn a_container_that_never_ran_is_not_restarted() {
     let new = change(container(&json!({ "image": "a:2" })));
     let status = json!([{ "containerID": "", "restartCount": 0 }]);
     let pod = with(pod_of(template()), json!({ "status": { "containerStatuses": status } }));
-    let patch = Change::new(&new).patch(&pod).unwrap();
+    let patch = Change::new(&new, None).unwrap().patch(&pod).unwrap();
     assert_eq!(parsed(&patch, CHANGED_ANNOTATION)["restarts"]["a"], 0);
     assert_eq!(parsed(&patch, CHANGING_ANNOTATION)["containers"], json!({ "a": "" }));
 }
@@ -397,7 +400,7 @@ fn a_patch_changes_the_labels_and_annotations_that_differ() {
     let from = entries(json!({ "same": "1", "new": "1", "gone": "1", HASH_LABEL: "x" }));
     let to = entries(json!({ "same": "1", "new": "2", "added": "1", HASH_LABEL: "y" }));
     let new = new_change(&with(template(), from.clone()), &with(template(), to));
-    let patch = Change::new(&new).patch(&pod_of(with(template(), from))).unwrap();
+    let patch = Change::new(&new, None).unwrap().patch(&pod_of(with(template(), from))).unwrap();
     let expected = json!({ "new": "2", "added": "1", "gone": null });
     assert_eq!(patch["metadata"]["labels"], expected);
     let mut annotations = patch["metadata"]["annotations"].clone();
@@ -407,7 +410,7 @@ fn a_patch_changes_the_labels_and_annotations_that_differ() {
     assert_eq!(annotations, expected);
     for label in [HASH_LABEL, TEMPLATE_GENERATION_LABEL] {
         let new = change(json!({ "metadata": { "labels": { label: "2" } } }));
-        let patch = Change::new(&new).patch(&pod_of(template())).unwrap();
+        let patch = Change::new(&new, None).unwrap().patch(&pod_of(template())).unwrap();
         assert_eq!(patch["metadata"]["labels"], json!({}), "{label}");
     }
 }
@@ -451,14 +454,14 @@ fn a_resize_changes_the_amounts_that_differ() {
                 "spec": { "containers": [{ "name": "a", "resources": resources }] },
             })
         });
-        assert_eq!(Change::new(&new).resize_patch(), expected, "{from} {to}");
+        assert_eq!(Change::new(&new, None).unwrap().resize_patch(), expected, "{from} {to}");
     }
     let new = change(init(&requests(&json!({ "memory": "1Gi" })), &json!({ "image": "i:2" })));
-    let patch = Change::new(&new).resize_patch().unwrap();
+    let patch = Change::new(&new, None).unwrap().resize_patch().unwrap();
     let resources = json!({ "requests": { "memory": "1Gi" } });
     let expected = json!({ "initContainers": [{ "name": "s", "resources": resources }] });
     assert_eq!(patch["spec"], expected);
-    assert_eq!(Change::new(&change(labels())).resize_patch(), None);
+    assert_eq!(Change::new(&change(labels()), None).unwrap().resize_patch(), None);
 }
 
 /// G56: a container that a kubelet restarts to resize it is restarted by the change.
@@ -479,7 +482,7 @@ fn a_resize_that_restarts_a_container_counts_as_a_restart() {
     ] {
         let from = with(template(), container(&json!({ "resizePolicy": policies })));
         let new = new_change(&from, &with(from.clone(), container(&requests(&amounts))));
-        let patch = Change::new(&new).patch(&pod_of(from)).unwrap();
+        let patch = Change::new(&new, None).unwrap().patch(&pod_of(from)).unwrap();
         let expected = json!({ "a": restarts, "s": 0, "i": 1 });
         assert_eq!(
             parsed(&patch, CHANGED_ANNOTATION)["restarts"],
@@ -523,7 +526,8 @@ fn a_pod_that_cannot_be_changed_says_why() {
             init(&json!({ "image": "s:2" }), &json!({})),
         );
         let new = change(images);
-        let patch = Change::new(&new).patch(&with(pod_of(template()), difference.clone()));
+        let patch =
+            Change::new(&new, None).unwrap().patch(&with(pod_of(template()), difference.clone()));
         match why {
             Some(why) => assert!(patch.as_ref().is_err_and(|it| it.starts_with(why)), "{patch:?}"),
             None => assert!(patch.is_ok(), "{difference} {patch:?}"),
@@ -542,6 +546,6 @@ fn a_change_has_begun_if_the_pod_states_it() {
         (json!({ "metadata": { "annotations": { CHANGING_ANNOTATION: "h2" } } }), false),
     ] {
         let pod = with(pod_of(template()), difference.clone());
-        assert_eq!(Change::new(&new).has_begun(&pod), expected, "{difference}");
+        assert_eq!(Change::new(&new, None).unwrap().has_begun(&pod), expected, "{difference}");
     }
 }

@@ -100,7 +100,7 @@ async fn live_policies(cluster: &Cluster, here: &Selection) -> anyhow::Result<Po
 
 /// The text of the overrides of a policy, if it has any.
 fn overrides(policy: &RolloutPolicy) -> Option<Arc<str>> {
-    Some(policy.overrides()?.text.clone())
+    Some(policy.stated_overrides()?.text.clone())
 }
 
 /// The names of the ConfigMaps that are not copied, if others are.

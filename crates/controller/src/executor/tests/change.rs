@@ -23,6 +23,7 @@ fn change(image: &str, cpu: &str) -> Vec<Write> {
         hash: "h2".into(),
         from: template("i:1", "100m").into(),
         to: template(image, cpu).into(),
+        tag: None,
         r#override: None,
         since: Timestamp::from_seconds(60),
     })]

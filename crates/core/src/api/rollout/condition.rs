@@ -10,6 +10,9 @@ pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
 /// The beginning of the statement that a request to change a pod in place failed (G56).
 pub const CANNOT_CHANGE: &str = "pods cannot be changed in place: ";
 
+/// How the condition begins to name the nodes whose running pods cannot get their override (G57).
+pub const WITHOUT_OVERRIDE: &str = "without the resources of their override: ";
+
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutCondition {

@@ -175,6 +175,8 @@ pub struct ContainerAmounts {
     pub requests: BTreeMap<Arc<str>, i64>,
     /// Its limits, by resource.
     pub limits: BTreeMap<Arc<str>, i64>,
+    /// True if it ends before the others start, as init containers do that are no sidecars.
+    pub ends: bool,
 }
 
 impl From<Vec<NodeOverride>> for Overrides {
@@ -249,10 +251,10 @@ impl Overrides {
 
     /// The reason why these overrides cannot be used with a template of these containers, with the
     /// field.
-    pub fn problem(&self, template: &[ContainerAmounts], may_set_images: bool) -> Option<String> {
+    pub fn problem(&self, template: &[ContainerAmounts], may: MayOverride) -> Option<String> {
         self.list.iter().enumerate().find_map(|(index, it)| {
             let problem = it.containers.iter().enumerate().find_map(|(number, container)| {
-                let (field, why) = container.problem(template, it.allow_larger, may_set_images)?;
+                let (field, why) = container.problem(template, it.allow_larger, may)?;
                 Some(format!("containers[{number}].{field}: {why}"))
             })?;
             Some(format!("overrides[{index}].{problem}"))
@@ -274,22 +276,41 @@ impl NodeOverride {
     }
 }
 
+/// The fields of a container that overrides may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayOverride {
+    /// Amounts of CPU and memory: the pods run already, as the built-in controller makes them.
+    Running,
+    /// All but the image.
+    AllButImage,
+    /// All.
+    All,
+}
+
 impl ContainerOverride {
     fn problem(
         &self,
         template: &[ContainerAmounts],
         allows_larger: bool,
-        may_set_images: bool,
+        may: MayOverride,
     ) -> Option<(String, String)> {
         let value = |text: &str, why: &str| format!("Invalid value: \"{text}\": {why}");
         let Some(own) = template.iter().find(|own| own.name == self.name) else {
             let why = value(&self.name, "the template has no container of this name");
             return Some(("name".to_owned(), why));
         };
-        if let Some(image) = self.image.as_ref().filter(|_| !may_set_images) {
-            let why = "overrides may set images only if the controller runs with \
-                       --overrides-may=image";
-            return Some(("image".to_owned(), value(image, why)));
+        match may {
+            MayOverride::Running => {
+                if let Some(problem) = self.problem_in_running_pods(own) {
+                    return Some(problem);
+                }
+            }
+            MayOverride::AllButImage if let Some(image) = &self.image => {
+                let why = "overrides may set images only if the controller runs with \
+                           --overrides-may=image";
+                return Some(("image".to_owned(), value(image, why)));
+            }
+            MayOverride::AllButImage | MayOverride::All => {}
         }
         let ResourceOverride { requests, limits } = &self.resources;
         requests.keys().chain(limits.keys()).find_map(|resource| {
@@ -312,6 +333,30 @@ impl ContainerOverride {
                 value(amount_text(requests, limits, resource), why),
             ))
         })
+    }
+}
+
+impl ContainerOverride {
+    /// The reason why running pods cannot be changed to this, with the field.
+    fn problem_in_running_pods(&self, own: &ContainerAmounts) -> Option<(String, String)> {
+        let forbidden = |field: &str, why: &str| {
+            let why =
+                format!("Forbidden: beside the built-in controller, which makes the pods, {why}");
+            Some((field.to_owned(), why))
+        };
+        let only = "overrides may set only amounts of CPU and memory";
+        let ResourceOverride { requests, limits } = &self.resources;
+        let is_other = |resource: &&Arc<str>| !matches!(&***resource, "cpu" | "memory");
+        let other = requests.keys().chain(limits.keys()).find(is_other);
+        match self {
+            _ if own.ends => {
+                forbidden("name", "init containers have ended before pods are changed")
+            }
+            Self { image: Some(_), .. } => forbidden("image", only),
+            Self { args: Some(_), .. } => forbidden("args", only),
+            Self { env, .. } if !env.is_empty() => forbidden("env", only),
+            _ => forbidden(&format!("resources[{}]", other?), only),
+        }
     }
 }
 

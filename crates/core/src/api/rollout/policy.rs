@@ -147,8 +147,8 @@ pub struct RolloutPolicy {
     pub resize_within: Duration,
     /// The differences between the pods of some nodes and the template: amounts of resources,
     /// variables and arguments. The first one that selects a node counts there. Others than before
-    /// are rolled out as another template is, to the nodes whose pods they change. Not beside the
-    /// built-in controller.
+    /// are rolled out as another template is, to the nodes whose pods they change. Beside the
+    /// built-in controller amounts of CPU and memory only: running pods are changed in place.
     #[serde(default)]
     #[schemars(
         with = "Vec<NodeOverride>",
@@ -156,6 +156,10 @@ pub struct RolloutPolicy {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub overrides: Arc<Overrides>,
+    /// True if another controller makes the pods: then overrides are no part of a revision, and
+    /// running pods are changed in place (G57).
+    #[serde(skip)]
+    pub overrides_running_pods: bool,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -582,8 +586,13 @@ impl RolloutPolicy {
         self.failure.is_none_or(|rule| rule.cannot_start)
     }
 
-    /// The overrides of its nodes, if it has any (G57).
+    /// The overrides that make its revisions together with templates, if it has any (G57).
     pub fn overrides(&self) -> Option<&Arc<Overrides>> {
+        self.stated_overrides().filter(|_| !self.overrides_running_pods)
+    }
+
+    /// All overrides that it states, if it has any.
+    pub fn stated_overrides(&self) -> Option<&Arc<Overrides>> {
         Some(&self.overrides).filter(|overrides| !overrides.list.is_empty())
     }
 

@@ -29,6 +29,9 @@ pub struct NodeCounts {
     pub taken: usize,
     /// Nodes of which somebody is asked whether the old pod may go, which is available (G54).
     pub asked: usize,
+    /// Nodes whose pod was changed in place and is not available, beside those that use the budget
+    /// of a guarded rollout (G57).
+    pub changed: usize,
 }
 
 impl NodeCounts {
@@ -61,13 +64,19 @@ impl NodeCounts {
         self.in_flight == self.asked && self.taken == 0
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 12] {
+    /// On how many more nodes an available pod may get another override (G57).
+    pub(in crate::daemon_set) const fn room_for_overrides(&self, max: usize) -> usize {
+        max.saturating_sub(self.in_use + self.changed)
+    }
+
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 13] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
             Scheduling::Unneeded | Scheduling::Misscheduled | Scheduling::Missing => (None, false),
         };
         let is_unavailable = budget_use.contains(BudgetUse::UNAVAILABLE);
+        let is_in_use = progress.is_in_flight() || is_unavailable;
         [
             (&mut self.desired, assessment.is_desired()),
             (&mut self.current, health.is_some()),
@@ -78,9 +87,10 @@ impl NodeCounts {
             (&mut self.uses_unavailable, is_unavailable),
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
-            (&mut self.in_use, progress.is_in_flight() || is_unavailable),
+            (&mut self.in_use, is_in_use),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
+            (&mut self.changed, budget_use.contains(BudgetUse::CHANGED) && !is_in_use),
         ]
     }
 }

@@ -37,6 +37,7 @@ pub(in crate::daemon_set) struct Admitted {
     pub surge_now: NodeSet,
     pub surge: NodeSet,
     pub delete_agreed: NodeSet,
+    pub r#override: NodeSet,
 }
 
 impl Groups {
@@ -119,6 +120,8 @@ impl Groups {
             admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
             let agreed = group.counts.room_for_agreed(max);
             order.admit(&group.work_sets.delete_agreed, agreed, &mut admitted.delete_agreed);
+            let overridden = group.counts.room_for_overrides(max.max(1));
+            order.admit(&group.work_sets.r#override, overridden, &mut admitted.r#override);
         }
         let mut groups = self.groups.values();
         while all.may_let_one_go()
@@ -166,7 +169,7 @@ impl AdmissionOrder<'_> {
 
 impl Admitted {
     fn is_empty(&self) -> bool {
-        let Self { replace_now, replace, surge_now, surge, delete_agreed } = self;
+        let Self { replace_now, replace, surge_now, surge, delete_agreed, r#override: _ } = self;
         let sets = [replace_now, replace, surge_now, surge, delete_agreed];
         sets.into_iter().all(NodeSet::is_empty)
     }
@@ -187,7 +190,8 @@ fn relevant(of: &NodeAssessment) -> NodeAssessment {
     let is_in_flight = of.progress.is_in_flight();
     NodeAssessment {
         scheduling: if of.is_desired() { Scheduling::Missing } else { Scheduling::Unneeded },
-        budget_use: of.budget_use & (BudgetUse::UNAVAILABLE | BudgetUse::ASKED),
+        budget_use: of.budget_use
+            & (BudgetUse::UNAVAILABLE | BudgetUse::ASKED | BudgetUse::CHANGED),
         progress: if is_in_flight { NodeProgress::InFlight } else { NodeProgress::NotBegun },
         step: of.step,
         ..NodeAssessment::default()

@@ -25,6 +25,8 @@ pub(in crate::daemon_set) struct WorkSets {
     pub surge: NodeSet,
     pub delete_old: NodeSet,
     pub delete_agreed: NodeSet,
+    pub override_now: NodeSet,
+    pub r#override: NodeSet,
 }
 
 impl WorkSets {
@@ -58,6 +60,11 @@ impl WorkSets {
         }
     }
 
+    /// True if a pod is to get another override in place (G57).
+    pub(crate) fn awaits_overrides(&self) -> bool {
+        !self.override_now.is_empty() || !self.r#override.is_empty()
+    }
+
     fn set_of_step(&mut self, step: Step) -> Option<&mut NodeSet> {
         match step {
             Step::None => None,
@@ -67,6 +74,8 @@ impl WorkSets {
             Step::Surge => Some(&mut self.surge),
             Step::DeleteOld => Some(&mut self.delete_old),
             Step::DeleteAgreed => Some(&mut self.delete_agreed),
+            Step::OverrideNow => Some(&mut self.override_now),
+            Step::Override => Some(&mut self.r#override),
         }
     }
 }

@@ -29,6 +29,9 @@ impl DaemonSetState {
         self.had_overrides
             || self.labels.has_overrides()
             || self.rollout.gate.base_overrides().is_some()
+            || self.daemon_set.overrides_of_running().is_some()
+            // A pod may be half changed to one that is gone.
+            || self.overrides_running_pods() && !self.changes.is_idle()
     }
 
     /// Determines which pods of a node were made by another override than the one that counts
@@ -40,6 +43,10 @@ impl DaemonSetState {
         // What pods are marked with is taken back by the same means.
         self.had_overrides = true;
         let Some(node) = nodes.node(id) else { return };
+        if self.overrides_running_pods() {
+            self.refresh_running(id, node, now);
+            return;
+        }
         self.settle(id, node, now);
         let target = self.labels.overrides();
         let (of_target, of_base) =

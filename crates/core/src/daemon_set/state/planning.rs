@@ -245,6 +245,7 @@ impl DaemonSetState {
         if let Some(hash) = self.revision_beside() {
             sync::rolling_update(&input, &hash, draft);
         }
+        sync::override_running(&input, draft);
         sync::pull_images(&input, draft);
         self.plan_status(None, now, nodes, draft);
     }

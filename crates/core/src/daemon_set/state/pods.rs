@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::api::{
-    CHANGING_ANNOTATION, ImagePuller, NodeName, Now, Pod, Problem, RevisionHash, Timestamp, Uid,
+    CHANGING_ANNOTATION, ChangeGoal, ImagePuller, NodeName, Now, Pod, Problem, RevisionHash,
+    Timestamp, Uid,
 };
 use crate::config::Mode;
+use crate::daemon_set::sync;
 use crate::node::{PodFlags, PodView, SlotFlags};
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
@@ -227,11 +229,11 @@ impl DaemonSetState {
         };
         let (hash, generation) = match followed.to {
             // It counts as a pod of that revision which is not available (G56).
-            Some(to) => (Some(to), None),
+            Some(to) if pod.revision_hash().as_ref() != Some(&to) => (Some(to), None),
+            Some(to) => (Some(to), pod.template_generation()),
             None => (pod.revision_hash(), pod.template_generation()),
         };
-        // The built-in controller makes all pods of the template.
-        let tag = pod.tag().filter(|_| self.creates_pods());
+        let tag = pod.tag();
         let labels = self.labels.acquire(hash, generation, tag);
         let mut view = PodView::new(pod, labels, orphan);
         view.flags |= followed.flags;
@@ -275,8 +277,10 @@ impl DaemonSetState {
     fn follow_change(&mut self, pod: &Pod, location: PodLocation) -> FollowedChange {
         let mut followed = FollowedChange::default();
         let changing = self.changing(pod, location);
-        if let Some((changing, is_given_up)) = &changing {
-            followed.to = Some(changing.change.to.clone());
+        if let Some((changing, is_given_up)) = &changing
+            && !(*is_given_up && changing.keeps_revision())
+        {
+            followed.to = Some(changing.change.to.hash.clone());
             followed.flags |= PodFlags::CHANGING;
             followed.flags.set(PodFlags::GIVEN_UP, *is_given_up);
             followed.flags.set(PodFlags::ASSUMED, changing.is_assumed);
@@ -318,10 +322,18 @@ impl DaemonSetState {
         self.changes.settle_doubts(now.steady);
         let within = self.resize_within();
         let is_current = |hash: &RevisionHash| self.labels.current_hashes().any(|it| it == hash);
-        let is_known =
+        let is_stored =
             |hash: &RevisionHash| is_current(hash) || self.history.template(hash).is_some();
+        let is_known = |it: &Changing| {
+            let ChangeGoal { hash, tag } = &it.change.to;
+            let revisions = (&self.labels, &self.history);
+            let of_node = |tag| sync::override_with_tag(tag, hash, &self.daemon_set, revisions);
+            let has_override = tag.as_ref().is_none_or(|tag| of_node(tag).is_some());
+            is_stored(hash) && it.from.as_ref().is_some_and(is_stored) && has_override
+        };
         for (uid, id) in self.changes.give_up(within, now.to_wall(now.steady), is_known) {
-            self.slots[id.index()].pods.give_up_change(&uid);
+            let keeps_revision = self.changes.get(&uid).is_some_and(Changing::keeps_revision);
+            self.slots[id.index()].pods.give_up_change(&uid, keeps_revision);
             self.mark(id);
         }
         for node in self.changes.take_marked() {
@@ -331,6 +343,15 @@ impl DaemonSetState {
             let pods: Vec<Uid> = pods.map(|pod| pod.uid.clone()).collect();
             self.changes.keep_doubts(&node, &pods);
             id.into_iter().for_each(|id| self.read_changes(id, &pods));
+        }
+    }
+
+    /// Asks the API server anew about pods that could not get their override (G57).
+    pub(super) fn ask_about_overrides(&mut self) {
+        for id in self.changes.ask_about_overrides() {
+            let pods = self.slots[id.index()].pods.as_slice().iter();
+            let pods: Vec<Uid> = pods.map(|pod| pod.uid.clone()).collect();
+            self.read_changes(id, &pods);
         }
     }
 
@@ -353,7 +374,7 @@ impl DaemonSetState {
             match (known, self.changes.in_doubt(uid).cloned()) {
                 (None, Some(change)) => {
                     let from = self.labels.hash(pod.labels).cloned();
-                    self.relabel(&mut pod, Some(change.to.clone()), true);
+                    self.relabel(&mut pod, Some(change.to.hash.clone()), true);
                     let (name, node, is_assumed) = (pod.name.clone(), Some(id), true);
                     let changing = Changing { change, from, name, node, is_assumed };
                     self.changes.set(uid, Some(changing));
@@ -364,7 +385,7 @@ impl DaemonSetState {
                 }
                 (Some(known), _) => {
                     let is_given_up = self.changes.refusal(uid, &known.change.to).is_some();
-                    pod.flags.set(PodFlags::GIVEN_UP, is_given_up);
+                    pod.record_given_up(is_given_up, known.keeps_revision());
                 }
                 (None, None) => {}
             }

@@ -131,6 +131,7 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
+        self.begin_overrides();
         self.give_up_changes(now, nodes);
         self.refresh_copies(now.steady);
         let is_changed = self.refresh_current(now, nodes);

@@ -1,9 +1,16 @@
 //! Changing pods in place instead of replacing them (G56).
 
-use crate::api::{ChangeState, NodeName, RevisionHash, Template, UpdateMethod};
+use std::sync::Arc;
+
+use crate::api::{
+    ChangeGoal, ChangeState, DaemonSet, NodeName, NodeOverride, RevisionHash, Template,
+    UpdateMethod,
+};
 use crate::node::{Direction, PodView, changing_pods};
 use crate::node_table::NodeId;
 use crate::plan::{NewChange, Write};
+use crate::pod_changes::Changing;
+use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::{InPlace, OldPod};
 
 use super::SyncInput;
@@ -28,27 +35,56 @@ pub(in crate::daemon_set) fn finish_changes(input: &SyncInput<'_>, draft: &mut D
         }
         for pod in changing_pods(&input.slots[id.index()]) {
             let Some(known) = input.changes.get(&pod.uid) else { continue };
-            let to = &known.change.to;
-            if !input.changes.is_sent(&pod.uid, to) {
-                let template = |hash| input.in_place().template(hash);
-                let own = known.from.as_ref().and_then(template);
-                if let Some((from, target)) = own.zip(template(to)) {
-                    draft.patch(Write::ChangePod(input.new_change(name, pod, to, (from, target))));
-                }
+            let ChangeGoal { hash, tag } = &known.change.to;
+            if !input.changes.is_sent(&pod.uid, &known.change.to) {
+                let again = input.unsent_change(name, pod, known);
+                again.into_iter().for_each(|change| draft.patch(Write::ChangePod(change)));
             } else if known.change.state == ChangeState::Done {
-                let is_target = input.labels.current_hashes().any(|hash| hash == to);
+                let is_target = input.labels.current_hashes().any(|current| current == hash);
+                let generation = input.daemon_set.template_generation.filter(|_| is_target);
                 draft.patch(Write::FinishChange {
                     pod: pod.reference(Some(name)),
                     resource_version: known.change.version,
-                    hash: to.clone(),
-                    template_generation: input.daemon_set.template_generation.filter(|_| is_target),
+                    hash: hash.clone(),
+                    template_generation: match known.keeps_revision() {
+                        true => input.labels.template_generation(pod.labels),
+                        false => generation,
+                    },
+                    tag: tag.clone(),
                 });
             }
         }
     }
 }
 
+/// The override with this tag that a pod of the revision with this hash may have (G57).
+pub(in crate::daemon_set) fn override_with_tag<'a>(
+    tag: &str,
+    hash: &RevisionHash,
+    daemon_set: &'a DaemonSet,
+    (labels, history): (&'a RevisionLabels, &'a RevisionHistory),
+) -> Option<&'a Arc<NodeOverride>> {
+    let is_target = labels.current_hashes().any(|current| current == hash);
+    let of_target = labels.overrides().filter(|_| is_target);
+    let of_revision = of_target.or_else(|| history.overrides(hash));
+    of_revision.or_else(|| daemon_set.overrides_of_running())?.with_tag(tag)
+}
+
 impl SyncInput<'_> {
+    fn override_with_tag(&self, tag: &str, hash: &RevisionHash) -> Option<Arc<NodeOverride>> {
+        let revisions = (self.labels, self.history);
+        override_with_tag(tag, hash, self.daemon_set, revisions).cloned()
+    }
+
+    /// The override that made a pod, which it keeps as a pod of the revision with this hash (G57).
+    pub(super) fn override_of_pod(
+        &self,
+        pod: &PodView,
+        hash: &RevisionHash,
+    ) -> Option<Arc<NodeOverride>> {
+        self.override_with_tag(self.labels.tag(pod.labels)?, hash)
+    }
+
     pub(super) fn in_place(&self) -> InPlace<'_> {
         InPlace {
             daemon_set: self.daemon_set,
@@ -76,7 +112,8 @@ impl SyncInput<'_> {
         let to = governing.old.map_or(target, |(hash, _)| hash);
         match self.in_place().old_pod(slot, pod, to) {
             OldPod::Changes { from, to: template } => {
-                Way::Change(self.new_change(node, pod, to, (from, template)))
+                let of_node = self.override_of_pod(pod, to);
+                Way::Change(self.new_change(node, pod, to, (from, template), of_node))
             }
             OldPod::CannotChange(_)
                 if method == UpdateMethod::InPlaceOnly
@@ -88,19 +125,36 @@ impl SyncInput<'_> {
         }
     }
 
+    /// The change that a pod states to be under way; `None` if it is not known what it changes.
+    fn unsent_change(&self, node: &NodeName, pod: &PodView, known: &Changing) -> Option<NewChange> {
+        let ChangeGoal { hash, tag } = &known.change.to;
+        let template = |hash| match known.keeps_revision() {
+            true => self.history.template(hash),
+            false => self.in_place().template(hash),
+        };
+        let templates = (template(known.from.as_ref()?)?, template(hash)?);
+        let of_node = match tag {
+            Some(tag) => Some(self.override_with_tag(tag, hash)?),
+            None => None,
+        };
+        Some(self.new_change(node, pod, hash, templates, of_node))
+    }
+
     fn new_change(
         &self,
         node: &NodeName,
         pod: &PodView,
         to: &RevisionHash,
         (from, template): (&Template, &Template),
+        of_node: Option<Arc<NodeOverride>>,
     ) -> NewChange {
         NewChange {
             pod: pod.reference(Some(node)),
             hash: to.clone(),
             from: from.canonical.clone(),
             to: template.canonical.clone(),
-            r#override: self.override_of_pod(pod, to),
+            tag: self.labels.tag(pod.labels).cloned(),
+            r#override: of_node,
             since: self.now.wall_seconds(),
         }
     }

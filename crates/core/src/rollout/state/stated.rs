@@ -8,7 +8,9 @@ use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{ConditionInput, StartingNodes, Stated, WaveProgress, headline};
+use super::super::condition::{
+    ConditionInput, OverridesProgress, StartingNodes, Stated, WaveProgress, headline,
+};
 use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
@@ -44,6 +46,21 @@ pub(super) struct Details {
     /// How often what is stated of the checks has changed.
     check_changes: u64,
     leaked: usize,
+    /// The pods that are without their override.
+    overrides: OverridesProgress,
+}
+
+impl OverridesProgress {
+    fn new(input: &RolloutInput<'_>, nodes: &NodeTable) -> Self {
+        let kept = input.keeps_override.iter();
+        let named = kept.take(NAMED_NODES).map(|(id, why)| (nodes.name(*id).clone(), why.clone()));
+        let named: Vec<_> = named.collect();
+        Self {
+            more: input.keeps_override.len() - named.len(),
+            named,
+            failure: input.override_failure.cloned(),
+        }
+    }
 }
 
 impl RolloutState {
@@ -59,6 +76,7 @@ impl RolloutState {
             back: self.back(input, nodes),
             check_changes: self.checks.as_ref().map_or(0, |checks| checks.changes()),
             leaked: self.leaked_nodes(input.is_beside()),
+            overrides: OverridesProgress::new(input, nodes),
         };
         if is_new || self.condition.get(&details).is_none() {
             let checks = self.checks.as_ref().map(|checks| checks.statements());
@@ -66,6 +84,7 @@ impl RolloutState {
                 let wave = details.wave.as_ref();
                 let checks = checks.unwrap_or_default();
                 Stated::new(headline, wave, &details.back, &checks, details.leaked)
+                    .with_overrides(&details.overrides)
             });
             self.condition.set(details, stated);
         }

@@ -185,18 +185,22 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
             pod.replacement = Some(Replacement { replaced, ..Replacement::default() }.into());
         }
         Write::ChangePod(new) => {
-            let known = pod.change.take().filter(|known| known.to == new.hash);
+            let known = pod.change.take().filter(|known| known.to == new.goal());
             let changed_at = pod.creation_timestamp.max(new.since);
             pod.changed_after = changed_at.since(pod.created());
             pod.creation_timestamp = changed_at;
             pod.change = Some(known.unwrap_or_else(|| {
                 let (state, version) = (ChangeState::UnderWay, ResourceVersion(0));
-                Box::new(PodChange { to: new.hash.clone(), since: new.since, state, version })
+                Box::new(PodChange { to: new.goal(), since: new.since, state, version })
             }));
         }
-        Write::FinishChange { hash, template_generation, .. } => {
+        Write::FinishChange { hash, template_generation, tag, .. } => {
             pod.change = None;
             pod.labels = with_label(&pod.labels, HASH_LABEL, hash.as_str());
+            pod.labels = match tag {
+                Some(tag) => with_label(&pod.labels, OVERRIDE_LABEL, tag),
+                None => pod.labels.without(OVERRIDE_LABEL),
+            };
             if let Some(generation) = template_generation {
                 let generation = generation.to_string();
                 pod.labels = with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, &generation);

@@ -1,5 +1,6 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
@@ -68,8 +69,8 @@ impl Simulation {
             Write::CopyConfigMap(_) | Write::DeleteCopy(_) => Outcome::Skipped,
             Write::DeletePuller(_) => Outcome::Gone,
             Write::ChangePod(change) => self.begin_change(change),
-            Write::FinishChange { pod, hash, template_generation, .. } => {
-                self.finish_change(pod, hash, *template_generation)
+            Write::FinishChange { pod, hash, template_generation, tag, .. } => {
+                self.finish_change(pod, hash, *template_generation, tag.as_ref())
             }
             Write::CreatePod(new) => self.create_pod(new),
             Write::DeletePod(pod) => self.delete_pod(pod),
@@ -119,7 +120,7 @@ impl Simulation {
 
     /// A forecast assumes that every pod can be changed.
     fn begin_change(&mut self, new: &NewChange) -> Outcome {
-        let (to, since) = (new.hash.clone(), new.since);
+        let (to, since) = (new.goal(), new.since);
         if let Some(node) = &new.pod.node {
             self.note_write(node);
             self.changed_in_place.insert(node.clone());
@@ -136,6 +137,7 @@ impl Simulation {
         reference: &PodReference,
         hash: &RevisionHash,
         template_generation: Option<i64>,
+        tag: Option<&Arc<str>>,
     ) -> Outcome {
         let at = self.now + self.timing.start_up;
         if let Some(simulated) = self.pods.get_mut(&reference.name) {
@@ -148,6 +150,10 @@ impl Simulation {
                 pod.labels =
                     with_label(&pod.labels, TEMPLATE_GENERATION_LABEL, &generation.to_string());
             }
+            pod.labels = match tag {
+                Some(tag) => with_label(&pod.labels, OVERRIDE_LABEL, tag),
+                None => pod.labels.without(OVERRIDE_LABEL),
+            };
             (pod.change, pod.readiness) = (None, Readiness::NotReady);
         })
     }

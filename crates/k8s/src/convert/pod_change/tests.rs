@@ -259,7 +259,7 @@ fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
 #[test]
 fn a_pod_states_the_revision_to_which_it_is_changed() {
     let change = done().pod().change.unwrap();
-    assert_eq!((change.to.as_str(), change.since), ("h2", Timestamp::from_seconds(60)));
+    assert_eq!((change.to.hash.as_str(), change.since), ("h2", Timestamp::from_seconds(60)));
     assert_eq!(change.version, ResourceVersion(7));
     for malformed in ["", "h2", "{", "[]", "null", r#"{"to":"h2"}"#, r#"{"to":1,"since":""}"#] {
         let stated = Stated { changing: Some(malformed.into()), ..done() };

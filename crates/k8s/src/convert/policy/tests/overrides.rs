@@ -1,6 +1,6 @@
 //! Overrides of a policy, what is said of wrong ones, and their use with a template.
 
-use everynode_core::api::{Node, Template};
+use everynode_core::api::{MayOverride, Node, Template};
 use serde_json::json;
 
 use super::*;
@@ -128,7 +128,9 @@ fn template() -> Template {
     let object = json!({ "metadata": { "name": "d", "namespace": "ns" }, "spec": { "template": {
         "spec": { "containers": [{ "name": "agent", "resources": {
             "requests": { "memory": "100Mi" }, "limits": { "memory": "200Mi", "cpu": "2" },
-        } }], "initContainers": [{ "name": "init" }] },
+        } }], "initContainers": [
+            { "name": "init" }, { "name": "sidecar", "restartPolicy": "Always" },
+        ] },
     } } });
     daemon_set(object.to_string().as_bytes(), None).unwrap().daemon_set.template
 }
@@ -137,13 +139,13 @@ fn template() -> Template {
 /// request is one.
 #[test]
 fn overrides_are_refused_that_a_template_does_not_allow() {
-    let problem = |container: &str, may_set_images: bool| {
+    let problem = |container: &str, may: MayOverride| {
         let yaml =
             format!("overrides: [{{name: a, nodes: {{}}, containers: [{{name: {container}}}]}}]");
-        overrides(&yaml).problem(&template().amounts, may_set_images)
+        overrides(&yaml).problem(&template().amounts, may)
     };
     let refused = |container: &str, expected: &str| {
-        let problem = problem(container, false).expect(container);
+        let problem = problem(container, MayOverride::AllButImage).expect(container);
         assert!(problem.starts_with(expected), "{problem}");
     };
     for allowed in [
@@ -152,7 +154,7 @@ fn overrides_are_refused_that_a_template_does_not_allow() {
         "agent, resources: {limits: {cpu: 1}}",
         "init, args: [x]",
     ] {
-        assert_eq!(problem(allowed, false), None, "{allowed}");
+        assert_eq!(problem(allowed, MayOverride::AllButImage), None, "{allowed}");
     }
     let container = "overrides[0].containers[0]";
     let larger = "its request is larger than that of the template";
@@ -175,5 +177,40 @@ fn overrides_are_refused_that_a_template_does_not_allow() {
         "agent, image: x",
         &format!("{container}.image: Invalid value: \"x\": overrides may set images only if"),
     );
-    assert_eq!(problem("agent, image: x", true), None);
+    assert_eq!(problem("agent, image: x", MayOverride::All), None);
+}
+
+/// G57: overrides of pods that run already set amounts of CPU and memory, and nothing else.
+#[test]
+fn overrides_of_running_pods_set_resources_only() {
+    let problem = |container: &str| {
+        let yaml =
+            format!("overrides: [{{name: a, nodes: {{}}, containers: [{{name: {container}}}]}}]");
+        overrides(&yaml).problem(&template().amounts, MayOverride::Running)
+    };
+    for allowed in [
+        "agent, resources: {requests: {memory: 50Mi, cpu: 2}, limits: {memory: 300Mi}}",
+        "sidecar, resources: {limits: {cpu: 0}}",
+    ] {
+        assert_eq!(problem(allowed), None, "{allowed}");
+    }
+    let only = "overrides may set only amounts of CPU and memory";
+    for (container, field, why) in [
+        ("agent, env: [{name: A, value: x}]", "env", only),
+        ("agent, args: [x]", "args", only),
+        ("agent, image: x", "image", only),
+        (
+            "agent, resources: {limits: {ephemeral-storage: 1Gi}}",
+            "resources[ephemeral-storage]",
+            only,
+        ),
+        ("init, resources: {requests: {cpu: 0}}", "name", "init containers have ended before pods"),
+    ] {
+        let problem = problem(container).expect(container);
+        let expected = format!(
+            "overrides[0].containers[0].{field}: Forbidden: beside the built-in controller, which \
+             makes the pods, {why}"
+        );
+        assert!(problem.starts_with(&expected), "{problem}");
+    }
 }

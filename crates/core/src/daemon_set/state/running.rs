@@ -1,0 +1,146 @@
+//! Which override running pods are to have that another controller has made of the template (G57).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::{ChangeGoal, Node, NodeOverride, Overrides, PodPhase, Timestamp, Uid};
+use crate::node::{PodFlags, PodView};
+use crate::node_table::NodeId;
+
+use super::DaemonSetState;
+
+/// The overrides that count on nodes, and the pods that cannot have them.
+#[derive(Debug, Default)]
+pub(super) struct RunningOverrides {
+    /// The text of the overrides when this controller began; `None` until it does.
+    first: Option<Arc<str>>,
+    nodes: BTreeMap<NodeId, Wanted>,
+    /// Why the pod of a node keeps other resources than those of its override.
+    pub kept: BTreeMap<NodeId, Arc<str>>,
+}
+
+/// The override that counts on a node.
+#[derive(Debug)]
+struct Wanted {
+    /// Its tag; `None` for the template.
+    tag: Option<Arc<str>>,
+    /// The text of the overrides that say so.
+    text: Arc<str>,
+    /// For how long labels must say that another one counts, if this one states it.
+    settle: Duration,
+    /// When a running pod gets it, by the steady clock.
+    from: Timestamp,
+    /// True if no pod has run there since it counts but the present one: that gets it at once.
+    is_of_start: bool,
+}
+
+impl RunningOverrides {
+    /// Records the overrides that were there before this controller.
+    pub(super) fn begin(&mut self, overrides: Option<&Arc<Overrides>>) {
+        self.first.get_or_insert_with(|| text_of(overrides));
+    }
+
+    pub(super) fn forget(&mut self, id: NodeId) {
+        self.nodes.remove(&id);
+        self.kept.remove(&id);
+    }
+
+    /// Records the override that counts on a node, and when running pods get it. Other overrides of
+    /// a policy count at once, and so do those of a pod that starts; labels of a node have to
+    /// settle, anew for a new controller.
+    fn record(
+        &mut self,
+        id: NodeId,
+        of_node: Option<&Arc<NodeOverride>>,
+        text: Arc<str>,
+        runs: bool,
+        now: Timestamp,
+    ) -> &Wanted {
+        let tag = of_node.map(|it| it.tag.clone());
+        let own = of_node.map_or(Duration::ZERO, |it| it.settle);
+        let known = self.nodes.get(&id);
+        let before = known.map_or(self.first.as_ref(), |it| Some(&it.text));
+        let is_of_policy = before != Some(&text);
+        let from = match known {
+            _ if !runs => now,
+            Some(known) if known.tag == tag => known.from,
+            _ if is_of_policy => now,
+            known => now + own.max(known.map_or(Duration::ZERO, |it| it.settle)),
+        };
+        let is_of_start = !runs || known.is_some_and(|it| it.is_of_start && it.tag == tag);
+        let wanted = Wanted { tag, text, settle: own, from, is_of_start };
+        self.nodes.entry(id).insert_entry(wanted).into_mut()
+    }
+}
+
+/// The text of overrides; none have none.
+fn text_of(overrides: Option<&Arc<Overrides>>) -> Arc<str> {
+    overrides.map(|it| it.text.clone()).unwrap_or_default()
+}
+
+impl DaemonSetState {
+    /// Determines which running pods of a node are to get another override in place.
+    pub(super) fn refresh_running(&mut self, id: NodeId, node: &Node, now: Timestamp) {
+        self.running.kept.remove(&id);
+        let (mut changing, mut flags) = (None, PodFlags::GETS_OVERRIDE);
+        if self.daemon_set.overrides_running_pods() {
+            let overrides = self.daemon_set.overrides_of_running();
+            let (of_node, text) =
+                (overrides.and_then(|it| it.of_node(node)).cloned(), text_of(overrides));
+            let mut pods = self.slots[id.index()].pods.as_slice().iter();
+            let runs = pods.any(runs);
+            let wanted = self.running.record(id, of_node.as_ref(), text, runs, now);
+            let from = wanted.from;
+            flags.set(PodFlags::OVERRIDE_NOW, wanted.is_of_start);
+            let pod = self.changeable_pod(id, of_node.map(|it| it.tag.clone()));
+            if from > now {
+                self.assessing.timers.insert((from, id));
+            } else {
+                changing = pod;
+            }
+        }
+        self.slots[id.index()].pods.record_overrides(|pod| {
+            let gets_it = changing.as_ref() == Some(&pod.uid);
+            if gets_it { flags } else { PodFlags::empty() }
+        });
+    }
+
+    /// The pod of a node that has another override than this, and can be changed. If it cannot, it
+    /// is recorded why.
+    fn changeable_pod(&mut self, id: NodeId, tag: Option<Arc<str>>) -> Option<Uid> {
+        let mut pods = self.slots[id.index()].pods.as_slice().iter();
+        let pod = pods.find(|pod| runs(pod))?;
+        let (uid, hash) = (pod.uid.clone(), self.labels.hash(pod.labels)?.clone());
+        let has = match self.changes.get(&uid) {
+            Some(known) if known.keeps_revision() => known.change.to.tag.as_ref(),
+            // It becomes another revision first, or goes.
+            Some(_) => return None,
+            None if self.labels.tag(pod.labels) == tag.as_ref() => return None,
+            None => self.labels.tag(pod.labels),
+        };
+        let is_stored = self.history.template(&hash).is_some();
+        let goal = ChangeGoal { hash, tag };
+        let refusal = self.changes.refusal(&uid, &goal).cloned();
+        if let Some(why) = refusal {
+            self.running.kept.insert(id, why);
+            return None;
+        }
+        (has != goal.tag.as_ref() && is_stored).then_some(uid)
+    }
+
+    /// Records the overrides that were there before this controller: with these, labels have to
+    /// settle.
+    pub(super) fn begin_overrides(&mut self) {
+        let overrides = self.daemon_set.overrides_of_running();
+        self.running.begin(overrides);
+    }
+}
+
+/// True if the pod is one that has started, and stays for now.
+fn runs(pod: &PodView) -> bool {
+    !pod.is_orphan()
+        && !pod.is_terminating()
+        && pod.phase == PodPhase::Running
+        && pod.flags.contains(PodFlags::SCHEDULED)
+}
