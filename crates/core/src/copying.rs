@@ -108,6 +108,11 @@ impl Copying {
         true
     }
 
+    /// True if nothing is known of ConfigMaps or a target that has copies.
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.known, ConfigMaps::Unread) && self.seen.is_none()
+    }
+
     /// True if copies are there.
     pub(crate) fn has_copies(&self) -> bool {
         matches!(&self.known, ConfigMaps::Known(known) if !known.copies.is_empty())
