@@ -221,6 +221,7 @@ impl Copying {
         Some(hashes.collect())
     }
 
+    /// The reason for which the rollout does not begin, if ConfigMaps hold it.
     fn waits_for(
         &self,
         rule: &ConfigRule,
@@ -352,6 +353,8 @@ impl Copying {
             _ => return,
         };
         let refusal = self.attempts.remove(&copy).and_then(|attempt| attempt.refusal);
+        // No watch shows a copy that is deleted.
+        self.attempts.retain(|_, attempt| attempt.retry_at > now || attempt.refusal.is_some());
         self.attempts.insert(copy, Attempt { retry_at: now + RETRY_AFTER, refusal });
     }
 
