@@ -21,7 +21,7 @@ pub(crate) fn watch(
         let namespace = namespace.clone();
         Event::ConfigMapsObserved { namespace, change }
     });
-    let (resource, decoder) = (Resource { name: "configmaps", path }, ConfigMaps::default());
+    let (resource, decoder) = (Resource { name: "configmaps", path }, ConfigMaps);
     Box::pin(Watch { resource, decoder, wrap, is_optional: true, context }.run())
 }
 

@@ -31,7 +31,7 @@ pub struct Policies;
 
 /// Decodes ConfigMaps.
 #[derive(Default)]
-pub struct ConfigMaps(Interner);
+pub struct ConfigMaps;
 
 /// Decodes pods.
 #[derive(Default)]
@@ -117,7 +117,7 @@ impl Decode for ConfigMaps {
     type Item = ConfigMap;
 
     fn decode(&mut self, object: Encoded<'_>) -> Result<ConfigMap, Error> {
-        convert::config_map(object.json("ConfigMap")?, &mut self.0)
+        convert::config_map(object.json("ConfigMap")?)
     }
 
     fn key(map: &ConfigMap) -> String {

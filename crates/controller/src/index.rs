@@ -121,9 +121,10 @@ impl Index {
         let mut effects = Effects::default();
         let index = self.namespaces.entry(namespace.clone()).or_default();
         if index.config_maps.apply(change) {
-            for entry in index.daemon_sets.values_mut() {
+            let entries = index.daemon_sets.values_mut();
+            for entry in entries.filter(|entry| entry.state.needs_config_maps()) {
                 let known = index.config_maps.of(entry.state.daemon_set());
-                if entry.state.needs_config_maps() && entry.state.apply_config_maps(known) {
+                if entry.state.apply_config_maps(known) {
                     effects.changed.insert(entry.raw.key.clone());
                 }
             }

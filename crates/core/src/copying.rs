@@ -108,6 +108,11 @@ impl Copying {
         true
     }
 
+    /// True if nothing is known of ConfigMaps or a target that has copies.
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.known, ConfigMaps::Unread) && self.seen.is_none()
+    }
+
     /// True if copies are there.
     pub(crate) fn has_copies(&self) -> bool {
         matches!(&self.known, ConfigMaps::Known(known) if !known.copies.is_empty())
@@ -216,6 +221,7 @@ impl Copying {
         Some(hashes.collect())
     }
 
+    /// The reason for which the rollout does not begin, if ConfigMaps hold it.
     fn waits_for(
         &self,
         rule: &ConfigRule,
@@ -347,6 +353,8 @@ impl Copying {
             _ => return,
         };
         let refusal = self.attempts.remove(&copy).and_then(|attempt| attempt.refusal);
+        // No watch shows a copy that is deleted.
+        self.attempts.retain(|_, attempt| attempt.retry_at > now || attempt.refusal.is_some());
         self.attempts.insert(copy, Attempt { retry_at: now + RETRY_AFTER, refusal });
     }
 

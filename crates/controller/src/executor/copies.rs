@@ -2,7 +2,7 @@
 
 use everynode_core::api::{ConfigMap, CopyOrigin, copy_hash};
 use everynode_core::plan::{NewCopy, Outcome};
-use everynode_k8s::convert::{self, Interner};
+use everynode_k8s::convert;
 use everynode_k8s::patch;
 use http::Method;
 use serde_json::Value;
@@ -74,6 +74,5 @@ impl<S: Server> Execution<'_, S> {
 }
 
 fn parsed(json: &[u8]) -> Result<ConfigMap, Error> {
-    let map = convert::config_map(json, &mut Interner::default());
-    map.map_err(|error| Error::Transport(error.to_string()))
+    convert::config_map(json).map_err(|error| Error::Transport(error.to_string()))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::config::{ConfigObject, StoredConfig};
 use super::hash::revision_hash;
-use super::names::{Namespace, ResourceVersion, Uid};
+use super::names::Uid;
 
 /// The annotation of a ControllerRevision with the copies of its revision, as JSON: the name of
 /// each copied ConfigMap with the hash at the end of the name of its copy.
@@ -20,14 +20,10 @@ const NAME_LENGTH_MAX: usize = 253;
 /// A ConfigMap, reduced to what decisions read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigMap {
-    /// `metadata.namespace`.
-    pub namespace: Namespace,
     /// `metadata.name`.
     pub name: Arc<str>,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `metadata.resourceVersion`.
-    pub resource_version: ResourceVersion,
     /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// The digest of `data` and `binaryData`.
@@ -77,11 +73,6 @@ impl ConfigCopies {
             ConfigObject::ConfigMap(name) => self.hashes.contains_key(name),
             ConfigObject::Secret(_) => false,
         }
-    }
-
-    /// The names of all copies.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.hashes.iter().map(|(name, hash)| copy_name(name, hash))
     }
 }
 

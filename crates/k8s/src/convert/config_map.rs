@@ -7,8 +7,8 @@ use everynode_core::api::{COPY_OF_ANNOTATION, ConfigMap, CopyOrigin};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::wire::{Metadata, TextMap, text};
-use super::{Controller, Error, Interner, resource_version};
+use super::wire::{Metadata, TextMap};
+use super::{Controller, Error};
 use crate::go_json;
 use crate::json_path::read_first;
 
@@ -27,7 +27,7 @@ struct WireConfigMap<'a> {
 ///
 /// # Errors
 /// If a field has a wrong type, or the name is missing.
-pub fn config_map(json: &[u8], interner: &mut Interner) -> Result<ConfigMap, Error> {
+pub fn config_map(json: &[u8]) -> Result<ConfigMap, Error> {
     let error = |cause: String| Error::new("ConfigMap", json, cause);
     let text_of_json = go_json::text(json);
     let wire: WireConfigMap =
@@ -43,10 +43,8 @@ pub fn config_map(json: &[u8], interner: &mut Interner) -> Result<ConfigMap, Err
     let source = annotations.flatten();
     let source = source.as_ref().and_then(|annotations| annotations.get(COPY_OF_ANNOTATION));
     Ok(ConfigMap {
-        namespace: interner.text(text(wire.metadata.namespace.as_ref())).into(),
         name: name.into(),
         uid: wire.metadata.uid(),
-        resource_version: resource_version(text(wire.metadata.resource_version.as_ref())),
         terminating: wire.metadata.deletion_timestamp.is_some(),
         digest: digest(wire.data.as_ref(), wire.binary_data.as_ref()),
         copy_of: owner
@@ -76,7 +74,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn of(value: &Value) -> ConfigMap {
-        config_map(value.to_string().as_bytes(), &mut Interner::default()).unwrap()
+        config_map(value.to_string().as_bytes()).unwrap()
     }
 
     fn with(data: Value, binary_data: Value) -> ConfigMap {

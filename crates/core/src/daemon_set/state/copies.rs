@@ -31,6 +31,9 @@ impl DaemonSetState {
 
     /// Determines which copies the target is to have.
     pub(super) fn refresh_copies(&mut self, now: Timestamp) {
+        if self.copying.is_idle() && self.snapshots().is_none() {
+            return;
+        }
         let waited = self.copying.wait().cloned();
         let before = self.daemon_set.copies.take();
         let policy = self.daemon_set.policy.valid().cloned();
@@ -55,6 +58,9 @@ impl DaemonSetState {
 
     /// Plans the writes of copies that are due.
     pub(super) fn plan_copies(&self, now: Timestamp, draft: &mut Draft) {
+        if self.copying.is_idle() {
+            return;
+        }
         let needed = self.history.copies().chain(&self.daemon_set.copies);
         let is_known = |tag: &str| needed.clone().any(|copies| *copies.tag == *tag);
         // The built-in controller has merged the revision of such pods with another one.

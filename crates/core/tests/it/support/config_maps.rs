@@ -33,10 +33,8 @@ impl World {
     pub(crate) fn put_config_map(&mut self, name: &str, content: &str) {
         let version = self.server.next_version();
         let map = ConfigMap {
-            namespace: "ns".into(),
             name: name.into(),
             uid: Uid::new(&format!("map-{version}")),
-            resource_version: ResourceVersion(version),
             terminating: false,
             digest: content.into(),
             copy_of: None,
