@@ -20,6 +20,7 @@ pub mod schema;
 mod time;
 
 pub use config::{ConfigObject, StoredConfig, unrestored};
+pub(crate) use config_map::override_of_tag;
 pub use config_map::{
     CONFIG_ANNOTATION, COPY_OF_ANNOTATION, ConfigCopies, ConfigCopy, ConfigMap, ConfigMaps,
     CopyOrigin, KnownConfigMaps, copy_hash, copy_name, parts_of_tag,

@@ -1,6 +1,8 @@
 //! The nodes on which the overrides of a policy count.
 
-use everynode_core::api::{CANNOT_CHANGE, DaemonSet, NodeName, Pod, Revision, WITHOUT_OVERRIDE};
+use everynode_core::api::{
+    CANNOT_CHANGE, DaemonSet, NodeName, OVERRIDE_LABEL, Pod, Revision, WITHOUT_OVERRIDE,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -57,10 +59,10 @@ pub(crate) fn missing_override(
         pod.controller.as_ref() == Some(&daemon_set.uid)
             && pod.target_node_name() == Some(node)
             && !pod.terminating
-            && pod.override_tag() != tag
+            && pod.labels.get(OVERRIDE_LABEL) != tag
     };
     let pod = pods.find(|detail| has_other(&detail.pod))?;
-    let lacks = match (of_node, pod.pod.override_tag()) {
+    let lacks = match (of_node, pod.pod.labels.get(OVERRIDE_LABEL)) {
         (Some(of_node), _) => format!("without the resources of override {}", of_node.name),
         (None, Some(tag)) => format!("still with the resources of override {tag}"),
         (None, None) => return None,

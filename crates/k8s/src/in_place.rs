@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use everynode_core::api::{
     CHANGED_ANNOTATION, CHANGING_ANNOTATION, CONFIG_LABEL, HASH_LABEL, OVERRIDDEN_ANNOTATION,
-    TEMPLATE_GENERATION_LABEL,
+    OVERRIDE_LABEL, TEMPLATE_GENERATION_LABEL, parts_of_tag,
 };
 use everynode_core::plan::NewChange;
 use serde::{Deserialize, Serialize};
@@ -406,7 +406,8 @@ impl<'a> Change<'a> {
 
 /// The changes that overrides have made in a live pod.
 fn changed_by_override(new: &NewChange, pod: &Value) -> Result<Overridden, String> {
-    match (overridden(pod), &new.tag) {
+    let tag = new.tag.as_ref().and_then(|tag| parts_of_tag(tag).0);
+    match (overridden(pod), tag) {
         (Some(changed), _) if changed.0.values().any(|it| it.other) => {
             Err("its override differs from the template in more than resources".to_owned())
         }

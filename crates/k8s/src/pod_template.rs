@@ -35,6 +35,10 @@ const METADATA_NOT_FROM_TEMPLATE: &[&str] = &[
     "managedFields",
 ];
 
+/// Annotations of pods that say how they were made or changed, which no template states.
+const OWN_ANNOTATIONS: [&str; 5] =
+    [CHANGED_ANNOTATION, CHANGING_ANNOTATION, OVERRIDDEN_ANNOTATION, OVERRIDE_LABEL, CONFIG_LABEL];
+
 /// The pod to create from a template. Upstream: `GetPodFromTemplate` and `CreatePodTemplate` (C30).
 pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
     let mut metadata = object(template.get("metadata"));
@@ -42,7 +46,6 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
         metadata.remove(*key);
     }
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-        // They would say that the pod is being changed in place.
         for key in OWN_ANNOTATIONS {
             annotations.remove(key);
         }
@@ -67,8 +70,10 @@ pub fn pod(owner: &Owner, template: &Value, new: &NewPod) -> Value {
                 member(&mut metadata, field).insert(key.into(), tag.into());
             }
         }
-        let changed = overrides::text_of_changes(of_node).into();
-        member(&mut metadata, "annotations").insert(OVERRIDDEN_ANNOTATION.into(), changed);
+        if of_node.label().is_some() {
+            let changed = overrides::text_of_changes(of_node).into();
+            member(&mut metadata, "annotations").insert(OVERRIDDEN_ANNOTATION.into(), changed);
+        }
     }
     add_default_tolerations(&mut spec);
     match new.schedule_by {

@@ -89,6 +89,14 @@ pub fn copy_name(name: &str, hash: &str) -> String {
     format!("{name}-{hash}")
 }
 
+/// The tag of the override in the tag of pods.
+pub(crate) fn override_of_tag(tag: &Arc<str>) -> Option<Arc<str>> {
+    match parts_of_tag(tag) {
+        (of_override, Some(_)) => of_override.map(Arc::from),
+        (_, None) => Some(tag.clone()),
+    }
+}
+
 /// The tag of the override in the tag of pods, and that of their copies of ConfigMaps.
 pub fn parts_of_tag(tag: &str) -> (Option<&str>, Option<&str>) {
     let (of_override, of_copies) = match tag.split_once('/') {

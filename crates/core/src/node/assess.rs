@@ -256,7 +256,7 @@ impl<'a> Assessor<'a> {
         let is_well = slot.eligibility.should_run() && !slot.flags.contains(SlotFlags::UNREACHABLE);
         // Times are whole seconds: a pod may have been changed in that of its creation.
         let was_changed =
-            |pod: &PodView| pod.was_changed() || self.labels.tag(pod.labels).is_some();
+            |pod: &PodView| pod.was_changed() || self.labels.override_tag(pod.labels).is_some();
         let is_down = |pod: &PodView| was_changed(pod) && !self.is_available(pod);
         assessment.budget_use.set(BudgetUse::CHANGED, is_well && pods.clone().any(is_down));
         let stays = assessment.step == Step::None && slot.eligibility.should_continue_running();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::api::{Overrides, RevisionHash, parts_of_tag};
+use crate::api::{Overrides, RevisionHash, override_of_tag, parts_of_tag};
 
 /// Identifies a pair of revision labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,11 @@ impl RevisionLabels {
     /// The tag of the override that made pods with these labels (G57).
     pub(crate) fn tag(&self, id: RevisionLabelsId) -> Option<&Arc<str>> {
         self.pairs[id.0 as usize].tag.as_ref()
+    }
+
+    /// The same without the tag of copies of ConfigMaps.
+    pub(crate) fn override_tag(&self, id: RevisionLabelsId) -> Option<Arc<str>> {
+        self.tag(id).and_then(override_of_tag)
     }
 
     /// The tags of the copies of ConfigMaps that pods have (G58).

@@ -72,7 +72,7 @@ impl Beside {
         let mut world = World::with_config(Config { mode, ..Config::default() }, daemon_set());
         let contents = [1, 0];
         world.change(|ds| {
-            ds.policy = policy(contents);
+            ds.policy = policy(contents, false);
             ds.update_strategy = UpdateStrategy::OnDelete;
         });
         for number in 0..NODES {
@@ -90,7 +90,7 @@ impl Beside {
             }),
             Step::Overrides(contents) => {
                 self.contents = contents;
-                world.change(|ds| ds.policy = policy(contents));
+                world.change(|ds| ds.policy = policy(contents, false));
             }
             Step::NoPolicy { is_invalid: true } => {
                 world.change(|ds| ds.policy = PolicySource::Invalid("it is wrong".into()));
@@ -152,7 +152,7 @@ impl Beside {
     fn finish(&mut self) {
         let (world, contents) = (&mut self.world, self.contents);
         world.faults.clear();
-        world.change(|ds| ds.policy = policy(contents));
+        world.change(|ds| ds.policy = policy(contents, false));
         for _ in 0..10 * NODES {
             world.settle();
             let pods: Vec<_> = world.server.pods.values().cloned().collect();
@@ -172,7 +172,7 @@ impl Beside {
             let mut revisions = self.world.server.revisions.values();
             let own = revisions.find(|it| it.hash() == pod.revision_hash()).expect("stored");
             assert!(own.stores(template), "{pod:?}");
-            assert_eq!(pod.override_tag().map(|tag| &**tag), stated_tag(&text, node), "{pod:?}");
+            assert_eq!(pod.tag().as_deref(), stated_tag(&text, node), "{pod:?}");
             assert_eq!(pod.change, None, "{pod:?}");
         }
         let mut revisions = self.world.server.revisions.values();

@@ -113,11 +113,13 @@ impl DaemonSetState {
         let pod = pods.find(|pod| runs(pod))?;
         let (uid, hash) = (pod.uid.clone(), self.labels.hash(pod.labels)?.clone());
         let has = match self.changes.get(&uid) {
-            Some(known) if known.keeps_revision() => known.change.to.tag.as_ref(),
+            Some(known) if known.keeps_revision() => known.change.to.tag.clone(),
             // It becomes another revision first, or goes.
             Some(_) => return None,
-            None if self.labels.tag(pod.labels) == tag.as_ref() => return None,
-            None => self.labels.tag(pod.labels),
+            None => match self.labels.override_tag(pod.labels) {
+                own if own == tag => return None,
+                own => own,
+            },
         };
         let is_stored = self.history.template(&hash).is_some();
         let goal = ChangeGoal { hash, tag };
@@ -126,7 +128,7 @@ impl DaemonSetState {
             self.running.kept.insert(id, why);
             return None;
         }
-        (has != goal.tag.as_ref() && is_stored).then_some(uid)
+        (has != goal.tag && is_stored).then_some(uid)
     }
 
     /// Records the overrides that were there before this controller: with these, labels have to

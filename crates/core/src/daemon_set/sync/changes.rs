@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::api::{
     ChangeGoal, ChangeState, DaemonSet, NodeName, NodeOverride, RevisionHash, Template,
-    UpdateMethod,
+    UpdateMethod, override_of_tag,
 };
 use crate::node::{Direction, PodView, changing_pods};
 use crate::node_table::NodeId;
@@ -50,7 +50,8 @@ pub(in crate::daemon_set) fn finish_changes(input: &SyncInput<'_>, draft: &mut D
                         true => input.labels.template_generation(pod.labels),
                         false => generation,
                     },
-                    tag: tag.clone(),
+                    // No change in place concerns the copies of ConfigMaps that a pod mounts.
+                    tag: tag.as_ref().and_then(override_of_tag),
                 });
             }
         }

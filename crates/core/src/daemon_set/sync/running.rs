@@ -69,7 +69,7 @@ impl SyncInput<'_> {
             hash: hash.clone(),
             from: template.canonical.clone(),
             to: template.canonical.clone(),
-            tag: self.labels.tag(pod.labels).cloned(),
+            tag: self.labels.override_tag(pod.labels),
             r#override: self.override_of_node(id, self.daemon_set.overrides_of_running()),
             since: self.now.wall_seconds(),
         })

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use everynode_core::api::{
     ChangeState, ConfigCopies, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
-    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, Overrides, Placement, Pod,
-    PodChange, PodName, PodPhase, PolicySource, Readiness, RecordState, Replacement,
-    ResourceVersion, Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp,
+    LabelRequirement, LabelSelector, Labels, Node, NodeReadiness, OVERRIDE_LABEL, Overrides,
+    Placement, Pod, PodChange, PodName, PodPhase, PolicySource, Readiness, RecordState,
+    Replacement, ResourceVersion, Revision, Status, TEMPLATE_GENERATION_LABEL, Template, Timestamp,
     UpdateStrategy,
 };
 

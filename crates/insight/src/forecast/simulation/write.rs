@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everynode_core::api::{
-    ChangeState, HASH_LABEL, Labels, Overrides, Pod, PodChange, PodName, PodPhase, Readiness,
-    RecordState, Replacement, ResourceVersion, Revision, RevisionHash, TEMPLATE_GENERATION_LABEL,
-    Timestamp, Uid,
+    ChangeState, HASH_LABEL, Labels, OVERRIDE_LABEL, Overrides, Pod, PodChange, PodName, PodPhase,
+    Readiness, RecordState, Replacement, ResourceVersion, Revision, RevisionHash,
+    TEMPLATE_GENERATION_LABEL, Timestamp, Uid,
 };
 use everynode_core::plan::{
     NewChange, NewPod, NewRevision, Outcome, PodReference, RevisionReference, Write,
