@@ -20,18 +20,38 @@ impl RolloutState {
         self.update_method() != UpdateMethod::Replace
     }
 
-    /// The configuration that going back does not restore (G53).
+    /// The configuration that going back does not restore: what has changed under the same name
+    /// (G53), and the ConfigMaps of which the target has copies, and the base has none (G58).
     pub(super) fn unrestored(
         &self,
         input: &RolloutInput<'_>,
         revisions: &RevisionSet<'_>,
     ) -> Vec<ConfigObject> {
-        let base = self.base_template(revisions);
-        let unrestored = base.map(|base| input.daemon_set.template.unrestored_by(base));
-        let copies = self.gate.base_overrides().and_then(|it| it.copies.as_ref());
-        let mut unrestored = unrestored.unwrap_or_default();
-        unrestored.retain(|object| !copies.is_some_and(|copies| copies.restore(object)));
+        let Some(base) = self.base_template(revisions) else { return Vec::new() };
+        let mut unrestored = self.changed_config(input, base);
+        let copied = input.labels.overrides().and_then(|it| it.copies.as_ref());
+        for (name, _) in base.config.iter().flat_map(|config| config.config_maps()) {
+            let object = ConfigObject::ConfigMap(name.clone());
+            let is_first_copy = copied.is_some_and(|copies| copies.restore(&object))
+                && !self.base_restores(&object);
+            if is_first_copy && !unrestored.contains(&object) {
+                unrestored.push(object);
+            }
+        }
         unrestored
+    }
+
+    /// The configuration that has changed since the base under the same name (G53).
+    fn changed_config(&self, input: &RolloutInput<'_>, base: &Template) -> Vec<ConfigObject> {
+        let mut changed = input.daemon_set.template.unrestored_by(base);
+        changed.retain(|object| !self.base_restores(object));
+        changed
+    }
+
+    /// True if the base has a copy of this object.
+    fn base_restores(&self, object: &ConfigObject) -> bool {
+        let copies = self.gate.base_overrides().and_then(|it| it.copies.as_ref());
+        copies.is_some_and(|copies| copies.restore(object))
     }
 
     /// The requirement of the policy on templates that holds the rollout, if one does (G53, G56).
@@ -55,7 +75,8 @@ impl RolloutState {
         }
         let is_config_mutable = match policy.config {
             Some(ConfigRule { require: Some(ConfigRequirement::HashedNames), .. }) => {
-                !self.unrestored(input, revisions).is_empty()
+                let base = self.base_template(revisions);
+                base.is_some_and(|base| !self.changed_config(input, base).is_empty())
             }
             Some(ConfigRule { require: None, .. }) | None => false,
         };
