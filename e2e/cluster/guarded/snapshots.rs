@@ -29,6 +29,13 @@ async fn another_content_of_a_config_map_is_rolled_out_by_waves() -> Result<()> 
     let before = uids(&world, "agent").await?;
 
     set_config(&world, "agent-cfg", "bad").await?;
+    // The content counts once nothing has changed for a while.
+    eventually("the condition names the ConfigMap", async || {
+        world.stated("agent", "Updating").await
+    })
+    .await?;
+    let status = world.everynode(&["status", "--no-wait", "ds/agent"]).await?;
+    ensure!(status.code != 0, "it is rolled out: {}", status.stdout);
     world.reaches("agent", "AwaitingApproval").await?;
     let on_canary = contents(&world).await?;
     let bad = on_canary.values().filter(|content| *content == "bad").count();

@@ -87,8 +87,10 @@ impl Guard {
                 let of_deadline = (stated.reason == RolloutReason::ProgressDeadlineExceeded
                     && reason == RolloutReason::Updating)
                     .then_some((stated.reason, &*stated.message));
-                let of_checks = stated_of_checks(daemon_set, reason, name);
-                let (reason, message) = of_deadline.or(of_checks).unwrap_or((reason, &message));
+                let stated = of_deadline
+                    .or_else(|| stated_of_checks(daemon_set, reason, name))
+                    .or_else(|| stated_of_config_maps(daemon_set, reason));
+                let (reason, message) = stated.unwrap_or((reason, &message));
                 Self::new(reason, message, wave, daemon_set)
             }
             None => Self::new(stated.reason, &stated.message, None, daemon_set),
@@ -143,6 +145,23 @@ fn stated_of_checks<'a>(
     let has_checks = stated_checks(&stated.message).next().is_some();
     (is_known && has_checks && stated.is_about_wave(wave))
         .then_some((stated.reason, &stated.message))
+}
+
+/// The controller's statement about ConfigMaps that are no part of the target yet: only it reads
+/// them (G58).
+fn stated_of_config_maps(
+    daemon_set: &DaemonSet,
+    reason: RolloutReason,
+) -> Option<(RolloutReason, &str)> {
+    daemon_set.policy.valid()?.snapshots()?;
+    let stated = daemon_set.status.rollout.as_ref()?;
+    let is_over = matches!(reason, RolloutReason::Complete | RolloutReason::Failed);
+    let is_of_config = match stated.reason {
+        RolloutReason::ConfigNotReady => true,
+        RolloutReason::Updating => is_over,
+        _ => false,
+    };
+    is_of_config.then_some((stated.reason, &stated.message))
 }
 
 impl GuardedWave {
