@@ -50,7 +50,7 @@ pub struct Options {
     pub schedule_by: ScheduleBy,
     /// The treatment of nodes whose kubelet does not answer, without a policy (C58).
     pub unreachable_nodes: UnreachableNodes,
-    /// True if overrides of policies may set images (G57).
+    /// The fields that overrides of policies may set (G57).
     pub may_override: MayOverride,
     /// True if the cluster's admission plugin restricts pods by an annotation of their namespace
     /// (C15). Only then are namespaces read.

@@ -42,7 +42,6 @@ mod tests {
         TEMPLATE_GENERATION_LABEL, Timestamp,
     };
     use crate::plan::ScheduleBy;
-    use std::time::Duration;
 
     fn stored(edit: impl FnOnce(&mut Pod)) -> Pod {
         let mut pod = Pod {
@@ -53,7 +52,7 @@ mod tests {
             controller: Some("d".into()),
             controller_name: Some("d".into()),
             creation_timestamp: Timestamp(0),
-            changed_after: Duration::ZERO,
+            changed_after: None,
             terminating: false,
             deleted_at: None,
             node_name: None,

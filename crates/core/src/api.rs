@@ -61,11 +61,11 @@ pub use rollout::{
     Overrides, PAUSE_REASON_ANNOTATION, POLICY_ANNOTATION, PolicySource, Position, Prepare,
     PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride,
     RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
-    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, WITHOUT_OVERRIDE, Wait,
-    WaveName, WavePosition, Window, WindowState, Windows, stated_checks, stated_wave,
+    RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
+    Window, WindowState, Windows, stated_checks, stated_wave, stated_without_override,
     statements_of_checks, time_zone, with_statements,
 };
-pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text};
+pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text, without_override};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

@@ -3,6 +3,7 @@
 //! A [`Write`] contains everything that its execution needs; a caller decides nothing. The outcome
 //! of each write returns to the core as a [`WriteResult`].
 
+mod change;
 mod config_map;
 mod display;
 
@@ -11,11 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    AdmissionChange, ChangeGoal, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName,
-    NodeOverride, Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash,
-    RevisionName, RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
+    AdmissionChange, CheckKind, CheckVerdict, DaemonSetKey, FailedNodes, NodeName, NodeOverride,
+    Order, OrderVerb, PodName, Problem, ResourceVersion, Revision, RevisionHash, RevisionName,
+    RolloutCheck, RolloutCondition, RolloutRecord, Status, Timestamp, Uid, WaveName,
 };
 
+pub use change::NewChange;
 pub use config_map::{CopyReference, NewCopy};
 
 pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;
@@ -271,41 +273,6 @@ pub struct NewPod {
     pub r#override: Option<Arc<NodeOverride>>,
     /// Which component binds the pod to its node (C31).
     pub schedule_by: ScheduleBy,
-}
-
-/// A change of a running pod in place (G56).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewChange {
-    /// The pod.
-    pub pod: PodReference,
-    /// The hash of the revision to which it is changed.
-    pub hash: RevisionHash,
-    /// The template of its present revision, in the form of
-    /// [`Template::canonical`](crate::api::Template::canonical).
-    pub from: Arc<str>,
-    /// The template to which it is changed, in the same form.
-    pub to: Arc<str>,
-    /// The tag of the override that it has before (G57).
-    pub tag: Option<Arc<str>>,
-    /// The override that it has then. It is another one only beside a controller that makes the
-    /// pods, and sets nothing but resources there.
-    pub r#override: Option<Arc<NodeOverride>>,
-    /// The time, by the wall clock, in whole seconds.
-    pub since: Timestamp,
-}
-
-impl NewChange {
-    /// The revision and the override that the pod gets.
-    pub fn goal(&self) -> ChangeGoal {
-        let tag = self.r#override.as_ref().map(|it| it.tag.clone());
-        ChangeGoal { hash: self.hash.clone(), tag }
-    }
-
-    /// True if the pod gets another override, or loses the one that it has. A change to the same
-    /// template is one of the override, of which an earlier one may be half done.
-    pub fn changes_override(&self) -> bool {
-        self.from == self.to || self.tag.as_ref() != self.r#override.as_ref().map(|it| &it.tag)
-    }
 }
 
 /// A pod to create that pulls the images of the current template to a node (G55).

@@ -16,6 +16,9 @@ use crate::api::{
 use crate::node_table::NodeId;
 use crate::plan::{NewChange, UNKNOWN_FOR};
 
+/// Number of refusals that are known of a pod.
+const REFUSALS_MAX: usize = 2;
+
 /// The pods that are changed in place, and those that cannot be.
 #[derive(Debug, Default)]
 pub(crate) struct PodChanges {
@@ -25,8 +28,9 @@ pub(crate) struct PodChanges {
     sent: BTreeMap<Uid, ChangeGoal>,
     /// The pods to which a request was sent that may take effect, while the watch does not show it.
     in_doubt: BTreeMap<Uid, Doubt>,
-    /// The pods that cannot be changed.
-    refused: BTreeMap<Uid, Refusal>,
+    /// The pods that cannot be changed, each with the last refusals: of the change that it states,
+    /// and of the override that it is to get instead.
+    refused: BTreeMap<Uid, Vec<Refusal>>,
     /// The attempt that they are refused for: when it began, and if it has failed.
     attempt: Option<(Timestamp, bool)>,
     /// Why the last request failed, if it did.
@@ -101,9 +105,11 @@ impl PodChanges {
                 self.refuse((&pod.name, &pod.uid, stays), &change.to, By::Kubelet, why);
             }
             ChangeState::UnderWay | ChangeState::Done => {
-                self.refused.retain(|uid, it| *uid != pod.uid || it.by != By::Kubelet);
+                if let Some(refusals) = self.refused.get_mut(&pod.uid) {
+                    refusals.retain(|it| it.by != By::Kubelet);
+                }
             }
-            ChangeState::ResizeDeferred { .. } => {}
+            ChangeState::ResizeDeferred { .. } | ChangeState::ResizeFails { .. } => {}
         }
         Some((change.clone(), self.refusal(&pod.uid, &change.to).is_some()))
     }
@@ -190,7 +196,7 @@ impl PodChanges {
     /// Records that the API server does not let this pod be changed.
     pub(crate) fn record_refusal(&mut self, new: &NewChange, why: String) {
         self.in_doubt.remove(&new.pod.uid);
-        let stays = new.from == new.to;
+        let stays = new.keeps_revision();
         self.refuse((&new.pod.name, &new.pod.uid, stays), &new.goal(), By::ApiServer, why);
         self.marked.extend(new.pod.node.clone());
     }
@@ -207,20 +213,24 @@ impl PodChanges {
             let why = why.into();
             self.in_doubt.remove(uid);
             self.reports.push(Problem::UnchangedPod { pod: pod.clone(), why: why.clone(), stays });
-            self.refused.insert(uid.clone(), Refusal { to: to.clone(), why, by, stays });
+            let refusals = self.refused.entry(uid.clone()).or_default();
+            if refusals.len() == REFUSALS_MAX {
+                refusals.remove(0);
+            }
+            refusals.push(Refusal { to: to.clone(), why, by, stays });
         }
     }
 
     /// Why the pod cannot be changed to this, if it cannot.
     pub(crate) fn refusal(&self, uid: &Uid, to: &ChangeGoal) -> Option<&Arc<str>> {
-        let refusal = self.refused.get(uid).filter(|refusal| refusal.to == *to)?;
-        Some(&refusal.why)
+        let mut refusals = self.refused.get(uid)?.iter();
+        refusals.find(|refusal| refusal.to == *to).map(|refusal| &refusal.why)
     }
 
     /// Why the pod cannot be changed to a revision, if it cannot.
     pub(crate) fn refusal_of_revision(&self, uid: &Uid, hash: &RevisionHash) -> Option<&str> {
-        let refusal = self.refused.get(uid).filter(|refusal| refusal.to.hash == *hash)?;
-        Some(&refusal.why)
+        let mut refusals = self.refused.get(uid)?.iter();
+        refusals.find(|refusal| refusal.to.hash == *hash).map(|refusal| &*refusal.why)
     }
 
     /// Asks the API server anew about pods that are not half changed if this record, of which no
@@ -241,9 +251,15 @@ impl PodChanges {
     /// Asks anew about pods whose override is to change, because the overrides are others. Returns
     /// the nodes of those that are half changed.
     pub(crate) fn ask_about_overrides(&mut self) -> Vec<NodeId> {
-        let asked = self.refused.extract_if(.., |_, it| it.stays && it.by != By::Kubelet);
-        let changing = asked.filter_map(|(uid, _)| self.changing.get(&uid)?.node);
-        changing.collect()
+        let is_asked = |it: &Refusal| it.stays && it.by != By::Kubelet;
+        let asked = self.refused.iter_mut().filter_map(|(uid, refusals)| {
+            let known = refusals.len();
+            refusals.retain(|it| !is_asked(it));
+            (refusals.len() < known).then_some(uid)
+        });
+        let changing = asked.filter_map(|uid| self.changing.get(uid)?.node).collect();
+        self.refused.retain(|_, refusals| !refusals.is_empty());
+        changing
     }
 
     /// The pods that cannot be changed: whoever reports them takes them away.
@@ -266,7 +282,7 @@ impl PodChanges {
         self.failure.as_ref()
     }
 
-    /// Gives up the changes whose nodes have had no room for longer than `within`, and those of
+    /// Gives up the changes whose resources could not be had for longer than `within`, and those of
     /// which it is not known what they change, and whose requests may be missing. `wall` is the
     /// time of the wall clock.
     pub(crate) fn give_up(
@@ -277,14 +293,14 @@ impl PodChanges {
     ) -> Vec<(Uid, NodeId)> {
         let due = self.changing.iter().filter_map(|(uid, it)| {
             let to = &it.change.to;
-            let is_late = || it.deferred_until(within).is_some_and(|at| at <= wall);
-            let (by, why) = match () {
-                () if self.refusal(uid, to).is_some() => return None,
-                () if is_late() => {
-                    (By::Kubelet, "its node has had no room for the new resources for too long")
+            let late = it.awaited_until(within).filter(|(at, _)| *at <= wall);
+            let (by, why) = match late {
+                _ if self.refusal(uid, to).is_some() => return None,
+                Some((_, why)) => (By::Kubelet, why),
+                None if self.is_sent(uid, to) || is_known(it) => return None,
+                None => {
+                    (By::ApiServer, "the template of its revision or its override is not known")
                 }
-                () if self.is_sent(uid, to) || is_known(it) => return None,
-                () => (By::ApiServer, "the template of its revision or its override is not known"),
             };
             Some((uid.clone(), it.clone(), by, why))
         });
@@ -299,7 +315,7 @@ impl PodChanges {
     pub(crate) fn next_given_up_at(&self, within: Option<Duration>) -> Option<Timestamp> {
         let followed =
             self.changing.iter().filter(|(uid, it)| self.refusal(uid, &it.change.to).is_none());
-        followed.filter_map(|(_, it)| it.deferred_until(within)).min()
+        followed.filter_map(|(_, it)| Some(it.awaited_until(within)?.0)).min()
     }
 }
 
@@ -310,13 +326,21 @@ impl Changing {
         self.from.as_ref() == Some(&self.change.to.hash)
     }
 
-    /// When it is given up, because its node has no room.
-    fn deferred_until(&self, within: Option<Duration>) -> Option<Timestamp> {
-        match self.change.state {
+    /// When it is given up because the pod does not get its resources, and why it does not.
+    fn awaited_until(&self, within: Option<Duration>) -> Option<(Timestamp, &'static str)> {
+        let (since, why) = match self.change.state {
             ChangeState::ResizeDeferred { since } => {
-                Some(since.max(self.change.since) + within.unwrap_or(RESIZE_WITHIN))
+                (since, "its node has had no room for the new resources for too long")
             }
-            ChangeState::UnderWay | ChangeState::ResizeInfeasible | ChangeState::Done => None,
-        }
+            ChangeState::ResizeFails { since } => (
+                since,
+                "its kubelet could not change the resources for too long, as where a container \
+                 uses more memory than its new limit",
+            ),
+            ChangeState::UnderWay | ChangeState::ResizeInfeasible | ChangeState::Done => {
+                return None;
+            }
+        };
+        Some((since.max(self.change.since) + within.unwrap_or(RESIZE_WITHIN), why))
     }
 }

@@ -1,7 +1,7 @@
 //! The nodes on which the overrides of a policy count.
 
 use everynode_core::api::{
-    CANNOT_CHANGE, DaemonSet, NodeName, OVERRIDE_LABEL, Pod, Revision, WITHOUT_OVERRIDE,
+    CANNOT_CHANGE, DaemonSet, NodeName, OVERRIDE_LABEL, Pod, Revision, stated_without_override,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -51,7 +51,10 @@ pub(crate) fn missing_override(
     daemon_set: &DaemonSet,
     node: &NodeName,
 ) -> Option<String> {
-    let overrides = daemon_set.policy.valid().filter(|_| snapshot.runs_beside)?.stated_overrides();
+    if !snapshot.runs_beside || snapshot.is_not_guarded(daemon_set) {
+        return None;
+    }
+    let overrides = daemon_set.policy.valid()?.stated_overrides();
     let of_node = overrides.and_then(|it| it.of_node(&snapshot.nodes.get(node)?.node));
     let tag = of_node.map(|it| &it.tag);
     let mut pods = snapshot.in_namespace(&daemon_set.key.namespace);
@@ -68,11 +71,8 @@ pub(crate) fn missing_override(
         (None, None) => return None,
     };
     let stated = daemon_set.status.rollout.as_ref().map(|stated| &*stated.message);
-    let why = stated.and_then(|message| {
-        let (_, kept) = message.split_once(WITHOUT_OVERRIDE)?;
-        let (_, why) = kept.split_once(&format!("{node} ("))?;
-        Some(why.split_once(')')?.0.to_owned())
-    });
+    let why = stated.and_then(|message| stated_without_override(message, node));
+    let why = why.map(str::to_owned);
     let why = why.or_else(|| {
         let (_, why) = stated?.split_once(CANNOT_CHANGE)?;
         Some(why.split("; ").next()?.to_owned())

@@ -67,7 +67,8 @@ pub struct ChangeStatement {
 /// The value of [`CHANGED_ANNOTATION`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedStatement {
-    /// Since when.
+    /// Since when; empty if nothing but its override was ever changed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub since: String,
     /// The number of restarts of each container that do not count.
     #[serde(default)]
@@ -284,17 +285,23 @@ impl<'a> Change<'a> {
             resizes: !resized.is_empty(),
             tag: self.new.goal().tag.map(|tag| tag.to_string()),
         };
+        // An override alone makes the pod no younger, and its earlier restarts count.
+        let earlier = self.new.keeps_revision().then(|| changed(pod).unwrap_or_default());
         let restarts = before.iter().map(|(name, status)| {
-            let known = status.at(&["restartCount"]).and_then(Json::unsigned).unwrap_or(0);
+            let all = status.at(&["restartCount"]).and_then(Json::unsigned).unwrap_or(0);
+            let known = earlier.as_ref().map_or(i64::try_from(all).unwrap_or(i64::MAX), |it| {
+                it.restarts.get(*name).copied().unwrap_or(0)
+            });
             // A kubelet may restart a container for its image and once more for its resources. The
             // first start of a container is no restart.
             let resized = restarted_by_resize(&resized);
             let restarts = names.clone().chain(resized).filter(|it| it == name).count();
-            let restarts = if id(name).is_empty() { 0 } else { restarts as u64 };
-            ((*name).to_owned(), i64::try_from(known + restarts).unwrap_or(i64::MAX))
+            let restarts = if id(name).is_empty() { 0 } else { restarts as i64 };
+            ((*name).to_owned(), known.saturating_add(restarts))
         });
-        let changed =
-            ChangedStatement { since: statement.since.clone(), restarts: restarts.collect() };
+        let restarts = restarts.collect();
+        let since = earlier.map_or(statement.since.clone(), |it| it.since);
+        let changed = ChangedStatement { since, restarts };
         let mut annotations = self.metadata("annotations");
         OF_REVISION.into_iter().for_each(|key| drop(annotations.remove(key)));
         annotations.insert(CHANGING_ANNOTATION.into(), text(&statement));
@@ -430,6 +437,12 @@ fn overridden(pod: &Value) -> Option<Overridden> {
 fn statement(pod: &Value) -> Option<ChangeStatement> {
     let annotations = pod.at(&["metadata", "annotations"])?;
     serde_json::from_str(annotations.field(CHANGING_ANNOTATION)?.string()?).ok()
+}
+
+/// The statement of a pod about earlier changes; `None` if it states none, or something else.
+fn changed(pod: &Value) -> Option<ChangedStatement> {
+    let annotations = pod.at(&["metadata", "annotations"])?;
+    serde_json::from_str(annotations.field(CHANGED_ANNOTATION)?.string()?).ok()
 }
 
 fn text(value: &impl Serialize) -> Value {

@@ -244,7 +244,7 @@ impl World {
             controller: Some(DS_UID.into()),
             controller_name: None,
             creation_timestamp: self.now,
-            changed_after: Duration::ZERO,
+            changed_after: None,
             terminating: false,
             deleted_at: None,
             node_name: None,

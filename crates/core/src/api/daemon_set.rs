@@ -83,8 +83,8 @@ impl DaemonSet {
             None => match may {
                 MayOverride::Running if overrides.is_some() => {
                     let policy = RolloutPolicy::clone(policy);
-                    let overrides_running_pods = true;
-                    PolicySource::Valid(RolloutPolicy { overrides_running_pods, ..policy }.into())
+                    let has_overrides_of_running = true;
+                    PolicySource::Valid(RolloutPolicy { has_overrides_of_running, ..policy }.into())
                 }
                 MayOverride::Running | MayOverride::AllButImage | MayOverride::All => return self,
             },
@@ -92,16 +92,16 @@ impl DaemonSet {
         Self { policy, ..self }
     }
 
-    /// The overrides that running pods get in place (G57).
+    /// The overrides that running pods get in place, where another controller makes the pods (G57).
     pub(crate) fn overrides_of_running(&self) -> Option<&Arc<Overrides>> {
-        let policy = self.policy.valid().filter(|policy| policy.overrides_running_pods)?;
+        let policy = self.policy.valid().filter(|policy| policy.has_overrides_of_running)?;
         policy.stated_overrides()
     }
 
-    /// True if running pods get these overrides, and lose others: a policy with a mistake changes
-    /// none (G57).
-    pub(crate) fn overrides_running_pods(&self) -> bool {
-        !self.is_rolled_out_by_others() && !matches!(self.policy, PolicySource::Invalid(_))
+    /// True if running pods get these overrides, and lose others: no policy, or one with a mistake,
+    /// changes none (G57).
+    pub(crate) fn may_change_overrides(&self) -> bool {
+        !self.is_rolled_out_by_others() && self.policy.valid().is_some()
     }
 
     /// The update strategy that is followed. A policy guards `OnDelete` as well (G18).

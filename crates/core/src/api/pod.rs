@@ -27,8 +27,9 @@ pub struct Pod {
     pub controller_name: Option<DaemonSetName>,
     /// `metadata.creationTimestamp`, or when a change in place of the pod began (G56).
     pub creation_timestamp: Timestamp,
-    /// By how much that is later than its creation: zero if the pod was not changed.
-    pub changed_after: Duration,
+    /// By how much that is later than its creation; `None` if the pod was not changed. A change of
+    /// its override alone is none of its age: nothing but amounts of resources is another.
+    pub changed_after: Option<Duration>,
     /// True if `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// When its deletion was requested: `metadata.deletionTimestamp` less
@@ -117,6 +118,12 @@ pub enum ChangeState {
         /// Since when, by the clock of its node.
         since: Timestamp,
     },
+    /// The kubelet tries to resize it and cannot, as where a container uses more memory than its
+    /// new limit.
+    ResizeFails {
+        /// Since when, by the clock of its node.
+        since: Timestamp,
+    },
     /// Its node can never have these resources for the pod.
     ResizeInfeasible,
     /// The containers run as the revision states it.
@@ -139,7 +146,7 @@ pub struct Replacement {
 impl Pod {
     /// `metadata.creationTimestamp`.
     pub fn created(&self) -> Timestamp {
-        self.creation_timestamp - self.changed_after
+        self.creation_timestamp - self.changed_after.unwrap_or_default()
     }
 
     /// The node that the pod runs on, or else the one that it is pinned to (C20).

@@ -14,9 +14,10 @@ pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
+pub(crate) use condition::without_override;
 pub use condition::{
-    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, WITHOUT_OVERRIDE,
-    stated_wave, statements_of_checks,
+    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave,
+    stated_without_override, statements_of_checks,
 };
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use overrides::{

@@ -252,11 +252,6 @@ impl DaemonSetState {
         self.config.mode.duties().pods == PodDuty::All
     }
 
-    /// True if overrides are those of running pods, which another controller makes (G57).
-    fn overrides_running_pods(&self) -> bool {
-        self.config.may_override() == MayOverride::Running
-    }
-
     /// True if this state can continue with `daemon_set`. If not (it was deleted and created again,
     /// or its selector, which is immutable in apps/v1, differs), a new state is needed, and all
     /// pods and revisions of the namespace must be applied to it.
@@ -327,8 +322,8 @@ impl DaemonSetState {
             self.history.forget_current();
         }
         let of_running = |of: &DaemonSet| of.overrides_of_running().cloned();
-        let is_overridden_alike = self.daemon_set.overrides_running_pods()
-            == old.overrides_running_pods()
+        let is_overridden_alike = self.daemon_set.may_change_overrides()
+            == old.may_change_overrides()
             && Overrides::are_same(
                 of_running(&self.daemon_set).as_ref(),
                 of_running(&old).as_ref(),
@@ -469,6 +464,9 @@ impl DaemonSetState {
         let problem = revision.problem();
         let changed = self.history.apply(revision, &self.daemon_set);
         self.reports.problems.extend(problem.filter(|_| changed));
+        if changed {
+            self.revisit_kept();
+        }
         changed || was_awaited
     }
 

@@ -34,7 +34,7 @@ pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};
 pub(super) use rolling_update::{rolling_update, tell};
-pub(super) use running::override_running;
+pub(super) use running::{override_running, override_starting};
 pub(super) use status::{StatusState, plan_status};
 
 /// The input of a sync. Counts and sets are up to date at `now`.

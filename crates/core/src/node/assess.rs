@@ -14,6 +14,10 @@ use super::slot::{
 };
 use super::state::Direction;
 
+/// For how long a pod that is ready counts as one that starts, in seconds: it gets its override
+/// without a budget (G57).
+const STARTING_SECONDS: u32 = 60;
+
 /// When the delayed work of a node is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeDelays {
@@ -104,8 +108,9 @@ impl<'a> Assessor<'a> {
         let scheduling = self.scheduling(slot);
         let mut assessment = NodeAssessment { scheduling, work, ..NodeAssessment::default() };
         self.assess_rolling_update(slot, &mut assessment);
-        self.assess_overrides(slot, &mut assessment);
+        let starts_until = self.assess_overrides(slot, &mut assessment);
         let available_at = pods.iter().filter_map(|pod| self.becomes_available_at(pod)).min();
+        let available_at = available_at.into_iter().chain(starts_until);
         let creates = assessment.work.contains(Work::CREATE) || assessment.step.creates();
         let creation_until = creation_until.filter(|_| creates);
         if creation_until.is_some() {
@@ -115,7 +120,7 @@ impl<'a> Assessor<'a> {
             }
         }
         let deletion_until = deletion_until.filter(|_| has_ended);
-        let expires_at = available_at.into_iter().chain(deletion_until).chain(creation_until).min();
+        let expires_at = available_at.chain(deletion_until).chain(creation_until).min();
         TimedAssessment { assessment, expires_at }
     }
 
@@ -248,26 +253,29 @@ impl<'a> Assessor<'a> {
         }
     }
 
-    /// Sets the next step of a node whose pod gets another override, unless it goes, and if a pod
-    /// that was changed uses the budget of such steps (G57). One on a node whose kubelet does not
-    /// answer uses none.
-    fn assess_overrides(&self, slot: &Slot, assessment: &mut NodeAssessment) {
+    /// Where overrides are those of running pods: sets the next step of a node whose pod gets
+    /// another one, unless it goes, and if a pod that was changed uses the budget (G57). One on a
+    /// node whose kubelet does not answer uses none. Returns when that step changes without an
+    /// observation.
+    fn assess_overrides(&self, slot: &Slot, assessment: &mut NodeAssessment) -> Option<Timestamp> {
+        let may_run = slot.eligibility.should_continue_running();
+        if !self.labels.are_overrides_of_running() || !may_run {
+            return None;
+        }
         let mut pods = slot.pods.as_slice().iter().filter(|pod| is_ours_to_delete(pod));
-        let is_well = slot.eligibility.should_run() && !slot.flags.contains(SlotFlags::UNREACHABLE);
-        // Times are whole seconds: a pod may have been changed in that of its creation.
         let was_changed =
-            |pod: &PodView| pod.was_changed() || self.labels.override_tag(pod.labels).is_some();
+            |pod: &PodView| pod.was_changed() || self.labels.tag(pod.labels).is_some();
         let is_down = |pod: &PodView| was_changed(pod) && !self.is_available(pod);
-        assessment.budget_use.set(BudgetUse::CHANGED, is_well && pods.clone().any(is_down));
-        let stays = assessment.step == Step::None && slot.eligibility.should_continue_running();
-        let pod = pods.find(|pod| stays && pod.flags.contains(PodFlags::GETS_OVERRIDE));
-        let needs_budget =
-            |pod: &PodView| self.is_available(pod) && !pod.flags.contains(PodFlags::OVERRIDE_NOW);
-        assessment.step = match pod {
-            None => assessment.step,
-            Some(pod) if needs_budget(pod) => Step::Override,
-            Some(_) => Step::OverrideNow,
-        };
+        let is_reachable = !slot.flags.contains(SlotFlags::UNREACHABLE);
+        assessment.budget_use.set(BudgetUse::CHANGED, is_reachable && pods.clone().any(is_down));
+        let stays = assessment.step == Step::None;
+        let pod = pods.find(|pod| stays && pod.flags.contains(PodFlags::GETS_OVERRIDE))?;
+        let starts_until = pod
+            .available_at(STARTING_SECONDS, self.now)
+            .filter(|at| pod.flags.contains(PodFlags::OVERRIDE_NOW) && *at > self.now.steady);
+        let needs_budget = self.is_available(pod) && starts_until.is_none();
+        assessment.step = if needs_budget { Step::Override } else { Step::OverrideNow };
+        starts_until
     }
 
     /// True if the node keeps its old pod because it would get no new one (C57), or if its kubelet

@@ -71,8 +71,10 @@ bitflags! {
         const OF_BASE = 1 << 12;
         /// It runs, and is to get the override of its node in place, or to lose its own (G57).
         const GETS_OVERRIDE = 1 << 13;
-        /// It has started since that override counts on its node: it gets it without a budget.
+        /// It has started since that override counts on its node: at first it needs no budget.
         const OVERRIDE_NOW = 1 << 14;
+        /// It was changed in place before (G56).
+        const CHANGED = 1 << 15;
     }
 }
 
@@ -92,6 +94,8 @@ impl PodView {
         flags.set(PodFlags::UNSCHEDULABLE, pod.unschedulable);
         flags.set(PodFlags::SCHEDULED, pod.node_name.is_some());
         flags.set(PodFlags::ORPHAN, orphan);
+        flags.set(PodFlags::CHANGED, pod.changed_after.is_some());
+        let changed_after = pod.changed_after.unwrap_or_default();
         if let Some(replacement) = &pod.replacement {
             let is_asked = replacement.replacing.is_some() || replacement.is_agreed;
             flags.set(PodFlags::ASKED, is_asked);
@@ -103,7 +107,7 @@ impl PodView {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
             creation_timestamp: pod.creation_timestamp,
-            changed_after: u32::try_from(pod.changed_after.as_secs()).unwrap_or(u32::MAX),
+            changed_after: u32::try_from(changed_after.as_secs()).unwrap_or(u32::MAX),
             readiness: pod.readiness,
             readiness_seen: None,
             labels,
@@ -166,7 +170,7 @@ impl PodView {
 
     /// True if the pod is being changed in place, or was (G56).
     pub(crate) const fn was_changed(&self) -> bool {
-        self.is_changing() || self.changed_after > 0
+        self.is_changing() || self.flags.contains(PodFlags::CHANGED)
     }
 
     /// True if the pod has been ready for `min_ready_seconds` (C54), and is not being changed: its

@@ -16,8 +16,9 @@ pub(crate) struct RevisionLabels {
     current: CurrentRevision,
     /// True if any pod had an override.
     has_tags: bool,
-    /// True if overrides are no part of a revision: they are those of running pods.
-    ignores_tags: bool,
+    /// True if overrides are no part of a revision, but those of running pods, and neither are
+    /// copies of ConfigMaps.
+    are_overrides_of_running: bool,
     /// Number of changes of what is live or current.
     changes: u64,
 }
@@ -60,7 +61,7 @@ impl CurrentRevision {
 impl RevisionLabels {
     /// No labels yet. Overrides of running pods are no part of a revision (G57).
     pub(crate) fn new(are_overrides_of_running: bool) -> Self {
-        Self { ignores_tags: are_overrides_of_running, ..Self::default() }
+        Self { are_overrides_of_running, ..Self::default() }
     }
 
     /// Counts one more pod with these labels.
@@ -70,6 +71,10 @@ impl RevisionLabels {
         template_generation: Option<i64>,
         tag: Option<Arc<str>>,
     ) -> RevisionLabelsId {
+        let tag = match self.are_overrides_of_running {
+            true => tag.as_ref().and_then(override_of_tag),
+            false => tag,
+        };
         let is_same = |pair: &Pair| {
             pair.hash == hash && pair.template_generation == template_generation && pair.tag == tag
         };
@@ -114,14 +119,14 @@ impl RevisionLabels {
         self.current.hashes.iter()
     }
 
+    /// True if overrides are those of running pods, which another controller makes (G57).
+    pub(crate) const fn are_overrides_of_running(&self) -> bool {
+        self.are_overrides_of_running
+    }
+
     /// The tag of the override that made pods with these labels (G57).
     pub(crate) fn tag(&self, id: RevisionLabelsId) -> Option<&Arc<str>> {
         self.pairs[id.0 as usize].tag.as_ref()
-    }
-
-    /// The same without the tag of copies of ConfigMaps.
-    pub(crate) fn override_tag(&self, id: RevisionLabelsId) -> Option<Arc<str>> {
-        self.tag(id).and_then(override_of_tag)
     }
 
     /// The tags of the copies of ConfigMaps that pods have (G58).
@@ -202,7 +207,8 @@ impl RevisionLabels {
         let is_known = |tag: &Arc<str>| {
             self.current.overrides.as_ref().is_some_and(|it| it.with_tag(tag).is_some())
         };
-        pair.updated && (self.ignores_tags || pair.tag.as_ref().is_none_or(is_known))
+        let has_any = self.are_overrides_of_running || pair.tag.is_none();
+        pair.updated && (has_any || pair.tag.as_ref().is_some_and(is_known))
     }
 
     /// Number of changes so far: with the same number, the same hashes are live and current.

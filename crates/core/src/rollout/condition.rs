@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::api::{
     CANNOT_CHANGE, CANNOT_PULL, CheckStatement, ConfigObject, DaemonSet, FailedNodes, NodeName,
     Opening, PAUSED_ANNOTATION, PodTrouble, PolicySource, RecordReason, RolloutPhase,
-    RolloutReason, RolloutRecord, Timestamp, WITHOUT_OVERRIDE, WaveName, unrestored, utc_text,
-    with_statements,
+    RolloutReason, RolloutRecord, Timestamp, WaveName, unrestored, utc_text, with_statements,
+    without_override,
 };
 
 use crate::copying::ConfigWait;
@@ -196,12 +196,9 @@ impl Stated {
     /// The statement with the pods that are without their override.
     pub(super) fn with_overrides(mut self, overrides: &OverridesProgress) -> Self {
         let mut message = self.message.to_string();
-        for (index, (node, why)) in overrides.named.iter().enumerate() {
-            match index {
-                0 => message += &format!("; {WITHOUT_OVERRIDE}"),
-                _ => message += ", ",
-            }
-            message += &format!("{node} ({why})");
+        if !overrides.named.is_empty() {
+            let named = overrides.named.iter().map(|(node, why)| (node, &**why));
+            message += &format!("; {}", without_override(named));
         }
         if overrides.more > 0 {
             message += &format!(", {} more", overrides.more);

@@ -178,11 +178,6 @@ impl RolloutState {
         self.facts.last().opening.is_some()
     }
 
-    /// When the window opens that the rollout waits for, if it does.
-    pub(crate) fn next_opening_at(&self) -> Option<Timestamp> {
-        self.facts.last().window_until.filter(|_| self.awaits_window())
-    }
-
     /// The rules of the rollout that an assessment reads.
     pub(crate) fn rules(&self) -> RolloutRules<'_> {
         let guarded = self.waves.is_some().then(|| self.gate.direction());

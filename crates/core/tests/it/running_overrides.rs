@@ -2,10 +2,13 @@
 //! templates, faults, answers of kubelets and restarts in any sequence: running pods get the
 //! override of their node, and none is deleted for that (G57).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use everynode_core::api::{ChangeState, PolicySource, Template, Timestamp, UpdateStrategy};
-use everynode_core::api::{Placement, Pod, RolloutPhase};
+use everynode_core::api::{
+    ChangeState, PodChange, PolicySource, Template, Timestamp, UpdateStrategy,
+};
+use everynode_core::api::{Placement, Pod, Readiness, RolloutPhase};
 use everynode_core::daemon_set::{Config, Mode};
 use everynode_core::plan::{Outcome, Plan, Write};
 use proptest::prelude::*;
@@ -13,6 +16,9 @@ use proptest::sample::Index;
 
 use crate::overrides::{NODES, SETTLE, any_pod, labelled_node, overrides, policy, stated_tag};
 use crate::support::{Fault, World, daemon_set};
+
+/// For how long a pod that is ready counts as one that starts.
+const STARTING: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -26,7 +32,7 @@ enum Step {
     /// A node gets this pool, or none.
     Pool(u8, usize),
     DeletePod(Index),
-    Fault(&'static str, Option<bool>),
+    Fault(&'static str, Answer),
     /// The kubelet of a pod that is being changed says how far it is.
     Kubelet(Index, ChangeState),
     Restart,
@@ -36,14 +42,32 @@ enum Step {
     Sync,
 }
 
+/// The answer to a write that does not succeed.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Fails,
+    IsLost {
+        takes_effect: bool,
+    },
+    /// The pod cannot be changed.
+    Refuses,
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let write = prop::sample::select(vec!["write record", "change pod", "finish change"]);
+    let answer = prop::sample::select(vec![
+        Answer::Fails,
+        Answer::IsLost { takes_effect: true },
+        Answer::IsLost { takes_effect: false },
+        Answer::Refuses,
+    ]);
     let state = prop::sample::select(vec![
         ChangeState::Done,
         ChangeState::Done,
         ChangeState::UnderWay,
         ChangeState::ResizeInfeasible,
         ChangeState::ResizeDeferred { since: Timestamp(0) },
+        ChangeState::ResizeFails { since: Timestamp(0) },
     ]);
     prop_oneof![
         1 => (0u8..3).prop_map(Step::Template),
@@ -51,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|is_invalid| Step::NoPolicy { is_invalid }),
         3 => (0..NODES, 0usize..3).prop_map(|(node, pool)| Step::Pool(node, pool)),
         1 => any::<Index>().prop_map(Step::DeletePod),
-        1 => (write, any::<Option<bool>>()).prop_map(|(write, lost)| Step::Fault(write, lost)),
+        1 => (write, answer).prop_map(|(write, answer)| Step::Fault(write, answer)),
         6 => (any::<Index>(), state).prop_map(|(pod, state)| Step::Kubelet(pod, state)),
         1 => Just(Step::Restart),
         2 => (0u16..400).prop_map(Step::Advance),
@@ -63,6 +87,8 @@ fn step() -> impl Strategy<Value = Step> {
 
 struct Beside {
     world: World,
+    /// True if the API server has refused to change a pod.
+    has_refused: bool,
     contents: [u8; 2],
 }
 
@@ -79,7 +105,7 @@ impl Beside {
             world.apply_node(labelled_node(number, usize::from(number % 3)));
         }
         world.settle();
-        Self { world, contents }
+        Self { world, has_refused: false, contents }
     }
 
     fn apply(&mut self, step: Step) {
@@ -104,13 +130,20 @@ impl Beside {
                     world.remove_pod(&pod.name);
                 }
             }
-            Step::Fault(write, lost) => {
-                let outcome = match lost {
-                    None => Outcome::Failed { message: "refused".to_owned() },
-                    Some(_) => Outcome::Unknown { message: "no answer".to_owned() },
+            Step::Fault(write, answer) => {
+                let failed = || Outcome::Failed { message: "refused".to_owned() };
+                let (outcome, takes_effect) = match answer {
+                    Answer::Refuses if write == "change pod" => {
+                        self.has_refused = true;
+                        let message = "it is too old".to_owned();
+                        (Outcome::CannotChange { message, written: None }, false)
+                    }
+                    Answer::Fails | Answer::Refuses => (failed(), false),
+                    Answer::IsLost { takes_effect } => {
+                        (Outcome::Unknown { message: "no answer".to_owned() }, takes_effect)
+                    }
                 };
-                let (write, takes_effect) = (write.to_owned(), lost == Some(true));
-                world.faults.push_back(Fault { write, outcome, takes_effect });
+                world.faults.push_back(Fault { write: write.to_owned(), outcome, takes_effect });
             }
             Step::Kubelet(index, state) => {
                 if let Some(pod) = any_pod(world, index) {
@@ -130,8 +163,37 @@ impl Beside {
         }
     }
 
-    /// No revision and no pod is made, and no pod is deleted that has the template.
+    /// No revision and no pod is made, and no pod is deleted that has the template. Of pods that
+    /// are available, and have not just started, one at most is taken away for another template or
+    /// override, and none while another one is being changed.
     fn check(&self, plan: &Plan) {
+        let pods = &self.world.server.pods;
+        let is_old = |pod: &Pod| match pod.readiness {
+            Readiness::ReadySince(since) => since + STARTING <= self.world.now,
+            Readiness::NotReady | Readiness::Ready => pod.readiness.is_ready(),
+        };
+        let taken = plan.writes.iter().filter_map(|write| match write {
+            Write::DeletePod(pod) => pods.get(&pod.name),
+            Write::ChangePod(change) => pods.get(&change.pod.name),
+            _ => None,
+        });
+        let taken = taken.filter(|pod| pod.change.is_none() && is_old(pod)).count();
+        // A change is given up whose override is gone, or which the API server refuses.
+        let policy = self.world.state.daemon_set().policy.valid();
+        let overrides = policy.and_then(|policy| policy.stated_overrides());
+        let is_known = |tag: &Arc<str>| overrides.is_some_and(|it| it.with_tag(tag).is_some());
+        let goes_on = |change: &PodChange| {
+            change.state == ChangeState::UnderWay
+                && change.to.tag.as_ref().is_none_or(is_known)
+                && !self.has_refused
+        };
+        let is_under_way =
+            |pod: &&Pod| !pod.terminating && pod.change.as_deref().is_some_and(goes_on);
+        assert!(taken <= 1, "{:?}", plan.writes);
+        if taken == 1 {
+            let under_way: Vec<_> = pods.values().filter(is_under_way).collect();
+            assert!(under_way.is_empty(), "{under_way:?} {:?}", plan.writes);
+        }
         for write in &plan.writes {
             match write {
                 Write::DeletePod(pod) => {
@@ -153,6 +215,8 @@ impl Beside {
         let (world, contents) = (&mut self.world, self.contents);
         world.faults.clear();
         world.change(|ds| ds.policy = policy(contents, false));
+        // A new controller asks again about pods that could not be changed.
+        world.restart(world.server.daemon_set.clone());
         for _ in 0..10 * NODES {
             world.settle();
             let pods: Vec<_> = world.server.pods.values().cloned().collect();

@@ -431,6 +431,7 @@ fn edit_pod(mut pod: Pod, word: &&str) -> Pod {
             pod.change.as_mut().expect("it is being changed").state = match value {
                 "under-way" => ChangeState::UnderWay,
                 "deferred" => ChangeState::ResizeDeferred { since: Timestamp(0) },
+                "fails" => ChangeState::ResizeFails { since: Timestamp(0) },
                 "infeasible" => ChangeState::ResizeInfeasible,
                 "done" => ChangeState::Done,
                 other => panic!("change {other}"),

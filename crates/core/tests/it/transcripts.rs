@@ -29,6 +29,7 @@ transcripts! {
     beside: "beside",
     beside_not_guarded: "beside-not-guarded",
     beside_overrides: "beside-overrides",
+    beside_overrides_budget: "beside-overrides-budget",
     beside_overrides_kept: "beside-overrides-kept",
     beside_config: "beside-config",
     beside_failure: "beside-failure",

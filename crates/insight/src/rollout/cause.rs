@@ -342,6 +342,9 @@ impl CauseKind {
                             "being changed in place, its node has no room for the new resources"
                                 .into()
                         }
+                        Some(ChangeState::ResizeFails { .. }) => {
+                            "being changed in place, its kubelet cannot change the resources".into()
+                        }
                         Some(ChangeState::ResizeInfeasible) => {
                             "its node can never have the new resources for it".into()
                         }

@@ -221,7 +221,9 @@ impl Identity {
         let labels = metadata.labels(interner);
         let created = metadata.creation_timestamp.as_ref().and_then(Time::timestamp);
         let changed_at = changed.as_ref().and_then(|changed| changed.at).or(created);
-        let changed_after = changed_at.zip(created).map(|(at, created)| at.since(created));
+        let changed_after = changed.as_ref().filter(|changed| changed.was_changed).map(|_| {
+            changed_at.zip(created).map(|(at, created)| at.since(created)).unwrap_or_default()
+        });
         PodObject::Pod(Box::new(Pod {
             namespace: self.namespace,
             name: self.name,
@@ -230,7 +232,7 @@ impl Identity {
             controller: self.controller,
             controller_name: metadata.controller_name().map(|name| interner.text(name).into()),
             creation_timestamp: created.max(changed_at).unwrap_or(Timestamp(i64::MAX)),
-            changed_after: changed_after.unwrap_or_default(),
+            changed_after,
             terminating: metadata.deletion_timestamp.is_some(),
             deleted_at: metadata.deleted_at(),
             node_name: node_name(text(spec.node_name.as_ref()), interner),

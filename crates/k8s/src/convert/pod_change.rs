@@ -27,7 +27,9 @@ pub(super) struct Stated {
 pub(super) struct Changed {
     /// The change that is under way.
     pub change: Option<Box<PodChange>>,
-    /// When the last change began.
+    /// True if it was changed before.
+    pub was_changed: bool,
+    /// When the last change of more than its override began.
     pub at: Option<Timestamp>,
     /// The restarts of containers since, without those that the change has caused.
     restarts: u8,
@@ -138,6 +140,7 @@ impl Stated {
                 since: timestamp(&stated.since).unwrap_or(Timestamp(0)),
             })
         });
+        let was_changed = self.changed.is_some();
         let changed = self.changed.unwrap_or_default();
         let (before, since_text) = (changed.restarts, changed.since);
         let since = |it: &WireContainer<'_>| {
@@ -146,7 +149,7 @@ impl Stated {
         let restarts = status.containers().map(since).max().unwrap_or(0).max(0);
         let started = status.containers().filter_map(WireContainer::started).max();
         let restarts = u8::try_from(restarts).unwrap_or(u8::MAX);
-        Changed { change, at: timestamp(&since_text), restarts, started }
+        Changed { change, was_changed, at: timestamp(&since_text), restarts, started }
     }
 }
 
@@ -184,8 +187,11 @@ impl WireStatus<'_> {
                     _ => ChangeState::ResizeDeferred { since: pending.since() },
                 };
             }
-            if self.condition("PodResizeInProgress").is_some() {
-                return ChangeState::UnderWay;
+            if let Some(in_progress) = self.condition("PodResizeInProgress") {
+                return match text(in_progress.reason.as_ref()) {
+                    "Error" => ChangeState::ResizeFails { since: in_progress.since() },
+                    _ => ChangeState::UnderWay,
+                };
             }
         }
         let runs_anew = |(name, before): (&String, &String)| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::api::Timestamp;
+use crate::api::{NodeName, Timestamp};
 
 /// The beginning of the statement that no pod that pulls images can be created (G55).
 pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
@@ -11,7 +11,26 @@ pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
 pub const CANNOT_CHANGE: &str = "pods cannot be changed in place: ";
 
 /// How the condition begins to name the nodes whose running pods cannot get their override (G57).
-pub const WITHOUT_OVERRIDE: &str = "without the resources of their override: ";
+const WITHOUT_OVERRIDE: &str = "without the resources of their override: ";
+
+/// The statement that the running pods of nodes cannot get their override, and why.
+pub(crate) fn without_override<'a>(
+    nodes: impl IntoIterator<Item = (&'a NodeName, &'a str)>,
+) -> String {
+    let named = nodes.into_iter().map(|(node, why)| format!("{node} ({why})"));
+    format!("{WITHOUT_OVERRIDE}{}", named.collect::<Vec<_>>().join(", "))
+}
+
+/// Why the running pod of a node cannot get its override, as a message states it.
+pub fn stated_without_override<'a>(message: &'a str, node: &NodeName) -> Option<&'a str> {
+    let (_, named) = message.split_once(WITHOUT_OVERRIDE)?;
+    let rest = match named.strip_prefix(&format!("{node} (")) {
+        Some(rest) => rest,
+        None => named.split_once(&format!("), {node} ("))?.1,
+    };
+    let end = rest.find("), ").or_else(|| rest.find("); ")).or_else(|| rest.rfind(')'));
+    Some(&rest[..end.unwrap_or(rest.len())])
+}
 
 /// The condition `Progressing` of a guarded or paused rollout (G21).
 #[derive(Clone, Debug, PartialEq, Eq)]

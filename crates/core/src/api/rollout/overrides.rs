@@ -355,9 +355,25 @@ impl ContainerOverride {
             Self { image: Some(_), .. } => forbidden("image", only),
             Self { args: Some(_), .. } => forbidden("args", only),
             Self { env, .. } if !env.is_empty() => forbidden("env", only),
-            _ => forbidden(&format!("resources[{}]", other?), only),
+            _ if let Some(other) = other => forbidden(&format!("resources[{other}]"), only),
+            _ => {
+                // API servers take a limit for a request that is missing.
+                let lacks_request =
+                    |it: &&Arc<str>| !own.requests.contains_key(*it) && lacks_limit(own, it);
+                let limit = limits.keys().find(|it| lacks_limit(own, it));
+                let lacking = limit.or_else(|| requests.keys().find(lacks_request))?;
+                forbidden(
+                    &format!("resources[{lacking}]"),
+                    "overrides may set only amounts that the template states: nobody can take \
+                     others from a pod again",
+                )
+            }
         }
     }
+}
+
+fn lacks_limit(of: &ContainerAmounts, resource: &str) -> bool {
+    !of.limits.contains_key(resource)
 }
 
 /// The amount of a resource that an override states, its request first.

@@ -159,7 +159,7 @@ pub struct RolloutPolicy {
     /// True if another controller makes the pods: then overrides are no part of a revision, and
     /// running pods are changed in place (G57).
     #[serde(skip)]
-    pub overrides_running_pods: bool,
+    pub has_overrides_of_running: bool,
     /// What must pass before a rollout goes on from the waves of the steps that name it.
     #[serde(default)]
     #[schemars(
@@ -588,7 +588,7 @@ impl RolloutPolicy {
 
     /// The overrides that make its revisions together with templates, if it has any (G57).
     pub fn overrides(&self) -> Option<&Arc<Overrides>> {
-        self.stated_overrides().filter(|_| !self.overrides_running_pods)
+        self.stated_overrides().filter(|_| !self.has_overrides_of_running)
     }
 
     /// All overrides that it states, if it has any.

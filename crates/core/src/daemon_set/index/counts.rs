@@ -29,8 +29,8 @@ pub struct NodeCounts {
     pub taken: usize,
     /// Nodes of which somebody is asked whether the old pod may go, which is available (G54).
     pub asked: usize,
-    /// Nodes whose pod was changed in place and is not available, beside those that use the budget
-    /// of a guarded rollout (G57).
+    /// Nodes whose running pod got another override and is not available, but for those on which a
+    /// guarded rollout has begun (G57).
     pub changed: usize,
 }
 
@@ -61,12 +61,12 @@ impl NodeCounts {
     /// True if one such pod may go although there is no room, because the rollout is at work on no
     /// node (G14).
     pub(in crate::daemon_set) const fn may_let_one_go(&self) -> bool {
-        self.in_flight == self.asked && self.taken == 0
+        self.in_flight == self.asked && self.taken == 0 && self.changed == 0
     }
 
     /// On how many more nodes an available pod may get another override (G57).
     pub(in crate::daemon_set) const fn room_for_overrides(&self, max: usize) -> usize {
-        max.saturating_sub(self.in_use + self.changed)
+        max.saturating_sub(self.in_use)
     }
 
     fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 13] {
@@ -75,7 +75,8 @@ impl NodeCounts {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
             Scheduling::Unneeded | Scheduling::Misscheduled | Scheduling::Missing => (None, false),
         };
-        let is_unavailable = budget_use.contains(BudgetUse::UNAVAILABLE);
+        let is_changed = budget_use.contains(BudgetUse::CHANGED);
+        let is_unavailable = is_changed || budget_use.contains(BudgetUse::UNAVAILABLE);
         let is_in_use = progress.is_in_flight() || is_unavailable;
         [
             (&mut self.desired, assessment.is_desired()),
@@ -90,7 +91,7 @@ impl NodeCounts {
             (&mut self.in_use, is_in_use),
             (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
-            (&mut self.changed, budget_use.contains(BudgetUse::CHANGED) && !is_in_use),
+            (&mut self.changed, is_changed && !progress.is_in_flight()),
         ]
     }
 }
@@ -132,11 +133,16 @@ impl Room {
     /// The same, and one node while no rollout is at work on any (G14).
     pub(in crate::daemon_set) fn or_one(self, counts: &NodeCounts) -> Self {
         let first = usize::from(counts.in_flight == 0);
-        let available = if counts.taken == 0 { first } else { 0 };
+        let is_taken = counts.taken > 0;
+        let (starting, available) = match counts.changed {
+            _ if is_taken => (0, 0),
+            0 => (first, first),
+            _ => (first, 0),
+        };
         Self {
             nodes: self.nodes.max(first),
             available: self.available.max(available),
-            starting: self.starting.max(available),
+            starting: self.starting.max(starting),
         }
     }
 

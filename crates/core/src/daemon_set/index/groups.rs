@@ -1,7 +1,7 @@
 //! Counts and sets for each group of nodes that have the same value of a label, for a policy that
 //! limits each of them (G13).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::{Budget, GroupLimit, GroupValue, Labels, NodeName, Timestamp};
@@ -37,7 +37,6 @@ pub(in crate::daemon_set) struct Admitted {
     pub surge_now: NodeSet,
     pub surge: NodeSet,
     pub delete_agreed: NodeSet,
-    pub r#override: NodeSet,
 }
 
 impl Groups {
@@ -120,8 +119,6 @@ impl Groups {
             admitted.add(group, Room::new(guarded, max, &group.counts), budget, order);
             let agreed = group.counts.room_for_agreed(max);
             order.admit(&group.work_sets.delete_agreed, agreed, &mut admitted.delete_agreed);
-            let overridden = group.counts.room_for_overrides(max.max(1));
-            order.admit(&group.work_sets.r#override, overridden, &mut admitted.r#override);
         }
         let mut groups = self.groups.values();
         while all.may_let_one_go()
@@ -131,7 +128,7 @@ impl Groups {
             order.admit(&group.work_sets.delete_agreed, 1, &mut admitted.delete_agreed);
         }
         let is_at_rest = match guarded {
-            Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0,
+            Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0 && all.changed == 0,
             // A percentage of a group without desired nodes is 0 (G41).
             Some(Direction::Back) => all.uses_unavailable == 0,
             None => false,
@@ -143,6 +140,24 @@ impl Groups {
             {
                 admitted.add(group, Room::ONE, budget, order);
             }
+        }
+        admitted
+    }
+
+    /// The nodes whose pods may get another override within the limit of each group. On those that
+    /// are `touched` the plan takes a pod away already.
+    pub(crate) fn admitted_overrides(
+        &self,
+        touched: &BTreeSet<NodeId>,
+        order: &AdmissionOrder<'_>,
+    ) -> NodeSet {
+        let mut admitted = NodeSet::new();
+        for (value, group) in &self.groups {
+            let max = self.limit.max.resolve(group.counts.desired).max(1);
+            let of_group = |id: &&NodeId| self.nodes.get(id.index()).is_none_or(|it| it == value);
+            let begun = touched.iter().filter(of_group).count();
+            let room = group.counts.room_for_overrides(max).saturating_sub(begun);
+            order.admit(&group.work_sets.r#override, room, &mut admitted);
         }
         admitted
     }
@@ -169,7 +184,7 @@ impl AdmissionOrder<'_> {
 
 impl Admitted {
     fn is_empty(&self) -> bool {
-        let Self { replace_now, replace, surge_now, surge, delete_agreed, r#override: _ } = self;
+        let Self { replace_now, replace, surge_now, surge, delete_agreed } = self;
         let sets = [replace_now, replace, surge_now, surge, delete_agreed];
         sets.into_iter().all(NodeSet::is_empty)
     }

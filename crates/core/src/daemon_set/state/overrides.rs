@@ -31,7 +31,7 @@ impl DaemonSetState {
             || self.rollout.gate.base_overrides().is_some()
             || self.daemon_set.overrides_of_running().is_some()
             // A pod may be half changed to one that is gone.
-            || self.overrides_running_pods() && !self.changes.is_idle()
+            || self.labels.are_overrides_of_running() && !self.changes.is_idle()
     }
 
     /// Determines which pods of a node were made by another override than the one that counts
@@ -43,7 +43,7 @@ impl DaemonSetState {
         // What pods are marked with is taken back by the same means.
         self.had_overrides = true;
         let Some(node) = nodes.node(id) else { return };
-        if self.overrides_running_pods() {
+        if self.labels.are_overrides_of_running() {
             self.refresh_running(id, node, now);
             return;
         }

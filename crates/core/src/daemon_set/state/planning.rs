@@ -242,10 +242,12 @@ impl DaemonSetState {
         let input = self.sync_input(now, nodes);
         sync::tell(&input, draft);
         sync::finish_changes(&input, draft);
-        if let Some(hash) = self.revision_beside() {
-            sync::rolling_update(&input, &hash, draft);
+        if sync::override_starting(&input, draft) {
+            if let Some(hash) = self.revision_beside() {
+                sync::rolling_update(&input, &hash, draft);
+            }
+            sync::override_running(&input, draft);
         }
-        sync::override_running(&input, draft);
         sync::pull_images(&input, draft);
         self.plan_status(None, now, nodes, draft);
     }

@@ -131,7 +131,6 @@ impl DaemonSetState {
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
             std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
-        self.begin_overrides();
         self.give_up_changes(now, nodes);
         self.refresh_copies(now.steady);
         let is_changed = self.refresh_current(now, nodes);
@@ -155,6 +154,7 @@ impl DaemonSetState {
         if self.rollout.is_followed() {
             self.refresh_waves(now, nodes);
         }
+        self.end_overrides();
         self.backoffs.ended_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
         debug_assert!(

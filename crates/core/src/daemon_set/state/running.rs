@@ -10,11 +10,16 @@ use crate::node_table::NodeId;
 
 use super::DaemonSetState;
 
+/// For how long labels must say that another override counts, if that of a pod is not known any
+/// more.
+const SETTLE: Duration = Duration::from_secs(300);
+
 /// The overrides that count on nodes, and the pods that cannot have them.
 #[derive(Debug, Default)]
 pub(super) struct RunningOverrides {
-    /// The text of the overrides when this controller began; `None` until it does.
-    first: Option<Arc<str>>,
+    /// The text of the overrides for nodes that are not known yet: that of the plan before. `None`
+    /// until there was one.
+    before: Option<Arc<str>>,
     nodes: BTreeMap<NodeId, Wanted>,
     /// Why the pod of a node keeps other resources than those of its override.
     pub kept: BTreeMap<NodeId, Arc<str>>,
@@ -31,16 +36,12 @@ struct Wanted {
     settle: Duration,
     /// When a running pod gets it, by the steady clock.
     from: Timestamp,
-    /// True if no pod has run there since it counts but the present one: that gets it at once.
+    /// True if no pod has run there since it counts but the present one: that gets it at once while
+    /// it starts.
     is_of_start: bool,
 }
 
 impl RunningOverrides {
-    /// Records the overrides that were there before this controller.
-    pub(super) fn begin(&mut self, overrides: Option<&Arc<Overrides>>) {
-        self.first.get_or_insert_with(|| text_of(overrides));
-    }
-
     pub(super) fn forget(&mut self, id: NodeId) {
         self.nodes.remove(&id);
         self.kept.remove(&id);
@@ -48,27 +49,30 @@ impl RunningOverrides {
 
     /// Records the override that counts on a node, and when running pods get it. Other overrides of
     /// a policy count at once, and so do those of a pod that starts; labels of a node have to
-    /// settle, anew for a new controller.
+    /// settle, anew for a new controller. Of two overrides the longer time counts; `runs` is
+    /// that of the pod that runs, if one does.
     fn record(
         &mut self,
         id: NodeId,
         of_node: Option<&Arc<NodeOverride>>,
         text: Arc<str>,
-        runs: bool,
+        runs: Option<Duration>,
         now: Timestamp,
     ) -> &Wanted {
         let tag = of_node.map(|it| it.tag.clone());
         let own = of_node.map_or(Duration::ZERO, |it| it.settle);
         let known = self.nodes.get(&id);
-        let before = known.map_or(self.first.as_ref(), |it| Some(&it.text));
-        let is_of_policy = before != Some(&text);
-        let from = match known {
-            _ if !runs => now,
-            Some(known) if known.tag == tag => known.from,
+        let before = known.map_or(self.before.as_ref(), |it| Some(&it.text));
+        let is_of_policy = before.is_some_and(|before| *before != text);
+        let from = match (runs, known) {
+            (None, _) => now,
+            (_, Some(known)) if known.tag == tag => known.from,
             _ if is_of_policy => now,
-            known => now + own.max(known.map_or(Duration::ZERO, |it| it.settle)),
+            (Some(of_pod), known) => {
+                now + own.max(of_pod).max(known.map_or(Duration::ZERO, |it| it.settle))
+            }
         };
-        let is_of_start = !runs || known.is_some_and(|it| it.is_of_start && it.tag == tag);
+        let is_of_start = runs.is_none() || known.is_some_and(|it| it.is_of_start && it.tag == tag);
         let wanted = Wanted { tag, text, settle: own, from, is_of_start };
         self.nodes.entry(id).insert_entry(wanted).into_mut()
     }
@@ -84,12 +88,12 @@ impl DaemonSetState {
     pub(super) fn refresh_running(&mut self, id: NodeId, node: &Node, now: Timestamp) {
         self.running.kept.remove(&id);
         let (mut changing, mut flags) = (None, PodFlags::GETS_OVERRIDE);
-        if self.daemon_set.overrides_running_pods() {
+        if self.daemon_set.may_change_overrides() {
             let overrides = self.daemon_set.overrides_of_running();
             let (of_node, text) =
                 (overrides.and_then(|it| it.of_node(node)).cloned(), text_of(overrides));
             let mut pods = self.slots[id.index()].pods.as_slice().iter();
-            let runs = pods.any(runs);
+            let runs = pods.find(|pod| runs(pod)).map(|pod| self.settle_of(pod));
             let wanted = self.running.record(id, of_node.as_ref(), text, runs, now);
             let from = wanted.from;
             flags.set(PodFlags::OVERRIDE_NOW, wanted.is_of_start);
@@ -106,6 +110,14 @@ impl DaemonSetState {
         });
     }
 
+    /// For how long labels must say that another override counts than that of this pod.
+    fn settle_of(&self, pod: &PodView) -> Duration {
+        let Some(tag) = self.labels.tag(pod.labels) else { return Duration::ZERO };
+        let overrides = self.daemon_set.overrides_of_running();
+        let own = overrides.and_then(|overrides| overrides.with_tag(tag));
+        own.map_or(SETTLE, |own| own.settle)
+    }
+
     /// The pod of a node that has another override than this, and can be changed. If it cannot, it
     /// is recorded why.
     fn changeable_pod(&mut self, id: NodeId, tag: Option<Arc<str>>) -> Option<Uid> {
@@ -113,29 +125,35 @@ impl DaemonSetState {
         let pod = pods.find(|pod| runs(pod))?;
         let (uid, hash) = (pod.uid.clone(), self.labels.hash(pod.labels)?.clone());
         let has = match self.changes.get(&uid) {
-            Some(known) if known.keeps_revision() => known.change.to.tag.clone(),
+            Some(known) if known.keeps_revision() => known.change.to.tag.as_ref(),
             // It becomes another revision first, or goes.
             Some(_) => return None,
-            None => match self.labels.override_tag(pod.labels) {
-                own if own == tag => return None,
-                own => own,
-            },
+            None if self.labels.tag(pod.labels) == tag.as_ref() => return None,
+            None => self.labels.tag(pod.labels),
         };
+        let is_other = has != tag.as_ref();
         let is_stored = self.history.template(&hash).is_some();
         let goal = ChangeGoal { hash, tag };
         let refusal = self.changes.refusal(&uid, &goal).cloned();
-        if let Some(why) = refusal {
+        let why = refusal.or_else(|| (!is_stored).then(|| "its revision is not stored".into()));
+        if let Some(why) = why {
             self.running.kept.insert(id, why);
             return None;
         }
-        (has != goal.tag && is_stored).then_some(uid)
+        is_other.then_some(uid)
     }
 
-    /// Records the overrides that were there before this controller: with these, labels have to
-    /// settle.
-    pub(super) fn begin_overrides(&mut self) {
-        let overrides = self.daemon_set.overrides_of_running();
-        self.running.begin(overrides);
+    /// Records the overrides that count now: with these, labels of nodes that come have to settle.
+    pub(super) fn end_overrides(&mut self) {
+        if self.labels.are_overrides_of_running() {
+            self.running.before = Some(text_of(self.daemon_set.overrides_of_running()));
+        }
+    }
+
+    /// Looks anew at the pods that cannot get their override, because a revision may be stored now.
+    pub(super) fn revisit_kept(&mut self) {
+        let kept: Vec<NodeId> = self.running.kept.keys().copied().collect();
+        kept.into_iter().for_each(|id| self.mark(id));
     }
 }
 

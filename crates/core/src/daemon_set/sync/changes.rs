@@ -6,7 +6,7 @@ use crate::api::{
     ChangeGoal, ChangeState, DaemonSet, NodeName, NodeOverride, RevisionHash, Template,
     UpdateMethod, override_of_tag,
 };
-use crate::node::{Direction, PodView, changing_pods};
+use crate::node::{Direction, PodFlags, PodView, changing_pods};
 use crate::node_table::NodeId;
 use crate::plan::{NewChange, Write};
 use crate::pod_changes::Changing;
@@ -35,6 +35,10 @@ pub(in crate::daemon_set) fn finish_changes(input: &SyncInput<'_>, draft: &mut D
         }
         for pod in changing_pods(&input.slots[id.index()]) {
             let Some(known) = input.changes.get(&pod.uid) else { continue };
+            // Its override is to be another one by now.
+            if pod.flags.contains(PodFlags::GETS_OVERRIDE) {
+                continue;
+            }
             let ChangeGoal { hash, tag } = &known.change.to;
             if !input.changes.is_sent(&pod.uid, &known.change.to) {
                 let again = input.unsent_change(name, pod, known);
@@ -68,7 +72,9 @@ pub(in crate::daemon_set) fn override_with_tag<'a>(
     let is_target = labels.current_hashes().any(|current| current == hash);
     let of_target = labels.overrides().filter(|_| is_target);
     let of_revision = of_target.or_else(|| history.overrides(hash));
-    of_revision.or_else(|| daemon_set.overrides_of_running())?.with_tag(tag)
+    // The tag of an override says what it changes.
+    let of_policy = || daemon_set.policy.valid()?.stated_overrides()?.with_tag(tag);
+    of_revision.and_then(|overrides| overrides.with_tag(tag)).or_else(of_policy)
 }
 
 impl SyncInput<'_> {
@@ -113,7 +119,12 @@ impl SyncInput<'_> {
         let to = governing.old.map_or(target, |(hash, _)| hash);
         match self.in_place().old_pod(slot, pod, to) {
             OldPod::Changes { from, to: template } => {
-                let of_node = self.override_of_pod(pod, to);
+                let own = self.override_of_pod(pod, to);
+                let of_running = self.daemon_set.overrides_of_running();
+                let has_any = || self.labels.tag(pod.labels).is_some();
+                // The policy may have other overrides by now.
+                let of_node =
+                    own.or_else(|| self.override_of_node(id, of_running).filter(|_| has_any()));
                 Way::Change(self.new_change(node, pod, to, (from, template), of_node))
             }
             OldPod::CannotChange(_)

@@ -58,14 +58,9 @@ impl<'a> Candidates<'a> {
                 surge: &all.surge,
                 delete_agreed: &all.delete_agreed,
             },
-            Some(Admitted {
-                replace_now,
-                replace,
-                surge_now,
-                surge,
-                delete_agreed,
-                r#override: _,
-            }) => Self { replace_now, replace, surge_now, surge, delete_agreed },
+            Some(Admitted { replace_now, replace, surge_now, surge, delete_agreed }) => {
+                Self { replace_now, replace, surge_now, surge, delete_agreed }
+            }
         }
     }
 }

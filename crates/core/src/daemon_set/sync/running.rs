@@ -3,49 +3,65 @@
 //!
 //! No wave of a rollout is waited for, as these overrides are no part of a revision.
 
-use crate::api::Budget;
+use crate::api::{Budget, Timestamp};
 use crate::daemon_set::index::AdmissionOrder;
 use crate::node::PodFlags;
 use crate::node_table::NodeId;
-use crate::plan::{NewChange, Write};
+use crate::plan::NewChange;
 
 use super::SyncInput;
 use super::draft::Draft;
 
-/// Begins to change pods that have another override than their node: at once where the pod is not
-/// available or has just started, others within budget, pace, pauses and windows.
+/// Begins to change pods that have another override than their node, and are not available or have
+/// just started. Returns true if available ones may be taken away in the same plan, and so may
+/// those of another template.
+pub(in crate::daemon_set) fn override_starting(input: &SyncInput<'_>, draft: &mut Draft) -> bool {
+    let nodes = input.retry_order.sorted(&input.work_sets.override_now);
+    // After a failure one request shows if others can succeed.
+    let fails = input.changes.failure().is_some();
+    let begun = nodes.take(if fails { 1 } else { usize::MAX });
+    let begun = begun.filter(|(_, id)| begin(input, *id, draft)).count();
+    begun == 0 || fails
+}
+
+/// Begins to change the other pods that have another override than their node, within budget, pace,
+/// pauses and windows.
 pub(in crate::daemon_set) fn override_running(input: &SyncInput<'_>, draft: &mut Draft) {
     let sets = input.work_sets;
-    for (_, id) in input.retry_order.sorted(&sets.override_now) {
-        begin(input, id, draft);
-    }
     if sets.r#override.is_empty() || input.daemon_set.is_paused() {
         return;
     }
-    if let Some(at) = input.rollout.next_opening_at() {
+    if let Some(at) = closed_until(input) {
         draft.requeue(at);
         return;
     }
-    let budget = input.daemon_set.budget(input.counts.desired);
-    let max = match budget {
+    let max = match input.daemon_set.budget(input.counts.desired) {
         Some(Budget::Unavailable(max)) => max.max(1),
-        // No policy limits how overrides go.
+        // Only a budget of available pods limits how overrides go.
         Some(Budget::Surge(_)) | None => 1,
     };
     let (retry_order, pending_names) = (input.retry_order, input.pending_names);
     let order = AdmissionOrder { retry_order, pending_names, now: input.now.steady };
-    let counts = (input.rules.guarded, input.counts);
-    let admitted = input.groups.zip(budget).map(|(it, budget)| it.admitted(budget, counts, &order));
-    let nodes = admitted.as_ref().map_or(&sets.r#override, |it| &it.r#override);
-    let is_of_pod = |write: &&Write| matches!(write, Write::DeletePod(_) | Write::ChangePod(_));
-    let begun = draft.plan.writes.iter().filter(is_of_pod).count();
-    let room = input.counts.room_for_overrides(max).saturating_sub(begun);
+    let admitted = input.groups.map(|groups| groups.admitted_overrides(&draft.touched, &order));
+    let nodes = admitted.as_ref().unwrap_or(&sets.r#override);
+    let mut room = input.counts.room_for_overrides(max).saturating_sub(draft.touched.len());
     let pace = input.rollout.pace.as_deref();
-    for (name, id) in input.retry_order.sorted(nodes).take(room) {
+    for (name, id) in input.retry_order.sorted(nodes) {
+        if room == 0 {
+            break;
+        }
         if draft.may_begin(name, pace) && begin(input, id, draft) {
             draft.begin(name, pace);
+            room -= 1;
         }
     }
+}
+
+/// When a window opens, if the policy has some and none is open.
+fn closed_until(input: &SyncInput<'_>) -> Option<Timestamp> {
+    let now = input.now;
+    let state = input.daemon_set.policy.valid()?.windows.at(now.to_wall(now.steady))?;
+    state.opening().map(|_| now.to_steady(state.until()))
 }
 
 /// Begins to change the pod of a node; returns whether it did.
@@ -69,7 +85,7 @@ impl SyncInput<'_> {
             hash: hash.clone(),
             from: template.canonical.clone(),
             to: template.canonical.clone(),
-            tag: self.labels.override_tag(pod.labels),
+            tag: self.labels.tag(pod.labels).cloned(),
             r#override: self.override_of_node(id, self.daemon_set.overrides_of_running()),
             since: self.now.wall_seconds(),
         })

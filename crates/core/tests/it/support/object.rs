@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use everynode_core::api::{
     ChangeState, ConfigCopies, DaemonSet, DaemonSetKey, HASH_LABEL, IntOrPercent, LabelOperator,
@@ -51,7 +50,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
         controller: Some(DS_UID.into()),
         controller_name: None,
         creation_timestamp: Timestamp::from_seconds(1000),
-        changed_after: Duration::ZERO,
+        changed_after: None,
         terminating: false,
         deleted_at: None,
         node_name: None,
@@ -186,8 +185,10 @@ pub(crate) fn patch(pod: &mut Pod, write: &Write) {
         }
         Write::ChangePod(new) => {
             let known = pod.change.take().filter(|known| known.to == new.goal());
-            let changed_at = pod.creation_timestamp.max(new.since);
-            pod.changed_after = changed_at.since(pod.created());
+            // An override alone makes no pod younger.
+            let since = if new.keeps_revision() { pod.creation_timestamp } else { new.since };
+            let changed_at = pod.creation_timestamp.max(since);
+            pod.changed_after = Some(changed_at.since(pod.created()));
             pod.creation_timestamp = changed_at;
             pod.change = Some(known.unwrap_or_else(|| {
                 let (state, version) = (ChangeState::UnderWay, ResourceVersion(0));

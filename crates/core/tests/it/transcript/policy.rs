@@ -11,8 +11,7 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
         ["invalid"] => return PolicySource::Invalid("it is wrong".into()),
         _ => {}
     }
-    let steps_hash = words.join(" ").into();
-    let mut policy = RolloutPolicy { steps_hash, ..RolloutPolicy::default() };
+    let mut policy = RolloutPolicy { steps_hash: steps_hash(words), ..RolloutPolicy::default() };
     for word in words {
         let (key, value) = pair(word, '=');
         let step = policy.steps.last_mut();
@@ -76,6 +75,13 @@ pub(super) fn policy(words: &[&str]) -> PolicySource {
         }
     }
     PolicySource::Valid(Arc::new(policy))
+}
+
+/// Identifies the words but those about overrides.
+fn steps_hash(words: &[&str]) -> Arc<str> {
+    let mut of_steps = words.to_vec();
+    of_steps.retain(|word| !word.starts_with("override="));
+    of_steps.join(" ").into()
 }
 
 fn edit_config_rule(policy: &mut RolloutPolicy, key: &str, value: &str) {

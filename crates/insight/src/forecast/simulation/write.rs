@@ -1,7 +1,6 @@
 //! The writes of a plan, executed as an API server would that never rejects one.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use everynode_core::api::{
     ChangeState, HASH_LABEL, Labels, OVERRIDE_LABEL, Overrides, Pod, PodChange, PodName, PodPhase,
@@ -223,7 +222,7 @@ impl Simulation {
             controller: Some(self.daemon_set.uid.clone()),
             controller_name: Some(self.daemon_set.key.name.clone()),
             creation_timestamp: self.now,
-            changed_after: Duration::ZERO,
+            changed_after: None,
             terminating: false,
             deleted_at: None,
             node_name: None,

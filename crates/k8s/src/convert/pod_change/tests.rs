@@ -221,7 +221,7 @@ fn a_change_is_done_once_its_containers_run_anew() {
 /// can ever have the resources.
 #[test]
 fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
-    use ChangeState::{Done, ResizeDeferred, ResizeInfeasible, UnderWay};
+    use ChangeState::{Done, ResizeDeferred, ResizeFails, ResizeInfeasible, UnderWay};
     let resize = changing(&[], true);
     for (change, generations, conditions, expected) in [
         (
@@ -232,7 +232,12 @@ fn a_resize_is_done_once_it_is_neither_pending_nor_in_progress() {
         ),
         (&resize, (2, 2), vec![("PodResizePending", "True", "Infeasible")], ResizeInfeasible),
         (&resize, (2, 2), vec![("PodResizeInProgress", "True", "")], UnderWay),
-        (&resize, (2, 2), vec![("PodResizeInProgress", "True", "Error")], UnderWay),
+        (
+            &resize,
+            (2, 2),
+            vec![("PodResizeInProgress", "True", "Error")],
+            ResizeFails { since: Timestamp(50_000) },
+        ),
         (
             &resize,
             (2, 2),
