@@ -611,6 +611,7 @@ impl DaemonSetState {
     }
 
     /// The state of the rollout, and its input.
+    #[inline]
     fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
         let awaits_overrides = self.index.work_sets.awaits_overrides();
         let input = RolloutInput {

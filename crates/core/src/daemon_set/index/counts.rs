@@ -25,13 +25,11 @@ pub struct NodeCounts {
     pub in_flight: usize,
     /// Nodes that use the budget of a guarded rollout that goes forward (G14).
     pub in_use: usize,
-    /// Nodes of which an earlier guarded rollout took the available pod away (G14).
+    /// Nodes of which an earlier guarded rollout took the available pod away (G14), or another
+    /// override (G57).
     pub taken: usize,
     /// Nodes of which somebody is asked whether the old pod may go, which is available (G54).
     pub asked: usize,
-    /// Nodes whose running pod got another override and is not available, but for those on which a
-    /// guarded rollout has begun (G57).
-    pub changed: usize,
 }
 
 impl NodeCounts {
@@ -61,7 +59,7 @@ impl NodeCounts {
     /// True if one such pod may go although there is no room, because the rollout is at work on no
     /// node (G14).
     pub(in crate::daemon_set) const fn may_let_one_go(&self) -> bool {
-        self.in_flight == self.asked && self.taken == 0 && self.changed == 0
+        self.in_flight == self.asked && self.taken == 0
     }
 
     /// On how many more nodes an available pod may get another override (G57).
@@ -69,7 +67,7 @@ impl NodeCounts {
         max.saturating_sub(self.in_use)
     }
 
-    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 13] {
+    fn counts(&mut self, assessment: &NodeAssessment) -> [(&mut usize, bool); 12] {
         let NodeAssessment { scheduling, budget_use, progress, .. } = *assessment;
         let (health, is_updated) = match scheduling {
             Scheduling::Scheduled { health, is_updated } => (Some(health), is_updated),
@@ -89,9 +87,8 @@ impl NodeCounts {
             (&mut self.uses_surge, budget_use.contains(BudgetUse::SURGE)),
             (&mut self.in_flight, progress.is_in_flight()),
             (&mut self.in_use, is_in_use),
-            (&mut self.taken, budget_use.contains(BudgetUse::TAKEN)),
+            (&mut self.taken, is_changed || budget_use.contains(BudgetUse::TAKEN)),
             (&mut self.asked, budget_use.contains(BudgetUse::ASKED)),
-            (&mut self.changed, is_changed && !progress.is_in_flight()),
         ]
     }
 }
@@ -133,16 +130,11 @@ impl Room {
     /// The same, and one node while no rollout is at work on any (G14).
     pub(in crate::daemon_set) fn or_one(self, counts: &NodeCounts) -> Self {
         let first = usize::from(counts.in_flight == 0);
-        let is_taken = counts.taken > 0;
-        let (starting, available) = match counts.changed {
-            _ if is_taken => (0, 0),
-            0 => (first, first),
-            _ => (first, 0),
-        };
+        let available = if counts.taken == 0 { first } else { 0 };
         Self {
             nodes: self.nodes.max(first),
             available: self.available.max(available),
-            starting: self.starting.max(starting),
+            starting: self.starting.max(available),
         }
     }
 

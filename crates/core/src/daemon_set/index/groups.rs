@@ -128,7 +128,7 @@ impl Groups {
             order.admit(&group.work_sets.delete_agreed, 1, &mut admitted.delete_agreed);
         }
         let is_at_rest = match guarded {
-            Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0 && all.changed == 0,
+            Some(Direction::Forward) => all.in_flight == 0 && all.taken == 0,
             // A percentage of a group without desired nodes is 0 (G41).
             Some(Direction::Back) => all.uses_unavailable == 0,
             None => false,

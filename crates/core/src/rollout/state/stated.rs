@@ -46,20 +46,24 @@ pub(super) struct Details {
     /// How often what is stated of the checks has changed.
     check_changes: u64,
     leaked: usize,
-    /// The pods that are without their override.
-    overrides: OverridesProgress,
+    /// The pods that are without their override, if any are named.
+    overrides: Option<Box<OverridesProgress>>,
 }
 
 impl OverridesProgress {
-    fn new(input: &RolloutInput<'_>, nodes: &NodeTable) -> Self {
+    /// `None` if there is nothing to state.
+    fn new(input: &RolloutInput<'_>, nodes: &NodeTable) -> Option<Box<Self>> {
+        if input.keeps_override.is_empty() && input.override_failure.is_none() {
+            return None;
+        }
         let kept = input.keeps_override.iter();
         let named = kept.take(NAMED_NODES).map(|(id, why)| (nodes.name(*id).clone(), why.clone()));
         let named: Vec<_> = named.collect();
-        Self {
+        Some(Box::new(Self {
             more: input.keeps_override.len() - named.len(),
             named,
             failure: input.override_failure.cloned(),
-        }
+        }))
     }
 }
 
@@ -83,8 +87,11 @@ impl RolloutState {
             let stated = self.headline.last().as_ref().map(|headline| {
                 let wave = details.wave.as_ref();
                 let checks = checks.unwrap_or_default();
-                Stated::new(headline, wave, &details.back, &checks, details.leaked)
-                    .with_overrides(&details.overrides)
+                let stated = Stated::new(headline, wave, &details.back, &checks, details.leaked);
+                match &details.overrides {
+                    Some(overrides) => stated.with_overrides(overrides),
+                    None => stated,
+                }
             });
             self.condition.set(details, stated);
         }
