@@ -287,7 +287,13 @@ impl GuardedGate {
         labels: &RevisionLabels,
     ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
-        let has_target = || pods.iter().any(|pod| self.is_target(pod, labels));
+        let has_target = || {
+            // One that terminates beside another pod is left from an earlier rollout.
+            let stays = |pod: &&PodView| !pod.is_terminating();
+            let any_stays = pods.iter().any(|pod| stays(&pod));
+            let mut pods = pods.iter().filter(|pod| !any_stays || stays(pod));
+            pods.any(|pod| self.is_target(pod, labels))
+        };
         let has_failed =
             || self.is_target_known && pods.iter().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {

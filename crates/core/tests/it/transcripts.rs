@@ -121,6 +121,7 @@ transcripts! {
     guarded_config: "guarded-config",
     guarded_course: "guarded-course",
     guarded_stuck: "guarded-stuck",
+    guarded_surge_back: "guarded-surge-back",
     guarded_taken: "guarded-taken",
     guarded_jobs: "guarded-jobs",
     guarded_joined_broken: "guarded-joined-broken",
