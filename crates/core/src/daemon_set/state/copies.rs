@@ -68,7 +68,9 @@ impl DaemonSetState {
         if self.copying.is_idle() {
             return;
         }
-        let needed = self.history.copies().chain(&self.daemon_set.copies);
+        // A revision that another client has deleted or taken is written again with its copies.
+        let target = self.target_copies();
+        let needed = self.history.copies().chain(&self.daemon_set.copies).chain(&target);
         let is_known = |tag: &str| needed.clone().any(|copies| *copies.tag == *tag);
         // The built-in controller has merged the revision of such pods with another one.
         let keeps_others = !self.labels.copies_in_use().all(is_known);
