@@ -7,6 +7,7 @@
 mod backoff;
 mod beside;
 mod budget;
+mod copies;
 mod coverage;
 mod creation_delay;
 mod demands;
@@ -49,10 +50,10 @@ use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
 
 use crate::network::Request;
-use crate::open_nodes;
 use crate::role::{Installation, Role};
 use crate::serve::Target;
 use crate::setting::Setting;
+use crate::statement;
 use crate::view::{Idle, View, is_pod_write};
 use backoff::Backoffs;
 use history::History;
@@ -107,6 +108,9 @@ pub enum Property {
     /// The controller deletes no revision that a live pod uses, and those beyond the limit (C40,
     /// C42, C44).
     Revision,
+    /// Another content of ConfigMaps counts once it has settled; copies have the content that their
+    /// names say, and are there as long as a revision or a pod has them (G58).
+    Copies,
     /// A pod is what the template of its revision demands (C30, C31).
     Template,
     /// Every node that should run a pod gets exactly one, and no other node does (C23).
@@ -254,7 +258,7 @@ impl Checks {
     /// Checks what holds at rest.
     pub fn check_quiescence(&self, now: Timestamp) -> Option<Violation> {
         let found =
-            || quiescence::check(&self.history, self.installation, now, open_nodes::published);
+            || quiescence::check(&self.history, self.installation, now, statement::published);
         self.mislabelled.clone().or_else(found)
     }
 
@@ -319,7 +323,9 @@ impl Checks {
         let left_undone = |situation: &Situation| match view.role {
             // Nothing is done until a watch shows whether a record was written (G9).
             Role::Controller | Role::BuiltIn if record::comes_first(view) => None,
-            Role::Controller | Role::BuiltIn => quiescence::left_undone(situation, has_status),
+            Role::Controller | Role::BuiltIn => {
+                quiescence::left_undone(situation, has_status, *waited_ms)
+            }
             Role::Beside => None,
         };
         let Violation { property, message } = self.judge_plan(view, left_undone)?.err()?;
@@ -399,7 +405,9 @@ impl Checks {
     ) -> Option<Result<JudgedPlan, Violation>> {
         let Self { history, backoffs, coverage, questions, .. } = self;
         let situation = Situation::of(view, history)?;
-        if let Some(violation) = questions.check(view, &situation, history) {
+        let found = questions.check(view, &situation, history);
+        let found = found.or_else(|| copies::check_statement(view, &situation, history));
+        if let Some(violation) = found {
             return Some(Err(violation));
         }
         let judged = match view.role {
@@ -431,6 +439,7 @@ impl Checks {
         };
         let problem = foreign::check(write, view, &situation, self)
             .or_else(|| revision::check(write, &situation))
+            .or_else(|| copies::check(write, view, &situation, &self.history))
             .or_else(|| record::check(write, view, &situation, &self.history));
         if let Some(violation) = problem {
             return Err(violation);

@@ -2,7 +2,6 @@
 //! deliberate bug.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use everynode_controller::event::Event;
 use everynode_controller::event_loop::{Decisions, LoopState, Task};
@@ -15,8 +14,8 @@ use crate::journal;
 use crate::machine::{CLOCK_TOLERANCE_MS, Clocks};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
-use crate::open_nodes::{self, OpenNodes};
 use crate::role::Role;
+use crate::statement::{self, Statement, Statements};
 use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
 
 /// Maximum delay of a timer.
@@ -44,8 +43,8 @@ pub(crate) struct CheckedDecisions {
     pub burst: usize,
     /// What the replica has seen and planned.
     pub recorder: ViewRecorder,
-    /// The nodes that the replica has opened to the rollout of each DaemonSet.
-    pub open_nodes: OpenNodes,
+    /// What the replica states of each DaemonSet.
+    pub statements: Statements,
     /// Takes the view of each plan.
     pub views: Views,
     /// The Kubernetes Events that the replica records.
@@ -92,7 +91,7 @@ impl Decisions for CheckedDecisions {
         });
         let mut tasks = self.state.process(events.drain(..), believed_now);
         let planned_at = Now { wall_ahead_ms: self.state.wall_ahead_ms, ..now };
-        self.update_open_nodes();
+        self.update_statements();
         if let Some(truth) = truth {
             self.state.index.observe(truth);
         }
@@ -162,10 +161,11 @@ impl CheckedDecisions {
                     self.failed.insert(key.clone(), FailedPlan::Last);
                 }
             }
-            Event::Connected
-            | Event::ConfigMapsObserved { .. }
-            | Event::OrphansListed(_)
-            | Event::PolicyStatusWritten { .. } => {}
+            Event::ConfigMapsObserved { change, .. } => {
+                let (number, version) = (self.replica, change.version().0);
+                journal::log(|| format!("replica {number} sees ConfigMaps up to {version}"));
+            }
+            Event::Connected | Event::OrphansListed(_) | Event::PolicyStatusWritten { .. } => {}
             Event::CheckAnswered { answer, .. } => {
                 if let Some(Mutation::Guarded(mutation)) = self.mutation {
                     mutation.answer(answer);
@@ -193,7 +193,7 @@ impl CheckedDecisions {
     }
 
     fn subject<'a>(&self, key: &'a DaemonSetKey, uid: &'a Uid) -> Subject<'a> {
-        Subject { key, uid, open_nodes: self.open_nodes.get(uid).cloned().unwrap_or_default() }
+        Subject { key, uid, stated: self.statements.get(uid).cloned().unwrap_or_default() }
     }
 
     /// Notes the DaemonSets for which the replica had nothing to do until just before now, as it
@@ -220,19 +220,21 @@ impl CheckedDecisions {
         }
     }
 
-    /// Updates and publishes which nodes are open to each rollout.
-    fn update_open_nodes(&mut self) {
+    /// Updates and publishes what the replica states of each DaemonSet.
+    fn update_statements(&mut self) {
         if self.role == Role::BuiltIn {
             return;
         }
         let index = &self.state.index;
         let states = index.keys().filter_map(|key| index.state(&key));
-        let open_nodes = states.map(|state| {
-            let names = state.open_nodes(index.nodes()).map(ToString::to_string);
-            (state.daemon_set().uid.clone(), Arc::new(names.collect()))
+        let now = (self.clocks.now(), self.recorder.feeds());
+        let statements = states.map(|state| {
+            let uid = &state.daemon_set().uid;
+            let before = self.statements.get(uid);
+            (uid.clone(), Statement::of(state, index.nodes(), before, now))
         });
-        self.open_nodes = open_nodes.collect();
-        open_nodes::publish(&self.open_nodes);
+        self.statements = statements.collect();
+        statement::publish(&self.statements);
     }
 
     /// Checks that the counts and work sets equal recomputed ones right after a plan (C80).

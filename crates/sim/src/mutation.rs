@@ -3,6 +3,7 @@
 //! property must catch each of them.
 
 mod beside;
+mod config_map;
 mod forgetting;
 mod guarded;
 mod reading;
@@ -26,6 +27,7 @@ use crate::role::Role;
 use crate::serve::Target;
 
 pub use beside::BesideMutation;
+pub use config_map::ConfigMapMutation;
 pub(crate) use forgetting::Forgetting;
 pub use guarded::GuardedMutation;
 
@@ -155,6 +157,8 @@ pub enum Mutation {
     BaseOfTarget,
     /// One of guarded rollouts.
     Guarded(GuardedMutation),
+    /// One of copies of ConfigMaps.
+    ConfigMap(ConfigMapMutation),
     /// One of a replica beside the built-in controller.
     Beside(BesideMutation),
 }
@@ -235,15 +239,18 @@ impl Mutation {
     pub fn all() -> impl Iterator<Item = (Self, Property)> {
         let guarded = GuardedMutation::ALL.into_iter();
         let guarded = guarded.map(|(mutation, property)| (Self::Guarded(mutation), property));
+        let config_map = ConfigMapMutation::ALL.into_iter();
+        let config_map = config_map.map(|(bug, property)| (Self::ConfigMap(bug), property));
         let beside = BesideMutation::ALL.into_iter();
         let beside = beside.map(|(mutation, property)| (Self::Beside(mutation), property));
-        Self::PLAIN.into_iter().chain(guarded).chain(beside)
+        Self::PLAIN.into_iter().chain(guarded).chain(config_map).chain(beside)
     }
 
     /// The name of the mutation.
     pub fn name(self) -> String {
         match self {
             Self::Guarded(mutation) => format!("{mutation:?}"),
+            Self::ConfigMap(mutation) => format!("{mutation:?}"),
             Self::Beside(mutation) => format!("{mutation:?}"),
             other => format!("{other:?}"),
         }
@@ -290,6 +297,9 @@ impl Mutation {
         };
         let is_changed = match self {
             Self::Guarded(mutation) => mutation.change(kind.kind, &mut value),
+            Self::ConfigMap(mutation) if kind.kind == DAEMON_SET.kind => {
+                mutation.change_daemon_set(&mut value)
+            }
             Self::Beside(mutation) if role == Role::Beside => {
                 mutation.change(kind.kind, &mut value)
             }
@@ -377,8 +387,10 @@ impl Mutation {
 
     /// Changes a plan before it is executed.
     pub fn plan(self, plan: &mut Plan) {
-        if let Self::Guarded(mutation) = self {
-            mutation.plan(plan);
+        match self {
+            Self::Guarded(mutation) => mutation.plan(plan),
+            Self::ConfigMap(mutation) => mutation.plan(plan),
+            _ => {}
         }
         for write in &mut plan.writes {
             match (self, &mut *write) {
@@ -438,6 +450,7 @@ impl Mutation {
         let is_pod = request.path.contains("/pods/");
         match self {
             Self::Guarded(mutation) => mutation.request(request),
+            Self::ConfigMap(mutation) => mutation.request(store, request),
             Self::Beside(mutation) => mutation.request(request),
             _ => {}
         }

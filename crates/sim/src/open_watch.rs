@@ -19,6 +19,8 @@ pub(crate) struct OpenWatch {
     pub server: usize,
     /// The kind of the objects.
     pub kind: &'static Kind,
+    /// The namespace of the objects; empty for all.
+    pub namespace: String,
     /// The version up to which changes have been sent.
     pub position: u64,
     /// The version at which the initial events are complete, until the bookmark that says so.

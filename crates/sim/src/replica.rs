@@ -31,8 +31,8 @@ use crate::journal;
 use crate::machine::{Clocks, VirtualMachine};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Connection, Message, Outbox, PlanServer, Views, lock};
-use crate::open_nodes::OpenNodes;
 use crate::role::Role;
+use crate::statement::Statements;
 use crate::view::ViewRecorder;
 
 /// The namespace of all Leases.
@@ -113,7 +113,7 @@ impl Replica {
                 failed: BTreeMap::new(),
                 burst: config.burst_replicas,
                 recorder: ViewRecorder::default(),
-                open_nodes: OpenNodes::new(),
+                statements: Statements::new(),
                 event_ledger: EventLedger::new(occurrences),
                 views: decisions_views.clone(),
             }) as Box<_>

@@ -177,6 +177,21 @@ pub const SCENARIOS: &[Scenario] = &[
         steps: &[guarded::create_with_windows, second_image, wait],
     },
     Scenario {
+        name: SPOILED_CONFIG_MAP,
+        steps: &[guarded::create_with_config_maps, wait, guarded::spoil_config_map],
+    },
+    Scenario {
+        name: "guarded rollout of a corrected ConfigMap",
+        steps: &[
+            guarded::create_with_config_maps,
+            wait,
+            guarded::spoil_config_map,
+            guarded::correct_config_map,
+            wait,
+            wait,
+        ],
+    },
+    Scenario {
         name: "guarded rollout with a pace",
         steps: &[guarded::create_with_pace, second_image, wait],
     },
@@ -216,6 +231,9 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 /// The scenario of a rollout that stops the nodes that it reaches.
 pub const KILLER: &str = "guarded rollout that stops its nodes";
+
+/// The name of the scenario in which a ConfigMap gets a bad content.
+pub const SPOILED_CONFIG_MAP: &str = "guarded rollout of a bad ConfigMap";
 
 pub use guarded::WAVES;
 

@@ -35,6 +35,8 @@ const GUARDED_SEED: u64 = 0x6a09_e667_f3bc_c908;
 const FINALLY_SEED: u64 = 0x3c6e_f372_fe94_f82b;
 /// The same for pods that are changed in place.
 const IN_PLACE_SEED: u64 = 0x510e_527f_ade6_82d1;
+/// The same for ConfigMaps of which pods get copies.
+const CONFIG_MAP_SEED: u64 = 0x9b05_688c_2b3e_6c1f;
 /// The same for the tolerations of the first template.
 const TOLERATIONS_SEED: u64 = 0xa54f_f53a_5f1d_36f1;
 /// How often steps are inserted in which the nodes of a guarded rollout change.
@@ -77,6 +79,7 @@ impl Schedule {
             schedule.wait_finally(&mut Pcg64Mcg::seed_from_u64(seed ^ FINALLY_SEED));
             if policies != Policies::Beside {
                 schedule.change_in_place(&mut Pcg64Mcg::seed_from_u64(seed ^ IN_PLACE_SEED));
+                schedule.copy_config_maps(&mut Pcg64Mcg::seed_from_u64(seed ^ CONFIG_MAP_SEED));
             }
         }
         if policies == Policies::Beside {
@@ -182,13 +185,7 @@ impl Schedule {
             return;
         }
         self.insert_steps(StepKind::Finally, rng);
-        for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::Finally) {
-            step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
-        }
-        let is_policy = |step: &Step| step.kind == StepKind::Policy;
-        let after = self.steps.iter().position(is_policy).map_or(0, |at| at + 1);
-        let first = Step { kind: StepKind::Finally, pause_ms: 0, ..Step::random(rng) };
-        self.steps.insert(after, first);
+        self.begin_after_policy(StepKind::Finally, rng);
     }
 
     /// Lets the policies of half of the schedules change pods in place.
@@ -199,13 +196,28 @@ impl Schedule {
         for _ in 0..3 {
             self.insert_steps(StepKind::InPlace, rng);
         }
-        for step in self.steps.iter_mut().filter(|step| step.kind == StepKind::InPlace) {
+        self.begin_after_policy(StepKind::InPlace, rng);
+    }
+
+    /// Lets the policies of one schedule in three copy ConfigMaps.
+    fn copy_config_maps(&mut self, rng: &mut Pcg64Mcg) {
+        if rng.random_ratio(2, 3) {
+            return;
+        }
+        for _ in 0..3 {
+            self.insert_steps(StepKind::ConfigMap, rng);
+        }
+        self.begin_after_policy(StepKind::ConfigMap, rng);
+    }
+
+    /// Gives the steps of a kind other pauses, and inserts one right after the first policy.
+    fn begin_after_policy(&mut self, kind: StepKind, rng: &mut Pcg64Mcg) {
+        for step in self.steps.iter_mut().filter(|step| step.kind == kind) {
             step.pause_ms = rng.random_range(0..ROLLOUT_PAUSE_MAX_MS);
         }
         let is_policy = |step: &Step| step.kind == StepKind::Policy;
         let after = self.steps.iter().position(is_policy).map_or(0, |at| at + 1);
-        let first = Step { kind: StepKind::InPlace, pause_ms: 0, ..Step::random(rng) };
-        self.steps.insert(after, first);
+        self.steps.insert(after, Step { kind, pause_ms: 0, ..Step::random(rng) });
     }
 
     /// Inserts steps of this kind at random places.

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD};
+use everynode_sandbox::kind::{
+    CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD,
+};
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Endpoint, Patch, Registry};
 use everynode_sandbox::status::Status;
@@ -41,6 +43,7 @@ impl Target {
         let mut parts = rest.split('/');
         let namespace = namespace.to_owned();
         let kind = match parts.next()? {
+            "configmaps" => &CONFIG_MAP,
             "pods" => &POD,
             "controllerrevisions" => &CONTROLLER_REVISION,
             "daemonsets" => &DAEMON_SET,

@@ -3,7 +3,6 @@
 
 mod orphans;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use everynode_controller::event::Event;
@@ -12,7 +11,9 @@ use everynode_controller::watch::Change;
 use everynode_core::api::{CheckVerdict, DaemonSetKey, Timestamp, Uid};
 use everynode_core::plan::{CheckQuestion, Outcome, Plan, Write, WriteResult};
 
+use crate::feeds::Feeds;
 use crate::role::Role;
+use crate::statement::Statement;
 use orphans::OrphanRecorder;
 
 pub(crate) use orphans::KnownOrphans;
@@ -42,8 +43,8 @@ pub struct View {
     pub wall_clock: Timestamp,
     /// The wall clock as the replica follows it: it ignores small adjustments.
     pub followed_clock: Timestamp,
-    /// The nodes whose wave the replica has opened (G1).
-    pub open_nodes: Arc<BTreeSet<String>>,
+    /// What the replica states of the DaemonSet.
+    pub stated: Statement,
     /// The watches.
     pub feeds: Feeds,
     /// The orphan pods that the replica knows, unless it knows all that the watch has shown.
@@ -68,23 +69,6 @@ pub(crate) struct Idle {
     pub view: View,
     /// For how long it had done nothing.
     pub waited_ms: i64,
-}
-
-/// The versions that the watches have reached.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Feeds {
-    /// The watch of nodes.
-    pub nodes: u64,
-    /// The watch of namespaces.
-    pub namespaces: u64,
-    /// The watch of DaemonSets.
-    pub daemon_sets: u64,
-    /// The watch of pods.
-    pub pods: u64,
-    /// The last list of pods.
-    pub pods_listed: u64,
-    /// The watch of ControllerRevisions.
-    pub revisions: u64,
 }
 
 /// The outcome of a write of a pod or of a record.
@@ -138,8 +122,8 @@ pub(crate) struct Subject<'a> {
     pub key: &'a DaemonSetKey,
     /// Its UID.
     pub uid: &'a Uid,
-    /// The nodes whose wave the replica has opened.
-    pub open_nodes: Arc<BTreeSet<String>>,
+    /// What the replica states of it.
+    pub stated: Statement,
 }
 
 /// What the clocks of a replica show.
@@ -220,10 +204,12 @@ impl ViewRecorder {
             Event::Observed(Observation::Namespace(change)) => {
                 advance(&mut self.feeds.namespaces, change);
             }
+            Event::ConfigMapsObserved { change, .. } => {
+                advance(&mut self.feeds.config_maps, change);
+            }
             Event::OrphansListed(list) => self.orphans.record_list(list),
             Event::Executed { .. }
             | Event::Connected
-            | Event::ConfigMapsObserved { .. }
             | Event::Observed(
                 Observation::RolloutPolicy(_) | Observation::ClusterRolloutPolicy(_),
             )
@@ -236,6 +222,11 @@ impl ViewRecorder {
                 answers.push(KnownAnswer { question, verdict, answered_at: now });
             }
         }
+    }
+
+    /// The versions that the watches have reached.
+    pub(crate) const fn feeds(&self) -> Feeds {
+        self.feeds
     }
 
     /// The view of a plan that is about to be executed.
@@ -255,7 +246,7 @@ impl ViewRecorder {
     /// number is that of the last plan.
     pub(crate) fn idle_view(&mut self, planner: Planner, subject: Subject) -> View {
         let Planner { replica, role, burst, times } = planner;
-        let Subject { key, uid, open_nodes } = subject;
+        let Subject { key, uid, stated } = subject;
         let daemon_set = uid.to_string();
         let outcomes = self.outcomes.iter().filter(|outcome| outcome.daemon_set == daemon_set);
         View {
@@ -268,7 +259,7 @@ impl ViewRecorder {
             planned_at: times.planned_at,
             wall_clock: times.wall_clock,
             followed_clock: times.followed_clock,
-            open_nodes,
+            stated,
             feeds: self.feeds,
             orphans: self.orphans.orphans(key),
             answers: self.answers.clone(),

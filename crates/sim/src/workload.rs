@@ -1,6 +1,7 @@
 //! Random changes by users and by other components of the cluster.
 
 mod admission;
+pub(crate) mod config_map;
 mod daemon_set;
 mod finally;
 mod fleet;
@@ -69,6 +70,8 @@ pub enum StepKind {
     Finally,
     /// A policy gets or loses `update`, or a template changes whose pods are changed in place.
     InPlace,
+    /// A policy begins or ceases to copy ConfigMaps, or one of them changes.
+    ConfigMap,
     /// Nothing happens.
     Nothing,
 }
@@ -120,6 +123,7 @@ impl Step {
             StepKind::Fleet => fleet::change(world, rng),
             StepKind::Finally => finally::change(world, rng),
             StepKind::InPlace => in_place::change(world, rng),
+            StepKind::ConfigMap => config_map::change(world, rng),
             StepKind::Nothing => {}
         }
         world.settle();
@@ -134,6 +138,7 @@ pub fn repair(world: &mut World) {
     node::repair(world);
     fleet::repair(world);
     in_place::repair(world);
+    config_map::repair(world);
     pod::repair(world);
     ownership::repair(world);
     rollout::repair(world);

@@ -27,10 +27,10 @@ use crate::fault::Faults;
 use crate::journal;
 use crate::mutation::Mutation;
 use crate::network::{Message, Outbox, Reply, Request};
-use crate::open_nodes;
 use crate::open_watch::OpenWatch;
 use crate::replica::Replica;
 use crate::role::Role;
+use crate::statement;
 use crate::write_rate::WriteRates;
 
 pub use crate::injected_fault::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
@@ -184,7 +184,7 @@ impl World {
         let started = runtime.block_on(async { Instant::now() });
         let (outbox, messages) = mpsc::unbounded_channel();
         journal::start(false);
-        open_nodes::start();
+        statement::start();
         let registry = Registry::new(&Options { seed: setting.seed, ..Options::default() }, START);
         let settings = Settings {
             seed: setting.seed,

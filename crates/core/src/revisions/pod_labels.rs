@@ -193,7 +193,8 @@ impl RevisionLabels {
     /// those that were made by other overrides.
     pub(crate) fn updated_pods(&self) -> u32 {
         let is_variant = |pair: &Pair| pair.hash.as_ref().is_some_and(|hash| self.is_variant(hash));
-        let updated = self.pairs.iter().filter(|pair| pair.updated && !is_variant(pair));
+        let updated =
+            self.pairs.iter().filter(|pair| self.may_be_updated(pair) && !is_variant(pair));
         updated.map(|pair| pair.pods).sum()
     }
 
@@ -204,11 +205,17 @@ impl RevisionLabels {
 
     /// True if the pods are of the current revision on some node.
     fn may_be_updated(&self, pair: &Pair) -> bool {
-        let is_known = |tag: &Arc<str>| {
-            self.current.overrides.as_ref().is_some_and(|it| it.with_tag(tag).is_some())
+        let overrides = self.current.overrides.as_ref();
+        let may_have = |tag: &Option<Arc<str>>| match tag {
+            Some(tag) => overrides.is_some_and(|it| it.with_tag(tag).is_some()),
+            // Of pods without copies only the hash may say that they are of a revision with copies.
+            None => {
+                let is_current = |hash| self.current.hashes.contains(hash);
+                overrides.is_none_or(|it| it.copies.is_none())
+                    || pair.hash.as_ref().is_some_and(is_current)
+            }
         };
-        let has_any = self.are_overrides_of_running || pair.tag.is_none();
-        pair.updated && (has_any || pair.tag.as_ref().is_some_and(is_known))
+        pair.updated && (self.are_overrides_of_running || may_have(&pair.tag))
     }
 
     /// Number of changes so far: with the same number, the same hashes are live and current.
@@ -230,5 +237,37 @@ impl RevisionLabels {
             pair.updated = updated;
         }
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::ConfigCopies;
+
+    /// G37, G58: pods with the template generation of the target whose revision is gone are none of
+    /// the target if they have other copies of ConfigMaps, or none.
+    #[test]
+    fn pods_with_other_copies_are_not_of_the_target() {
+        let copies = |hash: &str| {
+            let hashes = BTreeMap::from([(Arc::from("settings"), Arc::from(hash))]);
+            Overrides::with_copies(None, Some(&Arc::new(ConfigCopies::new(hashes, hash))))
+        };
+        let tag = |hash: &str| copies(hash).map(|overrides| overrides.list[0].tag.clone());
+        let mut labels = RevisionLabels::new(false);
+        labels.set_current(CurrentRevision {
+            hashes: BTreeSet::from(["new".into()]),
+            overrides: copies("good"),
+            template_generation: Some(3),
+            ..CurrentRevision::default()
+        });
+        labels.acquire(Some("gone".into()), Some(3), tag("bad"));
+        labels.acquire(Some("gone".into()), Some(3), None);
+        assert_eq!(labels.updated_pods(), 0);
+        assert!(labels.has_outdated_pods());
+        labels.acquire(Some("gone".into()), Some(3), tag("good"));
+        assert_eq!(labels.updated_pods(), 1);
+        labels.acquire(Some("new".into()), Some(3), None);
+        assert_eq!(labels.updated_pods(), 2, "as after a handover");
     }
 }

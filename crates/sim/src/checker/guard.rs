@@ -229,6 +229,14 @@ impl<'a> Situation<'a> {
                 was_complete(current) && self.is_used(current.metadata.pod_hash())
             }) && !self.is_used(last.metadata.pod_hash())
         };
+        let stated = current.and_then(|current| current.record.as_ref()?.base.as_ref());
+        let is_of = |hash: &String| {
+            self.revisions.old.iter().any(|old| is_stored(old) && old.metadata.pod_hash() == *hash)
+        };
+        // The base has gone that differs from the target in overrides or copies only (G57).
+        if stated.is_some_and(|base| !is_of(base)) {
+            return Governing::Target;
+        }
         match last {
             Some(last) if is_current(last) || is_left(last) => return Governing::Target,
             Some(last) if is_stored(last) => return Governing::Old(last),

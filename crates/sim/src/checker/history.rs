@@ -1,16 +1,19 @@
 //! Every version of every object that the store has had.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, NODE, POD};
+use everynode_sandbox::kind::{
+    CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, NODE, POD,
+};
 use everynode_sandbox::store::{Action, Store};
 
 use crate::role::{Installation, Role};
+use crate::statement::Copies;
 
-use super::model::{DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
+use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]
@@ -21,11 +24,14 @@ pub(super) struct History {
     /// The DaemonSets as the built-in controller reads them, if there is one.
     unguarded: Option<Versions<DaemonSet>>,
     pub pods: Versions<Pod>,
+    pub config_maps: Versions<ConfigMap>,
     pub revisions: Versions<Revision>,
     /// The pods of a target that were available and were deleted to go back, by UID, each with the
     /// version before that.
     gone_back: BTreeMap<String, u64>,
-    assumed: AssumedPods,
+    assumed: Assumed<Pod>,
+    /// DaemonSets whose target has copies of ConfigMaps, as replicas state it.
+    with_copies: Assumed<DaemonSet>,
     /// The steps of policies, by what identifies them in records.
     steps: BTreeMap<String, Value>,
     /// The time at which each version was current for the first time.
@@ -33,9 +39,8 @@ pub(super) struct History {
     version: u64,
 }
 
-/// Pods that a request without an answer may have begun to change, as replicas count them.
-#[derive(Default)]
-struct AssumedPods(OnceLock<Box<(Pod, AssumedPods)>>);
+/// Objects as replicas count them, although no version of them is so.
+struct Assumed<T>(OnceLock<Box<(T, Assumed<T>)>>);
 
 /// The states of an object, with their versions. `None` is a deletion.
 pub(super) type States<T> = Vec<(u64, Option<Arc<T>>)>;
@@ -49,16 +54,22 @@ pub(super) struct Versions<T> {
 /// The objects of a kind at one time, by UID.
 pub(super) type Objects<'a, T> = BTreeMap<&'a str, &'a T>;
 
-impl AssumedPods {
-    fn add(&self, pod: Pod) -> &Pod {
+impl<T> Default for Assumed<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T: PartialEq> Assumed<T> {
+    fn add(&self, object: T) -> &T {
         let mut rest = self;
         while let Some(known) = rest.0.get() {
-            if known.0 == pod {
+            if known.0 == object {
                 return &known.0;
             }
             rest = &known.1;
         }
-        &rest.0.get_or_init(|| Box::new((pod, Self::default()))).0
+        &rest.0.get_or_init(|| Box::new((object, Self::default()))).0
     }
 }
 
@@ -89,6 +100,7 @@ impl History {
             unguarded.update(store, &DAEMON_SET, since, DaemonSet::parse_unguarded);
         }
         self.pods.update(store, &POD, since, Pod::parse);
+        self.config_maps.update(store, &CONFIG_MAP, since, ConfigMap::parse);
         self.revisions.update(store, &CONTROLLER_REVISION, since, Revision::parse);
         self.version = version;
         self.times.push((now, version));
@@ -98,6 +110,32 @@ impl History {
     /// The pod while a request without an answer may have begun to change it (G56).
     pub(super) fn assumed_to_change(&self, pod: &Pod, to: &str) -> &Pod {
         self.assumed.add(pod.assumed_to_change(to))
+    }
+
+    /// The DaemonSet whose target has these copies of ConfigMaps (G58).
+    pub(super) fn with_copies<'a>(&'a self, ds: &'a DaemonSet, copies: &Copies) -> &'a DaemonSet {
+        match copies.is_empty() {
+            true => ds,
+            false => self.with_copies.add(ds.with_copies(copies)),
+        }
+    }
+
+    /// The ConfigMaps that a replica knows whose watch has reached a version, if it has any.
+    pub(super) fn known_config_maps(&self, version: u64) -> Option<Objects<'_, ConfigMap>> {
+        (version > 0).then(|| self.config_maps.seen(version))
+    }
+
+    /// The hashes of revisions that store the current template and have another owner, or had one:
+    /// if one of them has the name of the current revision, its hash is used, until the creation is
+    /// tried again (C43).
+    pub(super) fn stored_by_others(&self, ds: &DaemonSet) -> BTreeSet<&str> {
+        let states = self.revisions.states().map(|(_, revision)| revision);
+        let same = states.filter(|revision| {
+            revision.metadata.namespace == ds.metadata.namespace
+                && ds.is_stored_by(revision)
+                && !ds.owns(&revision.metadata)
+        });
+        same.map(|revision| revision.metadata.pod_hash()).collect()
     }
 
     /// Notes by which policy a record was begun.

@@ -304,7 +304,10 @@ impl Change<'_> {
                 || object["metadata"]["labels"]["life"].is_string()
         };
         let node = self.pod.node().unwrap_or_default();
+        let mut maps = self.history.config_maps.states().map(|(_, map)| map);
+        let is_named = |name: &String| self.pod.config_maps.contains(name);
         was_absent(node)
+            || maps.any(|map| map.is_bad && is_named(&map.metadata.name))
             || of_node(node).is_none_or(|node| has_lifecycle(node.value()))
             || self.write.object().is_none_or(|pod| has_lifecycle(pod.value()))
     }

@@ -3,6 +3,7 @@
 //! Nothing here calls the controller's own functions: a mistake in one of them must not be made a
 //! second time by the checker that looks for it.
 
+mod config_map;
 mod created_pod;
 mod daemon_set;
 mod in_place;
@@ -20,6 +21,7 @@ mod selector;
 mod template;
 mod window;
 
+pub(super) use config_map::{ConfigMap, Snapshots, TAG, copy_name, named, take_tag};
 pub(super) use created_pod::{BoundBy, expected_pod};
 pub(super) use daemon_set::DaemonSet;
 pub(super) use in_place::{InPlace, can_change, containers, has_amounts};

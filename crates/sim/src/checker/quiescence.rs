@@ -1,9 +1,6 @@
 //! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
 //! C44, C53, C70).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use super::demands::Demands;
 use super::history::History;
 use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
@@ -11,16 +8,21 @@ use super::situation::{Clocks, OnNode, Seen, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState, NodeStates};
 use super::{Property, Violation, beside, in_place, late, status};
+use crate::feeds::Feeds;
 use crate::role::{Installation, Role};
-use crate::view::Feeds;
+use crate::statement::Statement;
 use everynode_core::api::Timestamp;
+
+/// A replica that does nothing for longer neither waits until ConfigMaps settle nor until it writes
+/// or deletes a copy again (G58).
+const COPIES_WITHIN_MS: i64 = 60_000;
 
 /// Checks all DaemonSets that are not terminating.
 pub(super) fn check(
     history: &History,
     installation: Installation,
     now: Timestamp,
-    open_nodes: impl Fn(&str) -> Arc<BTreeSet<String>>,
+    stated: impl Fn(&str) -> Statement,
 ) -> Option<Violation> {
     let newest = history.version();
     let feeds = Feeds {
@@ -30,13 +32,14 @@ pub(super) fn check(
         pods: newest,
         pods_listed: newest,
         revisions: newest,
+        config_maps: newest,
     };
     let of_role = |role: Role| {
         let alive = history.daemon_sets(role).all().filter(|ds| !ds.metadata.is_terminating);
         alive.into_iter().find_map(|ds| {
             let seen = Seen { role, feeds, known: None, in_doubt: Vec::new() };
             let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
-            let situation = Situation::seen(uid, &seen, clocks, open_nodes(uid), history)?;
+            let situation = Situation::seen(uid, &seen, clocks, stated(uid), history)?;
             let (property, message) = problem(&situation, installation)?;
             let message = format!("{}: {message}", ds.metadata.name);
             Some(Violation { property, message })
@@ -53,6 +56,7 @@ fn problem(situation: &Situation, installation: Installation) -> Problem {
             .or_else(|| placement(situation))
             .or_else(|| status(situation))
             .or_else(|| revisions(situation))
+            .or_else(|| copies(situation))
     };
     match situation.role {
         Role::Controller => guarded().or_else(controlled),
@@ -64,13 +68,18 @@ fn problem(situation: &Situation, installation: Installation) -> Problem {
 
 /// What a controller that has nothing to do has left undone besides pods and records: owners,
 /// revisions and, unless it may wait with it, the status.
-pub(super) fn left_undone(situation: &Situation, has_status: bool) -> Option<Violation> {
+pub(super) fn left_undone(
+    situation: &Situation,
+    has_status: bool,
+    waited_ms: i64,
+) -> Option<Violation> {
     // A revision that somebody deletes is created again after a delay, and the rest waits (C40). So
     // do duplicates, before they are deleted (C42).
     let count = situation.revisions.current.len();
     let (property, message) = ownership(situation)
         .or_else(|| revisions(situation).filter(|_| count == 1))
-        .or_else(|| status(situation).filter(|_| count > 0 && has_status))?;
+        .or_else(|| status(situation).filter(|_| count > 0 && has_status))
+        .or_else(|| copies(situation).filter(|_| waited_ms > COPIES_WITHIN_MS))?;
     Some(Violation { property, message: format!("{}: {message}", situation.ds.metadata.name) })
 }
 
@@ -88,6 +97,10 @@ fn ownership(situation: &Situation) -> Problem {
     Some((Property::Placement, message))
 }
 
+fn copies(situation: &Situation) -> Problem {
+    Some((Property::Copies, situation.copies_left_undone()?))
+}
+
 fn placement(situation: &Situation) -> Problem {
     if situation.is_base_unknown() {
         return None;
@@ -95,7 +108,10 @@ fn placement(situation: &Situation) -> Problem {
     for (name, on_node) in &situation.nodes {
         let here: Vec<&Pod> = on_node.deletable().collect();
         let is_right = match on_node.eligibility {
-            Eligibility::ShouldRun => here.len() == 1,
+            Eligibility::ShouldRun => {
+                let has_bad = here.iter().any(|pod| situation.has_bad_content(pod));
+                here.len() == 1 || has_bad && is_stuck_surge(situation, &here)
+            }
             Eligibility::MayKeep => here.len() <= 1 || is_stuck_surge(situation, &here),
             Eligibility::MustNotRun => here.iter().all(|pod| {
                 situation.is_removal(on_node, pod) != Answer::No
@@ -114,8 +130,9 @@ fn placement(situation: &Situation) -> Problem {
     None
 }
 
-/// Whether a surge is stuck: a taint appeared after the new pod was created and before it started.
-/// The new pod cannot start, and the old one remains until it does (C26).
+/// Whether a surge is stuck: a taint appeared after the new pod was created and before it started,
+/// or that pod has a bad ConfigMap. The new pod cannot start, and the old one remains until it does
+/// (C26).
 fn is_stuck_surge(situation: &Situation, here: &[&Pod]) -> bool {
     let ready = here.iter().filter(|pod| pod.is_ready).count();
     situation.ds.strategy.surges() && here.len() == 2 && ready == 1
@@ -208,6 +225,7 @@ fn guard(situation: &Situation) -> Problem {
             Some("Paused")
         }
         _ if stated == Some("RemovesNodes") && situation.may_await_removals() => stated,
+        _ if stated == Some("ConfigNotReady") && situation.lacks_config_maps() => stated,
         _ if stated == Some("NotInPlace") && situation.may_not_be_in_place() => stated,
         Stage::Paused => Some("Paused"),
         Stage::Pending => match has_pending_record(situation) {

@@ -96,6 +96,7 @@ fn pending(new: &Record, order: Option<String>) -> Record {
         reason: None,
         failed_nodes: Vec::new(),
         is_rolled_back: false,
+        base: None,
     }
 }
 
@@ -261,9 +262,12 @@ impl Judge<'_> {
             reason: None,
             failed_nodes: Vec::new(),
             is_rolled_back: false,
+            base: None,
         };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
-        let may_wait = self.situation.may_await_removals() || self.situation.may_not_be_in_place();
+        let may_wait = self.situation.may_await_removals()
+            || self.situation.may_not_be_in_place()
+            || self.situation.may_await_config_maps();
         let may_begin = has_begun
             || is_done
             || new.is_promoted_in_full()
@@ -374,6 +378,7 @@ impl Judge<'_> {
         self.situation.ds.is_paused()
             || self.situation.possible_removals() > 0
             || self.situation.may_not_be_in_place()
+            || self.situation.may_await_config_maps()
     }
 
     /// How a rollout moves on by itself (G11).
@@ -514,8 +519,10 @@ impl Judge<'_> {
     }
 
     /// How the record differs from the one that the rules demand. Times are those of the replica's
-    /// clock, and an attempt keeps its beginning.
+    /// clock, and an attempt keeps its beginning. That nothing else than the base is gone back to
+    /// is judged by its effect.
     fn differs(&self, new: &Record, expected: &Record) -> Option<String> {
+        let expected = &Record { base: new.base.clone(), ..expected.clone() };
         let completed = self.situation.revisions.old.iter().filter_map(|old| old.record.as_ref());
         let completed = completed.filter(|old| old.phase == Phase::Complete);
         let last = completed.map(|old| old.since.0).max().unwrap_or_default();

@@ -163,7 +163,7 @@ pub(super) fn unawaited(
     }
     let uid = &situation.ds.metadata.uid;
     let states: Vec<(u64, &DaemonSet)> = history.daemon_sets(situation.role).of(uid).collect();
-    let is_other = |(_, ds): &(u64, &DaemonSet)| ds.meaning != situation.ds.meaning;
+    let is_other = |(_, ds): &(u64, &DaemonSet)| ds.template != situation.ds.template;
     let first = states.iter().rposition(is_other).map_or(0, |last| last + 1);
     let (since, _) = *states.get(first)?;
     let max = |policy: &Policy| policy.max_removed(situation.nodes.len());

@@ -10,13 +10,16 @@ use everynode_core::plan::{Outcome, Write};
 use super::history::{History, Objects};
 use super::in_doubt::ChangeInDoubt;
 use super::model::{
-    Budget, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Revision,
+    Budget, ConfigMap, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Record,
+    Revision,
 };
 use super::stage::{Stage, Wanted};
 use super::standing::{Memory, Standing};
+use crate::feeds::Feeds;
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
-use crate::view::{Feeds, KnownOrphans, View};
+use crate::statement::Statement;
+use crate::view::{KnownOrphans, View};
 
 /// Longer than a creation waits that has found its name taken, and its answer is delayed (C43).
 const NAME_TAKEN_MS: i64 = 15_000;
@@ -64,6 +67,8 @@ pub(super) struct Situation<'a> {
     pub nodes: BTreeMap<&'a str, OnNode<'a>>,
     /// All pods, by UID.
     pub pods: Objects<'a, Pod>,
+    /// All ConfigMaps, by UID, once they are known.
+    pub config_maps: Option<Objects<'a, ConfigMap>>,
     /// All revisions, by UID.
     pub all_revisions: Objects<'a, Revision>,
     pub revisions: Revisions<'a>,
@@ -150,10 +155,10 @@ impl<'a> Situation<'a> {
     /// The situation that a plan was made in; `None` if its DaemonSet is not known.
     pub(super) fn of(view: &'a View, history: &'a History) -> Option<Self> {
         let known = view.orphans.as_deref();
-        let (daemon_set, open_nodes) = (&view.daemon_set, view.open_nodes.clone());
+        let (daemon_set, stated) = (&view.daemon_set, view.stated.clone());
         let in_doubt = ChangeInDoubt::all(view);
         let seen = Seen { role: view.role, feeds: view.feeds, known, in_doubt };
-        let mut situation = Self::shown(daemon_set, &seen, Clocks::of(view), open_nodes, history)?;
+        let mut situation = Self::shown(daemon_set, &seen, Clocks::of(view), stated, history)?;
         if view.is_waiting && situation.revisions.current.is_empty() {
             // A plan that repeats deletions creates no revision first, so the last one counts, even
             // if another owner's revision stores the template. If two have its number, it is not
@@ -189,10 +194,10 @@ impl<'a> Situation<'a> {
         daemon_set: &str,
         seen: &Seen<'_>,
         clocks: Clocks,
-        open_nodes: Arc<BTreeSet<String>>,
+        stated: Statement,
         history: &'a History,
     ) -> Option<Self> {
-        let mut situation = Self::shown(daemon_set, seen, clocks, open_nodes, history)?;
+        let mut situation = Self::shown(daemon_set, seen, clocks, stated, history)?;
         situation.determine_standings(&Memory::at_rest(seen.feeds), history);
         Some(situation)
     }
@@ -202,12 +207,13 @@ impl<'a> Situation<'a> {
         daemon_set: &str,
         seen: &Seen<'_>,
         clocks: Clocks,
-        open_nodes: Arc<BTreeSet<String>>,
+        stated: Statement,
         history: &'a History,
     ) -> Option<Self> {
         let &Seen { role, feeds, known, ref in_doubt } = seen;
         let daemon_sets = history.daemon_sets(role).seen(feeds.daemon_sets);
-        let ds = *daemon_sets.get(daemon_set)?;
+        let Statement { open_nodes, copies, .. } = stated;
+        let known_ds = history.with_copies(daemon_sets.get(daemon_set)?, &copies);
         let mut pods = history.pods.seen(feeds.pods);
         if let Some(known) = known {
             pods.retain(|uid, pod| {
@@ -218,11 +224,11 @@ impl<'a> Situation<'a> {
             change.apply(&mut pods, feeds.pods, history);
         }
         let all_revisions = history.revisions.seen(feeds.revisions);
-        let revisions = Revisions::of(ds, &all_revisions);
+        let revisions = Revisions::of(known_ds, &all_revisions);
         let record = revisions.current.last().and_then(|current| current.record.as_ref());
-        let promoted = ds.promoted.as_deref();
-        let ds = promoted.filter(|_| record.is_some_and(|it| it.is_promoted_in_full()));
-        let ds = ds.unwrap_or(daemon_sets[daemon_set]);
+        let promoted = known_ds.promoted.as_deref();
+        let is_promoted = record.is_some_and(Record::is_promoted_in_full);
+        let ds = promoted.filter(|_| is_promoted).unwrap_or(known_ds);
         let namespaces = history.namespaces.seen(feeds.namespaces);
         let is_ours = |namespace: &&Namespace| namespace.metadata.name == ds.metadata.namespace;
         let namespace = namespaces.into_values().find(is_ours);
@@ -241,7 +247,7 @@ impl<'a> Situation<'a> {
         let mut current_hashes: BTreeSet<&str> =
             revisions.current.iter().filter_map(|revision| revision.metadata.hash()).collect();
         if revisions.current.is_empty() {
-            current_hashes = stored_by_others(ds, history);
+            current_hashes = history.stored_by_others(ds);
         }
         let stage =
             Stage::of(role, ds, (&revisions.current, &revisions.old), clocks.followed, history);
@@ -256,6 +262,7 @@ impl<'a> Situation<'a> {
             open_nodes,
             nodes,
             pods,
+            config_maps: history.known_config_maps(feeds.config_maps),
             all_revisions,
             revisions,
             current_hashes,
@@ -402,10 +409,12 @@ impl<'a> Situation<'a> {
             && on_node.pods.iter().any(|our| shows_generation_only(our.pod))
     }
 
-    /// Whether the pod has the current template (C45).
+    /// Whether the pod has the current template with its copies of ConfigMaps (C45, G58).
     pub(super) fn is_updated(&self, pod: &Pod) -> bool {
         pod.metadata.hash().is_some_and(|hash| self.current_hashes.contains(hash))
-            || self.ds.has_generation(pod) && !self.is_of_another_template(pod)
+            || self.ds.has_generation(pod)
+                && !self.is_of_another_template(pod)
+                && self.ds.has_copies_of(pod)
     }
 
     /// Whether the pod has the hash of a revision that stores another template (C45).
@@ -431,7 +440,7 @@ impl<'a> Situation<'a> {
         self.our_pods().any(|pod| !self.is_updated(pod))
     }
 
-    fn our_pods(&self) -> impl Iterator<Item = &&Pod> {
+    pub(super) fn our_pods(&self) -> impl Iterator<Item = &&Pod> {
         let is_ours = |pod: &&&Pod| self.ds.owns(&pod.metadata) || self.ds.adopts(&pod.metadata);
         self.pods.values().filter(is_ours)
     }
@@ -623,17 +632,4 @@ impl<'a> Revisions<'a> {
 fn is_known(pod: &Pod, known: &KnownOrphans, has_changed_since: impl Fn() -> bool) -> bool {
     let Metadata { uid, controller, .. } = &pod.metadata;
     controller.is_some() || known.listed.contains(uid) || has_changed_since()
-}
-
-/// The hashes of revisions that store the current template and have another owner, or had one: if
-/// one of them has the name of the current revision, its hash is used, until the creation is tried
-/// again (C43).
-fn stored_by_others<'a>(ds: &DaemonSet, history: &'a History) -> BTreeSet<&'a str> {
-    let states = history.revisions.states().map(|(_, revision)| revision);
-    let same = states.filter(|revision| {
-        revision.metadata.namespace == ds.metadata.namespace
-            && ds.is_stored_by(revision)
-            && !ds.owns(&revision.metadata)
-    });
-    same.map(|revision| revision.metadata.hash().unwrap_or(&revision.metadata.name)).collect()
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use everynode_core::plan::{NewChange, Outcome, Write};
 
-use crate::view::{Feeds, View, WriteOutcome};
+use crate::feeds::Feeds;
+use crate::view::{View, WriteOutcome};
 
 /// What limits the memory of a replica.
 pub(super) struct Memory {

@@ -15,10 +15,10 @@ use crate::view::View;
 /// Judges a write of the status by the view of its plan.
 pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Option<Violation> {
     let orphans = view.orphans.as_deref();
-    let (clocks, open_nodes) = (Clocks::of(view), view.open_nodes.clone());
+    let (clocks, stated) = (Clocks::of(view), view.stated.clone());
     let (role, feeds, known) = (view.role, view.feeds, orphans);
     let seen = Seen { role, feeds, known, in_doubt: Vec::new() };
-    let seen = Situation::seen(&view.daemon_set, &seen, clocks, open_nodes, history);
+    let seen = Situation::seen(&view.daemon_set, &seen, clocks, stated, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();
         return violation(Property::Foreign, message);

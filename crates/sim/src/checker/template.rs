@@ -3,9 +3,10 @@
 //! (C14, C30, C31, C40, C45, G1, G16).
 
 use super::guard::Governing;
-use super::model::{BoundBy, HASH_LABEL, expected_pod, is_same, reduced};
+use super::model::{BoundBy, HASH_LABEL, TAG, expected_pod, is_same, named, reduced, take_tag};
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, violation};
+use everynode_sandbox::json::Value;
 
 pub(super) fn check(
     write: &PendingWrite,
@@ -14,7 +15,9 @@ pub(super) fn check(
     bound_by: BoundBy,
 ) -> Option<Violation> {
     let ds = situation.ds;
-    let mut pod = reduced(write.body);
+    let mut pod = write.body.clone();
+    let tag = take_tag(&mut pod);
+    let mut pod = reduced(&pod);
     let hash = pod["metadata"]["labels"][HASH_LABEL].as_str().unwrap_or_default().to_owned();
     let name = &ds.metadata.name;
     let governing = situation.governing(node);
@@ -42,10 +45,22 @@ pub(super) fn check(
     }
     let expected = expected_pod(ds, older, node, &hash, bound_by);
     if is_same(&pod, &expected) {
-        return None;
+        let copies = older.map_or(&ds.copies, |older| &older.copies);
+        let is_right = tag.is_some() != copies.is_empty() && !is_mistaken(situation, &pod, tag);
+        let message =
+            || format!("{name}: a pod of {hash} has the copies {copies:?} and another tag");
+        return (!is_right).then(|| Violation { property: Property::Template, message: message() });
     }
     violation(
         Property::Template,
         format!("{name}: a pod is created as {pod}, its template demands {expected}"),
     )
+}
+
+/// Whether another pod has the tag and other copies, or another tag and the same copies (G58).
+fn is_mistaken(situation: &Situation, pod: &Value, tag: Option<String>) -> bool {
+    let Some(tag) = tag else { return false };
+    let names = named(pod);
+    let tagged = situation.our_pods().filter_map(|pod| Some((pod, pod.metadata.labels.get(TAG)?)));
+    tagged.into_iter().any(|(other, of_other)| (*of_other == tag) != (other.config_maps == names))
 }

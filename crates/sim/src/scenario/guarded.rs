@@ -8,7 +8,7 @@ use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 
 use crate::check_answers::FAILING;
-use crate::workload::{NAMESPACE, manifest};
+use crate::workload::{NAMESPACE, config_map, manifest};
 use crate::world::World;
 
 const POLICY: &str = "everynode.dev/rollout-policy";
@@ -83,6 +83,36 @@ pub(super) fn create_with_windows(world: &mut World) {
 /// Two nodes may be unavailable, but the rollout begins on one in a minute.
 pub(super) fn create_with_pace(world: &mut World) {
     create_two_at_a_time(world, &json!({"podsPerMinute": 1}), 0);
+}
+
+/// Pods get copies of ConfigMaps, and a node on which they do not become ready is one too many.
+pub(super) fn create_with_config_maps(world: &mut World) {
+    config_map::put(world, "settings", json!({"n": "1"}));
+    let canary = json!({
+        "name": "canary",
+        "nodes": {"matchLabels": {"kubernetes.io/hostname": CANARY}},
+        "bake": "5s",
+    });
+    let policy = json!({
+        "steps": [canary],
+        "failure": {"maxNodes": 0, "readyWithin": "30s", "rollbackAfter": "0s"},
+        "config": {"configMaps": "snapshot", "settle": "3s"},
+    });
+    let mut ds = manifest("a", 1);
+    config_map::name_maps(&mut ds);
+    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    world.create(&DAEMON_SET, ds);
+}
+
+/// Pods that start with the ConfigMap do not become ready, for longer than `readyWithin`.
+pub(super) fn spoil_config_map(world: &mut World) {
+    let lifecycle = "sandbox.everynode.dev.lifecycle";
+    config_map::put(world, "settings", json!({"n": "2", lifecycle: "never-ready"}));
+    world.run_for(90_000);
+}
+
+pub(super) fn correct_config_map(world: &mut World) {
+    config_map::put(world, "settings", json!({"n": "3"}));
 }
 
 /// Two nodes may be unavailable.

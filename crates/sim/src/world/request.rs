@@ -84,7 +84,7 @@ impl World {
         match target {
             Some(target) if !request.is_write() && target.name.is_empty() => {
                 if query.watches {
-                    self.open_watch(number, target.kind, &query, reply);
+                    self.open_watch(number, target, &query, reply);
                 } else {
                     self.list(number, &request, &target, &query, reply);
                 }

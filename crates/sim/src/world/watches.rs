@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::fault::Fault;
-use everynode_sandbox::kind::Kind;
 use everynode_sandbox::object::Object;
 use everynode_sandbox::status::Status;
 use everynode_sandbox::store::{Action, Change, ListOptions, ResourceVersionMatch, WatchCache};
@@ -16,7 +15,7 @@ use crate::fault::happens;
 use crate::mutation::{Mutation, ReportedChange};
 use crate::network::Reply;
 use crate::open_watch::{Closed, OpenWatch};
-use crate::serve::Query;
+use crate::serve::{Query, Target};
 use crate::watch_fault::BrokenLine;
 use crate::wire;
 
@@ -38,7 +37,7 @@ impl World {
     pub(super) fn open_watch(
         &mut self,
         number: u64,
-        kind: &'static Kind,
+        Target { kind, namespace, .. }: Target,
         query: &Query,
         reply: Reply,
     ) {
@@ -63,6 +62,7 @@ impl World {
             replica: number,
             server: self.api_servers.server_of(number, &mut self.rng),
             kind,
+            namespace,
             position: self.cluster.store().resource_version(),
             list_ends_at: None,
             delivery_scheduled: false,
@@ -204,6 +204,9 @@ impl World {
         event: &str,
         object: &Object,
     ) -> Result<(), Ended> {
+        if !watch.namespace.is_empty() && watch.namespace != object.namespace() {
+            return Ok(());
+        }
         let json = self.object_json(watch.replica, watch.kind, object);
         Ok(watch.send(wire::line(event, &json))?)
     }

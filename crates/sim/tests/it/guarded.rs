@@ -1,8 +1,11 @@
 //! Guarded rollouts in fixed scenarios: where they end.
 
+use std::collections::BTreeSet;
+
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
-use everynode_sim::scenario::{SCENARIOS, Scenario};
+use everynode_sandbox::kind::{CONFIG_MAP, CONTROLLER_REVISION, POD};
+use everynode_sim::scenario::{SCENARIOS, SPOILED_CONFIG_MAP, Scenario};
+use everynode_sim::workload::NAMESPACE;
 use everynode_sim::world::World;
 
 pub(crate) fn scenario(name: &str) -> &'static Scenario {
@@ -25,7 +28,7 @@ pub(crate) fn images(world: &World) -> Vec<String> {
         (node, image.to_owned())
     };
     let pods = world.cluster.store().iter(&POD, None).map(|pod| image(pod.value()));
-    let sorted: std::collections::BTreeSet<_> = pods.collect();
+    let sorted: BTreeSet<_> = pods.collect();
     sorted.into_iter().map(|(_, image)| image).collect()
 }
 
@@ -49,6 +52,8 @@ fn rollouts_end_as_their_records_say() {
         ("guarded rollout whose end is approved", "Complete", &["image:2"; 3][..]),
         ("guarded rollout that removes pods", "Complete", &["image:1"][..]),
         ("guarded rollout whose canary becomes unready", "Complete", &["image:2"; 3][..]),
+        (SPOILED_CONFIG_MAP, "Failed", &["image:1"; 3][..]),
+        ("guarded rollout of a corrected ConfigMap", "Complete", &["image:1"; 3][..]),
         ("guarded rollout with a node that fails later", "Complete", &["image:2"; 3][..]),
     ];
     for (name, phase, expected) in ends {
@@ -57,4 +62,39 @@ fn rollouts_end_as_their_records_say() {
         assert_eq!(record(&world)["phase"], phase, "{name}");
         assert_eq!(images(&world), expected, "{name}");
     }
+}
+
+/// The content of the ConfigMap that a pod mounts.
+pub(crate) fn content(world: &World, pod: &Value) -> String {
+    let name = pod["spec"]["volumes"][0]["configMap"]["name"].as_str().unwrap_or_default();
+    let map = world.cluster.store().find(&CONFIG_MAP, NAMESPACE, name);
+    let number = map.map(|map| map.value()["data"]["n"].clone()).unwrap_or_default();
+    number.as_str().unwrap_or_default().to_owned()
+}
+
+/// The contents of the ConfigMaps that all pods mount.
+pub(crate) fn contents(world: &World) -> Vec<String> {
+    let pods = world.cluster.store().iter(&POD, None);
+    pods.map(|pod| content(world, pod.value())).collect()
+}
+
+/// G58: a bad content of a ConfigMap gets no further than to the canary, and going back restores
+/// the content before; a correction is rolled out.
+#[test]
+fn a_bad_content_is_gone_back_from() {
+    let world = scenario(SPOILED_CONFIG_MAP).play(None, None);
+    assert_eq!(contents(&world), ["1"; 3]);
+    assert_eq!(reached_by(&world, "2"), 1);
+    let world = scenario("guarded rollout of a corrected ConfigMap").play(None, None);
+    assert_eq!(contents(&world), ["3"; 3]);
+}
+
+/// The number of nodes that have ever had a pod with this content of its ConfigMap.
+pub(crate) fn reached_by(world: &World, number: &str) -> usize {
+    let changes = world.cluster.store().changes_since(&POD, 0, usize::MAX).expect("no compaction");
+    let pods = changes.iter().map(|change| change.object.read());
+    let reached = pods.filter(|pod| content(world, pod) == number);
+    let nodes: BTreeSet<String> =
+        reached.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(ToOwned::to_owned)).collect();
+    nodes.len()
 }

@@ -1,6 +1,8 @@
 //! The copies of ConfigMaps that the target and the other revisions have (G58).
 
-use crate::api::{ConfigMaps, ConfigRule, Timestamp};
+use std::sync::Arc;
+
+use crate::api::{ConfigCopies, ConfigMaps, ConfigRule, Timestamp};
 use crate::copying::Stored;
 use crate::daemon_set::sync::Draft;
 
@@ -23,6 +25,11 @@ impl DaemonSetState {
     /// a plan is due.
     pub fn apply_config_maps(&mut self, config_maps: ConfigMaps) -> bool {
         self.copying.apply(config_maps)
+    }
+
+    /// The copies that the target has, if it has any.
+    pub fn target_copies(&self) -> Option<Arc<ConfigCopies>> {
+        self.history.classify(&self.daemon_set).overrides?.copies.clone()
     }
 
     fn snapshots(&self) -> Option<&ConfigRule> {
@@ -61,7 +68,9 @@ impl DaemonSetState {
         if self.copying.is_idle() {
             return;
         }
-        let needed = self.history.copies().chain(&self.daemon_set.copies);
+        // A revision that another client has deleted or taken is written again with its copies.
+        let target = self.target_copies();
+        let needed = self.history.copies().chain(&self.daemon_set.copies).chain(&target);
         let is_known = |tag: &str| needed.clone().any(|copies| *copies.tag == *tag);
         // The built-in controller has merged the revision of such pods with another one.
         let keeps_others = !self.labels.copies_in_use().all(is_known);

@@ -27,7 +27,7 @@ pub(in crate::checker) fn expected_pod(
     hash: &str,
     bound_by: BoundBy,
 ) -> Value {
-    let template = older.map_or(&ds.template, |older| &older.template);
+    let template = older.map_or(&ds.meaning, |older| &older.template);
     let Metadata { name, uid, .. } = &ds.metadata;
     let mut labels = template["metadata"]["labels"].clone();
     if !labels.is_object() {

@@ -2,6 +2,7 @@
 
 use everynode_sandbox::json::Value;
 
+use super::config_map::{Snapshots, named, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
 use super::policy::PolicySource;
@@ -10,6 +11,7 @@ use super::rollout::Strategy;
 use super::selector::Selector;
 use super::template::{is_same, reduced};
 use super::{Pod, Revision};
+use crate::statement::Copies;
 
 /// The annotation that names the attempt whose template was replaced by that of the base.
 const ROLLED_BACK: &str = "everynode.dev/rolled-back";
@@ -22,8 +24,12 @@ pub(in crate::checker) struct DaemonSet {
     pub selector: Selector,
     /// `spec.template` as it is stored.
     pub template: Value,
-    /// The template, [reduced] to its meaning.
+    /// The template with the copies of ConfigMaps, [reduced] to its meaning.
     pub meaning: Value,
+    /// The copies that the target has, as a replica states them (G58).
+    pub copies: Copies,
+    /// The names of the ConfigMaps that its pods name.
+    config_maps: Vec<String>,
     pub placement: Placement,
     pub strategy: Strategy,
     /// Whether `spec.updateStrategy` is `OnDelete`.
@@ -67,6 +73,8 @@ impl DaemonSet {
             generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
             selector: Selector::parse(&spec["selector"]),
             meaning: reduced(&spec["template"]),
+            copies: Copies::new(),
+            config_maps: named(&spec["template"]),
             placement: Placement::parse(&spec["template"]),
             strategy: Strategy::parse(spec).guarded_by(policy.valid()),
             is_on_delete: spec["updateStrategy"]["type"] == "OnDelete",
@@ -94,9 +102,32 @@ impl DaemonSet {
         Self::parse(&object)
     }
 
-    /// Whether a revision stores the current template (C41).
+    /// The rule by which ConfigMaps are copied, if they are (G58).
+    pub(in crate::checker) fn snapshots(&self) -> Option<&Snapshots> {
+        let policy = self.promoted.as_deref().unwrap_or(self).policy.valid()?;
+        policy.snapshots.as_ref()
+    }
+
+    /// The DaemonSet whose target has these copies of ConfigMaps (G58).
+    pub(in crate::checker) fn with_copies(&self, copies: &Copies) -> Self {
+        let promoted = self.promoted.as_ref().map(|it| it.with_copies(copies).into());
+        let meaning = with_copies(&self.meaning, copies);
+        let config_maps = named(&meaning);
+        Self { meaning, copies: copies.clone(), config_maps, promoted, ..self.clone() }
+    }
+
+    /// Whether a revision stores the current template and its copies of ConfigMaps (C41, G58).
     pub(in crate::checker) fn is_stored_by(&self, revision: &Revision) -> bool {
         is_same(&revision.template, &self.meaning)
+    }
+
+    /// Whether one of these revisions stores the template, whatever its copies of ConfigMaps.
+    pub(in crate::checker) fn has_revision_of_template<'a>(
+        &self,
+        mut revisions: impl Iterator<Item = &'a Revision>,
+    ) -> bool {
+        let template = reduced(&self.template);
+        revisions.any(|it| is_same(&it.own_template, &template))
     }
 
     /// Whether the newest revision is of the template although it stores another text: nobody has
@@ -105,6 +136,7 @@ impl DaemonSet {
         !newest.template.is_null()
             && self.template_generation.is_some()
             && newest.template_generation == self.template_generation
+            && newest.copies == self.copies
     }
 
     /// Whether the DaemonSet has this object and keeps it (C21).
@@ -148,6 +180,11 @@ impl DaemonSet {
     /// Whether annotation or policy pauses the rollout (G6).
     pub(in crate::checker) fn is_paused(&self) -> bool {
         self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
+    }
+
+    /// Whether the pod names the ConfigMaps of the target, or their copies.
+    pub(in crate::checker) fn has_copies_of(&self, pod: &Pod) -> bool {
+        self.config_maps == pod.config_maps
     }
 
     /// Whether the template generation makes the pod up to date (C45).

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
+use super::config_map::named;
 use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata, text, time};
 
 /// What kubelets put before the names of images without a registry.
@@ -35,6 +36,8 @@ pub(in crate::checker) struct Pod {
     /// The change in place that is under way. Meanwhile the hash of the pod is that of the revision
     /// to which it is changed, as it counts as one of that (G56).
     pub change: Option<Change>,
+    /// The names of the ConfigMaps that it names.
+    pub config_maps: Vec<String>,
     /// By name, those of `spec.containers`.
     pub containers: BTreeMap<String, Container>,
     /// The answer of the kubelet to a resize, if it is pending, and since when it has been.
@@ -104,6 +107,7 @@ impl Pod {
         Self {
             metadata,
             change,
+            config_maps: named(spec),
             containers: containers_of(object),
             pending_resize: pending.map(|pending| {
                 (text(&pending["reason"]), time(&text(&pending["lastTransitionTime"])))

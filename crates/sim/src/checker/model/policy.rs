@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
 
+use super::config_map::Snapshots;
 use super::in_place::InPlace;
 use super::node::Node;
 use super::percent::of;
@@ -16,7 +17,7 @@ const FINALLY: &str = "finally";
 /// The annotation with a policy.
 const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "paused",
     "steps",
     "finally",
@@ -31,6 +32,7 @@ const FIELDS: [&str; 14] = [
     "prepare",
     "update",
     "resizeWithin",
+    "config",
 ];
 /// The taints of nodes that leave, unless the policy names others (G33).
 const LEAVING_TAINTS: [&str; 4] = [
@@ -81,6 +83,8 @@ pub(in crate::checker) struct Policy {
     pub images: Option<Images>,
     /// `update`, if pods are changed in place (G56).
     pub in_place: Option<InPlace>,
+    /// `config.configMaps: snapshot` (G58).
+    pub snapshots: Option<Snapshots>,
     hold: Selector,
     absent: Absent,
     /// By name.
@@ -223,6 +227,7 @@ impl Policy {
             }),
             images: Images::parse(&policy["prepare"]["images"]),
             in_place: InPlace::parse(policy, duration(&policy["resizeWithin"])),
+            snapshots: Snapshots::parse(policy, duration(&policy["config"]["settle"])),
             hold: Selector::parse(hold),
             absent: Absent::parse(&policy["absent"]),
             checks: policy["checks"]

@@ -30,6 +30,9 @@ pub(in crate::checker) struct Record {
     pub failed_nodes: Vec<String>,
     /// Whether its template was replaced by that of the base (G20).
     pub is_rolled_back: bool,
+    /// The hash of the base, if that differs from its revision in overrides or in copies of
+    /// ConfigMaps only (G57).
+    pub base: Option<String>,
 }
 
 /// The phases of a rollout (G11).
@@ -106,6 +109,7 @@ impl Record {
             reason: text(&record["reason"]),
             failed_nodes: failed.filter_map(|failed| text(&failed["node"])).collect(),
             is_rolled_back: record["rolledBack"] == true,
+            base: text(&record["base"]),
         })
     }
 

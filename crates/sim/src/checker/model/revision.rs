@@ -2,10 +2,12 @@
 
 use everynode_sandbox::json::Value;
 
+use super::config_map::{stated_copies, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
 use super::record::Record;
 use super::template::reduced;
+use crate::statement::Copies;
 
 /// A ControllerRevision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,8 +16,12 @@ pub(in crate::checker) struct Revision {
     pub number: i64,
     /// The annotation with the template generation (C41).
     pub template_generation: Option<i64>,
-    /// The stored template, [reduced] to its meaning.
+    /// The stored template with its copies of ConfigMaps, [reduced] to its meaning.
     pub template: Value,
+    /// The same without them.
+    pub own_template: Value,
+    /// The copies (G58).
+    pub copies: Copies,
     pub placement: Placement,
     pub record: Option<Record>,
     /// Whether it has a record that cannot be read (G44).
@@ -29,7 +35,9 @@ impl Revision {
     }
 
     pub(in crate::checker) fn parse(object: &Value) -> Self {
-        let template = stored_template(object);
+        let copies = stated_copies(&object["metadata"]["annotations"]);
+        let own_template = stored_template(object);
+        let template = with_copies(&own_template, &copies);
         let (annotations, uid) = (&object["metadata"]["annotations"], &object["metadata"]["uid"]);
         let uid = uid.as_str().unwrap_or_default();
         let generation = &annotations["deprecated.daemonset.template.generation"];
@@ -41,6 +49,8 @@ impl Revision {
             number: object["revision"].as_i64().unwrap_or_default(),
             placement: Placement::parse(&template),
             template,
+            own_template,
+            copies,
         }
     }
 }

@@ -5,7 +5,7 @@ use everynode_core::plan::{NewChange, Outcome, Write};
 use super::{Judge, error};
 use crate::checker::guard::Governing;
 use crate::checker::history::History;
-use crate::checker::model::{Eligibility, InPlace, Phase, Pod, can_change};
+use crate::checker::model::{Eligibility, InPlace, Phase, Pod, Revision, can_change};
 use crate::checker::reason::{Deletion, Doubt};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
@@ -32,7 +32,7 @@ impl<'a> Situation<'a> {
         self.in_place().is_some_and(|in_place| in_place.only)
             && match self.base() {
                 Governing::Old(base) => {
-                    target.is_some_and(|it| !can_change(&base.template, &it.template))
+                    target.is_some_and(|it| !can_change(&base.own_template, &it.own_template))
                 }
                 Governing::Target => false,
                 Governing::Unknown => true,
@@ -51,8 +51,15 @@ impl<'a> Situation<'a> {
     }
 
     /// Whether a pod can be changed to the revision that its node is to have; `None` if nothing
-    /// shows of which revision it is.
+    /// shows of which revision it is. One with other copies of ConfigMaps is replaced, also with
+    /// `InPlaceOnly` (G57, G58).
     fn can_be_changed(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<bool> {
+        let (from, to) = self.change_of(pod, on_node)?;
+        Some(from.copies == to.copies && can_change(&from.template, &to.template))
+    }
+
+    /// The revision of a pod, and the one that its node is to have.
+    fn change_of(&self, pod: &Pod, on_node: &OnNode<'a>) -> Option<(&'a Revision, &'a Revision)> {
         let current = self.revisions.current.last().copied();
         let to = match on_node.wanted {
             Wanted::Base => match self.base() {
@@ -65,7 +72,7 @@ impl<'a> Situation<'a> {
             Some(old) => old,
             None => current.filter(|_| self.is_updated(pod))?,
         };
-        Some(can_change(&from.template, &to.template))
+        Some((from, to))
     }
 }
 
@@ -143,7 +150,9 @@ pub(super) fn unnecessary(
     };
     let on_node = situation.nodes.get(pod.node()?)?;
     let can_be_changed = situation.can_be_changed(pod, on_node)?;
+    let (from, to) = situation.change_of(pod, on_node)?;
     match () {
+        () if from.copies != to.copies => None,
         () if in_place.only && !goes_back && !replaces_nevertheless(situation, history) => {
             Some("although pods are changed or stay")
         }

@@ -1,9 +1,9 @@
 //! Guarded rollouts whose leader crashes after any write: how far they get, and what that costs.
 
-use everynode_sim::scenario::{KILLER, WAVES};
+use everynode_sim::scenario::{KILLER, SPOILED_CONFIG_MAP, WAVES};
 use everynode_sim::world::InjectedFault;
 
-use crate::guarded::{images, record, scenario};
+use crate::guarded::{contents, images, reached_by, record, scenario};
 
 /// Maximum number of writes of records for each wave, and for all other nodes.
 const RECORDS_MAX: u64 = 4;
@@ -34,5 +34,19 @@ fn a_crash_repeats_no_wave() {
         assert_eq!(world.violation, None, "after write {write}");
         let records: u64 = world.checks.coverage.records.values().sum();
         assert!(records <= RECORDS_MAX * (WAVES + 1), "after write {write}: {records} records");
+    }
+}
+
+/// G9, G58: the same holds for a bad content of a ConfigMap, and all nodes get back the content
+/// before.
+#[test]
+fn a_bad_content_reaches_the_canary_only() {
+    let scenario = scenario(SPOILED_CONFIG_MAP);
+    let writes = scenario.play(None, None).writes;
+    for write in 0..=writes {
+        let world = scenario.play(Some((write, InjectedFault::CrashLeader)), None);
+        assert_eq!(world.violation, None, "after write {write}");
+        assert_eq!(contents(&world), ["1"; 3], "after write {write}");
+        assert!(reached_by(&world, "2") <= 1, "after write {write}");
     }
 }

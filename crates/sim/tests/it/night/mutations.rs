@@ -33,7 +33,7 @@ fn plays(mutation: Mutation) -> impl Iterator<Item = (String, Play)> {
         })
     });
     let policies = match mutation {
-        Mutation::Guarded(_) => Policies::Always,
+        Mutation::Guarded(_) | Mutation::ConfigMap(_) => Policies::Always,
         Mutation::Beside(_) => Policies::Beside,
         _ => Policies::Sometimes,
     };

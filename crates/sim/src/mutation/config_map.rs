@@ -1,0 +1,94 @@
+//! Deliberate bugs of copies of ConfigMaps (G58): what the replica reads of policies, what it
+//! creates pods of, and which copies it writes and deletes.
+
+use everynode_core::api::POLICY_ANNOTATION;
+use everynode_core::plan::{Plan, Write};
+use everynode_sandbox::json::{Value, json};
+use everynode_sandbox::kind::CONFIG_MAP;
+use everynode_sandbox::store::Store;
+
+use crate::checker::Property;
+use crate::network::Request;
+
+/// A deliberate bug of copies of ConfigMaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigMapMutation {
+    /// Another content counts at once.
+    IgnoreSettle,
+    /// Another content never counts.
+    NeverSettle,
+    /// Where a new content would be copied, the copy of another one is deleted.
+    DeleteUsedCopies,
+    /// A copy has another content than its ConfigMap.
+    ChangeCopies,
+    /// Going back restores the template, but no ConfigMaps.
+    RestoreTemplateOnly,
+    /// A pod of the target names the ConfigMaps themselves.
+    NameNoCopies,
+}
+
+impl ConfigMapMutation {
+    /// Every bug, with the property that it violates.
+    pub const ALL: [(Self, Property); 6] = [
+        (Self::IgnoreSettle, Property::Copies),
+        (Self::NeverSettle, Property::Copies),
+        (Self::DeleteUsedCopies, Property::Copies),
+        (Self::ChangeCopies, Property::Copies),
+        (Self::RestoreTemplateOnly, Property::Template),
+        (Self::NameNoCopies, Property::Template),
+    ];
+
+    /// Changes a DaemonSet as the replica receives it. Returns whether this bug does.
+    pub(super) fn change_daemon_set(self, ds: &mut Value) -> bool {
+        let settle = match self {
+            Self::IgnoreSettle => "0s",
+            Self::NeverSettle => "3h",
+            _ => return false,
+        };
+        let annotations = &mut ds["metadata"]["annotations"];
+        let policy = annotations[POLICY_ANNOTATION].as_str();
+        let policy = policy.and_then(|text| serde_json::from_str(text).ok());
+        let policy = policy.filter(|policy: &Value| policy["config"].is_object());
+        let is_changed = policy.is_some();
+        if let Some(mut policy) = policy {
+            policy["config"]["settle"] = json!(settle);
+            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
+        }
+        is_changed
+    }
+
+    /// Changes a plan before it is executed.
+    pub(super) fn plan(self, plan: &mut Plan) {
+        for write in &mut plan.writes {
+            let Write::CreatePod(new) = write else { continue };
+            match (self, &new.template) {
+                (Self::RestoreTemplateOnly, Some(_)) | (Self::NameNoCopies, None) => {
+                    new.r#override = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Changes a request before it is sent.
+    pub(super) fn request(self, store: &Store, request: &mut Request) {
+        let is_creation = request.method == http::Method::POST;
+        if !is_creation || !request.path.ends_with("/configmaps") {
+            return;
+        }
+        match self {
+            Self::ChangeCopies => request.change(|copy| copy["data"]["n"] = json!("0")),
+            Self::DeleteUsedCopies => {
+                let copies = store.iter(&CONFIG_MAP, None);
+                let mut copies = copies.filter(|map| map.value()["immutable"] == true);
+                if let Some(copy) = copies.next() {
+                    request.method = http::Method::DELETE;
+                    request.path = format!("{}/{}", request.path, copy.name());
+                    let uid = copy.uid().to_owned();
+                    request.change(|body| *body = json!({"preconditions": {"uid": uid}}));
+                }
+            }
+            _ => {}
+        }
+    }
+}
