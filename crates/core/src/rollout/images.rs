@@ -13,7 +13,7 @@ use crate::api::{
     RolloutRecord, Timestamp, Uid,
 };
 use crate::memo::Memo;
-use crate::plan::PodReference;
+use crate::plan::{PodReference, UNKNOWN_FOR};
 
 use super::input::RolloutInput;
 use super::stage::PhaseKey;
@@ -60,6 +60,8 @@ struct NodeImages {
     progress: PullProgress,
     /// When the next puller may be created there.
     next_at: Option<Timestamp>,
+    /// Until when a puller may come that was created with an unknown outcome.
+    in_doubt_until: Option<Timestamp>,
 }
 
 /// How far a node has the images of the target.
@@ -253,14 +255,30 @@ impl ImagePulls {
         times.filter(|at| *at > now).min()
     }
 
-    /// The number of nodes that pull, without those that are overdue: they must not keep others
-    /// from it.
-    pub(crate) fn under_way(&self) -> usize {
+    /// The number of nodes that pull, or may, without those that are overdue: they must not keep
+    /// others from it.
+    pub(crate) fn under_way(&self, now: Timestamp) -> usize {
         let pulls = |puller: &&ImagePuller| {
             matches!(puller.state, PullState::Pulling | PullState::Troubled(_))
                 && !self.overdue.contains(&puller.node)
         };
-        self.pullers().filter(pulls).count()
+        self.pullers().filter(pulls).count() + self.in_doubt(now).count()
+    }
+
+    /// When nodes do not pull for which pullers were created with an unknown outcome.
+    fn in_doubt(&self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+        let nodes = self.nodes.iter().filter(|(node, _)| !self.pullers.contains_key(*node));
+        nodes.filter_map(move |(_, images)| images.in_doubt_until.filter(|at| *at > now))
+    }
+
+    /// When the first of those nodes counts no more.
+    pub(crate) fn next_settled_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.in_doubt(now).min()
+    }
+
+    /// Records that a puller may have been created, or may be yet.
+    pub(crate) fn record_unknown(&mut self, node: &NodeName, now: Timestamp) {
+        self.nodes.entry(node.clone()).or_default().in_doubt_until = Some(now + UNKNOWN_FOR);
     }
 
     /// Records that a puller is about to be created.

@@ -479,7 +479,8 @@ impl RolloutState {
         self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
         let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
         let waves = self.waves.as_deref_mut();
-        let is_refused = self.images.refusal().is_some() && self.images.under_way() == 0;
+        let is_refused =
+            self.images.refusal().is_some() && self.images.under_way(input.now.steady) == 0;
         self.progress.refresh(moving.filter(|_| !is_held), waves, is_refused, input);
         self.refresh_condition(input, nodes);
     }

@@ -58,6 +58,7 @@ transcripts! {
     guarded_images_failed: "guarded-images-failed",
     guarded_images_motion: "guarded-images-motion",
     guarded_images_others: "guarded-images-others",
+    guarded_images_unknown: "guarded-images-unknown",
     guarded_in_place: "guarded-in-place",
     guarded_in_place_back: "guarded-in-place-back",
     guarded_in_place_crash: "guarded-in-place-crash",

@@ -171,6 +171,9 @@ impl DaemonSetState {
             self.changes.record_doubt(change, now);
         } else if let Write::DeletePod(pod) = write {
             self.expectations.record_unknown_deletion(pod, now);
+        } else if let Write::PullImages(new) = write {
+            self.rollout.images.record_unknown(&new.node, now);
+            self.failed(write);
         } else {
             self.failed(write);
         }

@@ -20,7 +20,9 @@ pub(in crate::daemon_set) fn pull_images(input: &SyncInput<'_>, draft: &mut Draf
         draft.patch(Write::DeletePuller(puller));
     }
     let Some(rule) = rule.filter(|_| input.rollout.may_pull()) else { return };
-    let free = usize::from(rule.parallel.get()).saturating_sub(pulls.under_way());
+    let now = input.now.steady;
+    pulls.next_settled_at(now).into_iter().for_each(|at| draft.requeue(at));
+    let free = usize::from(rule.parallel.get()).saturating_sub(pulls.under_way(now));
     if free == 0 {
         return;
     }
