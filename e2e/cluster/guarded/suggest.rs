@@ -8,8 +8,8 @@ use crate::observe::uids;
 use crate::world::World;
 use crate::world::manifest::{NEXT_IMAGE, daemon_set, image_patch};
 
-/// G52: a suggested policy is planned and applied as it is printed, and the next template begins
-/// with its canary
+/// G52, G57: a suggested policy is planned and applied as it is printed, and the next template
+/// begins with its canary; with an override that the template does not allow, `plan` says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suggested_policy_is_planned_applied_and_followed() -> Result<()> {
     let world = World::cluster(5).await?;
@@ -26,6 +26,11 @@ async fn a_suggested_policy_is_planned_applied_and_followed() -> Result<()> {
     let canary = planned.stdout.lines().find(|line| line.starts_with("canary"));
     let canary = canary.with_context(|| format!("no canary: {planned:?}"))?;
     ensure!(canary.contains("5m") && !planned.stdout.contains("! "), "{planned:?}");
+    let wrong = format!(
+        "{policy}  overrides: [{{name: big, nodes: {{}}, containers: [{{name: mian}}]}}]\n"
+    );
+    let wrong = world.everynode_with_input(&["plan", "-f", "-"], &wrong).await?;
+    ensure!(wrong.stdout.contains("overrides[0].containers[0].name: Invalid value"), "{wrong:?}");
     ensure!(uids(&world, "agent").await? == before, "plan changed something");
 
     let json = ["rollout", "suggest", "ds/agent", "-o", "json", window[0], window[1]];

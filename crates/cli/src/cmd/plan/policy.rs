@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::ensure;
-use everynode_core::api::RolloutPolicy;
+use everynode_core::api::{DaemonSet, MayOverride, RolloutPolicy};
 use everynode_k8s::convert;
 use everynode_k8s::policies::{Governing, Policies};
 use serde_json::Value;
@@ -16,8 +16,8 @@ use crate::output;
 use crate::snapshot_source::{self, Manifest};
 
 /// The DaemonSets that the RolloutPolicies of a manifest without any select: as they are if the
-/// policies have other overrides for them, or else as a restart would change them. None if the
-/// manifest has DaemonSets, or no such policy.
+/// policies have other overrides that they can use, or else as a restart would change them. None
+/// if the manifest has DaemonSets, or no such policy.
 ///
 /// # Errors
 /// If they can't be read, or the policies select none.
@@ -44,9 +44,12 @@ pub(super) async fn selected(cluster: &Cluster, manifest: &Manifest) -> anyhow::
                 let stated = |policies: &Policies| of(policies.source(&object.raw).valid()?);
                 stated(&policies) != stated(&live)
             };
+            let policy = policies.source(&object.raw);
+            let governed = DaemonSet { policy, ..object.daemon_set.clone() };
+            let governed = governed.with_usable_overrides(MayOverride::All);
             if differs(copied_maps) {
                 copied.push(with_restart(&raw));
-            } else if differs(overrides) {
+            } else if differs(overrides) && governed.policy.valid().is_some() {
                 overridden.push(unchanged(&raw));
             } else {
                 restarted.push(with_restart(&raw));
