@@ -15,6 +15,7 @@ use crate::machine::{CLOCK_TOLERANCE_MS, Clocks};
 use crate::mutation::{Forgetting, Mutation};
 use crate::network::{Views, lock};
 use crate::role::Role;
+use crate::seen;
 use crate::statement::{self, Statement, Statements};
 use crate::view::{Idle, Planner, Subject, Times, ViewRecorder};
 
@@ -138,11 +139,8 @@ impl CheckedDecisions {
         }
         match event {
             Event::Observed(observation) => {
-                journal::log(|| {
-                    let mut text = format!("replica {} sees {observation:?}", self.replica);
-                    text.truncate(text.floor_char_boundary(160));
-                    text
-                });
+                let number = self.replica;
+                journal::log(|| format!("replica {number} sees {}", seen::line(observation)));
             }
             Event::Written { key, result, .. } => {
                 let problem = self.event_ledger.settle(key, result);
@@ -166,7 +164,16 @@ impl CheckedDecisions {
                 journal::log(|| format!("replica {number} sees ConfigMaps up to {version}"));
             }
             Event::Connected | Event::OrphansListed(_) | Event::PolicyStatusWritten { .. } => {}
-            Event::CheckAnswered { answer, .. } => {
+            Event::CheckAnswered { question, answer } => {
+                let (number, wall) = (self.replica, question.asked_wall);
+                let (wave, check) = (&question.wave, &question.check.name);
+                let verdict = answer.verdict;
+                journal::log(|| {
+                    format!(
+                        "replica {number} learns of check {check} of wave {wave}, asked at \
+                         {wall:?}: {verdict:?}"
+                    )
+                });
                 if let Some(Mutation::Guarded(mutation)) = self.mutation {
                     mutation.answer(answer);
                 }

@@ -42,6 +42,7 @@ pub mod role;
 pub mod runner;
 pub mod scenario;
 pub mod schedule;
+mod seen;
 mod serve;
 pub mod setting;
 pub mod shrink;
