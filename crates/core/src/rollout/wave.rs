@@ -266,10 +266,11 @@ impl Waves {
         }
     }
 
-    /// Records that the watch shows the deletion of a node's pod that this controller has deleted.
-    pub(crate) fn record_deletion(&mut self, id: NodeId) {
+    /// Records that the watch shows the deletion of a node's pod that this controller has deleted,
+    /// or that the pod is being changed in place.
+    pub(crate) fn record_loss(&mut self, id: NodeId) {
         let node = self.nodes.get_mut(id.index());
-        node.into_iter().for_each(|node| node.history.record_deletion());
+        node.into_iter().for_each(|node| node.history.record_loss());
     }
 
     /// Applies a node's assessment; the node is `None` if it was deleted. Returns when its state

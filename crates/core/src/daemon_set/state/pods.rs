@@ -284,6 +284,16 @@ impl DaemonSetState {
             followed.flags |= PodFlags::CHANGING;
             followed.flags.set(PodFlags::GIVEN_UP, *is_given_up);
             followed.flags.set(PodFlags::ASSUMED, changing.is_assumed);
+            let is_seen = |flags: PodFlags| {
+                flags.contains(PodFlags::CHANGING) && !flags.contains(PodFlags::ASSUMED)
+            };
+            let known = self.find(&pod.uid, location).map(|known| known.flags);
+            let is_begun = is_seen(followed.flags) && !changing.keeps_revision();
+            if let (true, Some(known), PodLocation::Node(id)) = (is_begun, known, location)
+                && !is_seen(known)
+            {
+                self.rollout.waves.iter_mut().for_each(|waves| waves.record_loss(id));
+            }
         }
         followed.is_new = self.changes.set(&pod.uid, changing.map(|(changing, _)| changing));
         followed
@@ -443,7 +453,7 @@ impl DaemonSetState {
     fn record_end(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
         if self.expectations.awaits_deletion(uid) {
-            self.rollout.waves.iter_mut().for_each(|waves| waves.record_deletion(id));
+            self.rollout.waves.iter_mut().for_each(|waves| waves.record_loss(id));
             return;
         }
         let is_new = self.find(uid, location).is_some_and(|pod| {

@@ -75,13 +75,14 @@ enum Had {
     Several,
 }
 
-/// The loss of a node's available pod to this controller or an earlier one, which have deleted it.
+/// The loss of a node's available pod to this controller or an earlier one, which have deleted it or
+/// change it in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Loss {
     #[default]
     None,
-    /// The deletion of a pod was just seen.
-    Deleted,
+    /// The deletion of a pod, or its change in place, was just seen.
+    Seen,
     /// It has had no available pod since, or may have lost it before this controller looked.
     Taken,
 }
@@ -122,10 +123,11 @@ impl NodeHistory {
         Self { before, loss, was_available, had, ..Self::default() }
     }
 
-    /// Records that the watch shows the deletion of a pod that this controller has deleted.
-    pub(super) fn record_deletion(&mut self) {
+    /// Records that the watch shows the deletion of a pod that this controller has deleted, or a
+    /// pod that is being changed in place.
+    pub(super) fn record_loss(&mut self) {
         if self.loss == Loss::None {
-            self.loss = Loss::Deleted;
+            self.loss = Loss::Seen;
         }
     }
 
@@ -248,9 +250,9 @@ impl NodeHistory {
         self.restarts.record(observed.restarts);
         let is_available = observed.has(Holds::AVAILABLE);
         self.loss = match self.loss {
-            // A deletion may be shown after another template that it was not for.
-            Loss::Deleted if self.without_pod_since.is_none() => Loss::Taken,
-            Loss::Deleted => Loss::None,
+            // It may be shown after another template that it was not for.
+            Loss::Seen if self.without_pod_since.is_none() => Loss::Taken,
+            Loss::Seen => Loss::None,
             loss => loss,
         };
         if is_available || !observed.eligibility.should_run() {
@@ -341,7 +343,7 @@ impl NodeHistory {
     /// time, by the times of the node and its pods. A deletion may be shown after the absence that
     /// it came before: of an absent node the rollout deletes no pod.
     fn apply_absence(&mut self, observed: &Observed<'_>, now: Timestamp, input: &RolloutInput<'_>) {
-        let is_taken = self.loss == Loss::Deleted && self.without_pod_since.is_none();
+        let is_taken = self.loss == Loss::Seen && self.without_pod_since.is_none();
         match (observed.absent, self.absence) {
             (Some(_), Some(absence)) => {
                 let has_begun = absence.has_begun || is_taken;
@@ -422,7 +424,9 @@ impl NodeHistory {
         has_begun.then(|| match self.before {
             Before::Nothing | Before::Pod if is_leaked => WhenBegun::Well,
             // Nothing says that a machine on which no pod was ever available is well.
-            Before::Pod if is_unready || !self.was_available => WhenBegun::Broken,
+            Before::Pod if is_unready && self.absence.is_none() || !self.was_available => {
+                WhenBegun::Broken
+            }
             Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
                 WhenBegun::Broken
             }
