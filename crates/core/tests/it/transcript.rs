@@ -102,7 +102,8 @@ fn execute(world: &mut World, command: &str) -> String {
         "pod" => out = edit(world, &words),
         "pull" => out = pull(world, words[0], words[1]),
         "lists-images" => world.server.pullers.listed.extend(words.iter().map(|it| (*it).into())),
-        "config-map" | "config-map-gone" | "refuse-config-maps" | "allow-config-maps" => {
+        "config-map" | "config-map-gone" | "refuse-config-maps" | "delay-config-maps"
+        | "allow-config-maps" => {
             edit_config_maps(world, verb, &words);
         }
         "copies" => out = describe_copies(world),

@@ -95,6 +95,7 @@ transcripts! {
     guarded_snapshots: "guarded-snapshots",
     guarded_snapshots_one_change: "guarded-snapshots-one-change",
     guarded_snapshots_missing: "guarded-snapshots-missing",
+    guarded_snapshots_unlisted: "guarded-snapshots-unlisted",
     guarded_snapshots_copies: "guarded-snapshots-copies",
     guarded_snapshots_undo: "guarded-snapshots-undo",
     guarded_snapshots_handover: "guarded-snapshots-handover",

@@ -91,8 +91,8 @@ fn uncounted(
     (!counts).then_some("although a ConfigMap has changed a short while ago")
 }
 
-/// When the content was stored that a ConfigMap had at a version. One that is gone is as before,
-/// unless it may be missing. A content that was another one for a moment is the same: a watch may
+/// When the content was stored that a ConfigMap had at a version. While it is gone, it has that of
+/// its copy, if there is one. A content that was another one for a moment is the same: a watch may
 /// have shown both changes together.
 fn last_change(
     version: u64,
@@ -103,6 +103,8 @@ fn last_change(
     let ds = &situation.ds.metadata;
     let is_it =
         |map: &ConfigMap| map.metadata.namespace == ds.namespace && map.metadata.name == *name;
+    let revisions = situation.revisions.current.iter().chain(&situation.revisions.old);
+    let copied = revisions.max_by_key(|it| it.number).and_then(|it| it.copies.get(name));
     let histories = history.config_maps.histories().map(|(_, states)| states);
     let states = histories.filter(|states| states[0].1.as_deref().is_some_and(is_it));
     let mut states: Vec<_> = states.flatten().collect();
@@ -110,7 +112,7 @@ fn last_change(
     states.sort_by_key(|(at, _)| *at);
     let mut contents = Vec::new();
     for (at, map) in states {
-        let content = map.as_deref().map(|map| &map.content);
+        let content = map.as_deref().map(|map| map.hash(&ds.name)).or_else(|| copied.cloned());
         let is_other = contents.last().is_none_or(|(last, _)| *last != content);
         if is_other && (content.is_some() || *is_optional) {
             contents.push((content, history.time_of(*at)));

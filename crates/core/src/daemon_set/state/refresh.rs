@@ -157,9 +157,10 @@ impl DaemonSetState {
         self.end_overrides();
         self.backoffs.ended_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
-        debug_assert!(
-            self.is_recount_due().then(|| self.recount(now)).is_none_or(|r| r == self.index.counts)
-        );
+        let recount = || cfg!(debug_assertions).then(|| self.recount(now));
+        if let Some(counts) = self.is_recount_due().then(recount).flatten() {
+            debug_assert_eq!(counts, self.index.counts, "of {}", self.daemon_set.key);
+        }
     }
 
     /// Brings the waves of a guarded or paused rollout up to date, and what follows from them.

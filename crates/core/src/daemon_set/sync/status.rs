@@ -105,10 +105,16 @@ fn status(input: &SyncInput<'_>, observed_generation: Option<i64>) -> Status {
     }
 }
 
-/// The condition of a guarded or paused rollout. Its time changes with its `status` (G21).
+/// The condition of a guarded or paused rollout. Its time changes with its `status` (G21). What is
+/// stated of the same generation remains while a new controller has yet to list ConfigMaps (G58).
 fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
     let Stated { reason, message, .. } = input.rollout.condition()?;
     let known = input.daemon_set.status.rollout.as_ref();
+    let is_of_generation =
+        input.daemon_set.status.observed_generation == input.daemon_set.generation;
+    if known.is_some() && is_of_generation && input.awaits_config_maps {
+        return known.cloned();
+    }
     let same = known.filter(|known| known.reason.status() == reason.status());
     let since = same.map_or_else(|| input.now.wall_seconds(), |known| known.since);
     Some(RolloutCondition { reason: *reason, message: message.clone(), since })

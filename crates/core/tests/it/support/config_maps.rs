@@ -9,21 +9,33 @@ use super::*;
 #[derive(Default)]
 pub(crate) struct ServedConfigMaps {
     pub maps: BTreeMap<Arc<str>, ConfigMap>,
-    /// True if the API server refuses to list them.
-    pub are_refused: bool,
+    pub list: ConfigMapList,
+}
+
+/// What the API server says when they are listed.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum ConfigMapList {
+    #[default]
+    Answered,
+    /// It has yet to answer.
+    Pending,
+    Refused,
 }
 
 impl World {
     /// Shows the ConfigMaps to the controller, if it needs them.
     pub(super) fn observe_config_maps(&mut self) {
         if self.state.needs_config_maps() {
-            let ServedConfigMaps { maps, are_refused } = &self.server.config_maps;
+            let ServedConfigMaps { maps, list } = &self.server.config_maps;
             let daemon_set = self.state.daemon_set();
             let of = (daemon_set.key.name.as_str(), &daemon_set.uid);
             let config = daemon_set.template.config.as_deref();
-            let known = match are_refused {
-                true => ConfigMaps::Refused,
-                false => ConfigMaps::Known(KnownConfigMaps::new(of, config, maps)),
+            let known = match list {
+                ConfigMapList::Refused => ConfigMaps::Refused,
+                ConfigMapList::Pending => ConfigMaps::Pending,
+                ConfigMapList::Answered => {
+                    ConfigMaps::Known(KnownConfigMaps::new(of, config, maps))
+                }
             };
             self.state.apply_config_maps(known);
         }

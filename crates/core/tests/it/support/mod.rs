@@ -1,7 +1,7 @@
 //! A cluster around one `DaemonSetState`, in memory and in virtual time: an API server that
 //! executes plans, watches that can be delayed, and kubelets.
 
-mod config_maps;
+pub(crate) mod config_maps;
 mod controllers;
 mod object;
 mod pullers;

@@ -1,6 +1,7 @@
 //! The commands about ConfigMaps and their copies (G58).
 
 use super::*;
+use crate::support::config_maps::ConfigMapList;
 
 /// The ConfigMaps of a template; those with ? may be missing.
 pub(super) fn config_maps(names: &str) -> Arc<StoredConfig> {
@@ -18,7 +19,9 @@ pub(super) fn edit_config_maps(world: &mut World, verb: &str, words: &[&str]) {
         "config-map-gone" => {
             words.iter().for_each(|name| drop(world.server.config_maps.maps.remove(*name)));
         }
-        _ => world.server.config_maps.are_refused = verb == "refuse-config-maps",
+        "refuse-config-maps" => world.server.config_maps.list = ConfigMapList::Refused,
+        "delay-config-maps" => world.server.config_maps.list = ConfigMapList::Pending,
+        _ => world.server.config_maps.list = ConfigMapList::Answered,
     }
 }
 
