@@ -44,6 +44,13 @@ pub fn puller_name(owner: &Owner, new: &NewPuller) -> String {
     format!("{}{hash}", plain[..kept].trim_end_matches(['-', '.']))
 }
 
+/// True if the pod was made as a puller, whatever admission or somebody has made of it since: no
+/// other pod has this command.
+pub fn was_puller(pod: &Value) -> bool {
+    let containers = pod.items_at(&["spec", "containers"]);
+    containers.iter().any(|container| container["command"][0] == COMMAND)
+}
+
 /// The pod to create. It has neither the labels nor the service account of the template, runs
 /// without rights, and requests nothing.
 pub fn puller(owner: &Owner, template: &Value, new: &NewPuller) -> Value {

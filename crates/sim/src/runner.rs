@@ -1,9 +1,10 @@
 //! Plays the schedule of a seed and shrinks it if it fails.
 
+use crate::checker::Violation;
 use crate::failure::Failure;
 use crate::mutation::Mutation;
 use crate::schedule::{Policies, Schedule};
-use crate::shrink;
+use crate::shrink::{self, Shrunk};
 use crate::world::World;
 
 /// Plays the schedule of a seed, optionally with a deliberate bug. A failing schedule is shrunk
@@ -19,8 +20,8 @@ pub fn run(
     let schedule = Schedule::from_seed(seed, policies);
     let world = schedule.play(mutation, false);
     let Some(violation) = world.violation else { return Ok(world) };
-    let shrunk = shrink::shrink(&schedule, violation.property, mutation);
-    let world = shrunk.play(mutation, true);
+    let Shrunk { schedule, others } = shrink::shrink(&schedule, violation.property, mutation);
+    let world = schedule.play(mutation, true);
     let policies = match policies {
         Policies::Sometimes => "",
         Policies::Always => " --guarded",
@@ -30,8 +31,13 @@ pub fn run(
         "seed {seed}, shrunk. The original schedule: \
          cargo run --profile sim -p everynode-sim -- --seed {seed}{policies}\n\
          For a test, put this line into crates/sim/tests/regressions/NAME.txt:\n{}",
-        shrunk.to_line()
+        schedule.to_line()
     );
+    let other = |(violation, schedule): &(Violation, Schedule)| {
+        let (property, message) = (violation.property, &violation.message);
+        format!("\nMet while it was shrunk: {property:?}: {message}\n{}", schedule.to_line())
+    };
+    let replay = others.iter().map(other).fold(replay, |all, other| all + &other);
     let violation = world.violation.unwrap_or(violation);
     let transcript = world.transcript.unwrap_or_default();
     Err(Box::new(Failure { violation, transcript, replay }))

@@ -1,6 +1,6 @@
 //! Shrinks a failing schedule: removes everything that is not needed for the failure.
 
-use crate::checker::Property;
+use crate::checker::{Property, Violation};
 use crate::fault::Faults;
 use crate::mutation::Mutation;
 use crate::schedule::Schedule;
@@ -14,12 +14,20 @@ const PLAYS_MAX: u32 = 3_000;
 const SEEDS_PER_ATTEMPT: u64 = 4;
 const BURST_DEFAULT: u32 = 250;
 
-/// Returns a smaller schedule that violates the same property, from which nothing more can be
-/// removed by these means.
+/// A smaller schedule, and what was met on the way.
+#[derive(Debug)]
+pub struct Shrunk {
+    /// One that violates the same property, from which nothing more can be removed by these means.
+    pub schedule: Schedule,
+    /// The first schedule that violates each other property.
+    pub others: Vec<(Violation, Schedule)>,
+}
+
+/// Shrinks a schedule that violates a property.
 #[must_use]
-pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation>) -> Schedule {
-    let mut shrinking =
-        Shrinking { best: schedule.clone(), property, mutation, plays_left: PLAYS_MAX };
+pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation>) -> Shrunk {
+    let (best, others) = (schedule.clone(), Vec::new());
+    let mut shrinking = Shrinking { best, others, property, mutation, plays_left: PLAYS_MAX };
     loop {
         let before = shrinking.best.clone();
         // Most violations need none, and the steps that are left then do without.
@@ -29,13 +37,14 @@ pub fn shrink(schedule: &Schedule, property: Property, mutation: Option<Mutation
         shrinking.simplify();
         shrinking.shorten();
         if shrinking.best == before || shrinking.plays_left == 0 {
-            return shrinking.best;
+            return Shrunk { schedule: shrinking.best, others: shrinking.others };
         }
     }
 }
 
 struct Shrinking {
     best: Schedule,
+    others: Vec<(Violation, Schedule)>,
     property: Property,
     mutation: Option<Mutation>,
     plays_left: u32,
@@ -64,7 +73,13 @@ impl Shrinking {
         let Some(left) = self.plays_left.checked_sub(1) else { return false };
         self.plays_left = left;
         let world = schedule.play(self.mutation, false);
-        world.violation.is_some_and(|violation| violation.property == self.property)
+        let Some(violation) = world.violation else { return false };
+        let is_it = violation.property == self.property;
+        let is_known = self.others.iter().any(|(it, _)| it.property == violation.property);
+        if !is_it && !is_known {
+            self.others.push((violation, schedule.clone()));
+        }
+        is_it
     }
 
     /// Removes halves first, then quarters, down to single steps.

@@ -15,12 +15,17 @@ use crate::view::View;
 
 /// The label of a pod that pulls images, with the UID of its DaemonSet.
 const PULLER: &str = "everynode.dev/pulls-images-for";
+/// The command of its containers, which it has whatever admission does to its labels.
+const COMMAND: &str = "/dev/null/everynode-only-pulls-the-image";
 
 /// Whether the write creates a pod that only pulls images, or deletes one, which may be gone.
 pub(super) fn is_of_puller(write: &PendingWrite, view: &View) -> bool {
     let is_puller = |pod: &Value| pod["metadata"]["labels"][PULLER].is_string();
+    let was_puller = |pod: &Value| pod["spec"]["containers"][0]["command"][0] == COMMAND;
     let is_planned = |planned: &Write| match planned {
         Write::DeletePuller(pod) => write.uid_precondition() == Some(&*pod.uid.to_string()),
+        // One that is none any more keeps its name from the next one.
+        Write::PullImages(_) => write.request.method == Method::DELETE,
         _ => false,
     };
     write.target.kind.kind == POD.kind
@@ -28,7 +33,7 @@ pub(super) fn is_of_puller(write: &PendingWrite, view: &View) -> bool {
             Method::POST => is_puller(write.body),
             _ => {
                 view.writes.iter().any(is_planned)
-                    && write.object().is_none_or(|pod| is_puller(pod.value()))
+                    && write.object().is_none_or(|pod| was_puller(pod.value()))
             }
         }
 }

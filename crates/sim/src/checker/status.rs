@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use everynode_sandbox::json::Value;
 
 use super::history::History;
+use super::in_doubt::ChangeInDoubt;
 use super::model::{Eligibility, Pod};
 use super::situation::{Clocks, Seen, Situation};
 use super::{PendingWrite, Property, Violation, record, violation};
@@ -17,7 +18,7 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
     let orphans = view.orphans.as_deref();
     let (clocks, stated) = (Clocks::of(view), view.stated.clone());
     let (role, feeds, known) = (view.role, view.feeds, orphans);
-    let seen = Seen { role, feeds, known, in_doubt: Vec::new() };
+    let seen = Seen { role, feeds, known, in_doubt: ChangeInDoubt::all(view) };
     let seen = Situation::seen(&view.daemon_set, &seen, clocks, stated, history);
     let Some(situation) = seen else {
         let message = "a status for a DaemonSet that the replica has not seen".to_owned();

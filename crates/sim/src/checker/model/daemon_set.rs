@@ -2,7 +2,7 @@
 
 use everynode_sandbox::json::Value;
 
-use super::config_map::{Snapshots, named, with_copies};
+use super::config_map::{Snapshots, TAG, named, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
 use super::policy::PolicySource;
@@ -182,9 +182,13 @@ impl DaemonSet {
         self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
     }
 
-    /// Whether the pod names the ConfigMaps of the target, or their copies.
+    /// Whether the pod has the copies of the target, or none if that has none (G58). A pod of another
+    /// DaemonSet may name any ConfigMaps, and the template generation decides all the same (C45).
     pub(in crate::checker) fn has_copies_of(&self, pod: &Pod) -> bool {
-        self.config_maps == pod.config_maps
+        match self.copies.is_empty() {
+            true => !pod.metadata.labels.contains_key(TAG),
+            false => self.config_maps == pod.config_maps,
+        }
     }
 
     /// Whether the template generation makes the pod up to date (C45).

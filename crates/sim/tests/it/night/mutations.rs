@@ -117,7 +117,7 @@ fn a_failing_schedule_is_shrunk() {
         .map(|seed| Schedule::from_seed(seed, Policies::Sometimes))
         .filter(|schedule| schedule.steps.len() > 15);
     let failing = long.into_iter().find(fails).expect("one of them fails");
-    let small = shrink::shrink(&failing, property, Some(mutation));
+    let small = shrink::shrink(&failing, property, Some(mutation)).schedule;
     assert!(fails(&small), "{}", small.to_line());
     assert!(small.steps.len() <= 2, "{}", small.to_line());
     assert_eq!(small.faults, everynode_sim::fault::Faults::default());
