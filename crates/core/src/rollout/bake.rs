@@ -34,7 +34,8 @@ struct BakeTime {
 enum BakeEnd {
     /// At this time, by the steady clock, unless a node is not available then.
     At(Timestamp),
-    /// It was at this time, and that remains so.
+    /// It was at this time, and that remains so while its nodes stay available, as far as
+    /// they are not down or leaving.
     Over(Timestamp),
 }
 
@@ -87,14 +88,19 @@ impl Bake {
             time.wall_ahead_ms = now.wall_ahead_ms;
             time.began = time.began.max(began);
         }
-        if let BakeEnd::At(at) = time.end
-            && at <= now.steady
-            && waves.is_complete(&record.position)
-        {
-            let since = waves.bakes_since(&record.position);
-            let at = since.map_or(time.began, |since| since.max(time.began)) + bake;
-            time.end = if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) };
-        }
+        let is_complete = waves.is_complete(&record.position);
+        time.end = match time.end {
+            // It ends anew once they are, also while an approval, a check or a write is awaited.
+            BakeEnd::Over(at) if !is_complete && !waves.lacks_only_absent(&record.position) => {
+                BakeEnd::At(at)
+            }
+            BakeEnd::At(at) if at <= now.steady && is_complete => {
+                let since = waves.bakes_since(&record.position);
+                let at = since.map_or(time.began, |since| since.max(time.began)) + bake;
+                if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) }
+            }
+            end => end,
+        };
         self.time.set(key, Some(time));
     }
 }

@@ -380,6 +380,13 @@ impl Waves {
         self.is_passed(position, group) && !self.lacks_trial(position, group)
     }
 
+    /// True if nothing but nodes that went down, or leave, after the rollout was done with them keeps
+    /// the wave at this position from being complete.
+    pub(crate) fn lacks_only_absent(&self, position: &Position) -> bool {
+        let Group { open, disturbed_absent, .. } = self.group(position);
+        *disturbed_absent > 0 && open.left() == *disturbed_absent
+    }
+
     /// True if each node of the wave at this position, whose group is `group`, is done, has failed
     /// or is set aside.
     pub(super) fn is_passed(&self, position: &Position, group: &Group) -> bool {

@@ -76,7 +76,10 @@ fn problem(
     // Then the checks of the next one are asked at once.
     let was_none_valid = all.iter().any(|ds| ds.policy.valid().is_none());
     let hashes = states.iter().filter_map(|(_, revision)| revision.metadata.hash()).collect();
-    let asked = Asked { question, at: known.answered_at, ds, hashes, history };
+    let all = history.revisions.states().map(|(_, it)| &it.metadata);
+    let others = all.filter(|it| ds.owns(it) && !uids.contains(it.uid.as_str()));
+    let others = others.filter_map(|it| it.hash()).collect();
+    let asked = Asked { question, at: known.answered_at, ds, hashes, others, history };
     let is_right = policies.iter().any(|policy| {
         records.iter().any(|(at, record)| asked.is_right(*at, record, &records, policy))
     });
@@ -123,6 +126,8 @@ struct Asked<'a> {
     /// The hash labels that the revision has had. Pods with a former one are of it by their
     /// generation (C45).
     hashes: BTreeSet<&'a str>,
+    /// Those that the other revisions of the DaemonSet have had.
+    others: BTreeSet<&'a str>,
     history: &'a History,
 }
 
@@ -159,8 +164,9 @@ impl Asked<'_> {
             }
         };
         let pods = self.history.pods.states();
-        // Admission may have removed the hash: then the generation tells the revision (C45).
-        let is_it = |hash: &str| self.hashes.contains(hash);
+        // Without a hash, as admission may leave it, and with that of no revision of the
+        // DaemonSet, as on an adopted pod, the generation tells the revision (C45).
+        let is_it = |hash: &str| self.hashes.contains(hash) || !self.others.contains(hash);
         let ready = pods.filter(move |(_, pod)| {
             pod.is_ready
                 && self.ds.owns(&pod.metadata)

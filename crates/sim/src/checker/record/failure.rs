@@ -135,14 +135,14 @@ impl Judge<'_> {
         wait: &'a Wait,
         policy: &Policy,
     ) -> Option<&'a String> {
-        let since_baking =
-            || self.answers(record, policy).filter(|known| known.question.since == record.since);
-        let asked_after = |known: &KnownAnswer| known.question.asked_wall.0 - record.since.0;
-        // A bake time that begins in the future by the record begins when it is read.
-        let begins_later = since_baking().any(|known| asked_after(known) < -TOLERANCE_MS);
+        let mut current = self.situation.revisions.current.iter();
+        let stored = current.find_map(|it| self.history.phase_stored_at(&it.metadata.uid, record));
+        // A bake time that begins in the future by the record begins when it is read, which is not
+        // before the record was stored.
+        let began = stored.map_or(record.since, |stored| stored.min(record.since));
+        let asked_after = |known: &KnownAnswer| known.question.asked_wall.0 - began.0;
         let clock = self.view.followed_clock.0 - self.view.planned_at.0;
-        let is_clock_wrong = clock.abs() > TOLERANCE_MS || begins_later;
-        let is_doubtful = is_clock_wrong || self.was_clock_set(record, policy);
+        let is_doubtful = clock.abs() > TOLERANCE_MS || self.was_clock_set(record, policy);
         let has_passed = |name: &String| {
             let last = self.answers(record, policy).filter(|known| known.is_of(name)).last();
             last.is_some_and(|known| {
