@@ -245,26 +245,33 @@ impl Gate {
             from.placement != to.placement && !by(to).should_continue_running()
         };
         let own = |pod: &PodView| guarded.stored_revision(pod, labels).map(|(_, own)| own);
+        let is_forward = guarded.movement.direction == Direction::Forward;
         let mut counted = pods.iter().filter(|pod| pod.counts());
         match (governing.wanted, found.should_continue_running()) {
             (Wanted::Kept, true) => {
-                let loses_pod = guarded.movement.direction == Direction::Forward
+                let loses_pod = is_forward
                     && counted.any(|pod| !pod.is_terminating())
                     && removes(template, target);
                 Verdict { eligibility: found, loses_pod }
             }
-            // Nothing states where a pod may run whose revision is not stored, so it stays.
+            // Nothing states where a pod may run whose revision is not stored, so it stays, and is
+            // one that only the target would remove.
             (Wanted::Kept, false) => {
                 let is_known = |pod: &PodView| guarded.is_target(pod, labels) || own(pod).is_some();
                 let stays = !pods.iter().all(is_known);
-                Verdict::new(if stays { Eligibility::ContinueRunning } else { found })
+                let eligibility = if stays { Eligibility::ContinueRunning } else { found };
+                let loses_pod = is_forward
+                    && stays
+                    && counted.any(|pod| !pod.is_terminating())
+                    && !by(target).should_continue_running();
+                Verdict { eligibility, loses_pod }
             }
             (Wanted::Target | Wanted::Base, true) => Verdict::new(found),
             (Wanted::Target | Wanted::Base, false) => {
                 let allows = |own: &Template| removes(own, template) && by(own) != found;
                 let loses_pod = counted.any(|pod| {
                     let own = if guarded.is_target(pod, labels) { Some(target) } else { own(pod) };
-                    own.is_some_and(allows)
+                    own.map_or(is_forward, allows)
                 });
                 let eligibility = if loses_pod { Eligibility::ContinueRunning } else { found };
                 Verdict { eligibility, loses_pod }

@@ -165,6 +165,7 @@ transcripts! {
     guarded_lost: "guarded-lost",
     guarded_motion: "guarded-motion",
     guarded_removals: "guarded-removals",
+    guarded_removals_unknown: "guarded-removals-unknown",
     guarded_removals_surge: "guarded-removals-surge",
     guarded_restart: "guarded-restart",
     guarded_rollback: "guarded-rollback",
