@@ -211,7 +211,6 @@ impl PodChanges {
     ) {
         if self.refusal(uid, to).is_none() {
             let why = why.into();
-            self.in_doubt.remove(uid);
             self.reports.push(Problem::UnchangedPod { pod: pod.clone(), why: why.clone(), stays });
             let refusals = self.refused.entry(uid.clone()).or_default();
             if refusals.len() == REFUSALS_MAX {
@@ -291,7 +290,9 @@ impl PodChanges {
         wall: Timestamp,
         is_known: impl Fn(&Changing) -> bool,
     ) -> Vec<(Uid, NodeId)> {
-        let due = self.changing.iter().filter_map(|(uid, it)| {
+        // One that only a request without an answer states may not have begun.
+        let begun = self.changing.iter().filter(|(_, it)| !it.is_assumed);
+        let due = begun.filter_map(|(uid, it)| {
             let to = &it.change.to;
             let late = it.awaited_until(within).filter(|(at, _)| *at <= wall);
             let (by, why) = match late {

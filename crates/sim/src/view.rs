@@ -82,6 +82,8 @@ pub struct WriteOutcome {
     pub arrived_at: Timestamp,
     /// The version that the watch of DaemonSets had reached then.
     pub daemon_sets: u64,
+    /// The version that the watch of pods had reached then.
+    pub pods: u64,
 }
 
 /// An answer to a check.
@@ -192,12 +194,13 @@ impl ViewRecorder {
                             || matches!(old.result.outcome, Outcome::CannotChange { .. })
                     };
                     self.outcomes.retain(is_recent);
-                    let (daemon_sets, arrived_at) = (self.feeds.daemon_sets, now);
+                    let Feeds { daemon_sets, pods, .. } = self.feeds;
                     self.outcomes.push(WriteOutcome {
                         daemon_set,
                         result,
-                        arrived_at,
+                        arrived_at: now,
                         daemon_sets,
+                        pods,
                     });
                 }
             }

@@ -47,7 +47,11 @@ impl<'a> InPlace<'a> {
         if pod.flags.contains(another) {
             return OldPod::IsReplaced;
         }
-        let own = self.labels.hash(pod.labels).and_then(|hash| self.template(hash));
+        // Without the hash of a stored revision, the template generation may say it (C45).
+        let own = match self.labels.are_of_template(pod.labels) {
+            true => Some(&self.daemon_set.template),
+            false => self.labels.hash(pod.labels).and_then(|hash| self.template(hash)),
+        };
         match own.zip(self.template(to)) {
             Some((from, to)) if from.changes_in_place_to(to) => OldPod::Changes { from, to },
             Some(_) => OldPod::CannotChange(

@@ -61,6 +61,8 @@ transcripts! {
     guarded_images_others: "guarded-images-others",
     guarded_images_unknown: "guarded-images-unknown",
     guarded_in_place: "guarded-in-place",
+    guarded_in_place_back_unlabelled: "guarded-in-place-back-unlabelled",
+    guarded_in_place_unknown_revision_gone: "guarded-in-place-unknown-revision-gone",
     guarded_in_place_back: "guarded-in-place-back",
     guarded_in_place_crash: "guarded-in-place-crash",
     guarded_in_place_down: "guarded-in-place-down",

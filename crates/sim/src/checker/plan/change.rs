@@ -178,14 +178,22 @@ pub(super) fn unfinished(
         && !situation.goes_back()
         && !replaces_nevertheless(situation, history);
     // A node that gets no other pod keeps this one.
-    pod.change.as_ref().filter(|_| !stays && on_node.eligibility == Eligibility::ShouldRun)?;
+    let is_replaced = !stays && on_node.eligibility == Eligibility::ShouldRun;
+    let change = pod.change.as_ref().filter(|_| is_replaced)?;
     // The policy may change pods in place no longer.
     let within_ms = in_place.map_or(0, |in_place| in_place.resize_within_ms);
     let is_due = pod.pending_resize.as_ref().is_some_and(|(reason, since)| {
         let waited_ms = since.map_or(0, |since| situation.now.0 - since.0);
         reason == "Infeasible" || waited_ms + TOLERANCE_MS >= within_ms
     });
-    (is_due || is_refused(view, pod)).then_some(Deletion::Unchangeable)
+    // Requests cannot be sent again if it is not known what they change.
+    let is_stored = |hash: &str| {
+        let mut all = situation.revisions.current.iter().chain(&situation.revisions.old);
+        all.any(|it| it.metadata.pod_hash() == hash)
+    };
+    let is_known = is_stored(&change.to) && change.label.as_deref().is_some_and(is_stored);
+    let is_unknown = !pod.is_assumed_to_change() && !is_known;
+    (is_due || is_unknown || is_refused(view, pod)).then_some(Deletion::Unchangeable)
 }
 
 /// Whether `InPlaceOnly` keeps no pod: the rollout was promoted in full, or goes back by the
