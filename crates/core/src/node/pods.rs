@@ -188,7 +188,9 @@ impl PodView {
     /// When the pod becomes available, by the steady clock, if it stays ready and the wall clock is
     /// not set; `None` if that is unknown.
     pub(crate) fn available_at(&self, min_ready_seconds: u32, now: Now) -> Option<Timestamp> {
-        if self.is_changing() {
+        // The status counts one of which only a request without an answer says that it is being
+        // changed as the watch shows it.
+        if self.is_changing() && !self.flags.contains(PodFlags::ASSUMED) {
             return None;
         }
         let readiness = self.readiness.by_steady_clock(now);

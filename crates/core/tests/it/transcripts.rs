@@ -63,6 +63,7 @@ transcripts! {
     guarded_in_place: "guarded-in-place",
     guarded_in_place_back_unlabelled: "guarded-in-place-back-unlabelled",
     guarded_in_place_unknown_revision_gone: "guarded-in-place-unknown-revision-gone",
+    guarded_in_place_unknown_young: "guarded-in-place-unknown-young",
     guarded_in_place_back: "guarded-in-place-back",
     guarded_in_place_crash: "guarded-in-place-crash",
     guarded_in_place_down: "guarded-in-place-down",
