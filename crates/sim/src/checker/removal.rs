@@ -30,14 +30,19 @@ impl<'a> Situation<'a> {
 
     /// The same once the wave of its node is open.
     fn is_removed_by_target(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
-        let allows =
-            |(node, revision): (&Node, &Revision)| revision.placement.eligibility(node).keeps();
-        let own = on_node.node.zip(self.old_revision_of(pod));
-        match !self.is_updated(pod) && own.is_some_and(allows) {
+        let own = self.old_revision_of(pod);
+        let allows = |own: &Revision| {
+            on_node.node.is_some_and(|node: &Node| own.placement.eligibility(node).keeps())
+        };
+        match own {
+            _ if self.is_updated(pod) => Answer::No,
+            Some(own) if !allows(own) => Answer::No,
             // Without a valid policy nothing is known of how the node was.
-            true if pod.has_ended() || on_node.standing.states.is_unguarded() => Answer::Maybe,
-            true => on_node.standing.is_excluded,
-            false => Answer::No,
+            _ if pod.has_ended() || on_node.standing.states.is_unguarded() => Answer::Maybe,
+            Some(_) => on_node.standing.is_excluded,
+            // Nothing states where a pod may run whose revision is not stored.
+            None if on_node.standing.is_excluded == Answer::No => Answer::No,
+            None => Answer::Maybe,
         }
     }
 
