@@ -26,17 +26,18 @@
 //!
 //! # Example
 //!
-//! ```no_run
-//! use everynode_sandbox::{NodeSource, Options, start};
+//! ```
+//! use everynode_sandbox::Sandbox;
 //!
-//! # async fn run() -> Result<(), everynode_sandbox::Error> {
-//! let nodes = NodeSource::Generated { nodes: 10, zones: 3 };
-//! let sandbox = start(Options { nodes, ..Options::default() }).await?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), everynode_sandbox::Error> {
+//! let sandbox = Sandbox::start().await?;
 //! println!("export KUBECONFIG={}", sandbox.kubeconfig_path().display());
-//! sandbox.shutdown().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Dropping a sandbox stops it. docs/ci.md has a test with a client of kube-rs.
 
 #![forbid(unsafe_code)]
 

@@ -299,6 +299,16 @@ async fn run_components(shared: Arc<SharedCluster>) {
 }
 
 impl Sandbox {
+    /// Starts a sandbox with the default options, for a test: three nodes, and an address of its
+    /// own. No controller of DaemonSets is part of it.
+    ///
+    /// # Errors
+    ///
+    /// The address or the temporary file of the kubeconfig is not available.
+    pub async fn start() -> Result<Sandbox, Error> {
+        start(Options::default()).await
+    }
+
     /// The path of the kubeconfig.
     pub fn kubeconfig_path(&self) -> &Path {
         &self.kubeconfig.path

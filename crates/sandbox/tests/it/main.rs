@@ -6,6 +6,7 @@ mod hostile;
 mod kept;
 mod limits;
 mod protobuf;
+mod reconciler;
 mod resize;
 mod rights;
 mod server;

@@ -3,8 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use everynode_sandbox::{ApplyError, ApplyOutcome, Limits, NodeSource, Options, start};
+use everynode_sandbox::{ApplyError, ApplyOutcome, Limits, NodeSource, Options, Sandbox, start};
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
 use crate::wire::Server;
 
@@ -354,6 +355,19 @@ items:
     let path = sandbox.kubeconfig_path().to_owned();
     sandbox.shutdown().await;
     assert!(!path.exists(), "the default kubeconfig is not removed");
+}
+
+/// S1: a sandbox that is dropped stops, and its kubeconfig is removed.
+#[tokio::test]
+async fn dropping_a_sandbox_stops_it() {
+    let sandbox = Sandbox::start().await.expect("it starts");
+    let path = sandbox.kubeconfig_path().to_owned();
+    let address = sandbox.server_url().trim_start_matches("https://").to_owned();
+    assert!(path.exists() && TcpStream::connect(&address).await.is_ok(), "{address}");
+    drop(sandbox);
+    assert!(!path.exists(), "{} is left behind", path.display());
+    let refused = async { while TcpStream::connect(&address).await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(10), refused).await.expect("it stops");
 }
 
 /// S15: the definitions of policies, which a sandbox of the program installs without validating
