@@ -8,6 +8,7 @@ mod attribution;
 mod beside;
 mod causes;
 mod checks;
+mod ci;
 mod completion;
 pub(crate) mod conversation;
 mod dashboard;

@@ -30,7 +30,7 @@ pub(crate) use rollout::{
 pub(crate) use run::{
     LeaderElectionArguments, OverriddenField, RunArguments, ScheduleBy, UnreachableNodes,
 };
-pub(crate) use sandbox::SandboxArguments;
+pub(crate) use sandbox::{SandboxArguments, Then};
 pub(crate) use shared::{
     ColorArguments, ColorWhen, ConnectionArguments, DocumentFormat, LogArguments, LogFormat,
     LogLevel, OutputArguments, OutputFormat, ReportArguments, ReportFormat,
@@ -136,6 +136,7 @@ mod tests {
             vec!["--nodes", "5", "--nodes-from", "x"],
             vec!["--zones", "0"],
             vec!["--timeout", "never"],
+            vec!["--exit-when-settled", "--", "true"],
         ] {
             let all = ["everynode", "sandbox"].into_iter().chain(arguments.iter().copied());
             assert!(Arguments::try_parse_from(all).is_err(), "{arguments:?}");

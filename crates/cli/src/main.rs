@@ -73,7 +73,7 @@ fn run(command: Command, invocation: Invocation) -> anyhow::Result<ExitCode> {
     let done = match command {
         Command::Run(arguments) => return run_with_pauses(cmd::run::execute(*arguments)),
         Command::Sandbox(arguments) => {
-            block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments))
+            return block_on(Builder::new_multi_thread(), cmd::sandbox::execute(*arguments));
         }
         Command::Status(arguments) => return run_single_threaded(cmd::status::execute(arguments)),
         Command::Watch(arguments) => return run_single_threaded(cmd::watch::execute(arguments)),

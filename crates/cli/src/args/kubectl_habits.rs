@@ -18,8 +18,13 @@ const COMMANDS_OF_ROLLOUT: [&str; 4] = ["history", "restart", "status", "undo"];
 
 /// The command line with kind and name of a DaemonSet in one word, and without the `rollout` that
 /// kubectl has before some commands. `words` begins with the program's name.
-pub(crate) fn own_form(words: Vec<OsString>) -> Vec<OsString> {
-    joined(without_rollout(words))
+pub(crate) fn own_form(mut words: Vec<OsString>) -> Vec<OsString> {
+    // The command of `sandbox -- COMMAND` is another program's.
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let command = words.split_off(end);
+    let mut words = joined(without_rollout(words));
+    words.extend(command);
+    words
 }
 
 fn is_option(word: &OsStr) -> bool {

@@ -1,5 +1,6 @@
 //! The arguments of `everynode sandbox`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,8 +90,34 @@ pub(crate) struct SandboxArguments {
     /// At run time use `kubectl get|replace --raw /debug/faults` (see docs/sandbox.md)
     #[arg(long, value_name = "FILE")]
     pub faults: Option<PathBuf>,
+    /// Command to run once all nodes are ready and all DaemonSets rolled out, with $KUBECONFIG set;
+    /// the sandbox ends with it, and with its exit code, or with 1 after --timeout
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "exit_when_settled")]
+    pub command: Vec<OsString>,
     #[command(flatten)]
     pub log: LogArguments,
+}
+
+/// The continuation once the sandbox has settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Then<'a> {
+    /// It runs until a signal.
+    KeepRunning,
+    /// It ends.
+    Exit,
+    /// It runs as long as this command.
+    Run(&'a [OsString]),
+}
+
+impl SandboxArguments {
+    /// The continuation once the sandbox has settled.
+    pub(crate) fn then(&self) -> Then<'_> {
+        match (self.exit_when_settled, self.command.as_slice()) {
+            (true, _) => Then::Exit,
+            (false, []) => Then::KeepRunning,
+            (false, command) => Then::Run(command),
+        }
+    }
 }
 
 const SANDBOX_EXAMPLES: &str = "\
@@ -101,5 +128,6 @@ Examples:
   helm template my-agent | everynode sandbox --apply - --exit-when-settled --timeout 30s
   kubectl get ns,sa,ds -A -o yaml | everynode sandbox --nodes-from nodes.yaml --apply -
   everynode sandbox --no-controller --kubeconfig-out sandbox.conf
+  everynode sandbox --nodes 5 --apply crds.yaml -- pytest
   everynode sandbox --nodes 20 --apply daemonset.yaml --faults outage.yaml
   everynode sandbox --nodes 500 --apply daemonset.yaml --churn 5%";

@@ -2,29 +2,32 @@
 //! their rollout, and keeps running. An error stops all parts.
 
 mod client;
+mod command;
 mod controller;
 mod import;
 mod inputs;
 mod progress;
+mod report;
 mod row;
 mod settle;
 mod summary;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use everynode_core::api::DaemonSetKey;
 use everynode_sandbox::{NodeSource, Options, Sandbox};
 
-use crate::args::{ConnectionArguments, LogLevel, SandboxArguments};
+use crate::args::{ConnectionArguments, LogLevel, SandboxArguments, Then};
 use crate::input::InputFile;
 use crate::{log, output, panic, signal};
 use client::SandboxClient;
 use controller::Controller;
 use import::ClusterCopy;
-use inputs::Inputs;
+use report::Report;
 use settle::{Phases, PodCounts, Scope};
 
 /// The interval at which the cluster's progress is checked.
@@ -44,35 +47,43 @@ const DEFINITIONS: [&str; 2] = [
 ];
 
 /// Executes the command.
-pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
+pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<ExitCode> {
     log::start(&arguments.log, LogLevel::Warn);
     panic::install_hook();
     if let Err(error) = everynode_allocator::return_freed_pages() {
         tracing::warn!("freed memory stays with the process: {error}");
     }
     let stop = signal::shutdown()?;
-    let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
-    let faults = arguments.faults.clone();
-    let read = move || inputs::read_all(nodes_from.as_deref(), &apply, faults.as_deref());
-    let Inputs { nodes, apply: manifests, faults } = tokio::select! {
-        () = stop.cancelled() => return Ok(()),
-        inputs = tokio::task::spawn_blocking(read) => inputs??,
+    let read = async {
+        let (nodes_from, apply) = (arguments.nodes_from.clone(), arguments.apply.clone());
+        let faults = arguments.faults.clone();
+        let read = move || inputs::read_all(nodes_from.as_deref(), &apply, faults.as_deref());
+        let inputs = tokio::task::spawn_blocking(read).await??;
+        anyhow::Ok((inputs, read_cluster(&arguments).await?))
     };
-    let copy = tokio::select! {
-        () = stop.cancelled() => return Ok(()),
-        copy = read_cluster(&arguments) => copy?,
+    let (inputs, copy) = tokio::select! {
+        () = stop.cancelled() => return interrupted(arguments.then()),
+        read = read => read?,
     };
     let started = Instant::now();
-    let nodes = copy.as_ref().map(|copy| copy.nodes.clone()).or(nodes);
-    let options = Options { faults, ..options(&arguments, nodes) };
+    let nodes = copy.as_ref().map(|copy| copy.nodes.clone()).or(inputs.nodes);
+    let options = Options { faults: inputs.faults, ..options(&arguments, nodes) };
     let sandbox = everynode_sandbox::start(options).await.context("start the sandbox")?;
     define_policies(&sandbox)?;
     let controller = (!arguments.no_controller)
         .then(|| Controller::start(sandbox.kubeconfig_path(), &arguments));
-    let keeps_running = !arguments.exit_when_settled;
     let main = async {
-        apply_and_report(&sandbox, &arguments, copy.as_ref(), &manifests, started).await?;
-        if keeps_running { std::future::pending().await } else { Ok(()) }
+        let (copy, manifests) = (copy.as_ref(), &inputs.apply);
+        tokio::select! {
+            () = stop.cancelled() => return interrupted(arguments.then()),
+            settled = apply_and_report(&sandbox, &arguments, copy, manifests, started) => settled?,
+        }
+        match arguments.then() {
+            Then::KeepRunning => stop.cancelled().await,
+            Then::Exit => {}
+            Then::Run(command) => return command::run(command, sandbox.kubeconfig_path()).await,
+        }
+        Ok(ExitCode::SUCCESS)
     };
     let controller_ended = async {
         match &controller {
@@ -81,7 +92,6 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
         }
     };
     let result = tokio::select! {
-        () = stop.cancelled() => Ok(()),
         error = controller_ended => Err(error),
         result = main => result,
     };
@@ -90,6 +100,17 @@ pub(crate) async fn execute(arguments: SandboxArguments) -> anyhow::Result<()> {
     }
     sandbox.shutdown_before_exit().await;
     result
+}
+
+/// The end by a signal before the sandbox has settled.
+///
+/// # Errors
+/// If a script would take it for the end that it waits for.
+fn interrupted(then: Then<'_>) -> anyhow::Result<ExitCode> {
+    match then {
+        Then::KeepRunning => Ok(ExitCode::SUCCESS),
+        Then::Exit | Then::Run(_) => bail!("stopped by a signal before the sandbox had settled"),
+    }
 }
 
 /// Reads the cluster of `--from-context`.
@@ -121,67 +142,85 @@ async fn apply_and_report(
     manifests: &[InputFile],
     started: Instant,
 ) -> anyhow::Result<()> {
-    let timeout = arguments.timeout;
+    let (timeout, then) = (arguments.timeout, arguments.then());
+    let report = Report::before(then);
     let client = SandboxClient::connect(sandbox.kubeconfig_path(), timeout)?;
     let count = client.node_count().await?;
     let seconds = started.elapsed().as_secs_f64();
     let url = sandbox.server_url();
-    output::print(&format!("sandbox: {count} nodes at {url} after {seconds:.2} s\n"))?;
+    report.line(format_args!("sandbox: {count} nodes at {url} after {seconds:.2} s"))?;
     let mut before = BTreeMap::new();
     if let Some(copy) = copy {
         let refused = copy.apply(sandbox)?;
-        if refused > 0 && arguments.exit_when_settled {
+        if refused > 0 && !matches!(then, Then::KeepRunning) {
             bail!("the sandbox refused {refused} objects of the cluster");
         }
         if !manifests.is_empty() {
-            before = settle_copy(&client, timeout).await?;
-            start_churn(sandbox, arguments)?;
+            before = settle_copy(&client, timeout, report).await?;
+            start_churn(sandbox, arguments, report)?;
         }
     }
-    inputs::apply(manifests, sandbox)?;
+    inputs::apply(manifests, sandbox, report)?;
     let scope = match copy {
         Some(_) if manifests.is_empty() => Scope::Copy,
         Some(_) | None => Scope::But(&before),
     };
-    if let Some(missing) = settle(&client, timeout, scope).await? {
-        if arguments.exit_when_settled {
+    if let Some(missing) = settle(&client, timeout, scope, report).await? {
+        if !matches!(then, Then::KeepRunning) {
             bail!("the sandbox did not settle in {timeout:?}: {missing}");
         }
         output::note(format_args!("not settled after {timeout:?}: {missing}"));
     }
     if copy.is_none() || manifests.is_empty() {
-        start_churn(sandbox, arguments)?;
+        start_churn(sandbox, arguments, report)?;
     }
-    let (nodes, pods) = tokio::try_join!(client.nodes(), client.pods())?;
     let without_nodes = client.daemon_sets_without_nodes().await?;
     for daemon_set in &without_nodes {
         output::note(daemon_set);
     }
-    output::print(&format!("\n{}", summary::table(&nodes, &pods)))?;
+    match then {
+        Then::KeepRunning | Then::Exit => {
+            let (nodes, pods) = tokio::try_join!(client.nodes(), client.pods())?;
+            output::print(&format!("\n{}", summary::table(&nodes, &pods)))?;
+        }
+        Then::Run(_) => {}
+    }
     if arguments.require_pods && !without_nodes.is_empty() {
         bail!("DaemonSets that no node should run: {}", without_nodes.len());
     }
-    if !arguments.exit_when_settled {
-        let daemon_set = client.daemon_sets().await?.first().map(|daemon_set| {
-            let metadata = &daemon_set.metadata;
-            let [namespace, name] = [&metadata.namespace, &metadata.name]
-                .map(|text| text.as_deref().unwrap_or_default());
-            DaemonSetKey::new(namespace, name)
-        });
-        let manifest = arguments.apply.iter().find(|path| path.is_file());
-        let manifest = manifest.map(PathBuf::as_path);
-        let (kubeconfig, daemon_set) = (sandbox.kubeconfig_path(), daemon_set.as_ref());
-        let steps = summary::next_steps(kubeconfig, daemon_set, manifest);
-        output::print(&format!("\n{steps}"))?;
+    if matches!(then, Then::KeepRunning) {
+        print_next_steps(&client, sandbox, arguments).await?;
     }
     Ok(())
 }
 
+/// Prints commands with which to go on.
+async fn print_next_steps(
+    client: &SandboxClient,
+    sandbox: &Sandbox,
+    arguments: &SandboxArguments,
+) -> anyhow::Result<()> {
+    let daemon_set = client.daemon_sets().await?.first().map(|daemon_set| {
+        let metadata = &daemon_set.metadata;
+        let [namespace, name] =
+            [&metadata.namespace, &metadata.name].map(|text| text.as_deref().unwrap_or_default());
+        DaemonSetKey::new(namespace, name)
+    });
+    let manifest = arguments.apply.iter().find(|path| path.is_file()).map(PathBuf::as_path);
+    let kubeconfig = sandbox.kubeconfig_path();
+    let steps = summary::next_steps(kubeconfig, daemon_set.as_ref(), manifest);
+    output::print(&format!("\n{steps}"))
+}
+
 /// Starts the motion of `--churn`: when pods run everywhere, so that it meets the next change.
-fn start_churn(sandbox: &Sandbox, arguments: &SandboxArguments) -> anyhow::Result<()> {
+fn start_churn(
+    sandbox: &Sandbox,
+    arguments: &SandboxArguments,
+    report: Report,
+) -> anyhow::Result<()> {
     let Some(percent) = arguments.churn else { return Ok(()) };
     sandbox.start_churn(percent);
-    output::print(&format!("churn: {percent}% of the nodes are in motion from now on\n"))
+    report.line(format_args!("churn: {percent}% of the nodes are in motion from now on"))
 }
 
 /// Waits until a copied cluster has settled. Returns the DaemonSets that have not, as nothing has
@@ -189,8 +228,9 @@ fn start_churn(sandbox: &Sandbox, arguments: &SandboxArguments) -> anyhow::Resul
 async fn settle_copy(
     client: &SandboxClient,
     timeout: Duration,
+    report: Report,
 ) -> anyhow::Result<BTreeMap<DaemonSetKey, i64>> {
-    if let Some(missing) = settle(client, timeout, Scope::Copy).await? {
+    if let Some(missing) = settle(client, timeout, Scope::Copy, report).await? {
         output::note(format_args!("the copy has not settled after {timeout:?}: {missing}"));
     }
     let (daemon_sets, phases) = tokio::try_join!(client.daemon_sets(), client.phases())?;
@@ -204,6 +244,7 @@ async fn settle(
     client: &SandboxClient,
     timeout: Duration,
     scope: Scope<'_>,
+    report: Report,
 ) -> anyhow::Result<Option<String>> {
     let started = Instant::now();
     let mut display = progress::ProgressDisplay::new();
@@ -236,7 +277,7 @@ async fn settle(
             display.finish();
             let seconds = started.elapsed().as_secs_f64();
             let pods = counts.available;
-            output::print(&format!("settled: {pods} pods available after {seconds:.2} s\n"))?;
+            report.line(format_args!("settled: {pods} pods available after {seconds:.2} s"))?;
             return Ok(None);
         }
         if is_last {

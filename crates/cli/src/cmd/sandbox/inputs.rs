@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use everynode_sandbox::{AppliedObject, ApplyError, ApplyOutcome, Sandbox, fault};
 
+use super::report::Report;
 use crate::input::{self, InputFile};
 use crate::output;
 
@@ -40,13 +41,13 @@ pub(crate) fn read_all(
     })
 }
 
-/// Applies each document of the files and prints the result. Objects that a controller creates, and
-/// those of kinds that the sandbox does not serve are skipped with a note, unless there is nothing
-/// else.
+/// Applies each document of the files, and reports the results. Objects that a controller creates,
+/// and those of kinds that the sandbox does not serve are skipped with a note, unless there is
+/// nothing else.
 ///
 /// # Errors
 /// If another object is rejected.
-pub(crate) fn apply(files: &[InputFile], sandbox: &Sandbox) -> anyhow::Result<()> {
+pub(crate) fn apply(files: &[InputFile], sandbox: &Sandbox, report: Report) -> anyhow::Result<()> {
     let mut is_any_applied = false;
     let mut skipped = Vec::new();
     for file in files {
@@ -64,7 +65,7 @@ pub(crate) fn apply(files: &[InputFile], sandbox: &Sandbox) -> anyhow::Result<()
             match &applied.result {
                 Ok(outcome) => {
                     is_any_applied = true;
-                    output::print(&format!("{} {}\n", applied.object, verb(*outcome)))?;
+                    report.line(format_args!("{} {}", applied.object, verb(*outcome)))?;
                 }
                 Err(ApplyError::NotServed { .. } | ApplyError::Owned(_)) => {
                     skipped.push(format!("{}: {applied}", file.name));
