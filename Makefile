@@ -90,7 +90,7 @@ manifest: ## deploy/everynode.yaml, from deploy/base
 policies: ## the definitions of policies, their copy in deploy/everynode.yaml, and docs/policy-reference.md, from the types
 	EVERYNODE_UPDATE=replace $(CARGO) test --quiet --package everynode-k8s --test it -- policies::
 
-tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, and Kubernetes' Python client
+tools: $(VENV)/ready ## what the tests need beside Rust: kubectl, a browser, pytest and Kubernetes' Python client
 	@command -v $(KUBECTL) >/dev/null || { echo "error: the tests need kubectl: apt-get install kubernetes-client, or set KUBECTL=/path/to/kubectl" >&2; exit 1; }
 	@if [ "$$EVERYNODE_BROWSER" = none ]; then \
 		echo "left out, because EVERYNODE_BROWSER=none: the tests of the dashboard in a browser" >&2; \

@@ -1,25 +1,18 @@
 //! The official Python client: runs the scripts of e2e/python in the environment that make creates.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
 use crate::world::World;
+use crate::world::command::python;
 
 /// S4, S5, S6, S7, S8: list, watch, patch and delete as in the Python client's examples
 #[tokio::test]
 async fn the_python_clients_examples_run_unchanged() -> Result<()> {
     let world = World::cluster(3).await?;
-    let python = std::env::var_os("EVERYNODE_PYTHON").unwrap_or_else(|| {
-        OsString::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/venv/bin/python"))
-    });
-    ensure!(
-        Path::new(&python).exists(),
-        "{} is missing: `make tools` sets it up",
-        Path::new(&python).display()
-    );
+    let python = python()?;
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("python");
     let mut names: Vec<_> = std::fs::read_dir(&scripts)?.collect::<Result<_, _>>()?;
     names.retain(|entry| entry.path().extension().is_some_and(|extension| extension == "py"));

@@ -1,4 +1,4 @@
-//! `everynode sandbox -- COMMAND`.
+//! `everynode sandbox -- COMMAND`, and the page about the sandbox in CI, whose blocks are executed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,10 +10,12 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::world::command::{Output, finish};
+use crate::world::command::{Output, finish, python};
 use crate::world::process::{Process, everynode_program};
 use crate::world::{eventually, manifest};
 
+const PAGE: &str = include_str!("../../docs/ci.md");
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The command of a fixture.
 const UNTIL_INPUT_ENDS: &str = "echo $KUBECONFIG; exec cat";
 
@@ -113,11 +115,63 @@ async fn a_command_gets_the_signal_that_ends_its_sandbox() -> Result<()> {
     Ok(())
 }
 
+/// S26: the commands of the page work, and no sandbox stays behind
+#[tokio::test]
+async fn the_shell_commands_of_the_page_work() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    symlink(Path::new(REPOSITORY).join("examples"), directory.path().join("examples"))?;
+    let scripts = blocks("sh");
+    ensure!(scripts.len() == 3, "{scripts:?}");
+    for script in scripts {
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", script]).current_dir(directory.path());
+        command.env("PATH", path(directory.path())?);
+        let output = finish(command, directory.path(), "").await?;
+        ensure!(output.code == 0, "{script}: {output:?}");
+        if script.contains("probability: 0") {
+            ensure!(output.stdout.contains(r#""status":{"fired":0,"matched":1}"#), "{output:?}");
+        }
+    }
+    eventually("the sandbox in the background ends", async || {
+        ensure!(!fs::exists(directory.path().join("sandbox.conf"))?, "its kubeconfig is there");
+        Ok(())
+    })
+    .await
+}
+
+/// S26: the fixture of the page works with pytest and the official client
+#[tokio::test]
+async fn the_python_of_the_page_works() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let [test] = blocks("python")[..] else { anyhow::bail!("the page has other blocks") };
+    fs::write(directory.path().join("test_page.py"), test)?;
+    let mut command = Command::new(python()?);
+    command.args(["-m", "pytest", "--quiet"]).current_dir(directory.path());
+    command.env("PATH", path(directory.path())?);
+    let output = finish(command, directory.path(), "").await?;
+    ensure!(output.code == 0 && output.stdout.contains("1 passed"), "{output:?}");
+    Ok(())
+}
+
+/// S26: the page shows the test of a reconciler that runs with the sandbox's own tests
+#[test]
+fn the_rust_of_the_page_is_that_of_a_test() {
+    const TEST: &str = include_str!("../../crates/sandbox/tests/it/reconciler.rs");
+    let (_, code) = TEST.split_once("\n\n").expect("a first line about the file");
+    assert_eq!(blocks("rust"), [code]);
+}
+
 /// Runs `everynode sandbox` with these arguments.
 async fn sandbox(directory: &Path, arguments: &[&str]) -> Result<Output> {
     let mut command = Command::new(everynode_program());
     command.arg("sandbox").args(arguments);
     finish(command, directory, "").await
+}
+
+/// The blocks of the page in this language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let parts = PAGE.split("```").skip(1).step_by(2);
+    parts.filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n')).collect()
 }
 
 /// A `PATH` that begins with the program under test and the kubectl of the tests.

@@ -1,7 +1,7 @@
 //! Commands that run to completion: kubectl, scripts, `everynode` itself.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -74,4 +74,12 @@ pub(crate) async fn finish(mut command: Command, home: &Path, input: &str) -> Re
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// The Python of the environment that make creates.
+pub(crate) fn python() -> Result<PathBuf> {
+    let made = || concat!(env!("CARGO_MANIFEST_DIR"), "/../target/venv/bin/python").into();
+    let python = PathBuf::from(std::env::var_os("EVERYNODE_PYTHON").unwrap_or_else(made));
+    ensure!(python.exists(), "{} is missing: `make tools` sets it up", python.display());
+    Ok(python)
 }
