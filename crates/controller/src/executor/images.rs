@@ -52,9 +52,9 @@ impl<S: Server> Execution<'_, S> {
         }
     }
 
-    /// Deletes a pod that was made to pull images, and that no watch shows as one of this DaemonSet,
-    /// because admission or somebody has taken its labels or its owner: it would keep its name from
-    /// the next one. Returns what to report.
+    /// Deletes a pod that was made to pull images, and that no watch shows as one of this
+    /// DaemonSet, because admission or somebody has taken its labels or its owner: it would keep
+    /// its name from the next one. Returns what to report.
     async fn delete_former_puller(&self, pod: &[u8]) -> Option<String> {
         let shown = convert::pod(pod, &mut Interner::default());
         let is_shown = matches!(&shown, Ok(PodObject::Puller(it)) if it.daemon_set == self.raw.uid);

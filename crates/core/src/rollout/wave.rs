@@ -380,8 +380,8 @@ impl Waves {
         self.is_passed(position, group) && !self.lacks_trial(position, group)
     }
 
-    /// True if nothing but nodes that went down, or leave, after the rollout was done with them keeps
-    /// the wave at this position from being complete.
+    /// True if nothing but nodes that went down, or leave, after the rollout was done with them
+    /// keeps the wave at this position from being complete.
     pub(crate) fn lacks_only_absent(&self, position: &Position) -> bool {
         let Group { open, disturbed_absent, .. } = self.group(position);
         *disturbed_absent > 0 && open.left() == *disturbed_absent

@@ -75,8 +75,8 @@ enum Had {
     Several,
 }
 
-/// The loss of a node's available pod to this controller or an earlier one, which have deleted it or
-/// change it in place.
+/// The loss of a node's available pod to this controller or an earlier one, which have deleted it
+/// or change it in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Loss {
     #[default]

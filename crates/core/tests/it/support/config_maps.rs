@@ -12,7 +12,7 @@ pub(crate) struct ServedConfigMaps {
     pub list: ConfigMapList,
 }
 
-/// What the API server says when they are listed.
+/// The answer of the API server when they are listed.
 #[derive(Clone, Copy, Default)]
 pub(crate) enum ConfigMapList {
     #[default]

@@ -182,8 +182,9 @@ impl DaemonSet {
         self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
     }
 
-    /// Whether the pod has the copies of the target, or none if that has none (G58). A pod of another
-    /// DaemonSet may name any ConfigMaps, and the template generation decides all the same (C45).
+    /// Whether the pod has the copies of the target, or none if that has none (G58). A pod of
+    /// another DaemonSet may name any ConfigMaps, and the template generation decides all the same
+    /// (C45).
     pub(in crate::checker) fn has_copies_of(&self, pod: &Pod) -> bool {
         match self.copies.is_empty() {
             true => !pod.metadata.labels.contains_key(TAG),
