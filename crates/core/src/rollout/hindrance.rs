@@ -2,6 +2,7 @@
 //! policy's steps let it. Pure functions.
 
 use crate::api::{Position, RolloutRecord};
+use crate::revisions::RevisionSet;
 
 use super::wave::Waves;
 
@@ -38,16 +39,23 @@ pub(crate) enum Hindrance {
     NotTried { nodes: usize },
 }
 
+/// The position at which a rollout begins that has something to do: without an older revision,
+/// that of all nodes.
+pub(crate) fn begins_at(waves: &Waves, revisions: &RevisionSet<'_>) -> Position {
+    if revisions.old.is_empty() { Position::AllNodes } else { waves.first() }
+}
+
 /// The hindrance of the rollout at this position, or to its beginning, if there is one.
 pub(crate) fn hindrance(
     waves: &Waves,
     position: Option<&Position>,
     unmet: Option<Hindrance>,
+    revisions: &RevisionSet<'_>,
     is_beside: bool,
 ) -> Option<Hindrance> {
     let next = match position {
         None if unmet.is_some() => return unmet,
-        None => waves.first(),
+        None => begins_at(waves, revisions),
         Some(position) => {
             let group = waves.group(position);
             match (waves.is_passed(position, group), waves.lacks_trial(position, group)) {

@@ -14,8 +14,7 @@ use crate::revisions::{RevisionLabels, RevisionSet};
 
 use super::checks::ChecksVerdict;
 use super::course;
-use super::hindrance::Hindrance;
-use super::hindrance::{WaveBlocker, wave_blocker};
+use super::hindrance::{Hindrance, WaveBlocker, begins_at, wave_blocker};
 use super::stage::{Halt, Stage, completed_after};
 use super::wave::Waves;
 
@@ -348,10 +347,8 @@ impl<'a> TransitionInput<'a> {
             (RolloutPhase::Updating, Position::AllNodes)
         } else if waves.is_rolled_out() {
             (RolloutPhase::Complete, Position::AllNodes)
-        } else if self.revisions.old.is_empty() {
-            (RolloutPhase::Updating, Position::AllNodes)
         } else {
-            (RolloutPhase::Updating, waves.first())
+            (RolloutPhase::Updating, begins_at(waves, self.revisions))
         };
         let revision = target.pod_hash();
         let why = match phase {

@@ -206,11 +206,12 @@ impl RolloutState {
         match awaits_built_in(input) {
             true => Some(Hindrance::BuiltIn),
             false => {
+                let revisions = input.revisions();
                 let unmet = match position {
-                    None => self.unmet_requirement(input, &input.revisions()),
+                    None => self.unmet_requirement(input, &revisions),
                     Some(_) => None,
                 };
-                hindrance(waves, position, unmet, input.is_beside())
+                hindrance(waves, position, unmet, &revisions, input.is_beside())
             }
         }
     }
