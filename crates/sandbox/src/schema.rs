@@ -29,7 +29,7 @@ pub(crate) use extensions::annotate;
 pub(crate) use merging::{MergeStrategy, Topology};
 pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
 
-/// The lines of the table: a struct's name, and its fields.
+/// The lines of the table: a struct's name, and its fields. `cargo xtask kubernetes` writes them.
 const TYPES: &str = include_str!("schema/types.txt");
 
 /// The type of a value.
@@ -372,7 +372,10 @@ impl Field {
     /// value.
     pub(crate) fn default(&self) -> Option<Value> {
         if let Some(declared) = self.declared_default {
-            return Some(declared.into());
+            return Some(match self.shape {
+                Shape::Text(_) => declared.into(),
+                _ => serde_json::from_str(declared).expect("the table has JSON"),
+            });
         }
         let is_scalar = matches!(
             self.shape,

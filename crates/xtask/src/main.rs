@@ -1,15 +1,17 @@
 //! The project's own tools:
 //!
-//! - `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, the links of the documents and
-//!   the dependencies.
+//! - `cargo xtask tidy` checks the house rules of ARCHITECTURE.md, the links of the documents, the
+//!   dependencies, and that generated files are as they were written.
 //! - `cargo xtask rules` lists the rules of docs/rules.md with the tests that name them.
 //! - `cargo xtask instructions` compares the instructions of the core's hot paths with those
 //!   recorded.
 //! - `cargo xtask mutants` makes source mutants and checks that the tests notice them.
 //! - `cargo xtask test` and `test quick` run the tests; `night` runs what takes longer.
+//! - `cargo xtask kubernetes` writes the types of a Kubernetes release for the sandbox.
 //! - `cargo xtask release` makes the files of a release.
 //!
-//! Only `instructions --keep` changes files of the repository; `mutants` changes a copy.
+//! Only `instructions --keep` and `kubernetes` change files of the repository; `mutants` changes a
+//! copy.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +20,7 @@ mod cargo_metadata;
 mod dependencies;
 mod instructions;
 mod krew;
+mod kubernetes;
 mod links;
 mod mutants;
 mod nightly;
@@ -37,7 +40,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let problems = match arguments.as_slice() {
         ["tidy"] => {
-            [tidy::check(&root)?, links::check(&root)?, dependencies::check(&root)?].concat()
+            let (tidy, links) = (tidy::check(&root)?, links::check(&root)?);
+            [tidy, links, dependencies::check(&root)?, kubernetes::check(&root)?].concat()
         }
         ["rules"] => rules::check(&root, true)?,
         ["rules", "--quiet"] => rules::check(&root, false)?,
@@ -49,6 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
         ["test", "quick"] => suite::run(&root, Suite::Quick)?,
         ["night"] => nightly::run(&root, "")?,
         ["night", step] => nightly::run(&root, step)?,
+        ["kubernetes", version, "--from", folder] => kubernetes::write(&root, version, folder)?,
         ["release", repository, homepage, archives @ ..] => {
             release::assemble(&root, repository, homepage, archives)?
         }
@@ -56,6 +61,7 @@ fn main() -> anyhow::Result<ExitCode> {
             "usage: cargo xtask test [quick] | night [BEGINNING OF A STEP] | tidy \
              | rules [--quiet] | instructions [--keep] \
              | mutants [--known | ARGUMENT OF CARGO-MUTANTS...] \
+             | kubernetes VERSION --from FOLDER \
              | release REPOSITORY HOMEPAGE ARCHIVE..."
         ),
     };
