@@ -7,7 +7,6 @@
 
 mod convert;
 mod decode;
-mod extensions;
 mod merging;
 mod normalize;
 #[cfg(test)]
@@ -25,7 +24,6 @@ use crate::kind::Kind;
 pub(crate) use convert::convert;
 pub use decode::{DecodeError, decode, unknown_fields};
 pub(crate) use decode::{decode_changed, new_unknown_fields};
-pub(crate) use extensions::annotate;
 pub(crate) use merging::{MergeStrategy, Topology};
 pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
 
@@ -147,6 +145,7 @@ fn object_meta() -> StructId {
 }
 
 /// The type of a definition in OpenAPI documents: `io.k8s.api.core.v1.PodSpec`.
+#[cfg(test)]
 pub(crate) fn of_definition(definition: &str) -> Option<StructId> {
     if let Some(name) = definition.strip_prefix("io.k8s.apimachinery.pkg.apis.meta.v1.") {
         return StructId::find(&format!("meta.{name}"));

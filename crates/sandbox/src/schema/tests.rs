@@ -1,5 +1,4 @@
-//! Compares the table of types with the schemas that `k8s-openapi` generates from Kubernetes' API
-//! definition.
+//! Compares the table of types with the OpenAPI definitions, which are written with it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use crate::api::openapi;
 #[test]
 fn every_kind_has_a_complete_shape() {
     for kind in crate::kind::BUILT_IN.iter() {
-        assert!(root_of(kind).is_some(), "{}", kind.group_kind());
+        assert!(root_of(kind).is_some(), "roots.txt has no {}", kind.group_kind());
     }
     for id in (0..STRUCTS.rows.len()).map(StructId) {
         let known = id.get();
@@ -28,9 +27,10 @@ fn every_kind_has_a_complete_shape() {
     }
 }
 
-/// S9: the table and the API definition have the same fields, of the same types.
+/// S9: the table, as it is read here, and the OpenAPI definitions have the same fields, of the same
+/// types.
 #[test]
-fn the_table_agrees_with_the_api_definition() {
+fn the_table_agrees_with_the_definitions() {
     let definitions = openapi::definitions();
     let mut compared = 0;
     for (name, schema) in &definitions {
