@@ -9,10 +9,8 @@ use everynode_core::api::Timestamp;
 use crate::clock::rfc3339;
 use crate::condition;
 use crate::json::{Map, Value, json};
+use crate::schema::kubernetes_version;
 use everynode_k8s::quantity::Quantity;
-
-/// The Kubernetes version of kubelets.
-pub const KUBERNETES_VERSION: &str = "v1.36.0";
 
 /// Maximum number of nodes: each has its own range of pod addresses.
 pub const NODES_MAX: u32 = 40_000;
@@ -263,7 +261,7 @@ fn default_node_info(index: u32) -> Value {
         "kernelVersion": "6.12.0-sandbox",
         "osImage": "everynode sandbox",
         "containerRuntimeVersion": "containerd://2.2.0",
-        "kubeletVersion": KUBERNETES_VERSION,
+        "kubeletVersion": kubernetes_version(),
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
         "architecture": "amd64",
@@ -528,7 +526,7 @@ mod tests {
         assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "node-0002");
         assert_eq!(node["status"]["allocatable"]["pods"], "110");
         assert_eq!(node["spec"]["podCIDR"], "10.64.1.0/24");
-        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], KUBERNETES_VERSION);
+        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], kubernetes_version());
     }
 
     /// S20: no two of many nodes have the same address range.

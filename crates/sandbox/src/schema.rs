@@ -30,6 +30,12 @@ pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
 /// The lines of the table: a struct's name, and its fields. `cargo xtask kubernetes` writes them.
 const TYPES: &str = include_str!("schema/types.txt");
 
+/// The version of Kubernetes whose types these are: `v1.36.2`.
+pub(crate) fn kubernetes_version() -> &'static str {
+    let first = TYPES.lines().next().and_then(|line| line.strip_prefix("# Kubernetes "));
+    first.expect("the first line has the version")
+}
+
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {

@@ -19,6 +19,7 @@ static RULES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         rule(r"\b10\.64\.\d+\.\d+\b", "<ip>"),
         rule(r"containerd://[0-9a-f]{12,}", "<container>"),
         rule(r"@sha256:[0-9a-f]{64}", "@<digest>"),
+        rule(r"\bv1\.\d+\.\d+(-[a-z]+\.\d+)?\b", "<version>"),
         // Generated names: the hash of a revision, the suffix of a pod.
         rule(r"-[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "-<hash>"),
         rule(r"=[bcdfghjklmnpqrstvwxz2456789]{8,10}\b", "=<hash>"),

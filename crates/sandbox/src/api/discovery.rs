@@ -4,10 +4,13 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::json::{Value, json};
 use crate::kind::{Kind, Kinds, Subresource, Verb};
+use crate::schema::kubernetes_version;
 
 /// The version of the server: a Kubernetes version that clients can parse, with a suffix of our
 /// own.
-pub(crate) const GIT_VERSION: &str = "v1.36.2+everynode";
+pub(crate) fn git_version() -> String {
+    format!("{}+everynode", kubernetes_version())
+}
 
 /// A group and version of the API.
 pub(crate) struct GroupVersion {
@@ -97,10 +100,11 @@ fn group_names(all: &[GroupVersion]) -> Vec<&str> {
 
 /// The document at `/version`.
 pub(crate) fn version() -> Value {
+    let minor = kubernetes_version().split('.').nth(1);
     json!({
         "major": "1",
-        "minor": "36",
-        "gitVersion": GIT_VERSION,
+        "minor": minor.unwrap_or_default(),
+        "gitVersion": git_version(),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

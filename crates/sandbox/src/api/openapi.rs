@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::discovery::{self, GIT_VERSION, GroupVersion};
+use super::discovery::{self, GroupVersion, git_version};
 use crate::json::{Map, Value, json};
 use crate::kind::Kinds;
 
@@ -76,7 +76,7 @@ impl OpenApi {
                 let is_custom =
                     kinds.iter().any(|it| it.custom.is_some() && group_version.is_of(it));
                 let generation = if is_custom { kinds.generation() } else { 0 };
-                let hash = discovery::hash(&format!("{GIT_VERSION} {path} {generation}"));
+                let hash = discovery::hash(&format!("{} {path} {generation}", git_version()));
                 let hash = hash.replace('=', "");
                 let hash: String = hash.bytes().map(|byte| format!("{byte:02X}")).collect();
                 let url = format!("/openapi/v3/{path}?hash={hash}");

@@ -3,7 +3,7 @@
 use crate::json::{Map, Value, json};
 
 use super::schemas;
-use crate::api::discovery::{GIT_VERSION, GroupVersion};
+use crate::api::discovery::{GroupVersion, git_version};
 use crate::kind::{Kind, Kinds, Subresource, Verb};
 
 /// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
@@ -18,7 +18,7 @@ pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {
     }
     json!({
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "info": {"title": "Kubernetes", "version": git_version()},
         "paths": paths,
         "definitions": definitions,
     })
@@ -42,7 +42,7 @@ pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map) -> Value {
     }
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": GIT_VERSION},
+        "info": {"title": "Kubernetes", "version": git_version()},
         "paths": paths,
         "components": {"schemas": schemas},
     })
