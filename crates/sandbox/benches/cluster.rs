@@ -13,7 +13,7 @@ use everynode_core::api::Timestamp;
 use everynode_sandbox::cluster::lifecycle::Lifecycles;
 use everynode_sandbox::cluster::{Cluster, STEP_MAX, Settings};
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::POD;
+use everynode_sandbox::kinds::POD;
 use everynode_sandbox::nodes;
 use everynode_sandbox::registry::Registry;
 use everynode_sandbox::store::{Options, WriteOptions};

@@ -12,7 +12,8 @@ mod tests;
 use everynode_core::api::Timestamp;
 
 use crate::json::Value;
-use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
+use crate::kind::Kind;
+use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
 use crate::object::Object;
 use crate::registry::Registry;
 use crate::selector::LabelSelector;

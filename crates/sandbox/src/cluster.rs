@@ -52,7 +52,7 @@ use self::role_aggregation::RoleAggregation;
 use self::scheduler::Scheduler;
 use self::taint_eviction::TaintEviction;
 use self::timer::{Timer, Timers};
-use crate::kind::{NODE, POD};
+use crate::kinds::{NODE, POD};
 use crate::nodes;
 use crate::object::Object;
 use crate::registry::Registry;

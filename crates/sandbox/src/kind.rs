@@ -1,25 +1,22 @@
-//! The table of the kinds that the sandbox serves. The store, the API server, the printers and the
-//! validators read it (S2, S13).
-//!
-//! A new kind is a new row. Rows are `&'static`, so that they can be passed around freely. Custom
-//! kinds are rows that are made at run time (S15).
+//! What a kind is: its descriptor. The kinds themselves are in [`kinds`](crate::kinds), and this
+//! module knows none of them.
 
-mod custom;
-mod kept;
-mod simulated;
+pub(crate) mod columns;
+pub(crate) mod defaults;
+pub(crate) mod rules;
+pub(crate) mod strategy;
 
-use std::sync::{Arc, LazyLock};
+use std::fmt;
+use std::sync::Arc;
 
+use self::columns::Column;
+use self::defaults::Defaults;
+use self::rules::Rules;
+use self::strategy::Strategy;
+use crate::custom::{CustomKind, CustomType};
 use crate::json::Value;
 
-use crate::custom::{CustomKind, CustomType};
-
-pub(crate) use custom::TooManyKinds;
-pub use kept::SERVICE;
-pub use simulated::*;
-
-/// A row of the table: one served resource.
-#[derive(Debug, PartialEq, Eq)]
+/// A served resource, and all that is particular to its objects.
 pub struct Kind {
     /// The API group; empty for the core group.
     pub group: &'static str,
@@ -43,12 +40,23 @@ pub struct Kind {
     pub subresources: &'static [Subresource],
     /// The fields that field selectors support besides `metadata.name` and `metadata.namespace`.
     pub field_labels: FieldLabels,
-    /// The rules of the registry that only some kinds have.
-    pub strategy: Strategy,
     /// The warning for every request for the kind, if upstream has deprecated it.
     pub deprecation: Option<&'static str>,
     /// Whether `metadata.generation` counts the changes of an object.
     pub counts_generations: bool,
+    /// Whether nothing in the sandbox acts on the objects: they are kept, and their writers are
+    /// warned (S13).
+    pub is_kept: bool,
+    /// The columns of its table.
+    pub columns: &'static [Column],
+    /// The conditions of an object's row in its table.
+    pub(crate) row_conditions: fn(&Value) -> Vec<Value>,
+    /// The defaults of its fields.
+    pub(crate) defaults: Defaults,
+    /// The rules of its fields.
+    pub(crate) rules: Rules,
+    /// The rules of the registry that only some kinds have.
+    pub(crate) strategy: Strategy,
     /// The kind in whose form the objects are stored, if it is another one: both kinds serve the
     /// same objects.
     pub stored_as: Option<&'static Self>,
@@ -106,59 +114,85 @@ pub enum FieldLabels {
     Listed(&'static [&'static str]),
 }
 
-/// The rules of the registry that a kind has in addition to the common ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// No additional rules.
-    Plain,
-    /// The finalizers and the phase of namespaces.
-    Namespace,
-    /// Nodes, whose status is kept when they are created.
-    Node,
-    /// Admission, binding and graceful deletion of pods.
-    Pod,
-    /// The generations of DaemonSets.
-    DaemonSet,
-    /// The names, conditions and kinds of CustomResourceDefinitions.
-    Definition,
-    /// Nothing in the sandbox acts on the kind: its objects are kept, with a warning (S13).
-    Kept,
-    /// Kept as well, with addresses and ports that the registry allocates.
-    Service,
-}
+/// The subresources of a kind with a status.
+pub(crate) const STATUS: &[Subresource] = &[Subresource::Status];
+/// The subresources of a kind with a status and a number of replicas.
+pub(crate) const SCALE: &[Subresource] = &[Subresource::Scale, Subresource::Status];
 
-/// The groups in the order of discovery, which is that of a real cluster. Others follow.
-const GROUPS: &[&str] = &[
-    "",
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
+const ALL: &[Verb] = &[
+    Verb::Create,
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Update,
+    Verb::Watch,
 ];
 
-/// All built-in rows, in the order of discovery.
-pub static BUILT_IN: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| {
-    let mut rows: Vec<&'static Kind> = simulated::ROWS.to_vec();
-    rows.extend(kept::rows());
-    let group = |row: &Kind| GROUPS.iter().position(|group| *group == row.group);
-    // A version that is sorted later is newer, and comes first.
-    rows.sort_by_key(|row| (group(row), std::cmp::Reverse(row.version), row.plural));
-    rows
-});
+/// All verbs but the deletion of a collection.
+pub(crate) const NO_COLLECTION: &[Verb] =
+    &[Verb::Create, Verb::Delete, Verb::Get, Verb::List, Verb::Patch, Verb::Update, Verb::Watch];
+
+const PLAIN: Kind = Kind {
+    group: "",
+    version: "v1",
+    kind: "",
+    plural: "",
+    singular: "",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    verbs: ALL,
+    subresources: &[],
+    field_labels: FieldLabels::Metadata,
+    deprecation: None,
+    counts_generations: false,
+    is_kept: false,
+    columns: &[columns::NAME, columns::AGE],
+    row_conditions: |_| Vec::new(),
+    defaults: Defaults::NONE,
+    rules: Rules::NONE,
+    strategy: Strategy::PLAIN,
+    stored_as: None,
+    custom: None,
+};
+
+/// A kind in version v1 and in namespaces, with all verbs and nothing of its own.
+pub(crate) const fn named(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+) -> Kind {
+    Kind { group, kind, plural, singular, ..PLAIN }
+}
+
+/// The same for a kind on which nothing in the sandbox acts (S13).
+pub(crate) const fn kept(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+) -> Kind {
+    let defaults = Defaults { completed_by_schema: true, ..Defaults::NONE };
+    Kind { is_kept: true, defaults, ..named(group, kind, plural, singular) }
+}
+
+/// A kind is one row: two with the same content are different.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Kind {}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.version, self.group_resource())
+    }
+}
 
 impl Kind {
     /// The group and version: `v1`, `apps/v1`.
@@ -184,12 +218,6 @@ impl Kind {
         }
     }
 
-    /// Whether its objects are validated by schemas that clients send, or are such schemas, so that
-    /// even a small one can take long.
-    pub(crate) fn has_client_schemas(&self) -> bool {
-        self.custom.is_some() || self.strategy == Strategy::Definition
-    }
-
     /// The type of a custom kind.
     pub(crate) fn custom(&self) -> Option<Arc<CustomType>> {
         self.custom.map(CustomKind::get)
@@ -205,30 +233,6 @@ impl Kind {
         qualified(self.kind, self.group)
     }
 
-    /// Whether the response to a completed deletion is the object instead of a Status.
-    pub fn returns_deleted_object(&self) -> bool {
-        match self.strategy {
-            Strategy::Pod => true,
-            // Upstream returns the object for service accounts as well.
-            Strategy::Plain => self.group.is_empty() && self.kind == "ServiceAccount",
-            // And for these, as well.
-            Strategy::Kept | Strategy::Service => {
-                self.group.is_empty()
-                    && matches!(
-                        self.kind,
-                        "PersistentVolume"
-                            | "PersistentVolumeClaim"
-                            | "PodTemplate"
-                            | "ResourceQuota"
-                            | "Service"
-                    )
-            }
-            Strategy::Namespace | Strategy::Node | Strategy::DaemonSet | Strategy::Definition => {
-                false
-            }
-        }
-    }
-
     /// Whether the kind has a status subresource.
     pub fn has_status(&self) -> bool {
         self.subresources.contains(&Subresource::Status)
@@ -236,18 +240,8 @@ impl Kind {
 
     /// The warning for writers if nothing in the sandbox acts on the kind (S13).
     pub fn kept_warning(&self) -> Option<String> {
-        match self.strategy {
-            Strategy::Kept | Strategy::Service => Some(format!(
-                "the sandbox keeps {}, and nothing acts on them",
-                plural_of(self.kind)
-            )),
-            Strategy::Plain
-            | Strategy::Namespace
-            | Strategy::Node
-            | Strategy::Pod
-            | Strategy::DaemonSet
-            | Strategy::Definition => None,
-        }
+        let plural = self.is_kept.then(|| plural_of(self.kind))?;
+        Some(format!("the sandbox keeps {plural}, and nothing acts on them"))
     }
 
     /// Whether the main resource supports a verb.
@@ -317,101 +311,5 @@ fn plural_of(kind: &str) -> String {
         (None, Some('s')) if kind.ends_with("Endpoints") => kind.to_owned(),
         (None, Some('s')) => format!("{kind}es"),
         (None, _) => format!("{kind}s"),
-    }
-}
-
-/// The kinds that a server serves.
-#[derive(Clone, Debug)]
-pub struct Kinds {
-    rows: Vec<&'static Kind>,
-    /// The rows of custom kinds that were made so far. They stay in memory, so equal ones are
-    /// shared.
-    made: Vec<&'static Kind>,
-    /// Counts the changes of custom kinds and of their types.
-    generation: u64,
-}
-
-impl Default for Kinds {
-    fn default() -> Self {
-        Self { rows: BUILT_IN.to_vec(), made: Vec::new(), generation: 0 }
-    }
-}
-
-impl Kinds {
-    /// All kinds, in the order of discovery.
-    pub fn iter(&self) -> impl Iterator<Item = &'static Kind> + '_ {
-        self.rows.iter().copied()
-    }
-
-    /// The kind of a URL `/apis/GROUP/VERSION/…/PLURAL`.
-    pub fn by_resource(&self, group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-        self.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
-    }
-
-    /// Whether a group has a built-in kind.
-    pub(crate) fn has_builtin_group(group: &str) -> bool {
-        BUILT_IN.iter().any(|row| row.group == group)
-    }
-
-    /// The kind of an object's `apiVersion` and `kind`.
-    pub fn by_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Kind> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.iter().find(|row| row.group == group && row.version == version && row.kind == kind)
-    }
-
-    /// The first kind with this group and kind, in any version.
-    pub fn by_group_kind(&self, group: &str, kind: &str) -> Option<&'static Kind> {
-        self.iter().find(|row| row.group == group && row.kind == kind)
-    }
-
-    /// Whether a kind is served, maybe by another row than before. Only a custom kind can cease to
-    /// be.
-    pub(crate) fn serves(&self, kind: &Kind) -> bool {
-        let names = |kind: &Kind| (kind.group, kind.version, kind.plural);
-        kind.custom.is_none() || self.iter().any(|row| names(row) == names(kind))
-    }
-
-    /// Changes when a custom kind or its type does.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Serves the kinds of a definition instead of those that it had before; `None` serves none.
-    ///
-    /// # Errors
-    /// There have been too many different custom kinds.
-    pub(crate) fn define(
-        &mut self,
-        group: &str,
-        plural: &str,
-        definition: Option<&Value>,
-    ) -> Result<Vec<&'static Kind>, TooManyKinds> {
-        self.generation += 1;
-        self.rows.retain(|row| row.custom.is_none() || (row.group, row.plural) != (group, plural));
-        let Some(definition) = definition else { return Ok(Vec::new()) };
-        let served = custom::rows(definition, &mut self.made)?;
-        for row in &served {
-            if self.by_resource(row.group, row.version, row.plural).is_none() {
-                self.rows.push(row);
-            }
-        }
-        self.rows.sort_by_key(|row| row.custom.is_some().then(|| custom::order(row)));
-        Ok(served)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// S2: every kind is found by its URL and by its apiVersion and kind, and no two kinds share
-    /// either.
-    #[test]
-    fn kinds_are_found_by_url_and_by_name() {
-        let kinds = Kinds::default();
-        for row in kinds.iter() {
-            assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
-            assert_eq!(kinds.by_api_version(&row.api_version(), row.kind), Some(row));
-        }
     }
 }

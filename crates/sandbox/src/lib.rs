@@ -19,10 +19,11 @@
 //! * [`cluster`] is the simulation: the components read the log and write through the registry, as
 //!   clients do.
 //!
-//! [`kind`] is the table of served kinds; [`json`], [`object`] and [`status`] have the types that
-//! all layers use, and [`printer`] makes the tables of `kubectl get`. Everything except for
-//! [`start`] and the API server is sans-IO: time and randomness are arguments, so that a run can be
-//! repeated exactly.
+//! [`kind`] says what a kind is, and [`kinds`] has a file for each: its names, columns, defaults,
+//! rules and strategy. [`defaults`], [`validation`] and [`printer`] apply what the kind of an
+//! object says and know no kind themselves; [`json`], [`object`] and [`status`] have the types that
+//! all layers use. Everything except for [`start`] and the API server is sans-IO: time and
+//! randomness are arguments, so that a run can be repeated exactly.
 //!
 //! # Example
 //!
@@ -54,6 +55,7 @@ pub mod fault;
 mod format;
 pub mod json;
 pub mod kind;
+pub mod kinds;
 pub mod managed_fields;
 mod merge_schema;
 pub mod nodes;

@@ -13,7 +13,6 @@ mod definition;
 mod delete;
 mod disruption;
 mod index;
-mod job;
 mod metadata;
 mod namespace;
 mod ownership;
@@ -30,7 +29,7 @@ mod write;
 
 use everynode_core::api::Timestamp;
 
-use crate::kind::{NAMESPACE, PRIORITY_CLASS, SERVICE};
+use crate::kinds::{NAMESPACE, PRIORITY_CLASS, SERVICE};
 use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
 

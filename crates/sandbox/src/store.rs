@@ -21,7 +21,8 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 
 use crate::json::Value;
-use crate::kind::{Kind, Kinds, TooManyKinds};
+use crate::kind::Kind;
+use crate::kinds::{Kinds, TooManyKinds};
 use crate::managed_fields::{ManagedFields, SharedTexts};
 use crate::object::Object;
 use crate::status::Status;
@@ -193,7 +194,7 @@ impl Store {
 
     /// The pods that are bound to a node.
     pub fn pods_on_node(&self, node: &str) -> impl Iterator<Item = &Arc<Object>> {
-        self.table(&crate::kind::POD).on_node(node)
+        self.table(&crate::kinds::POD).on_node(node)
     }
 
     /// The object with a UID.

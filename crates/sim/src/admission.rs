@@ -2,7 +2,7 @@
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::POD;
+use everynode_sandbox::kinds::POD;
 use everynode_sandbox::store::Store;
 use http::Method;
 

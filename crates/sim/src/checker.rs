@@ -45,7 +45,8 @@ use std::sync::Arc;
 use everynode_controller::recorder::Occurrence;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::{DAEMON_SET, Kind, POD};
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{DAEMON_SET, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::Store;
 

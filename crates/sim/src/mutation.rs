@@ -17,7 +17,8 @@ use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, T
 use everynode_core::daemon_set::Mode;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::{Action, Change, Store};
 

@@ -5,7 +5,7 @@ mod ended_pods;
 mod guarded;
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 
@@ -499,7 +499,7 @@ fn relabel(world: &mut World) {
 
 fn delete_node(world: &mut World) {
     let options = world.write_options();
-    let kind = &everynode_sandbox::kind::NODE;
+    let kind = &everynode_sandbox::kinds::NODE;
     let done = world
         .registry()
         .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)

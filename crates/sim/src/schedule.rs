@@ -4,7 +4,7 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use everynode_sandbox::json::json;
-use everynode_sandbox::kind::DAEMON_SET;
+use everynode_sandbox::kinds::DAEMON_SET;
 use rand::seq::IndexedMutRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use everynode_controller::api::Content;
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{
-    CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, Kind, LEASE, NAMESPACE, NODE, POD,
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{
+    CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, LEASE, NAMESPACE, NODE, POD,
 };
 use everynode_sandbox::patch::PatchType;
 use everynode_sandbox::registry::{Endpoint, Patch, Registry};

@@ -1,7 +1,7 @@
 //! A DaemonSet as `kubectl apply` would leave it: validated by the server, or computed here.
 
 use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
-use everynode_sandbox::kind::DAEMON_SET;
+use everynode_sandbox::kinds::DAEMON_SET;
 use everynode_sandbox::patch::{self, LAST_APPLIED, PatchType};
 use everynode_sandbox::status::Status;
 use everynode_sandbox::{defaults, json as sandbox, validation};

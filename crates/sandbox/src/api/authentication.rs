@@ -10,7 +10,7 @@ use super::respond::unauthorized;
 use super::shared::SharedCluster;
 use super::token::Tokens;
 use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, User};
-use crate::kind::SERVICE_ACCOUNT;
+use crate::kinds::SERVICE_ACCOUNT;
 use crate::status::Status;
 
 /// Finds the user that a token belongs to.

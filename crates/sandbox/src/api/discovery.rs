@@ -3,7 +3,8 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::json::{Value, json};
-use crate::kind::{Kind, Kinds, Subresource, Verb};
+use crate::kind::{Kind, Subresource, Verb};
+use crate::kinds::Kinds;
 use crate::schema::kubernetes_version;
 
 /// The version of the server: a Kubernetes version that clients can parse, with a suffix of our

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::discovery::{self, GroupVersion, git_version};
 use crate::json::{Map, Value, json};
-use crate::kind::Kinds;
+use crate::kinds::Kinds;
 
 /// All documents, each generated on first use, and again after a change of custom kinds.
 #[derive(Default)]

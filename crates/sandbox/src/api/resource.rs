@@ -15,7 +15,8 @@ use super::respond::{self, Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::User;
-use crate::kind::{Kind, Kinds, Subresource, Verb};
+use crate::kind::{Kind, Subresource, Verb};
+use crate::kinds::Kinds;
 use crate::status::Status;
 
 /// The kind, namespace and name of a request.

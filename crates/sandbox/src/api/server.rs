@@ -24,7 +24,7 @@ use super::shared::SharedCluster;
 use super::token;
 use super::turns::Turns;
 use crate::authorization::User;
-use crate::kind::{Kind, Kinds};
+use crate::kinds::{self, Kinds};
 use crate::status::Status;
 
 /// The API server.
@@ -108,7 +108,7 @@ impl Server {
     fn has_client_schemas(&self, path: &ResourcePath) -> bool {
         self.shared.read(|store| {
             let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
-            kind.is_some_and(Kind::has_client_schemas)
+            kind.is_some_and(kinds::has_client_schemas)
         })
     }
 

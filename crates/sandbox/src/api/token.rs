@@ -16,7 +16,7 @@ use super::route::ResourcePath;
 use super::shared::{SharedCluster, now};
 use crate::clock::rfc3339;
 use crate::json::{Value, json};
-use crate::kind::SERVICE_ACCOUNT;
+use crate::kinds::SERVICE_ACCOUNT;
 use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};
 

@@ -7,11 +7,12 @@ use crate::json::Value;
 
 use super::rule::Coverage;
 use super::{Attributes, Decision, PolicyRule, RequestTarget, User, authorize, role_rules};
-use crate::kind::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, Kind, ROLE, ROLE_BINDING};
+use crate::kind::Kind;
+use crate::kind::rules::go_quote;
+use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::Store;
-use crate::validation::go_quote;
 use crate::value::{array, string};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

@@ -2,7 +2,7 @@
 
 use crate::json::{Value, json};
 
-use crate::validation::go_quote;
+use crate::kind::rules::go_quote;
 use crate::value::array;
 
 /// The attributes of a request that rules match, as upstream's `authorizer.Attributes`.

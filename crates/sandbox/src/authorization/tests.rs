@@ -6,7 +6,7 @@ use super::{
     AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
 };
 use crate::json::Value;
-use crate::kind::Kinds;
+use crate::kinds::Kinds;
 use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};
 

@@ -14,7 +14,7 @@ use super::settings::Settings;
 use super::timer::Timers;
 use crate::clock::{self, rfc3339_micro};
 use crate::json::{Value, json};
-use crate::kind::{CONFIG_MAP, EVENT, LEASE, NODE, POD};
+use crate::kinds::{CONFIG_MAP, EVENT, LEASE, NODE, POD};
 use crate::object::Object;
 use crate::registry::{Endpoint, Registry};
 use crate::status::{Reason, Status};

@@ -3,7 +3,7 @@
 
 use super::component_context::ComponentContext;
 use super::timer::Timer;
-use crate::kind::POD_DISRUPTION_BUDGET;
+use crate::kinds::POD_DISRUPTION_BUDGET;
 use crate::registry::DueBudget;
 
 /// Maximum number of requirements of selectors that are matched in one step, a millisecond.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 
-use crate::kind::EVENT;
+use crate::kinds::EVENT;
 use crate::object::Object;
 use crate::registry::Registry;
 use crate::store::{DeleteOptions, WriteOptions};

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use crate::json::{Value, json};
-use crate::kind::{DEFINITION, Kind, NAMESPACE, SECRET, SERVICE_ACCOUNT, Strategy};
+use crate::kind::Kind;
+use crate::kinds::{DEFINITION, NAMESPACE, SECRET, SERVICE_ACCOUNT};
 use crate::object::{Object, OwnerReference};
 use crate::patch::PatchType;
 use crate::registry::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch, Registry};
@@ -208,7 +209,7 @@ impl GarbageCollector {
         if object.finalizers().any(|finalizer| finalizer == FOREGROUND) {
             return self.foreground(writes, kind, object);
         }
-        if kind.strategy == Strategy::Namespace {
+        if kind == &NAMESPACE {
             return self.empty_namespace(writes, object);
         }
         if object.finalizers().any(|finalizer| finalizer == CLEANUP) {

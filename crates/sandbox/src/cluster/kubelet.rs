@@ -37,7 +37,7 @@ use super::lifecycle::{Admission, LIFECYCLE_ANNOTATION, Lifecycles};
 use super::requests;
 use super::timer::Timer;
 use crate::json::Value;
-use crate::kind::POD;
+use crate::kinds::POD;
 use crate::object::Object;
 use crate::value::text;
 use everynode_k8s::fit::Usage;

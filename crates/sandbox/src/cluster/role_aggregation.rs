@@ -7,7 +7,7 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use crate::json::{Value, json};
-use crate::kind::CLUSTER_ROLE;
+use crate::kinds::CLUSTER_ROLE;
 use crate::object::Object;
 use crate::patch::PatchType;
 use crate::registry::{Apply, Endpoint, Patch, Registry, Replacement, Writer};

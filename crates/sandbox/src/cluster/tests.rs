@@ -14,7 +14,7 @@ use everynode_core::api::Timestamp;
 use super::lifecycle::Lifecycles;
 use super::{Cluster, Settings};
 use crate::json::{Value, json};
-use crate::kind::{EVENT, NODE, POD};
+use crate::kinds::{EVENT, NODE, POD};
 use crate::nodes;
 use crate::registry::Registry;
 use crate::store::{DeleteOptions, Options, WriteOptions};

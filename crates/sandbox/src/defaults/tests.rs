@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::json::Value;
 
-use crate::kind::Kinds;
+use crate::kinds::Kinds;
 
 /// S9, S13: objects are returned with upstream's defaults, in the form of Go's encoder.
 #[test]

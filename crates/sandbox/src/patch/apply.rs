@@ -87,7 +87,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::kind::{self, DAEMON_SET};
+    use crate::kinds::{self, DAEMON_SET};
     use crate::patch::apply;
 
     #[derive(Deserialize)]
@@ -115,7 +115,7 @@ mod tests {
     fn applies_send_the_patches_of_kubectl() {
         let cases: Vec<Case> = serde_saphyr::from_str(include_str!("apply.yaml")).expect("cases");
         for Case { name, kind, last, current, manifest, patch, expected } in cases {
-            let built_in = kind::BUILT_IN.iter().find(|row| row.kind == kind);
+            let built_in = kinds::BUILT_IN.iter().find(|row| row.kind == kind);
             let custom: &'static Kind =
                 Box::leak(Box::new(Kind { group: "example.com", kind: "Thing", ..DAEMON_SET }));
             let kind = built_in.copied().unwrap_or(custom);

@@ -4,9 +4,10 @@ use std::io;
 
 use everynode_core::api::Timestamp;
 
-use super::{NAME, duration, name};
 use crate::custom::{Column, CustomType};
 use crate::json::Value;
+use crate::kind::columns::{NAME, duration};
+use crate::value::string;
 
 pub(super) fn headers(custom: &CustomType) -> Vec<Value> {
     let more = custom.columns.iter().map(|column| column.header.clone());
@@ -15,7 +16,7 @@ pub(super) fn headers(custom: &CustomType) -> Vec<Value> {
 
 pub(super) fn cells(custom: &CustomType, object: &Value, now: Timestamp) -> Vec<Value> {
     let more = custom.columns.iter().map(|column| cell(column, object, now));
-    std::iter::once(name(object).into()).chain(more).collect()
+    std::iter::once(string(object, "/metadata/name").into()).chain(more).collect()
 }
 
 /// A cell; null where the object has no value of the column's type.

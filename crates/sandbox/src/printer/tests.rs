@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use everynode_core::api::Timestamp;
 
-use super::{cells, columns, row_conditions};
+use super::{cells, row_conditions};
 use crate::json::Value;
-use crate::kind::{BUILT_IN, Kind};
+use crate::kind::Kind;
+use crate::kinds::BUILT_IN;
 
 /// The time at which the tables are printed: 2026-01-01T12:00:00Z.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);
@@ -25,7 +26,7 @@ fn tables_match_the_output_of_kubectl() {
 #[test]
 fn finished_pods_have_a_condition_in_their_row() {
     let conditions = |phase: &str| {
-        row_conditions(&crate::kind::POD, &crate::json::json!({"status": {"phase": phase}}))
+        row_conditions(&crate::kinds::POD, &crate::json::json!({"status": {"phase": phase}}))
     };
     assert_eq!(conditions("Running"), Vec::<Value>::new());
     assert_eq!(conditions("Succeeded")[0]["reason"], "Succeeded");
@@ -40,7 +41,7 @@ fn every_row_has_a_cell_for_each_column() {
             Value::Null,
             crate::json::json!({"metadata": [], "status": 7, "spec": {"containers": 3}}),
         ] {
-            assert_eq!(cells(kind, &object, NOW).len(), columns(kind).len(), "{}", kind.kind);
+            assert_eq!(cells(kind, &object, NOW).len(), kind.columns.len(), "{}", kind.kind);
         }
     }
 }
@@ -67,7 +68,7 @@ fn print(objects: &[Value]) -> String {
         let kind = kind_of(object);
         if last != Some(kind) {
             text.push_str(&layout(&rows));
-            rows = vec![columns(kind).iter().map(|column| column.name.to_uppercase()).collect()];
+            rows = vec![kind.columns.iter().map(|column| column.name.to_uppercase()).collect()];
             last = Some(kind);
         }
         let shown = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);

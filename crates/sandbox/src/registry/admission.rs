@@ -7,7 +7,8 @@ use crate::json::{Value, json};
 
 use super::refusal::{name_so_far, refuse_pod as refuse};
 use super::{Registry, priority};
-use crate::kind::{Kind, NAMESPACE, PRIORITY_CLASS, SERVICE_ACCOUNT, Strategy};
+use crate::kind::Kind;
+use crate::kinds::{NAMESPACE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT};
 use crate::status::Status;
 use crate::store::Store;
 use crate::value::text;
@@ -32,22 +33,14 @@ pub(super) fn on_create(
     kind: &Kind,
     object: &mut Value,
 ) -> Result<(), Status> {
-    match kind.strategy {
-        Strategy::Pod => {
-            service_account(&registry.store, object)?;
-            priority::admit_pod(registry, object)?;
-            default_tolerations(object);
-            Ok(())
-        }
-        Strategy::Plain if kind == &PRIORITY_CLASS => priority::admit_class(registry, object),
-        Strategy::Plain
-        | Strategy::Namespace
-        | Strategy::Node
-        | Strategy::DaemonSet
-        | Strategy::Kept
-        | Strategy::Definition
-        | Strategy::Service => Ok(()),
+    if kind == &POD {
+        service_account(&registry.store, object)?;
+        priority::admit_pod(registry, object)?;
+        default_tolerations(object);
+    } else if kind == &PRIORITY_CLASS {
+        priority::admit_class(registry, object)?;
     }
+    Ok(())
 }
 
 fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {

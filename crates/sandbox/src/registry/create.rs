@@ -5,9 +5,10 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use super::ownership::{self, Apply, Writer};
-use super::{Registry, admission, check, job, metadata, service, strategy};
+use super::{Registry, admission, check, metadata, service, strategy};
 use crate::json::{Value, json};
-use crate::kind::{Kind, SERVICE_ACCOUNT, Strategy};
+use crate::kind::Kind;
+use crate::kinds::{DEFINITION, JOB, NAMESPACE, SERVICE, SERVICE_ACCOUNT, job};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::{Reason, Status};
@@ -71,7 +72,7 @@ impl Draft {
         }
         let sent_managed_fields = metadata::take_managed_fields(&mut object);
         metadata::prepare_create(&mut object, kind, namespace, now);
-        let shares_labels = job::shares_labels(kind, &object);
+        let shares_labels = kind == &JOB && job::shares_labels(&object);
         set_defaults(kind, &mut object);
         if kind.custom.is_some() {
             // Before anything visits all of its defaults.
@@ -112,7 +113,7 @@ impl Draft {
 
     /// Makes the writer the owner of the object's fields.
     pub(crate) fn track(&mut self, writer: Writer<'_>) {
-        strategy::convert(self.kind, &mut self.object);
+        (self.kind.strategy.convert)(&mut self.object);
         let sent = &self.sent_managed_fields;
         self.managed_fields = ownership::on_create(self.kind, &self.object, sent, writer);
     }
@@ -200,13 +201,15 @@ impl Registry {
         if self.store.find(kind, &namespace, &name).is_some() {
             return Err(Status::already_exists(kind, &name));
         }
-        if kind.strategy == Strategy::Service {
+        if kind == &SERVICE {
             service::allocate(&mut self.services.summary, &mut object, None)?;
         }
         object["metadata"]["uid"] = self.store.uid().into();
-        job::set_selector(kind, &mut object, shares_labels);
+        if kind == &JOB {
+            job::set_selector(&mut object, shares_labels);
+        }
         if options.dry_run {
-            if kind.strategy == Strategy::Definition {
+            if kind == &DEFINITION {
                 // As upstream: an empty list is the default of what is stored.
                 object["status"]["conditions"] = Value::Null;
             }
@@ -216,10 +219,10 @@ impl Registry {
         schema::forget_empty(kind, &mut object);
         let object = stored_form(kind, object);
         let stored = self.commit(kind, Action::Added, None, object, managed_fields);
-        if kind.strategy == Strategy::Namespace {
+        if kind == &NAMESPACE {
             self.create_default_service_account(&name, options);
         }
-        if kind.strategy == Strategy::Definition {
+        if kind == &DEFINITION {
             self.sync_definitions(&stored, options.now);
         }
         Ok(served_form(kind, &stored))

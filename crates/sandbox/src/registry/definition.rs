@@ -10,7 +10,7 @@ use everynode_core::api::Timestamp;
 use super::Registry;
 use crate::clock::rfc3339;
 use crate::json::{Value, json};
-use crate::kind::DEFINITION;
+use crate::kinds::DEFINITION;
 use crate::object::Object;
 use crate::store::Action;
 use crate::value::{array, string};

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crate::json::{Value, json};
 
-use super::metadata::{bump_generation, metadata_mut};
+use super::metadata::metadata_mut;
 use super::write::has_finalizers;
 use super::{Registry, definition, namespace, priority};
 use crate::clock::rfc3339;
-use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
+use crate::kind::Kind;
+use crate::kind::strategy::bump_generation;
+use crate::kinds::{DEFINITION, NAMESPACE, POD, PRIORITY_CLASS};
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::{
@@ -40,7 +42,7 @@ impl Registry {
         delete: &DeleteOptions,
         options: &WriteOptions,
     ) -> Result<Deleted, Status> {
-        if kind.strategy == Strategy::Namespace {
+        if kind == &NAMESPACE {
             namespace::check_delete(name)?;
         }
         if kind == &PRIORITY_CLASS {
@@ -53,23 +55,23 @@ impl Registry {
         let grace_seconds = grace_seconds(kind, &current, delete)?;
         let mut object = current.value().clone();
         set_propagation(&mut object, delete.propagation_policy);
-        if kind.strategy == Strategy::Definition && !current.is_terminating() {
+        if kind == &DEFINITION && !current.is_terminating() {
             definition::mark(&mut object, options.now);
         }
         if grace_seconds > 0 || has_finalizers(kind, &object) {
             mark(&mut object, current.value(), grace_seconds, options);
-            if kind.strategy == Strategy::Namespace {
+            if kind == &NAMESPACE {
                 object["status"]["phase"] = Value::from("Terminating");
             }
             let pending = self.put(kind, &current, Action::Modified, object, options);
-            if kind.strategy == Strategy::Definition && !options.dry_run {
+            if kind == &DEFINITION && !options.dry_run {
                 self.sync_definitions(&pending, options.now);
             }
             return Ok(Deleted::Pending(pending));
         }
         let last = current.value().clone();
         let gone = self.put(kind, &current, Action::Deleted, last, options);
-        if kind.strategy == Strategy::Definition && !options.dry_run {
+        if kind == &DEFINITION && !options.dry_run {
             self.sync_definitions(&gone, options.now);
         }
         Ok(Deleted::Gone(gone))
@@ -157,14 +159,14 @@ pub(super) fn check_preconditions(
 fn grace_seconds(kind: &Kind, current: &Object, delete: &DeleteOptions) -> Result<i64, Status> {
     if let Some(seconds) = delete.grace_period_seconds
         && seconds < 0
-        && kind.strategy != Strategy::Pod
+        && kind != &POD
     {
         return Err(Status::bad_request(format!(
             "gracePeriodSeconds must be non-negative, not {seconds}"
         )));
     }
     let ended = matches!(current.text(&["status", "phase"]), "Failed" | "Succeeded");
-    if kind.strategy != Strategy::Pod || current.node_name().is_empty() || ended {
+    if kind != &POD || current.node_name().is_empty() || ended {
         return Ok(0);
     }
     let own = current.value()["spec"]["terminationGracePeriodSeconds"].as_i64();

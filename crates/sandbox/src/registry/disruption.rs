@@ -12,7 +12,7 @@ use self::budgets::{Budget, PodCount};
 use super::Registry;
 use crate::clock::{self, rfc3339};
 use crate::json::{Map, Value, json};
-use crate::kind::{POD, POD_DISRUPTION_BUDGET};
+use crate::kinds::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
 use crate::status::{Details, Reason, Status, StatusCause};
 use crate::store::{Store, WriteOptions};

@@ -4,7 +4,8 @@ use everynode_core::api::Timestamp;
 
 use crate::clock::rfc3339;
 use crate::json::{Map, Value};
-use crate::kind::{Kind, Strategy};
+use crate::kind::Kind;
+use crate::kinds::NODE;
 use crate::object::Object;
 use crate::status::Status;
 use crate::store;
@@ -91,7 +92,7 @@ pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Resu
 /// 409 for a replacement of another object with the same name, with upstream's storage error.
 fn other_uid(kind: &Kind, current: &Object, uid: &str) -> Status {
     let name = current.name();
-    let directory = if kind.strategy == Strategy::Node { "minions" } else { kind.plural };
+    let directory = if kind == &NODE { "minions" } else { kind.plural };
     let key = store::key(current.namespace(), name);
     Status::conflict(
         kind,
@@ -138,12 +139,6 @@ pub(super) fn prepare_update(object: &mut Value, kind: &Kind, current: &Value) {
 pub(super) fn take_managed_fields(object: &mut Value) -> Value {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     metadata.and_then(|fields| fields.remove("managedFields")).unwrap_or_default()
-}
-
-/// Increments the generation.
-pub(super) fn bump_generation(object: &mut Value, current: &Value) {
-    let generation = current["metadata"]["generation"].as_i64().unwrap_or(0);
-    object["metadata"]["generation"] = Value::from(generation + 1);
 }
 
 /// The metadata, created if it is absent.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::json::{Value, json};
 
 use super::{Registry, metadata};
-use crate::kind::NAMESPACE;
+use crate::kinds::NAMESPACE;
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::WriteOptions;

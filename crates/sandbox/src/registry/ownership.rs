@@ -10,7 +10,8 @@ use everynode_core::api::Timestamp;
 use super::resize;
 use super::strategy::{self, Endpoint};
 use crate::json::Value;
-use crate::kind::{self, Kind};
+use crate::kind::Kind;
+use crate::kinds;
 use crate::managed_fields::{
     self, Applied, Conflicts, Live, ManagedFields, Managers, Set, Writing,
 };
@@ -213,7 +214,7 @@ fn with_writing<T>(
             || custom
                 .as_ref()
                 .is_some_and(|custom| custom.api_versions.iter().any(|it| it == version))
-            || kind::BUILT_IN
+            || kinds::BUILT_IN
                 .iter()
                 .any(|row| row.storage() == kind.storage() && row.api_version() == version)
     };

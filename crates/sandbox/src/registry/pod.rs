@@ -6,7 +6,7 @@ use super::delete::check_preconditions;
 use super::{Registry, check};
 use crate::clock::rfc3339;
 use crate::condition;
-use crate::kind::POD;
+use crate::kinds::POD;
 use crate::object::Object;
 use crate::status::{Reason, Status};
 use crate::store::{DeleteOptions, WriteOptions};

@@ -9,36 +9,14 @@ use super::Registry;
 use super::index::Summary;
 use super::refusal::refuse_pod as refuse;
 use crate::json::{Value, json};
-use crate::kind::PRIORITY_CLASS;
+use crate::kinds::PRIORITY_CLASS;
+use crate::kinds::priority_class::{SYSTEM_CLASSES, system_value};
 use crate::object::Object;
 use crate::status::Status;
 use crate::store::WriteOptions;
 use crate::value::{integer, string, text};
 
 const PREEMPT: &str = "PreemptLowerPriority";
-
-/// A class of a cluster from its start.
-struct SystemClass {
-    name: &'static str,
-    value: i64,
-    description: &'static str,
-}
-
-/// The classes that every cluster has and that nobody can delete.
-const SYSTEM_CLASSES: [SystemClass; 2] = [
-    SystemClass {
-        name: "system-node-critical",
-        value: 2_000_001_000,
-        description: "Used for system critical pods that must not be moved from their current \
-                      node.",
-    },
-    SystemClass {
-        name: "system-cluster-critical",
-        value: 2_000_000_000,
-        description: "Used for system critical pods that must run in the cluster, but can be moved \
-                      to another node if necessary.",
-    },
-];
 
 /// What a class means for a pod.
 struct Class {
@@ -73,11 +51,6 @@ impl Defaults {
     fn first(&self) -> Option<&str> {
         self.0.first().map(|(_, name)| &**name)
     }
-}
-
-/// The value of a class of every cluster.
-pub(super) fn system_value(name: &str) -> Option<i64> {
-    SYSTEM_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
 }
 
 /// Sets the pod's priority and preemption policy to those of its class, or of the default class.

@@ -2,7 +2,7 @@
 
 use crate::json::Value;
 
-use crate::kind::POD;
+use crate::kinds::POD;
 use crate::status::Status;
 use crate::value::text;
 

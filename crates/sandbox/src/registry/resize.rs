@@ -1,9 +1,9 @@
 //! Resizes of pods: `pods/resize` (S4, S10).
 
-use super::metadata::bump_generation;
 use super::refusal::refuse_pod;
 use crate::json::Value;
-use crate::kind::NODE;
+use crate::kind::strategy::bump_generation;
+use crate::kinds::NODE;
 use crate::status::{Status, StatusCause};
 use crate::store::Store;
 use crate::value::text;

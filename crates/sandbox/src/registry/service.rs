@@ -10,7 +10,7 @@ use everynode_core::api::Timestamp;
 
 use super::Registry;
 use crate::json::{Value, json};
-use crate::kind::SERVICE;
+use crate::kinds::SERVICE;
 use crate::status::{Reason, Status, StatusCause};
 use crate::store::WriteOptions;
 use crate::value::{array, integer, string};

@@ -19,7 +19,7 @@ use everynode_core::api::Timestamp;
 use super::{Endpoint, Patch, Registry};
 use crate::json::{Value, json};
 use crate::kind::Kind;
-use crate::kind::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE, NODE, POD};
+use crate::kinds::{CONFIG_MAP, DAEMON_SET, EVENT, EVENTS_EVENT, LEASE, NAMESPACE, NODE, POD};
 use crate::object::Object;
 use crate::patch::PatchType;
 use crate::selector::{FieldSelector, LabelSelector, Selector};

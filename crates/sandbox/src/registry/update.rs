@@ -7,7 +7,8 @@ use crate::json::Value;
 use super::ownership::{self, Apply, Writer};
 use super::strategy::Endpoint;
 use super::{Registry, check, metadata, priority, resize, service, strategy};
-use crate::kind::{Kind, PRIORITY_CLASS, Strategy};
+use crate::kind::Kind;
+use crate::kinds::{DEFINITION, PRIORITY_CLASS, SERVICE, pod};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
@@ -99,7 +100,7 @@ impl Replacement {
             // As upstream, only an apply to the scale of a custom resource owns its field.
             return;
         }
-        strategy::convert(self.kind, &mut self.object);
+        (self.kind.strategy.convert)(&mut self.object);
         let (kind, endpoint) = (self.kind, self.endpoint);
         let (current, object, sent) = (&self.current, &self.object, &self.sent_managed_fields);
         self.managed_fields = ownership::on_update(kind, endpoint, current, object, sent, writer);
@@ -159,7 +160,8 @@ impl Replacement {
             }
             Endpoint::Resize => {
                 resize::prepare(object, current);
-                validation::on_resize(object, current, resize::keeps_class(object, current))
+                let keeps_class = resize::keeps_class(object, current);
+                pod::on_resize(kind, object, current, keeps_class)
             }
         };
         check::refuse_invalid(kind, self.current.name(), causes)?;
@@ -288,7 +290,7 @@ impl Registry {
         if !self.is_current(&change) {
             return Err(Status::modified(change.kind, change.stored.name()));
         }
-        if change.kind.strategy == Strategy::Service && change.endpoint == Endpoint::Main {
+        if change.kind == &SERVICE && change.endpoint == Endpoint::Main {
             let current = change.current.value();
             service::allocate(&mut self.services.summary, &mut change.object, Some(current))?;
         }
@@ -301,7 +303,7 @@ impl Registry {
         let Replacement { kind, stored, mut object, managed_fields, .. } = change;
         schema::forget_empty(kind, &mut object);
         let written = self.write(kind, &stored, object, managed_fields, options)?;
-        if kind.strategy == Strategy::Definition && !options.dry_run {
+        if kind == &DEFINITION && !options.dry_run {
             self.sync_definitions(&written, options.now);
         }
         Ok(written)
@@ -322,7 +324,7 @@ pub(crate) fn created_by_update(
     name: &str,
     mut object: Value,
 ) -> Result<Value, Status> {
-    if !strategy::allows_create_on_update(kind) {
+    if !kind.strategy.is_created_by_update {
         return Err(Status::not_found(kind, name));
     }
     metadata::metadata_mut(&mut object).insert("name", Value::from(name));
@@ -453,7 +455,7 @@ fn invalid_patch(patch: &Patch, object: &Value, reason: &str) -> Status {
 
 fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(), Status> {
     let given = text(object, &["metadata", "resourceVersion"]);
-    if strategy::allows_unconditional_update(kind) || !given.is_empty() {
+    if !kind.strategy.needs_resource_version || !given.is_empty() {
         return Ok(());
     }
     let cause = StatusCause {

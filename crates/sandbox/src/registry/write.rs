@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::json::Value;
 
 use super::Registry;
-use crate::kind::{Kind, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, Strategy};
+use crate::kind::Kind;
+use crate::kinds::{NAMESPACE, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE};
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::status::Status;
@@ -73,5 +74,5 @@ fn is_deletion_complete(kind: &Kind, object: &Value) -> bool {
 pub(super) fn has_finalizers(kind: &Kind, object: &Value) -> bool {
     let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     !is_empty(&object["metadata"]["finalizers"])
-        || (kind.strategy == Strategy::Namespace && !is_empty(&object["spec"]["finalizers"]))
+        || (kind == &NAMESPACE && !is_empty(&object["spec"]["finalizers"]))
 }

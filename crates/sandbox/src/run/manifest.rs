@@ -8,7 +8,8 @@ use std::fmt;
 use crate::json::Value;
 
 use crate::api::shared::SharedCluster;
-use crate::kind::{DEFINITION, Kind};
+use crate::kind::Kind;
+use crate::kinds::DEFINITION;
 use crate::patch;
 use crate::registry::{Endpoint, Patch, Registry};
 use crate::schema::{self, DecodeError};

@@ -3,7 +3,7 @@
 
 use crate::json::Value;
 
-use super::decode::{DecodePath, check, check_conversion, go_type};
+use super::decode::{DecodePath, check, go_type};
 use super::{Shape, root_of};
 use crate::kind::Kind;
 
@@ -12,7 +12,7 @@ use crate::kind::Kind;
 pub(crate) fn convert(kind: &Kind, object: &Value, stored: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
     visit(&Shape::Struct(root), object, stored, &mut DecodePath::default())?;
-    check_conversion(kind, object)
+    (kind.strategy.check_conversion)(object)
 }
 
 fn visit<'a>(
@@ -92,7 +92,7 @@ fn go_kind(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use crate::json::json;
-    use crate::kind::{DAEMON_SET, NODE};
+    use crate::kinds::{DAEMON_SET, NODE};
 
     /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
     /// converter.

@@ -1,18 +1,15 @@
 //! Errors of Go's decoder: the first value with a wrong type, and the unknown fields.
 
+use rustc_hash::FxHasher;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, BuildHasherDefault};
-use std::num::IntErrorKind;
-
-use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
-use rustc_hash::FxHasher;
 
 use crate::excerpt::Excerpt;
 use crate::json::{Number, Value};
 
 use super::{Shape, StructId, object_meta, root_of};
-use crate::kind::{Kind, Strategy};
+use crate::kind::Kind;
 use crate::value::json_type;
 use everynode_k8s::quantity::Quantity;
 
@@ -62,22 +59,8 @@ pub(crate) fn decode_changed(
     };
     let mut path = DecodePath::default();
     check(&Shape::Struct(root), value, stored, &mut path)
-        .and_then(|()| check_conversion(kind, object))
+        .and_then(|()| (kind.strategy.check_conversion)(object))
         .map_err(|reason| DecodeError::new(kind, reason))
-}
-
-/// Why upstream's conversion from the served version fails, in Go's words.
-pub(super) fn check_conversion(kind: &Kind, object: &Value) -> Result<(), String> {
-    let generation = &object["metadata"]["annotations"][TEMPLATE_GENERATION_ANNOTATION];
-    let Some(text) = generation.as_str().filter(|_| kind.strategy == Strategy::DaemonSet) else {
-        return Ok(());
-    };
-    let why = match text.parse::<i64>().map_err(|error| *error.kind()) {
-        Ok(_) => return Ok(()),
-        Err(IntErrorKind::PosOverflow | IntErrorKind::NegOverflow) => "value out of range",
-        Err(_) => "invalid syntax",
-    };
-    Err(format!("strconv.ParseInt: parsing {text:?}: {why}"))
 }
 
 /// The unknown fields in order: `unknown field "spec.template.spec.containers[0].imag"`. Of very

@@ -4,7 +4,7 @@
 use crate::json::{Map, Value};
 
 use super::{EncodeRule, Field, Shape, object_meta, root_of};
-use crate::kind::{DEFINITION, Kind};
+use crate::kind::Kind;
 use everynode_k8s::quantity::Quantity;
 
 /// Converts `object` to the form in which the server returns it, without defaults. Skips what it
@@ -29,8 +29,7 @@ pub(crate) fn normalize(kind: &Kind, object: &mut Value, stored: &Value) {
 /// null. Those that Go leaves out are gone already, and only objects themselves are looked through:
 /// validation refuses most such lists in their fields.
 pub(crate) fn forget_empty(kind: &Kind, object: &mut Value) {
-    // Definitions are stored as JSON.
-    let Some(root) = root_of(kind).filter(|_| kind.group != DEFINITION.group) else { return };
+    let Some(root) = root_of(kind).filter(|_| !kind.strategy.is_stored_as_json) else { return };
     for (name, field) in &root.get().fields {
         if field.encoded == EncodeRule::Always
             && let Some(value) = object.get_mut(*name)

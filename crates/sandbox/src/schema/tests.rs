@@ -10,7 +10,7 @@ use crate::api::openapi;
 /// S9: every built-in kind has a type, and only raw JSON has no shape.
 #[test]
 fn every_kind_has_a_complete_shape() {
-    for kind in crate::kind::BUILT_IN.iter() {
+    for kind in crate::kinds::BUILT_IN.iter() {
         assert!(root_of(kind).is_some(), "roots.txt has no {}", kind.group_kind());
     }
     for id in (0..STRUCTS.rows.len()).map(StructId) {

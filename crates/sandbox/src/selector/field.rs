@@ -266,11 +266,11 @@ mod tests {
         let unknown = FieldSelector::parse("spec.color=red").expect("it parses");
         let refused = |kind| unknown.check(kind).expect_err("it is unknown").message.clone();
         assert_eq!(
-            refused(&crate::kind::DAEMON_SET),
+            refused(&crate::kinds::DAEMON_SET),
             "\"spec.color\" is not a known field selector: only \"metadata.name\", \
              \"metadata.namespace\""
         );
-        assert_eq!(refused(&crate::kind::POD), "field label not supported: spec.color");
+        assert_eq!(refused(&crate::kinds::POD), "field label not supported: spec.color");
     }
 
     proptest! {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::form::served_form;
 use super::log::Expired;
 use super::table::Table;
-use crate::kind::{Kind, Strategy};
+use crate::kind::Kind;
+use crate::kinds::POD;
 use crate::object::Object;
 use crate::selector::Selector;
 use crate::status::Status;
@@ -154,7 +155,7 @@ fn merge<'a>(
     let after = position.after.as_deref();
     if past_states.is_empty() {
         if let Some(node) = options.selector.fields.exact("spec.nodeName")
-            && table.kind().strategy == Strategy::Pod
+            && table.kind() == &POD
             && !node.is_empty()
             && after.is_none()
             && options.limit == 0

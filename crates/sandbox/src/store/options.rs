@@ -187,7 +187,9 @@ impl Deleted {
     pub fn response(&self, kind: &Kind) -> Value {
         match self {
             Self::Pending(object) => object.served().into_owned(),
-            Self::Gone(object) if kind.returns_deleted_object() => object.served().into_owned(),
+            Self::Gone(object) if kind.strategy.returns_deleted_object => {
+                object.served().into_owned()
+            }
             Self::Gone(object) => json!({
                 "kind": "Status",
                 "apiVersion": "v1",

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use slab::Slab;
 
 use super::log::{Action, Change, ChangeLog};
-use crate::kind::{Kind, Strategy};
+use crate::kind::Kind;
+use crate::kinds::POD;
 use crate::object::Object;
 
 #[derive(Debug)]
@@ -177,7 +178,7 @@ impl Table {
     }
 
     fn reindex(&mut self, key: &str, action: Action, object: &Object, previous: Option<&Object>) {
-        if self.kind.strategy != Strategy::Pod {
+        if self.kind != &POD {
             return;
         }
         let before = previous.map_or("", Object::node_name);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::json::Value;
 
-use crate::kind::Kinds;
+use crate::kinds::Kinds;
 use crate::{defaults, validation};
 
 /// S9, S13: the manifests of popular node agents are valid.
@@ -46,7 +46,7 @@ fn pod_of_the_template_is_valid(file: &str, daemon_set: &Value) {
     if pod["spec"]["serviceAccountName"].is_null() {
         pod["spec"]["serviceAccountName"] = "default".into();
     }
-    let kind = &crate::kind::POD;
+    let kind = &crate::kinds::POD;
     defaults::apply(kind, &mut pod);
     assert_eq!(validation::on_create(kind, &pod), vec![], "{file}");
 }

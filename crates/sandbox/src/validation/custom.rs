@@ -11,15 +11,13 @@ use crate::json::Value;
 
 use self::path::Path;
 use self::walk::{Findings, Walk};
-use super::cause::Reason;
-use super::field::{Causes, Field};
-use super::metadata;
 use crate::custom::{CustomType, Schema};
 use crate::kind::Kind;
+use crate::kind::rules::{Causes, Field, Reason, metadata};
 use crate::patch::go_text;
 
 pub(super) fn on_create(kind: &Kind, custom: &CustomType, object: &Field, causes: &mut Causes) {
-    metadata::on_create(object, metadata::rules_of(kind), causes);
+    metadata::on_create(kind, object, causes);
     check(custom, object, None, causes);
     rules::check(&custom.schema, object.value(), None, causes);
 }
@@ -56,7 +54,7 @@ pub(super) fn on_status_update(
 }
 
 /// Checks the default of a schema, whose path is `path`.
-pub(super) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
+pub(crate) fn check_default(schema: &Schema, default: &Value, path: &str, causes: &mut Causes) {
     let mut found = Findings::default();
     let mut walk = Walk { found: &mut found, steps: &mut causes.steps, root: "" };
     walk.value(schema, default, None, Path::Start(""));

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::json::{Value, json};
-use crate::kind::{BUILT_IN, Kind};
+use crate::kind::Kind;
+use crate::kinds::BUILT_IN;
 use crate::{defaults, printer, validation};
 
 /// The request that a case makes with its object.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use everynode_core::plan::Write;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
 
 use super::coverage::Coverage;
 use super::demands::Demands;

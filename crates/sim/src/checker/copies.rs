@@ -5,7 +5,7 @@
 //! the target. [`check_statement`] judges it; everything else uses it as a part of the template.
 
 use everynode_core::api::Timestamp;
-use everynode_sandbox::kind::CONFIG_MAP;
+use everynode_sandbox::kinds::CONFIG_MAP;
 
 use super::history::{History, Objects};
 use super::model::{

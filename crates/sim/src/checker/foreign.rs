@@ -4,7 +4,7 @@
 //! What counts is what the replica had seen: an object that was released, or whose labels changed,
 //! after the plan may still be written. Another object of the same name may not.
 
-use everynode_sandbox::kind::{CONTROLLER_REVISION, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, POD};
 use http::Method;
 
 use super::model::{CHANGING, HASH_LABEL, Metadata};

@@ -5,9 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use everynode_core::api::Timestamp;
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::{
-    CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE, NODE, POD,
-};
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, NAMESPACE, NODE, POD};
 use everynode_sandbox::store::{Action, Store};
 
 use crate::role::{Installation, Role};

@@ -4,7 +4,7 @@
 
 use everynode_core::plan::Write;
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::POD;
+use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::reason::Deletion;
@@ -82,7 +82,7 @@ pub(super) fn check_deletion(
     let node = pod["spec"]["nodeName"].as_str()?;
     let created =
         |object: &Value| object["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
-    let machine = write.store.find(&everynode_sandbox::kind::NODE, "", node)?.value();
+    let machine = write.store.find(&everynode_sandbox::kinds::NODE, "", node)?.value();
     if created(machine) > created(pod) {
         return None;
     }

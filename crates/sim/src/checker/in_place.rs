@@ -4,7 +4,7 @@
 //! revision, and how many pods are being changed at the same time.
 
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::POD;
+use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::history::History;
@@ -297,7 +297,7 @@ impl Change<'_> {
             let mut states = self.history.nodes.states();
             states.any(|(_, node)| node.metadata.name == name && !node.is_ready())
         };
-        let of_node = |name: &str| self.write.store.find(&everynode_sandbox::kind::NODE, "", name);
+        let of_node = |name: &str| self.write.store.find(&everynode_sandbox::kinds::NODE, "", name);
         let has_lifecycle = |object: &Value| {
             let annotations = &object["metadata"]["annotations"];
             annotations["sandbox.everynode.dev/lifecycle"].is_string()

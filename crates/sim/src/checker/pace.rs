@@ -8,7 +8,7 @@ use super::reason::JudgedPlan;
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, in_place, violation};
 use crate::view::View;
-use everynode_sandbox::kind::POD;
+use everynode_sandbox::kinds::POD;
 
 const MINUTE_MS: i64 = 60_000;
 /// Clocks that differ by less tell when a pod was created.

@@ -6,7 +6,7 @@ mod wait;
 
 use everynode_core::api::Timestamp;
 use everynode_core::plan::{Outcome, Write};
-use everynode_sandbox::kind::CONTROLLER_REVISION;
+use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
 use super::history::History;
 use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision, Verb, Wait};

@@ -1,6 +1,6 @@
 //! Revisions: which are created, and which are deleted (C40, C42, C44).
 
-use everynode_sandbox::kind::CONTROLLER_REVISION;
+use everynode_sandbox::kinds::CONTROLLER_REVISION;
 
 use super::model::{Revision, is_same};
 use super::situation::Situation;

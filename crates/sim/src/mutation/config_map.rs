@@ -4,7 +4,7 @@
 use everynode_core::api::POLICY_ANNOTATION;
 use everynode_core::plan::{Plan, Write};
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::CONFIG_MAP;
+use everynode_sandbox::kinds::CONFIG_MAP;
 use everynode_sandbox::store::Store;
 
 use crate::checker::Property;

@@ -1,7 +1,7 @@
 //! Pods that end, and the node whose pods do.
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{NODE, POD};
+use everynode_sandbox::kinds::{NODE, POD};
 
 use crate::workload::NAMESPACE;
 use crate::world::World;

@@ -5,7 +5,7 @@ use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 
 use crate::check_answers::FAILING;
 use crate::workload::{NAMESPACE, config_map, manifest};

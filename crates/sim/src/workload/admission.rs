@@ -1,7 +1,7 @@
 //! Webhooks and quotas that refuse or change created pods for a while.
 
 use everynode_core::api::Timestamp;
-use everynode_sandbox::kind::NODE;
+use everynode_sandbox::kinds::NODE;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

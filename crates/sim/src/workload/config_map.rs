@@ -3,7 +3,7 @@
 
 use everynode_core::api::POLICY_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONFIG_MAP, DAEMON_SET};
+use everynode_sandbox::kinds::{CONFIG_MAP, DAEMON_SET};
 use everynode_sandbox::store::DeleteOptions;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

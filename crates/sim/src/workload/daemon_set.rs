@@ -1,7 +1,7 @@
 //! Changes of DaemonSets and their revisions by users.
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

@@ -2,7 +2,7 @@
 //! how long checks wait before they are asked.
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::DAEMON_SET;
+use everynode_sandbox::kinds::DAEMON_SET;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

@@ -5,7 +5,7 @@
 use everynode_core::api::{POLICY_ANNOTATION, Timestamp};
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{DAEMON_SET, NODE};
+use everynode_sandbox::kinds::{DAEMON_SET, NODE};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

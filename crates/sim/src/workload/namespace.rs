@@ -1,7 +1,7 @@
 //! A second namespace with a DaemonSet. It is deleted with its content, and created again.
 
 use everynode_sandbox::json::json;
-use everynode_sandbox::kind::NAMESPACE as NAMESPACE_KIND;
+use everynode_sandbox::kinds::NAMESPACE as NAMESPACE_KIND;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

@@ -2,7 +2,7 @@
 
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::NODE;
+use everynode_sandbox::kinds::NODE;
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;

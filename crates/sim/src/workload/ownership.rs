@@ -1,7 +1,8 @@
 //! Changes of ownerReferences, finalizers and labels by people.
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, Kind, NODE, POD};
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 

@@ -2,7 +2,7 @@
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{NODE, POD};
+use everynode_sandbox::kinds::{NODE, POD};
 use everynode_sandbox::object::Object;
 use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;

@@ -3,7 +3,7 @@
 
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -1,7 +1,7 @@
 //! Pods and revisions of other controllers. Some replace an object of a DaemonSet.
 
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sandbox::store::DeleteOptions;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

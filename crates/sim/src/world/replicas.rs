@@ -6,7 +6,7 @@ use everynode_controller::lease_name;
 use everynode_core::api::Timestamp;
 use everynode_core::daemon_set::Config;
 use everynode_core::plan::ScheduleBy;
-use everynode_sandbox::kind::LEASE as LEASE_KIND;
+use everynode_sandbox::kinds::LEASE as LEASE_KIND;
 use rand::RngExt;
 
 use super::{ElectionTiming, ScheduledEvent, World};

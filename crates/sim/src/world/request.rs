@@ -2,7 +2,7 @@
 //! arrives.
 
 use bytes::Bytes;
-use everynode_sandbox::kind::NODE;
+use everynode_sandbox::kinds::NODE;
 use everynode_sandbox::status::Status;
 use rand::RngExt;
 

@@ -2,7 +2,7 @@
 
 use everynode_sandbox::fault::InvalidUtf8;
 use everynode_sandbox::json::json;
-use everynode_sandbox::kind::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
 use everynode_sim::workload::{NAMESPACE, manifest};
 use everynode_sim::world::{Setting, World};
 

@@ -11,8 +11,9 @@ use everynode_insight::snapshot::{ObjectKind, Snapshot};
 use everynode_k8s::convert;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::{
-    CONTROLLER_REVISION, DAEMON_SET, Kind, NAMESPACE as NAMESPACE_KIND, NODE, POD,
+use everynode_sandbox::kind::Kind;
+use everynode_sandbox::kinds::{
+    CONTROLLER_REVISION, DAEMON_SET, NAMESPACE as NAMESPACE_KIND, NODE, POD,
 };
 use everynode_sandbox::store::{Action, WriteOptions};
 use everynode_sim::workload::{NAMESPACE, manifest};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use everynode_sandbox::json::Value;
-use everynode_sandbox::kind::{CONFIG_MAP, CONTROLLER_REVISION, POD};
+use everynode_sandbox::kinds::{CONFIG_MAP, CONTROLLER_REVISION, POD};
 use everynode_sim::scenario::{SCENARIOS, SPOILED_CONFIG_MAP, Scenario};
 use everynode_sim::workload::NAMESPACE;
 use everynode_sim::world::World;

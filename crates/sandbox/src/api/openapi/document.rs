@@ -4,7 +4,8 @@ use crate::json::{Map, Value, json};
 
 use super::schemas;
 use crate::api::discovery::{GroupVersion, git_version};
-use crate::kind::{Kind, Kinds, Subresource, Verb};
+use crate::kind::{Kind, Subresource, Verb};
+use crate::kinds::Kinds;
 
 /// The OpenAPI v2 document of the whole API; `definitions` contains all built-in types.
 pub(super) fn v2(kinds: &Kinds, definitions: &Map) -> Value {

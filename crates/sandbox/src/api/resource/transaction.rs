@@ -11,6 +11,7 @@ use crate::api::shared::{SharedCluster, now};
 use crate::authorization::{Attributes, RequestTarget, User, escalation};
 use crate::json::Value;
 use crate::kind::Kind;
+use crate::kinds::has_client_schemas;
 use crate::object::Object;
 use crate::registry::{
     Apply, Draft, Endpoint, Patch, Registry, Replacement, Writer, check_target, created_by_update,
@@ -127,7 +128,7 @@ impl Transaction<'_> {
     /// object before.
     fn is_quick(&self, stored_bytes: usize) -> bool {
         let is_small = self.body_bytes + stored_bytes <= SMALL_BYTES;
-        is_small && !self.target.kind.has_client_schemas()
+        is_small && !has_client_schemas(self.target.kind)
     }
 
     fn writer(&self, now: Timestamp) -> Writer<'_> {

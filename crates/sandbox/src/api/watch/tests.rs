@@ -11,7 +11,7 @@ use crate::api::negotiate::MetaVersion;
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::json::{Value, json};
-use crate::kind::CONFIG_MAP;
+use crate::kinds::CONFIG_MAP;
 use crate::registry::Registry;
 use crate::selector::LabelSelector;
 use crate::store::{DeleteOptions, Options, WriteOptions};

@@ -3,7 +3,7 @@
 use crate::json::json;
 
 use super::*;
-use crate::kind::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD, SECRET, SERVICE_ACCOUNT};
+use crate::kinds::{CONFIG_MAP, CONTROLLER_REVISION, DAEMON_SET, POD, SECRET, SERVICE_ACCOUNT};
 use crate::store::Options;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);

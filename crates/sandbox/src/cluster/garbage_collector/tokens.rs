@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::json::Value;
 
-use crate::kind::{SECRET, SERVICE_ACCOUNT};
+use crate::kinds::{SECRET, SERVICE_ACCOUNT};
 use crate::object::Object;
 use crate::store::Store;
 use crate::value::string;

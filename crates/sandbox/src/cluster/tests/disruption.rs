@@ -6,7 +6,7 @@ use rand_pcg::Pcg64;
 use super::Sim;
 use crate::cluster::STEP_MAX;
 use crate::json::{Value, json};
-use crate::kind::{POD, POD_DISRUPTION_BUDGET};
+use crate::kinds::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::reads;
 use crate::registry::DueBudget;
 use crate::store::DeleteOptions;

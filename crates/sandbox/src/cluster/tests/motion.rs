@@ -6,7 +6,7 @@ use super::{START, Sim, pinned, pod, pod_that};
 use crate::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use crate::cluster::{DOWN_ANNOTATION, SCALE_DOWN_ANNOTATION, SHUTDOWN_ANNOTATION};
 use crate::json::{Value, json};
-use crate::kind::NODE;
+use crate::kinds::NODE;
 
 const NODE_1: &str = "node-0001";
 

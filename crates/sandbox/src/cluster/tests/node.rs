@@ -6,7 +6,7 @@ use crate::json::{Value, json};
 
 use super::{Sim, pinned, pod};
 use crate::cluster::{DOWN_ANNOTATION, STEP_MAX};
-use crate::kind::{EVENT, LEASE, NODE, POD};
+use crate::kinds::{EVENT, LEASE, NODE, POD};
 
 fn ready(sim: &Sim, node: &str) -> String {
     let node = sim.node(node);
@@ -257,7 +257,7 @@ fn components_recover_from_missed_changes() {
     let delete = crate::store::DeleteOptions::now();
     registry.delete(&POD, "default", "gone", &delete, &options).unwrap();
     registry.create(&POD, "default", pinned("new", "node-0002"), &options).unwrap();
-    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    registry.delete(&crate::kinds::NODE, "", "node-0001", &delete, &options).unwrap();
     let current = registry.store().resource_version();
     registry.store_mut().compact(current);
     sim.run_for(1_000);
@@ -277,9 +277,9 @@ fn a_node_replaced_between_steps_restarts_its_pods() {
     let options = sim.at();
     let registry = sim.cluster.registry_mut();
     let delete = crate::store::DeleteOptions::now();
-    registry.delete(&crate::kind::NODE, "", "node-0001", &delete, &options).unwrap();
+    registry.delete(&crate::kinds::NODE, "", "node-0001", &delete, &options).unwrap();
     let again = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0001"}});
-    registry.create(&crate::kind::NODE, "", again, &options).unwrap();
+    registry.create(&crate::kinds::NODE, "", again, &options).unwrap();
     let current = registry.store().resource_version();
     registry.store_mut().compact(current);
     sim.run_for(1_000);

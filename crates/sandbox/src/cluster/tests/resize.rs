@@ -6,7 +6,7 @@ use expect_test::expect;
 
 use super::{Sim, pod};
 use crate::json::{Value, json};
-use crate::kind::POD;
+use crate::kinds::POD;
 use crate::patch::PatchType;
 use crate::registry::{Endpoint, Patch};
 use crate::status::Status;

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::*;
 use crate::json::{Value, json};
-use crate::kind::{self, Kind};
+use crate::kind::Kind;
+use crate::kinds;
 use crate::patch::{PatchType, apply};
 use crate::schema;
 
@@ -30,7 +31,7 @@ struct Refused {
 }
 
 fn built_in(name: &str) -> &'static Kind {
-    kind::BUILT_IN.iter().find(|kind| kind.kind == name).expect("a built-in kind")
+    kinds::BUILT_IN.iter().find(|kind| kind.kind == name).expect("a built-in kind")
 }
 
 fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused> {
@@ -90,7 +91,7 @@ fn a_custom_kind_refuses_strategic_merge() {
 #[test]
 fn null_changes_nothing() {
     let current = json!({"metadata": {"name": "a"}});
-    assert_eq!(patched(&kind::POD, &current, &Value::Null), Ok(current));
+    assert_eq!(patched(&kinds::POD, &current, &Value::Null), Ok(current));
 }
 
 /// S5: a patch with lists of the maximum length takes well under a second.
@@ -102,12 +103,12 @@ fn long_lists_merge_quickly() {
     let current = json!({"spec": {"containers": list(0)}});
     let patch =
         json!({"spec": {"containers": list(10_000), "$setElementOrder/containers": list(10_000)}});
-    let merged = patched(&kind::POD, &current, &patch).expect("a merged list");
+    let merged = patched(&kinds::POD, &current, &patch).expect("a merged list");
     assert_eq!(merged["spec"]["containers"].as_array().map(Vec::len), Some(30_000));
 }
 
 fn bare() -> &'static Kind {
-    &kind::CONFIG_MAP
+    &kinds::CONFIG_MAP
 }
 
 /// A list of objects with unique keys.
@@ -245,11 +246,11 @@ proptest! {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
             unreachable!("pods are objects");
         };
-        let root = schema::root_of(&kind::POD).map(schema::StructId::get);
+        let root = schema::root_of(&kinds::POD).map(schema::StructId::get);
         let patch = Value::Object(diff(Some(from), to, from, root));
-        let once = patched(&kind::POD, &original, &patch);
+        let once = patched(&kinds::POD, &original, &patch);
         prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
-        let twice = patched(&kind::POD, &modified, &patch);
+        let twice = patched(&kinds::POD, &modified, &patch);
         prop_assert_eq!(twice.as_ref(), Ok(&modified), "patch {}", &patch);
     }
 
@@ -257,7 +258,7 @@ proptest! {
     #[test]
     fn no_patch_panics_or_leaves_a_directive(current in hostile(), patch in hostile()) {
         let current = stored_value(current);
-        for kind in [&kind::POD, &kind::DAEMON_SET, &kind::NODE, &kind::CONFIG_MAP] {
+        for kind in [&kinds::POD, &kinds::DAEMON_SET, &kinds::NODE, &kinds::CONFIG_MAP] {
             if let Ok(merged) = patched(kind, &current, &patch) {
                 prop_assert!(!has_directives(&merged), "{merged}");
             }
@@ -273,7 +274,7 @@ proptest! {
         beside["kept"] = json!({"list": [{"name": "a"}], "null": 1});
         beside["metadata"]["kept"] = json!(["x"]);
         let patch = json!({"spec": patch, "metadata": {"labels": {"new": "x"}}});
-        if let Ok(merged) = patched(&kind::POD, &beside, &patch) {
+        if let Ok(merged) = patched(&kinds::POD, &beside, &patch) {
             prop_assert_eq!(&merged["kept"], &beside["kept"]);
             prop_assert_eq!(&merged["metadata"]["kept"], &beside["metadata"]["kept"]);
             prop_assert_eq!(&merged["metadata"]["finalizers"], &current["metadata"]["finalizers"]);

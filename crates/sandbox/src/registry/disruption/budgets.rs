@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::kind::{POD, POD_DISRUPTION_BUDGET};
+use crate::kinds::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
 use crate::selector::LabelSelector;
 use crate::store::{Follower, Store};

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::kind::{POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE};
+use crate::kinds::{POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE};
 use crate::object::reads;
 use crate::value::integer;
 

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 mod bounds;
 
 use super::*;
-use crate::kind::{BUILT_IN, Subresource};
+use crate::kind::Subresource;
+use crate::kinds::BUILT_IN;
 
 /// Meaningful names, so that random objects pass the first checks.
 const WORDS: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Kinds that are kept, and those beside DaemonSets that are acted on.
 
 use super::*;
-use crate::kind::{POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE};
+use crate::kinds::{POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE};
 
 fn service(name: &str, spec: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": spec})
@@ -57,7 +57,7 @@ fn services_have_node_ports_of_their_own() {
 #[test]
 fn kept_objects_have_the_status_and_generation_of_the_server() {
     let mut registry = registry();
-    let kind = *crate::kind::BUILT_IN.iter().find(|row| row.kind == "Deployment").expect("a row");
+    let kind = *crate::kinds::BUILT_IN.iter().find(|row| row.kind == "Deployment").expect("a row");
     let mut object = daemon_set("web");
     object["apiVersion"] = "apps/v1".into();
     object["kind"] = "Deployment".into();

@@ -1,7 +1,7 @@
 //! The rules and results of writes.
 
 use super::*;
-use crate::kind::ROLE;
+use crate::kinds::ROLE;
 
 /// S8: the server's fields of a new object, and the errors for a second one, for an absent one and
 /// for a stale one.

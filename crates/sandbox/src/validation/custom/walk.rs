@@ -8,12 +8,11 @@ use super::path::Path;
 use super::types;
 use crate::custom::{Checks, CompiledPattern, Schema};
 use crate::excerpt::{BYTES_MAX, ITEMS_MAX, beginning, shortened};
+use crate::format;
 use crate::json::Value;
-use crate::validation::cause::Reason;
-use crate::validation::field::{
-    BYTES_PER_STEP, Causes, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
+use crate::kind::rules::{
+    BYTES_PER_STEP, Causes, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
 };
-use crate::validation::format;
 
 /// What making the texts of an error takes besides their length.
 const FINDING_STEPS: usize = 8;

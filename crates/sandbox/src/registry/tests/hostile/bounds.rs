@@ -2,7 +2,7 @@
 //! minutes, gigabytes, or a panic without its bound, so that a test which ends is the proof.
 
 use super::*;
-use crate::kind::{DEFINITION, SECRET};
+use crate::kinds::{DEFINITION, SECRET};
 
 /// Defines a kind whose objects have a `spec` of this schema.
 fn define(registry: &mut Registry, spec: Value) -> Result<&'static Kind, Status> {

@@ -1,0 +1,145 @@
+//! The defaults of a kind (S9): a path and the value of a field that is absent. What depends on
+//! other fields is code.
+//!
+//! In a path `[]` stands for each element of a list. Absent structs on the way are created, unless
+//! they are marked with `?`.
+
+use crate::json::{Map, Value};
+
+/// The fields of a struct.
+pub(crate) type Fields = Map;
+
+/// Sets the defaults of a struct.
+pub(crate) type Completion = fn(&mut Fields);
+
+/// The defaults of a kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Defaults {
+    /// Structs that a function completes, such as pod templates.
+    pub(crate) each: &'static [(&'static str, Completion)],
+    /// Paths, and values as JSON.
+    pub(crate) values: &'static [(&'static str, &'static str)],
+    /// The defaults that depend on other fields. The second argument is the object before the
+    /// change, or null: what an object shares with it has its defaults.
+    pub(crate) more: fn(&mut Fields, &Value),
+    /// Whether the schema knows the fields that Go's encoder always writes. Else they are listed
+    /// here.
+    pub(crate) completed_by_schema: bool,
+}
+
+impl Defaults {
+    pub(crate) const NONE: Self =
+        Self { each: &[], values: &[], more: |_, _| {}, completed_by_schema: false };
+
+    /// Sets the defaults of an object. `stored` is the object before the change, or null.
+    pub(crate) fn apply(&self, fields: &mut Fields, stored: &Value) {
+        for (path, complete) in self.each {
+            at(fields, path, &mut |fields: &mut Fields| complete(fields));
+        }
+        for (path, value) in self.values {
+            set(fields, path, value);
+        }
+        (self.more)(fields, stored);
+    }
+}
+
+/// Sets the field at the end of a path wherever it is absent.
+fn set(fields: &mut Fields, path: &str, value: &str) {
+    let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
+    at(fields, parents, &mut |parent: &mut Fields| {
+        if parent.get(name).is_none_or(Value::is_null) {
+            let value: Value = serde_json::from_str(value).expect("the table is JSON");
+            parent.insert(name.to_owned(), value);
+        }
+    });
+}
+
+/// Calls `change` with each struct at a path.
+fn at(fields: &mut Fields, path: &str, change: &mut dyn FnMut(&mut Fields)) {
+    if path.is_empty() {
+        return change(fields);
+    }
+    let (step, rest) = path.split_once('.').unwrap_or((path, ""));
+    if let Some(list) = step.strip_suffix("[]") {
+        structs_in(fields, list).for_each(|item| at(item, rest, change));
+    } else if let Some(name) = step.strip_suffix('?') {
+        if let Some(found) = optional_struct(fields, name) {
+            at(found, rest, change);
+        }
+    } else {
+        at(struct_at(fields, step), rest, change);
+    }
+}
+
+/// The struct at `name`, created if it is absent; `None` if it is shared with `stored`, which has
+/// its defaults.
+pub(crate) fn changed_struct<'a>(
+    fields: &'a mut Fields,
+    stored: &Value,
+    name: &str,
+) -> Option<&'a mut Fields> {
+    let is_known = fields.get(name).is_some_and(|value| value.is_shared_with(&stored[name]));
+    (!is_known).then(|| struct_at(fields, name))
+}
+
+/// The struct at `name`, created if it is absent.
+pub(crate) fn struct_at<'a>(fields: &'a mut Fields, name: &str) -> &'a mut Fields {
+    let field = fields.entry(name).or_insert(Value::Null);
+    if !field.is_object() {
+        *field = Value::Object(Map::new());
+    }
+    field.as_object_mut().expect("just made an object")
+}
+
+/// The struct at `name`; `None` if there is none.
+pub(crate) fn optional_struct<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
+    fields.get_mut(name)?.as_object_mut()
+}
+
+/// Synchronises a list with the older field for its first item. If they differ, the older field
+/// counts, because old clients know only that one.
+pub(crate) fn first_of_many(
+    fields: &mut Fields,
+    one: &str,
+    many: &str,
+    item: impl Fn(Value) -> Value,
+    text_of: impl Fn(&Value) -> &Value,
+) {
+    let first = fields.get(many).and_then(|many| many.get(0)).map(text_of).cloned();
+    match (text(fields, one), first) {
+        ("", Some(first)) => drop(fields.insert(one.to_owned(), first)),
+        ("", None) => {}
+        (text, Some(first)) if first == text => {}
+        (text, _) => {
+            let items = vec![item(text.into())];
+            fields.insert(many.to_owned(), items.into());
+        }
+    }
+}
+
+/// The structs in the list at `name`.
+pub(crate) fn structs_in<'a>(
+    fields: &'a mut Fields,
+    name: &str,
+) -> impl Iterator<Item = &'a mut Fields> {
+    let list = fields.get_mut(name).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// The times of the conditions in a status, which Go writes even if they are unknown.
+pub(crate) fn condition_times(status: &mut Fields, times: &[&str]) {
+    for condition in structs_in(status, "conditions") {
+        times.iter().for_each(|time| default(condition, time, Value::Null));
+    }
+}
+
+/// Sets a field that is absent.
+pub(crate) fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
+    if !fields.contains_key(name) {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+pub(crate) fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.get(name).and_then(Value::as_str).unwrap_or("")
+}

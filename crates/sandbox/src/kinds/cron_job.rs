@@ -1,0 +1,73 @@
+//! CronJobs.
+
+use super::pod::template;
+use crate::json::Value;
+use crate::kind::columns::{AGE, Cell, Column, NAME, of, text, text_or};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::{Kind, STATUS, kept};
+use crate::value::boolean;
+
+const CONTAINERS: &str = "/spec/jobTemplate/spec/template/spec/containers";
+
+/// CronJobs.
+pub(super) static CRON_JOB: Kind = Kind {
+    short_names: &["cj"],
+    categories: &["all"],
+    subresources: STATUS,
+    counts_generations: true,
+    columns: &[
+        NAME,
+        text("Schedule", "/spec/schedule"),
+        text_or("Timezone", "/spec/timeZone", "<none>"),
+        of("Suspend", suspended),
+        Column::new("Active", Cell::Count("/status/active")).integer(),
+        text_or("Last Schedule", "/status/lastScheduleTime", "<none>"),
+        AGE,
+        Column::new("Containers", Cell::Joined(CONTAINERS, "/name", "")).wide(),
+        Column::new("Images", Cell::Joined(CONTAINERS, "/image", "")).wide(),
+        Column::new("Selector", Cell::Constant("<none>")).wide(),
+    ],
+    defaults: Defaults {
+        each: &[("spec.jobTemplate.spec.template", template::complete)],
+        values: &[
+            ("spec.concurrencyPolicy", r#""Allow""#),
+            ("spec.suspend", "false"),
+            ("spec.successfulJobsHistoryLimit", "3"),
+            ("spec.failedJobsHistoryLimit", "1"),
+        ],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        required: &[("spec.schedule", "")],
+        choices: &[("spec.concurrencyPolicy", &["Allow", "Forbid", "Replace"])],
+        nonnegative: &[
+            "spec.startingDeadlineSeconds",
+            "spec.successfulJobsHistoryLimit",
+            "spec.failedJobsHistoryLimit",
+        ],
+        each: &[("spec.jobTemplate.spec.template", template::check)],
+        more: schedule,
+        warnings: |new, old| template::warnings("spec.jobTemplate.spec.template", new, old),
+        ..Rules::NONE
+    },
+    ..kept("batch", "CronJob", "cronjobs", "cronjob")
+};
+
+fn suspended(object: &Value) -> Value {
+    if boolean(object, "/spec/suspend") { "True" } else { "False" }.into()
+}
+
+/// Five fields, or a name such as `@daily`.
+fn schedule(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let field = spec.child("schedule");
+    let fields: Vec<&str> = field.text().split_whitespace().collect();
+    if !field.text().is_empty() && !field.text().starts_with('@') && fields.len() != 5 {
+        let count = fields.len();
+        let detail = format!("expected exactly 5 fields, found {count}: [{}]", fields.join(" "));
+        causes.invalid(&field, &detail);
+    }
+    template::ends(&spec.child("jobTemplate").child("spec").child("template"), causes);
+}

@@ -1,0 +1,274 @@
+//! Events in the core form and in that of events.k8s.io, whose rules are stricter. Both kinds serve
+//! the same objects.
+
+use everynode_core::api::Timestamp;
+
+use crate::format;
+use crate::json::{Value, json};
+use crate::kind::columns::{self, Cell, Column, NAME, duration};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules, go_quote, metadata};
+use crate::kind::strategy::Strategy;
+use crate::kind::{FieldLabels, Kind, named};
+use crate::value::{integer, is_set, string};
+
+/// Events of the core group.
+pub static EVENT: Kind = Kind {
+    field_labels: FieldLabels::Listed(&[
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ]),
+    defaults: Defaults {
+        // The fields that Go always writes.
+        values: &[
+            ("involvedObject", "{}"),
+            ("source", "{}"),
+            ("reportingComponent", r#""""#),
+            ("reportingInstance", r#""""#),
+        ],
+        ..Defaults::NONE
+    },
+    ..in_group("")
+};
+
+/// Events of events.k8s.io: a newer form of the same objects as [`EVENT`].
+pub static EVENTS_EVENT: Kind = Kind {
+    field_labels: FieldLabels::Listed(&[
+        "regarding.kind",
+        "regarding.namespace",
+        "regarding.name",
+        "regarding.uid",
+        "regarding.apiVersion",
+        "regarding.resourceVersion",
+        "regarding.fieldPath",
+        "reason",
+        "reportingController",
+        "type",
+    ]),
+    stored_as: Some(&EVENT),
+    ..in_group(NEW_GROUP)
+};
+
+const NEW_GROUP: &str = "events.k8s.io";
+
+const fn in_group(group: &'static str) -> Kind {
+    Kind {
+        short_names: &["ev"],
+        columns: COLUMNS,
+        rules: Rules { names: format::path_segment, on_create, on_update, ..Rules::NONE },
+        strategy: Strategy { is_created_by_update: true, ..Strategy::PLAIN },
+        ..named(group, "Event", "events", "event")
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::new("Last Seen", Cell::At(last_seen)).about("The time since the event was last seen"),
+    columns::text("Type", "/type").about("Normal or Warning"),
+    columns::text("Reason", "/reason").about("The reason, as a machine-readable word"),
+    columns::of("Object", target).about("The object that the event is about"),
+    columns::of("Subobject", |event| involved(event, "fieldPath").into())
+        .about("The part of the object that the event is about")
+        .wide(),
+    columns::of("Source", source).about("The component that reported the event").wide(),
+    columns::of("Message", |event| first_set(event, &["/message", "/note"]).trim().into())
+        .about("A description of what happened"),
+    Column::new("First Seen", Cell::At(|event, now| duration::since(first(event), now).into()))
+        .about("The time since the event was first seen")
+        .wide(),
+    columns::of("Count", count).about("The number of times the event was seen").wide(),
+    NAME.wide(),
+];
+
+/// The time of the first occurrence.
+fn first(event: &Value) -> &str {
+    first_set(event, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"])
+}
+
+/// A series takes precedence over the deprecated fields.
+fn last_seen(event: &Value, now: Timestamp) -> Value {
+    let last = if is_set(event, "/series") {
+        string(event, "/series/lastObservedTime")
+    } else {
+        match first_set(event, &["/lastTimestamp", "/deprecatedLastTimestamp"]) {
+            "" => first(event),
+            last => last,
+        }
+    };
+    duration::since(last, now).into()
+}
+
+fn count(event: &Value) -> Value {
+    if is_set(event, "/series") {
+        return json!(integer(event, "/series/count"));
+    }
+    json!(integer(event, "/count").max(integer(event, "/deprecatedCount")).max(1))
+}
+
+fn target(event: &Value) -> Value {
+    let kind = involved(event, "kind").to_lowercase();
+    match involved(event, "name") {
+        "" => kind.into(),
+        name => format!("{kind}/{name}").into(),
+    }
+}
+
+fn source(event: &Value) -> Value {
+    let component = first_set(
+        event,
+        &[
+            "/source/component",
+            "/deprecatedSource/component",
+            "/reportingComponent",
+            "/reportingController",
+        ],
+    );
+    match first_set(event, &["/source/host", "/deprecatedSource/host", "/reportingInstance"]) {
+        "" => component.into(),
+        instance => format!("{component}, {instance}").into(),
+    }
+}
+
+/// A field of the object that the event is about, in either form.
+fn involved<'a>(event: &'a Value, field: &str) -> &'a str {
+    let core = string(event, &format!("/involvedObject/{field}"));
+    if core.is_empty() { string(event, &format!("/regarding/{field}")) } else { core }
+}
+
+fn first_set<'a>(event: &'a Value, paths: &[&str]) -> &'a str {
+    paths.iter().map(|path| string(event, path)).find(|text| !text.is_empty()).unwrap_or("")
+}
+
+const NAME_BYTES_MAX: usize = 128;
+const NOTE_BYTES_MAX: usize = 1024;
+
+fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
+    let new_form = kind.group == NEW_GROUP;
+    either_form(object, new_form, causes);
+    if new_form {
+        series_form(object, causes);
+        for name in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp"] {
+            must_be_unset(object, name, object.child(name).is_set(), causes);
+        }
+        must_be_unset(
+            object,
+            "deprecatedCount",
+            object.child("deprecatedCount").int() != 0,
+            causes,
+        );
+        must_be_unset(
+            object,
+            "deprecatedSource",
+            !object.child("deprecatedSource").is_empty(),
+            causes,
+        );
+    }
+    metadata::on_create(kind, object, causes);
+}
+
+fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
+    let new_form = kind.group == NEW_GROUP;
+    metadata::on_update(object, old, causes);
+    either_form(object, new_form, causes);
+    if new_form {
+        series_form(object, causes);
+        for name in [
+            "regarding",
+            "related",
+            "reason",
+            "note",
+            "type",
+            "reportingController",
+            "reportingInstance",
+            "action",
+            "eventTime",
+        ] {
+            metadata::immutable(&object.child(name), &old.child(name), causes);
+        }
+    }
+}
+
+/// The rules of both forms. An event with an eventTime must also name its reporter.
+fn either_form(object: &Field, new_form: bool, causes: &mut Causes) {
+    let namespace = object.child("metadata").child("namespace").text().to_owned();
+    let subject = object.child(if new_form { "regarding" } else { "involvedObject" });
+    let subject_namespace = subject.child("namespace");
+    let matches = match (object.child("eventTime").is_set(), subject_namespace.text()) {
+        (false, "") => namespace.is_empty() || namespace == "default",
+        (false, other) => other == namespace,
+        (true, "") => namespace == "default" || namespace == "kube-system",
+        (true, _) => true,
+    };
+    if !matches {
+        let value = go_quote(subject_namespace.text());
+        causes.invalid_rendered(&subject_namespace, value, "does not match event.namespace");
+    }
+    if object.child("eventTime").is_set() {
+        reporter(object, new_form, causes);
+    }
+    for message in format::dns_subdomain(&namespace) {
+        causes.invalid_rendered(&object.child("namespace"), go_quote(&namespace), &message);
+    }
+}
+
+fn reporter(object: &Field, new_form: bool, causes: &mut Causes) {
+    let controller =
+        object.child(if new_form { "reportingController" } else { "reportingComponent" });
+    causes.required_text(&controller);
+    for message in format::label_key(controller.text()) {
+        causes.invalid_rendered(&controller, go_quote(controller.text()), &message);
+    }
+    for name in ["reportingInstance", "action", "reason"] {
+        let field = object.child(name);
+        causes.required_text(&field);
+        at_most(&field, NAME_BYTES_MAX, causes);
+    }
+    at_most(&object.child(if new_form { "note" } else { "message" }), NOTE_BYTES_MAX, causes);
+}
+
+fn at_most(field: &Field, bytes_max: usize, causes: &mut Causes) {
+    if field.text().len() > bytes_max {
+        causes.invalid_rendered(
+            field,
+            go_quote(""),
+            &format!("can have at most {bytes_max} characters"),
+        );
+    }
+}
+
+fn series_form(object: &Field, causes: &mut Causes) {
+    let event_time = object.child("eventTime");
+    if !event_time.is_set() {
+        causes.required(&event_time, "");
+    }
+    let series = object.child("series");
+    if series.is_set() {
+        let count = series.child("count");
+        if count.int() < 2 {
+            causes.invalid_rendered(&count, go_quote(""), "should be at least 2");
+        }
+        let last = series.child("lastObservedTime");
+        if !last.is_set() {
+            causes.required(&last, "");
+        }
+    }
+    let event_type = object.child("type");
+    if !["Normal", "Warning"].contains(&event_type.text()) {
+        let detail = format!("has invalid value: {}", event_type.text());
+        causes.invalid_rendered(&event_type, go_quote(""), &detail);
+    }
+}
+
+fn must_be_unset(object: &Field, name: &str, set: bool, causes: &mut Causes) {
+    if set {
+        causes.invalid_rendered(&object.child(name), go_quote(""), "needs to be unset");
+    }
+}

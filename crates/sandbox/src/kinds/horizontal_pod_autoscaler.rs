@@ -1,0 +1,70 @@
+//! HorizontalPodAutoscalers.
+
+use crate::json::Value;
+use crate::kind::columns::{AGE, Cell, Column, NAME, of};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::{Kind, STATUS, kept};
+use crate::value::string;
+
+/// HorizontalPodAutoscalers.
+pub(super) static HORIZONTAL_POD_AUTOSCALER: Kind = Kind {
+    version: "v2",
+    short_names: &["hpa"],
+    categories: &["all"],
+    subresources: STATUS,
+    columns: &[
+        NAME,
+        of("Reference", reference),
+        Column::new("Targets", Cell::Constant("<unknown>")),
+        Column::new("MinPods", Cell::Integer("/spec/minReplicas")),
+        Column::new("MaxPods", Cell::Integer("/spec/maxReplicas")),
+        Column::new("Replicas", Cell::Integer("/status/currentReplicas")),
+        AGE,
+    ],
+    defaults: Defaults {
+        values: &[
+            ("spec.minReplicas", "1"),
+            (
+                "spec.metrics",
+                r#"[{"type": "Resource", "resource": {"name": "cpu",
+                    "target": {"type": "Utilization", "averageUtilization": 80}}}]"#,
+            ),
+        ],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        required: &[("spec.scaleTargetRef.kind", ""), ("spec.scaleTargetRef.name", "")],
+        more: replicas,
+        ..Rules::NONE
+    },
+    ..kept(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        "horizontalpodautoscaler",
+    )
+};
+
+fn reference(object: &Value) -> Value {
+    let part = |path| string(object, path);
+    format!("{}/{}", part("/spec/scaleTargetRef/kind"), part("/spec/scaleTargetRef/name")).into()
+}
+
+fn replicas(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let (min, max) = (spec.child("minReplicas"), spec.child("maxReplicas"));
+    if min.is_set() && min.int() < 1 {
+        causes.invalid(&min, "must be greater than or equal to 1");
+    }
+    match max.int() {
+        0 => causes.required(&max, "must be set and greater than 0"),
+        count if count < 0 => causes.invalid(&max, "must be greater than 0"),
+        _ => {}
+    }
+    if max.int() < min.int() {
+        let detail = "must be greater than or equal to `minReplicas`";
+        causes.invalid_rendered(&max, max.int().to_string(), detail);
+    }
+}

@@ -1,0 +1,60 @@
+//! NetworkPolicies.
+
+use crate::format;
+use crate::json::{Value, json};
+use crate::kind::columns::{AGE, Cell, Column, NAME};
+use crate::kind::defaults::{Defaults, Fields, default, struct_at};
+use crate::kind::rules::{Causes, Field, Rules, each};
+use crate::kind::{Kind, kept};
+
+const PROTOCOLS: &[&str] = &["TCP", "UDP", "SCTP"];
+
+/// NetworkPolicies.
+pub(super) static NETWORK_POLICY: Kind = Kind {
+    short_names: &["netpol"],
+    counts_generations: true,
+    columns: &[
+        NAME,
+        Column::new("Pod-Selector", Cell::Labels("/spec/podSelector/matchLabels")),
+        AGE,
+    ],
+    defaults: Defaults {
+        values: &[
+            ("spec.ingress[].ports[].protocol", r#""TCP""#),
+            ("spec.egress[].ports[].protocol", r#""TCP""#),
+        ],
+        more: policy_types,
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        choices: &[
+            ("spec.ingress[].ports[].protocol", PROTOCOLS),
+            ("spec.egress[].ports[].protocol", PROTOCOLS),
+            ("spec.policyTypes[]", &["Ingress", "Egress"]),
+        ],
+        more: ports,
+        ..Rules::NONE
+    },
+    ..kept("networking.k8s.io", "NetworkPolicy", "networkpolicies", "networkpolicy")
+};
+
+fn policy_types(fields: &mut Fields, _: &Value) {
+    let spec = struct_at(fields, "spec");
+    let egress = spec.get("egress").is_some_and(Value::is_array);
+    let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    default(spec, "policyTypes", types);
+}
+
+fn ports(object: &Field, causes: &mut Causes) {
+    for direction in ["ingress", "egress"] {
+        each(object, &format!("spec.{direction}[].ports[].port"), &mut |port| match (
+            port.is_set(),
+            port.value().as_str(),
+        ) {
+            (false, _) => {}
+            (true, Some(name)) => causes.invalid_each(port, format::port_name(name)),
+            (true, None) => causes.invalid_each(port, format::port_number(port.int())),
+        });
+    }
+}

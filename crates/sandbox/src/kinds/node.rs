@@ -1,0 +1,232 @@
+//! Nodes: taints, quantities, addresses and immutable fields.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::pod::resources::quantity_of_resource;
+use super::pod::scheduling;
+use crate::format;
+use crate::json::Value;
+use crate::kind::columns::{self, AGE, NAME, or_none};
+use crate::kind::defaults::{
+    Defaults, Fields, changed_struct, condition_times, default, first_of_many,
+};
+use crate::kind::rules::{Causes, Field, Rules, go_json, go_quote, metadata, selector};
+use crate::kind::strategy::{InitialStatus, Strategy};
+use crate::kind::{FieldLabels, Kind, STATUS, named};
+use crate::value::{array, boolean, string, string_map};
+
+/// Nodes.
+pub static NODE: Kind = Kind {
+    short_names: &["no"],
+    namespaced: false,
+    subresources: STATUS,
+    field_labels: FieldLabels::Listed(&["spec.unschedulable"]),
+    columns: &[
+        NAME,
+        columns::of("Status", status).about("The status of the node"),
+        columns::of("Roles", roles).about("The roles of the node"),
+        AGE,
+        columns::text("Version", "/status/nodeInfo/kubeletVersion")
+            .about("The version that the kubelet reports"),
+        columns::of("Internal-IP", |node| address(node, "InternalIP"))
+            .about("The address of the node within the cluster")
+            .wide(),
+        columns::of("External-IP", |node| address(node, "ExternalIP"))
+            .about("The address of the node from outside")
+            .wide(),
+        columns::text_or("OS-Image", "/status/nodeInfo/osImage", "<unknown>")
+            .about("The operating system that the node reports")
+            .wide(),
+        columns::text_or("Kernel-Version", "/status/nodeInfo/kernelVersion", "<unknown>")
+            .about("The kernel version that the node reports")
+            .wide(),
+        columns::text_or(
+            "Container-Runtime",
+            "/status/nodeInfo/containerRuntimeVersion",
+            "<unknown>",
+        )
+        .about("The container runtime that the node reports")
+        .wide(),
+    ],
+    defaults: Defaults { more: defaults, ..Defaults::NONE },
+    rules: Rules { on_create, on_update, on_status_update: on_update, ..Rules::NONE },
+    strategy: Strategy { initial_status: InitialStatus::Given, ..Strategy::PLAIN },
+    ..named("", "Node", "nodes", "node")
+};
+
+fn status(node: &Value) -> Value {
+    let conditions = array(node, "/status/conditions").iter();
+    let ready = conditions.rev().find(|condition| string(condition, "/type") == "Ready");
+    let ready = match ready.map(|condition| string(condition, "/status")) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    };
+    if boolean(node, "/spec/unschedulable") {
+        format!("{ready},SchedulingDisabled").into()
+    } else {
+        ready.into()
+    }
+}
+
+/// The roles in `node-role.kubernetes.io/ROLE` labels and in the value of `kubernetes.io/role`.
+fn roles(node: &Value) -> Value {
+    let labels = string_map(node, "/metadata/labels");
+    let roles: BTreeSet<&str> = labels
+        .iter()
+        .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+            Some(role) => Some(role),
+            None => (*key == "kubernetes.io/role").then_some(*value),
+        })
+        .filter(|role| !role.is_empty())
+        .collect();
+    or_none(&roles.into_iter().collect::<Vec<_>>().join(",")).into()
+}
+
+fn address(node: &Value, address_type: &str) -> Value {
+    let mut addresses = array(node, "/status/addresses").iter();
+    let found = addresses.find(|address| string(address, "/type") == address_type);
+    or_none(found.map_or("", |address| string(address, "/address"))).into()
+}
+
+fn defaults(fields: &mut Fields, stored: &Value) {
+    if let Some(spec) = changed_struct(fields, stored, "spec") {
+        first_of_many(spec, "podCIDR", "podCIDRs", |cidr| cidr, |first| first);
+    }
+    let Some(status) = changed_struct(fields, stored, "status") else { return };
+    if let Some(capacity) = status.get("capacity").cloned() {
+        default(status, "allocatable", capacity);
+    }
+    condition_times(status, &["lastHeartbeatTime", "lastTransitionTime"]);
+}
+
+fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
+    metadata::on_create(kind, object, causes);
+    taints(object, causes);
+    quantities(object, causes);
+    pod_cidrs(&object.child("spec").child("podCIDRs"), causes);
+}
+
+fn on_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
+    metadata::on_update(object, old, causes);
+    quantities(object, causes);
+    addresses(&object.child("status").child("addresses"), causes);
+    let (spec, old_spec) = (object.child("spec"), old.child("spec"));
+    let (cidrs, old_cidrs) = (spec.child("podCIDRs"), old_spec.child("podCIDRs"));
+    if !old_cidrs.is_empty() && cidrs.value() != old_cidrs.value() {
+        causes.forbidden(&cidrs, "node updates may not change podCIDR except from \"\" to valid");
+    }
+    let (provider, old_provider) = (spec.child("providerID"), old_spec.child("providerID"));
+    if !old_provider.text().is_empty() && provider.text() != old_provider.text() {
+        causes.forbidden(
+            &provider,
+            "node updates may not change providerID except from \"\" to valid",
+        );
+    }
+    taints(object, causes);
+    if spec.child("externalID").text() != old_spec.child("externalID").text() {
+        causes.forbidden(&spec.child("externalID"), "may not be updated");
+    }
+}
+
+/// Upstream reports `spec.taints` as `metadata.taints`.
+fn taints(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let metadata = object.child("metadata");
+    let path = metadata.child("taints");
+    let taints = path.with_value(spec.child("taints").value());
+    let mut seen: HashSet<(String, String)> = HashSet::new();
+    for taint in taints.items() {
+        selector::label_key(&taint.child("key"), causes);
+        let value = taint.child("value");
+        let wrong = format::label_value(value.text());
+        if !wrong.is_empty() {
+            causes.invalid(&value, &wrong.join(";"));
+        }
+        let effect = taint.child("effect");
+        if effect.text().is_empty() {
+            causes.required(&effect, "");
+        } else {
+            scheduling::taint_effect(&effect, causes);
+        }
+        let identity = (taint.child("key").text().to_owned(), effect.text().to_owned());
+        if seen.contains(&identity) {
+            causes.duplicate_rendered(
+                &taint,
+                rendered(&taint),
+                "taints must be unique by key and effect pair",
+            );
+        } else {
+            seen.insert(identity);
+        }
+    }
+}
+
+/// A taint as upstream prints the Go struct, without JSON names.
+fn rendered(taint: &Field) -> String {
+    let time_added = match taint.child("timeAdded") {
+        set if set.is_set() => go_json(set.value()),
+        _ => "null".to_owned(),
+    };
+    format!(
+        "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{time_added}}}",
+        go_quote(taint.child("key").text()),
+        go_quote(taint.child("value").text()),
+        go_quote(taint.child("effect").text()),
+    )
+}
+
+fn quantities(object: &Field, causes: &mut Causes) {
+    let status = object.child("status");
+    for name in ["capacity", "allocatable"] {
+        let resources = status.child(name);
+        for (resource, entry) in resources.entries() {
+            // Upstream reports these keys like fields.
+            let field = resources.child(resource);
+            quantity_of_resource(resource, &field.with_value(entry.value()), causes);
+        }
+    }
+}
+
+fn addresses(addresses: &Field, causes: &mut Causes) {
+    let mut seen = HashSet::new();
+    for address in addresses.items() {
+        let identity =
+            (address.child("type").text().to_owned(), address.child("address").text().to_owned());
+        if seen.contains(&identity) {
+            let (address_type, text) = &identity;
+            let value =
+                format!("{{\"Type\":{},\"Address\":{}}}", go_quote(address_type), go_quote(text));
+            causes.duplicate_rendered(&address, value, "");
+        } else {
+            seen.insert(identity);
+        }
+    }
+}
+
+fn pod_cidrs(cidrs: &Field, causes: &mut Causes) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for cidr in cidrs.items() {
+        if !is_cidr(cidr.text()) {
+            causes
+                .invalid(&cidr, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+        }
+    }
+    let is_v6 = |text: &str| text.contains(':');
+    let families = cidrs.items().map(|cidr| is_v6(cidr.text())).collect::<Vec<_>>();
+    if families.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
+        causes.invalid(cidrs, "may specify no more than one CIDR for each IP family");
+    }
+    for cidr in cidrs.items() {
+        if !seen.insert(cidr.text().to_owned()) {
+            causes.duplicate(&cidr);
+        }
+    }
+}
+
+fn is_cidr(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
+    let length_max = if address.is_ipv4() { 32 } else { 128 };
+    length.parse::<u8>().is_ok_and(|length| length <= length_max)
+}

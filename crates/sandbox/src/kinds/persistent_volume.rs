@@ -1,0 +1,103 @@
+//! PersistentVolumes.
+
+use crate::json::Value;
+use crate::kind::columns::{AGE, NAME, of, text, text_or};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules, go_json};
+use crate::kind::strategy::Strategy;
+use crate::kind::{Kind, STATUS, kept};
+use crate::value::{array, is_set, string};
+
+/// PersistentVolumes.
+pub(super) static PERSISTENT_VOLUME: Kind = Kind {
+    short_names: &["pv"],
+    namespaced: false,
+    subresources: STATUS,
+    columns: &[
+        NAME,
+        text("Capacity", "/spec/capacity/storage"),
+        of("Access Modes", short_modes),
+        text("Reclaim Policy", "/spec/persistentVolumeReclaimPolicy"),
+        text("Status", "/status/phase"),
+        of("Claim", claim),
+        text("StorageClass", "/spec/storageClassName"),
+        text_or("VolumeAttributesClass", "/spec/volumeAttributesClassName", "<unset>"),
+        text("Reason", "/status/reason"),
+        AGE,
+        text_or("VolumeMode", "/spec/volumeMode", "<unset>").wide(),
+    ],
+    defaults: Defaults {
+        values: &[
+            ("spec.persistentVolumeReclaimPolicy", r#""Retain""#),
+            ("spec.volumeMode", r#""Filesystem""#),
+            ("spec.hostPath?.type", r#""""#),
+            ("status.phase", r#""Pending""#),
+        ],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        required: &[("spec.accessModes", ""), ("spec.capacity", "")],
+        choices: &[
+            ("spec.persistentVolumeReclaimPolicy", &["Delete", "Recycle", "Retain"]),
+            ("spec.volumeMode", &["Block", "Filesystem"]),
+        ],
+        more: capacity_and_source,
+        ..Rules::NONE
+    },
+    strategy: Strategy { returns_deleted_object: true, ..Strategy::PLAIN },
+    ..kept("", "PersistentVolume", "persistentvolumes", "persistentvolume")
+};
+
+fn short_modes(volume: &Value) -> Value {
+    let modes = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    let given = array(volume, "/spec/accessModes");
+    let short = modes.iter().filter(|(mode, _)| given.iter().any(|given| given == mode));
+    short.map(|(_, short)| *short).collect::<Vec<_>>().join(",").into()
+}
+
+fn claim(volume: &Value) -> Value {
+    if !is_set(volume, "/spec/claimRef") {
+        return "".into();
+    }
+    let part = |path| string(volume, path);
+    format!("{}/{}", part("/spec/claimRef/namespace"), part("/spec/claimRef/name")).into()
+}
+
+/// Checks the modes of access of a spec.
+pub(super) fn access_modes(spec: &Field, causes: &mut Causes) {
+    const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    let modes = spec.child("accessModes");
+    for mode in modes.items() {
+        causes.choice(&modes.with_value(mode.value()), MODES);
+    }
+}
+
+fn capacity_and_source(object: &Field, causes: &mut Causes) {
+    const NO_SOURCES: &[&str] = &[
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    let spec = object.child("spec");
+    access_modes(&spec, causes);
+    let capacity = spec.child("capacity");
+    if !capacity.key("storage").is_set() {
+        causes.not_supported_rendered(&capacity, go_json(capacity.value()), &["storage"]);
+    }
+    let mut names = spec.entries().map(|(name, _)| name);
+    if names.all(|name| NO_SOURCES.contains(&name)) {
+        causes.required(&spec, "must specify a volume type");
+    }
+}

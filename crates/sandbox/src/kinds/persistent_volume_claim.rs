@@ -1,0 +1,49 @@
+//! PersistentVolumeClaims.
+
+use super::persistent_volume::access_modes;
+use crate::kind::columns::{AGE, NAME, text, text_or};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules, selector};
+use crate::kind::strategy::Strategy;
+use crate::kind::{Kind, STATUS, kept};
+
+/// PersistentVolumeClaims.
+pub(super) static PERSISTENT_VOLUME_CLAIM: Kind = Kind {
+    short_names: &["pvc"],
+    subresources: STATUS,
+    columns: &[
+        NAME,
+        text("Status", "/status/phase"),
+        text("Volume", "/spec/volumeName"),
+        text("Capacity", "/status/capacity/storage"),
+        // Only a bound claim has modes here.
+        text("Access Modes", "/status/accessModes/0"),
+        text("StorageClass", "/spec/storageClassName"),
+        text_or("VolumeAttributesClass", "/spec/volumeAttributesClassName", "<unset>"),
+        AGE,
+        text_or("VolumeMode", "/spec/volumeMode", "<unset>").wide(),
+    ],
+    defaults: Defaults {
+        values: &[("spec.volumeMode", r#""Filesystem""#), ("status.phase", r#""Pending""#)],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        required: &[("spec.accessModes", "at least 1 access mode is required")],
+        choices: &[("spec.volumeMode", &["Block", "Filesystem"])],
+        more: requests,
+        ..Rules::NONE
+    },
+    strategy: Strategy { returns_deleted_object: true, ..Strategy::PLAIN },
+    ..kept("", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
+};
+
+fn requests(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    access_modes(&spec, causes);
+    let resources = spec.child("resources");
+    if !resources.child("requests").key("storage").is_set() {
+        causes.required(&resources.key("storage"), "");
+    }
+    selector::label_selector(&spec.child("selector"), causes);
+}

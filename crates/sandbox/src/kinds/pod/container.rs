@@ -1,0 +1,308 @@
+//! Validates containers: regular, init and ephemeral ones.
+
+use std::collections::HashSet;
+
+use crate::json::{SmolStr, Value};
+
+use super::volume::Volumes;
+use super::{environment, probe, resources, security};
+use crate::format;
+use crate::kind::rules::{Causes, Field, go_json, go_quote};
+
+/// Maximum number of containers in each list of a pod spec. The API has no limit, but the work of a
+/// kubelet grows with the square of their number.
+const CONTAINERS_MAX: usize = 250;
+
+/// All containers of a pod spec.
+pub(super) fn containers(spec: &Field, volumes: &Volumes, causes: &mut Causes) {
+    let regular = spec.child("containers");
+    let mut names: HashSet<String> = HashSet::new();
+    if regular.is_empty() {
+        causes.required(&regular, "");
+    } else {
+        regular_containers(spec, &regular, volumes, &mut names, causes);
+    }
+    for container in spec.child("initContainers").items() {
+        init_container(spec, &container, volumes, &mut names, causes);
+    }
+    for container in spec.child("ephemeralContainers").items() {
+        common(spec, &container, volumes, causes);
+        unique_name(&container, &mut names, causes);
+    }
+    for name in ["containers", "initContainers", "ephemeralContainers"] {
+        let list = spec.child(name);
+        if list.len() > CONTAINERS_MAX {
+            let detail = format!("the sandbox supports at most {CONTAINERS_MAX} containers");
+            causes.forbidden(&list, &detail);
+        }
+    }
+}
+
+fn regular_containers(
+    spec: &Field,
+    regular: &Field,
+    volumes: &Volumes,
+    names: &mut HashSet<String>,
+    causes: &mut Causes,
+) {
+    let grace_period = spec.child("terminationGracePeriodSeconds");
+    for container in regular.items() {
+        common(spec, &container, volumes, causes);
+        unique_name(&container, names, causes);
+        probe::lifecycle(&container.child("lifecycle"), &grace_period, causes);
+        probe::probes(&container, &grace_period, causes);
+        let restart_policy = container.child("restartPolicy");
+        if restart_policy.is_set() {
+            causes.required_choice(&restart_policy, &["Always", "OnFailure", "Never"]);
+        }
+    }
+    unique_host_ports(regular, causes);
+}
+
+fn init_container(
+    spec: &Field,
+    container: &Field,
+    volumes: &Volumes,
+    names: &mut HashSet<String>,
+    causes: &mut Causes,
+) {
+    common(spec, container, volumes, causes);
+    let restart_policy = container.child("restartPolicy");
+    if restart_policy.is_set() {
+        causes.required_choice(&restart_policy, &["Always", "OnFailure", "Never"]);
+    }
+    unique_name(container, names, causes);
+    let is_sidecar = restart_policy.text() == "Always";
+    if is_sidecar {
+        let grace_period = spec.child("terminationGracePeriodSeconds");
+        probe::lifecycle(&container.child("lifecycle"), &grace_period, causes);
+        probe::probes(container, &grace_period, causes);
+    } else {
+        for name in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+            let field = container.child(name);
+            if field.is_set() {
+                causes.forbidden(
+                    &field,
+                    "may not be set for init containers without restartPolicy=Always",
+                );
+            }
+        }
+    }
+    let resize_policy = container.child("resizePolicy");
+    if !resize_policy.is_empty() && !is_sidecar {
+        causes.invalid_rendered(
+            &resize_policy,
+            go_json(resize_policy.value()),
+            "must not be set for init containers",
+        );
+    }
+}
+
+fn unique_name(container: &Field, names: &mut HashSet<String>, causes: &mut Causes) {
+    let name = container.child("name");
+    if names.contains(name.text()) {
+        causes.duplicate_rendered(&name, go_quote(name.text()), "");
+    } else if !name.text().is_empty() {
+        names.insert(name.text().to_owned());
+    }
+}
+
+/// The rules of every container.
+fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Causes) {
+    let name = container.child("name");
+    if name.text().is_empty() {
+        causes.required(&name, "");
+    } else {
+        causes.invalid_each(&name, format::dns_label(name.text()));
+    }
+    if container.child("image").text().is_empty() {
+        causes.required(&container.child("image"), "");
+    }
+    causes.required_choice(
+        &container.child("terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+    );
+    ports(&container.child("ports"), causes);
+    environment::env(&container.child("env"), causes);
+    environment::env_from(&container.child("envFrom"), causes);
+    volume_mounts(container, volumes, causes);
+    volume_devices(container, volumes, causes);
+    causes
+        .required_choice(&container.child("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+    resources::requirements(&container.child("resources"), &spec.child("resourceClaims"), causes);
+    resize_policies(&container.child("resizePolicy"), spec.child("restartPolicy").text(), causes);
+    let host_users = spec.child("hostUsers").value() != &Value::Bool(false);
+    security::security_context(&container.child("securityContext"), host_users, causes);
+}
+
+fn ports(ports: &Field, causes: &mut Causes) {
+    let mut names: HashSet<String> = HashSet::new();
+    for port in ports.items() {
+        let name = port.child("name");
+        if !name.text().is_empty() {
+            let wrong = format::port_name(name.text());
+            if !wrong.is_empty() {
+                causes.invalid_each(&name, wrong);
+            } else if names.contains(name.text()) {
+                causes.duplicate(&name);
+            } else {
+                names.insert(name.text().to_owned());
+            }
+        }
+        let inner = port.child("containerPort");
+        if inner.int() == 0 {
+            causes.required(&inner, "");
+        } else {
+            causes.invalid_each(&inner, format::port_number(inner.int()));
+        }
+        let host = port.child("hostPort");
+        if host.int() != 0 {
+            causes.invalid_each(&host, format::port_number(host.int()));
+        }
+        causes.required_choice(&port.child("protocol"), &["SCTP", "TCP", "UDP"]);
+    }
+}
+
+/// No two regular containers can use the same port of the host.
+fn unique_host_ports(containers: &Field, causes: &mut Causes) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for container in containers.items() {
+        for port in container.child("ports").items() {
+            let host = port.child("hostPort");
+            if host.int() == 0 {
+                continue;
+            }
+            let (protocol, ip) = (port.child("protocol"), port.child("hostIP"));
+            let identity = format!("{}/{}/{}", protocol.text(), ip.text(), host.int());
+            if seen.contains(&identity) {
+                causes.duplicate_rendered(&host, go_quote(&identity), "");
+            } else {
+                seen.insert(identity);
+            }
+        }
+    }
+}
+
+fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
+    let (mounts, devices) = (container.child("volumeMounts"), container.child("volumeDevices"));
+    let mut paths: HashSet<String> = HashSet::new();
+    let used = |name: &'static str| -> HashSet<String> {
+        devices.items().map(|device| device.child(name).text().to_owned()).collect()
+    };
+    let (device_names, device_paths) = (used("name"), used("devicePath"));
+    for mount in mounts.items() {
+        let (name, path) = (mount.child("name"), mount.child("mountPath"));
+        causes.required_text(&name);
+        if !volumes.has(name.text()) {
+            causes.not_found(&text_of(&name), "");
+        }
+        causes.required_text(&path);
+        if paths.contains(path.text()) {
+            causes.invalid(&path, "must be unique");
+        }
+        paths.insert(path.text().to_owned());
+        if device_names.contains(name.text()) {
+            causes.invalid(&name, "must not already exist in volumeDevices");
+        }
+        if device_paths.contains(path.text()) {
+            causes.invalid(&path, "must not already exist as a path in volumeDevices");
+        }
+        mount_options(container, &mounts, &mount, causes);
+    }
+}
+
+/// The field, with an empty string instead of an absent value.
+fn text_of<'a>(field: &'a Field<'a>) -> Field<'a> {
+    static EMPTY: Value = Value::String(SmolStr::new_static(""));
+    if field.is_set() { *field } else { field.with_value(&EMPTY) }
+}
+
+/// Upstream reports these fields without the index of the mount.
+fn mount_options(container: &Field, mounts: &Field, mount: &Field, causes: &mut Causes) {
+    let sub_path = mounts.child("subPath");
+    let sub_path = sub_path.with_value(mount.child("subPath").value());
+    causes.invalid_each(&sub_path, format::descending_path(sub_path.text()));
+    let expression = mount.child("subPathExpr");
+    if !expression.text().is_empty() {
+        if !sub_path.text().is_empty() {
+            causes.invalid(&expression, "subPathExpr and subPath are mutually exclusive");
+        }
+        let path = mounts.child("subPathExpr");
+        let path = path.with_value(expression.value());
+        causes.invalid_each(&path, format::descending_path(path.text()));
+    }
+    let propagation = mounts.child("mountPropagation");
+    let propagation = propagation.with_value(mount.child("mountPropagation").value());
+    causes.optional_choice(&propagation, &["Bidirectional", "HostToContainer", "None"]);
+    let privileged = container.child("securityContext").child("privileged").is_true();
+    if propagation.text() == "Bidirectional" && !privileged {
+        causes.forbidden(
+            &propagation,
+            "Bidirectional mount propagation is available only to privileged containers",
+        );
+    }
+    let recursive = mounts.child("recursiveReadOnly");
+    let recursive = recursive.with_value(mount.child("recursiveReadOnly").value());
+    causes.optional_choice(&recursive, &["Disabled", "Enabled", "IfPossible"]);
+    if ["Enabled", "IfPossible"].contains(&recursive.text()) {
+        if !mount.child("readOnly").is_true() {
+            causes.forbidden(&recursive, "may only be specified when readOnly is true");
+        }
+        if !["", "None"].contains(&propagation.text()) {
+            causes.forbidden(
+                &recursive,
+                "may only be specified when mountPropagation is None or not specified",
+            );
+        }
+    }
+}
+
+fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
+    let mut names: HashSet<String> = HashSet::new();
+    let mut paths: HashSet<String> = HashSet::new();
+    for device in container.child("volumeDevices").items() {
+        let (name, path) = (device.child("name"), device.child("devicePath"));
+        causes.required_text(&name);
+        if names.contains(name.text()) {
+            causes.invalid(&name, "must be unique");
+        }
+        match volumes.is_claim(name.text()) {
+            None => causes.not_found(&text_of(&name), ""),
+            Some(true) => {}
+            Some(false) => causes.invalid(
+                &name,
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block \
+                 mode",
+            ),
+        }
+        causes.required_text(&path);
+        if paths.contains(path.text()) {
+            causes.invalid(&path, "must be unique");
+        }
+        if path.text().split('/').any(|part| part == "..") {
+            causes.invalid(&path, "can not contain backsteps ('..')");
+        }
+        names.insert(name.text().to_owned());
+        paths.insert(path.text().to_owned());
+    }
+}
+
+fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Causes) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for policy in policies.items() {
+        let (resource, restart) = (policy.child("resourceName"), policy.child("restartPolicy"));
+        if seen.contains(resource.text()) {
+            causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
+        }
+        seen.insert(resource.text().to_owned());
+        causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
+        causes.required_choice(
+            &policies.with_value(restart.value()),
+            &["NotRequired", "RestartContainer"],
+        );
+        if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
+            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            causes.invalid_rendered(policies, go_quote(restart.text()), detail);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Validates tolerations, taint effects and topology spread constraints.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::format;
+use crate::kind::rules::{Causes, Field, go_quote, selector};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+pub(super) fn tolerations(tolerations: &Field, causes: &mut Causes) {
+    for toleration in tolerations.items() {
+        self::toleration(&toleration, causes);
+    }
+}
+
+fn toleration(toleration: &Field, causes: &mut Causes) {
+    let [key, operator, value, effect] =
+        ["key", "operator", "value", "effect"].map(|name| toleration.child(name));
+    if !key.text().is_empty() {
+        selector::label_key(&key, causes);
+    } else if operator.text() != "Exists" {
+        causes.invalid_rendered(
+            &operator,
+            go_quote(operator.text()),
+            "operator must be Exists when `key` is empty, which means \"match all values and all \
+             keys\"",
+        );
+    }
+    if toleration.child("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        causes.invalid_rendered(&effect, go_quote(effect.text()), detail);
+    }
+    match operator.text() {
+        "Equal" | "" => {
+            let wrong = format::label_value(value.text());
+            if !wrong.is_empty() {
+                causes.invalid_rendered(&operator, go_quote(value.text()), &wrong.join(";"));
+            }
+        }
+        "Exists" if !value.text().is_empty() => {
+            let shown = rendered(toleration);
+            causes.invalid_rendered(
+                &operator,
+                shown,
+                "value must be empty when `operator` is 'Exists'",
+            );
+        }
+        "Exists" => {}
+        "Lt" | "Gt" => decimal_integer(&value, causes),
+        _ => causes.not_supported(&operator, &["Equal", "Exists", "Lt", "Gt"]),
+    }
+    if !effect.text().is_empty() {
+        taint_effect(&effect, causes);
+    }
+}
+
+pub(in crate::kinds) fn taint_effect(effect: &Field, causes: &mut Causes) {
+    causes.choice(effect, &EFFECTS);
+}
+
+/// An update of a pod may add tolerations and change their tolerationSeconds, and nothing else.
+pub(super) fn only_added_tolerations(tolerations: &Field, old: &Field, causes: &mut Causes) {
+    let without_seconds = |toleration: &Field| {
+        let mut value = toleration.value().clone();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("tolerationSeconds");
+        }
+        value.to_string()
+    };
+    let kept: HashSet<String> =
+        tolerations.items().map(|toleration| without_seconds(&toleration)).collect();
+    if old.items().any(|toleration| !kept.contains(&without_seconds(&toleration))) {
+        causes.forbidden(
+            tolerations,
+            "existing toleration can not be modified except its tolerationSeconds",
+        );
+        return;
+    }
+    self::tolerations(tolerations, causes);
+}
+
+/// The numeric operators need an integer in canonical form, of any length.
+fn decimal_integer(value: &Field, causes: &mut Causes) {
+    let text = value.text();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let canonical = digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.starts_with('0')
+        && !digits.is_empty();
+    if text.is_empty() {
+        causes.invalid_rendered(value, go_quote(text), "must be non-empty");
+    } else if !canonical && text != "0" {
+        causes.invalid_rendered(
+            value,
+            go_quote(text),
+            "must be a valid decimal integer in canonical form",
+        );
+    }
+}
+
+/// A toleration as upstream prints the Go struct, without JSON names.
+fn rendered(toleration: &Field) -> String {
+    let text = |name| go_quote(toleration.child(name).text());
+    let seconds = toleration.child("tolerationSeconds").value().as_i64();
+    format!(
+        "{{\"Key\":{},\"Operator\":{},\"Value\":{},\"Effect\":{},\"TolerationSeconds\":{}}}",
+        text("key"),
+        text("operator"),
+        text("value"),
+        text("effect"),
+        seconds.map_or("null".to_owned(), |seconds| seconds.to_string()),
+    )
+}
+
+pub(super) fn topology_spread_constraints(constraints: &Field, causes: &mut Causes) {
+    let pair = |constraint: &Field| {
+        ["topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name).text().to_owned())
+    };
+    // Upstream reports all but the last of equal pairs.
+    let last: HashMap<[String; 2], usize> =
+        constraints.items().map(|constraint| pair(&constraint)).zip(0..).collect();
+    for (index, constraint) in constraints.items().enumerate() {
+        let [max_skew, key, action] =
+            ["maxSkew", "topologyKey", "whenUnsatisfiable"].map(|name| constraint.child(name));
+        if max_skew.int() <= 0 {
+            causes.invalid_rendered(
+                &max_skew,
+                max_skew.int().to_string(),
+                "must be greater than zero",
+            );
+        }
+        if key.text().is_empty() {
+            causes.required(&key, "can not be empty");
+        }
+        if !["DoNotSchedule", "ScheduleAnyway"].contains(&action.text()) {
+            causes.not_supported_rendered(
+                &action,
+                go_quote(action.text()),
+                &["DoNotSchedule", "ScheduleAnyway"],
+            );
+        }
+        if last.get(&pair(&constraint)).is_some_and(|last| *last > index) {
+            let pair = format!("{{{}, {}}}", key.text(), action.text());
+            causes.duplicate_rendered(
+                &constraint.child("{topologyKey, whenUnsatisfiable}"),
+                go_quote(&pair),
+                "",
+            );
+        }
+        min_domains(&constraint.child("minDomains"), action.text(), causes);
+        for name in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            causes.optional_choice(&constraint.child(name), &["Honor", "Ignore"]);
+        }
+        match_label_keys(&constraint, causes);
+        selector::label_selector(&constraint.child("labelSelector"), causes);
+    }
+}
+
+fn min_domains(min_domains: &Field, action: &str, causes: &mut Causes) {
+    if !min_domains.is_set() {
+        return;
+    }
+    if min_domains.int() <= 0 {
+        causes.invalid(min_domains, "must be greater than zero");
+    }
+    if action != "DoNotSchedule" {
+        let detail =
+            format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        causes.invalid(min_domains, &detail);
+    }
+}
+
+fn match_label_keys(constraint: &Field, causes: &mut Causes) {
+    let (keys, label_selector) =
+        (constraint.child("matchLabelKeys"), constraint.child("labelSelector"));
+    if keys.is_empty() {
+        return;
+    }
+    if !label_selector.is_set() {
+        causes.forbidden(&keys, "must not be specified when labelSelector is not set");
+    }
+    let in_expressions: HashSet<String> = label_selector
+        .child("matchExpressions")
+        .items()
+        .map(|expression| expression.child("key").text().to_owned())
+        .collect();
+    for key in keys.items() {
+        selector::label_key(&key, causes);
+        let in_labels = label_selector.child("matchLabels").key(key.text()).is_set();
+        if in_labels || in_expressions.contains(key.text()) {
+            causes.invalid(&key, "exists in both matchLabelKeys and labelSelector");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Pod templates: what the kinds that have one share.
+
+use super::{defaults, rules, spec, warnings};
+use crate::json::Value;
+use crate::kind::defaults::{Fields, struct_at};
+use crate::kind::rules::{Causes, Field, each, metadata, selector};
+
+/// Sets the defaults of a pod template.
+pub(in crate::kinds) fn complete(template: &mut Fields) {
+    struct_at(template, "metadata");
+    defaults::spec(struct_at(template, "spec"));
+}
+
+/// Validates a pod template.
+pub(in crate::kinds) fn check(template: &Field, causes: &mut Causes) {
+    let metadata = template.child("metadata");
+    // Upstream reports the template's labels and annotations without `metadata` in the path.
+    let (labels, annotations) = (template.child("labels"), template.child("annotations"));
+    metadata::labels(&labels.with_value(metadata.child("labels").value()), causes);
+    let annotations = annotations.with_value(metadata.child("annotations").value());
+    metadata::annotations(&annotations, causes);
+    let spec = template.child("spec");
+    rules::pod_annotations(&annotations, &spec, causes);
+    spec::pod_spec(&spec, false, causes);
+    let ephemeral = spec.child("ephemeralContainers");
+    if !ephemeral.is_empty() {
+        causes.forbidden(&ephemeral, "ephemeral containers not allowed in pod template");
+    }
+}
+
+/// Validates the selector of a spec, which must match the labels of its template. `owner` is the
+/// kind in the message.
+pub(in crate::kinds) fn is_selected(spec: &Field, owner: &str, causes: &mut Causes) {
+    let label_selector = spec.child("selector");
+    if !label_selector.is_set() {
+        causes.required(&label_selector, "");
+    } else if selector::is_empty(&label_selector) {
+        let detail = format!("empty selector is invalid for {owner}");
+        causes.invalid_rendered(&label_selector, "{}".to_owned(), &detail);
+    }
+    selector::label_selector(&label_selector, causes);
+    labels_match(spec, causes);
+}
+
+/// The selector of a spec must match the labels of its template.
+pub(in crate::kinds) fn labels_match(spec: &Field, causes: &mut Causes) {
+    let template = spec.child("template");
+    let metadata = template.child("metadata");
+    let labels = metadata.child("labels");
+    if selector::mismatches(&spec.child("selector"), &labels) {
+        causes.invalid(&labels, "`selector` does not match template `labels`");
+    }
+}
+
+/// The pods of most controllers are restarted for ever.
+pub(in crate::kinds) fn always_restarts(template: &Field, causes: &mut Causes) {
+    let spec = template.child("spec");
+    causes.choice(&spec.child("restartPolicy"), &["Always"]);
+}
+
+/// Pods that run for ever have no deadline. `owner` is the kind in the message.
+pub(in crate::kinds) fn has_no_deadline(template: &Field, owner: &str, causes: &mut Causes) {
+    let spec = template.child("spec");
+    let deadline = spec.child("activeDeadlineSeconds");
+    if deadline.is_set() {
+        causes.forbidden(&deadline, &format!("activeDeadlineSeconds in {owner} is not Supported"));
+    }
+}
+
+/// The pods of a Job end, so their containers are not always restarted.
+pub(in crate::kinds) fn ends(template: &Field, causes: &mut Causes) {
+    let spec = template.child("spec");
+    let policy = spec.child("restartPolicy");
+    match policy.text() {
+        "Never" | "OnFailure" => {}
+        "Always" | "" => causes.required(&policy, r#"valid values: "OnFailure", "Never""#),
+        _ => causes.not_supported(&policy, &["OnFailure", "Never"]),
+    }
+}
+
+/// The warnings about the pod template at a path. As upstream, it causes them with each new
+/// generation of the object.
+pub(in crate::kinds) fn warnings(path: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let is_same = |path: &str| old.is_some_and(|old| old.pointer(path) == new.pointer(path));
+    let mut found = Vec::new();
+    if !is_same("/metadata/generation") || !is_same(&pointer) {
+        each(&Field::root(new), path, &mut |template| found.extend(warnings::all(template)));
+    }
+    found
+}

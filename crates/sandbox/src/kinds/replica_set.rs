@@ -1,0 +1,39 @@
+//! ReplicaSets.
+
+use super::pod::template;
+use super::replication_controller::columns;
+use crate::kind::columns::SELECTOR;
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::{FieldLabels, Kind, SCALE, kept};
+
+/// ReplicaSets.
+pub(super) static REPLICA_SET: Kind = Kind {
+    short_names: &["rs"],
+    categories: &["all"],
+    subresources: SCALE,
+    counts_generations: true,
+    field_labels: FieldLabels::Listed(&["status.replicas"]),
+    columns: &columns(SELECTOR),
+    defaults: Defaults {
+        each: &[("spec.template", template::complete)],
+        values: &[("spec.replicas", "1")],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        nonnegative: &["spec.replicas", "spec.minReadySeconds"],
+        immutable: &["spec.selector"],
+        each: &[("spec.template", template::check)],
+        more: selector,
+        warnings: |new, old| template::warnings("spec.template", new, old),
+        ..Rules::NONE
+    },
+    ..kept("apps", "ReplicaSet", "replicasets", "replicaset")
+};
+
+fn selector(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    template::is_selected(&spec, "deployment", causes);
+    template::always_restarts(&spec.child("template"), causes);
+}

@@ -1,0 +1,64 @@
+//! ReplicationControllers.
+
+use super::pod::template;
+use crate::json::Value;
+use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, number};
+use crate::kind::defaults::{Defaults, Fields, default, struct_at};
+use crate::kind::rules::{Causes, Field, Rules};
+use crate::kind::{FieldLabels, Kind, SCALE, kept};
+
+/// ReplicationControllers.
+pub(super) static REPLICATION_CONTROLLER: Kind = Kind {
+    short_names: &["rc"],
+    categories: &["all"],
+    subresources: SCALE,
+    counts_generations: true,
+    field_labels: FieldLabels::Listed(&["status.replicas"]),
+    columns: &columns(Column::new("Selector", Cell::Labels("/spec/selector")).wide()),
+    defaults: Defaults {
+        each: &[("spec.template", template::complete)],
+        values: &[("spec.replicas", "1")],
+        more: labels_of_template,
+        completed_by_schema: true,
+    },
+    rules: Rules {
+        required: &[("spec.selector", "")],
+        nonnegative: &["spec.replicas", "spec.minReadySeconds"],
+        more: check_template,
+        warnings: |new, old| template::warnings("spec.template", new, old),
+        ..Rules::NONE
+    },
+    ..kept("", "ReplicationController", "replicationcontrollers", "replicationcontroller")
+};
+
+/// The columns of a kind with replicas.
+pub(super) const fn columns(selector: Column) -> [Column; 8] {
+    [
+        NAME,
+        number("Desired", "/spec/replicas"),
+        number("Current", "/status/replicas"),
+        number("Ready", "/status/readyReplicas"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        selector,
+    ]
+}
+
+/// The selector and the labels are those of the template.
+fn labels_of_template(fields: &mut Fields, _: &Value) {
+    let template = fields.get("spec").map(|spec| spec["template"]["metadata"]["labels"].clone());
+    let Some(labels @ Value::Object(_)) = template else { return };
+    default(struct_at(fields, "spec"), "selector", labels.clone());
+    default(struct_at(fields, "metadata"), "labels", labels);
+}
+
+fn check_template(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    let template = spec.child("template");
+    if template.child("spec").child("containers").is_empty() {
+        causes.required(&template, "");
+    } else {
+        template::check(&template, causes);
+    }
+}

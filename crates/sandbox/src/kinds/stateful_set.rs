@@ -1,0 +1,91 @@
+//! StatefulSets.
+
+use super::deployment::ready;
+use super::pod::template;
+use crate::json::Value;
+use crate::kind::columns::{AGE, CONTAINERS, IMAGES, NAME, of};
+use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
+use crate::kind::rules::{self, Causes, Field, Rules};
+use crate::kind::{Kind, SCALE, kept};
+
+/// StatefulSets.
+pub(super) static STATEFUL_SET: Kind = Kind {
+    short_names: &["sts"],
+    categories: &["all"],
+    subresources: SCALE,
+    counts_generations: true,
+    columns: &[NAME, of("Ready", ready), AGE, CONTAINERS, IMAGES],
+    defaults: Defaults {
+        each: &[("spec.template", template::complete)],
+        values: &[
+            ("spec.replicas", "1"),
+            ("spec.podManagementPolicy", r#""OrderedReady""#),
+            ("spec.updateStrategy.type", r#""RollingUpdate""#),
+            ("spec.revisionHistoryLimit", "10"),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", r#""Retain""#),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenScaled", r#""Retain""#),
+            ("spec.volumeClaimTemplates[].apiVersion", r#""v1""#),
+            ("spec.volumeClaimTemplates[].kind", r#""PersistentVolumeClaim""#),
+            ("spec.volumeClaimTemplates[].spec.volumeMode", r#""Filesystem""#),
+            ("spec.volumeClaimTemplates[].status.phase", r#""Pending""#),
+            ("status.replicas", "0"),
+            ("status.availableReplicas", "0"),
+        ],
+        more: partition,
+        completed_by_schema: true,
+    },
+    rules: Rules {
+        choices: &[
+            ("spec.podManagementPolicy", &["OrderedReady", "Parallel"]),
+            ("spec.updateStrategy.type", &["OnDelete", "RollingUpdate"]),
+        ],
+        nonnegative: &["spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit"],
+        more: selector,
+        on_update,
+        // As upstream, a template causes warnings and is not validated.
+        warnings: |new, old| template::warnings("spec.template", new, old),
+        ..Rules::NONE
+    },
+    ..kept("apps", "StatefulSet", "statefulsets", "statefulset")
+};
+
+fn partition(fields: &mut Fields, _: &Value) {
+    let strategy = struct_at(struct_at(fields, "spec"), "updateStrategy");
+    if text(strategy, "type") == "RollingUpdate" {
+        default(struct_at(strategy, "rollingUpdate"), "partition", 0);
+    }
+}
+
+fn selector(object: &Field, causes: &mut Causes) {
+    let spec = object.child("spec");
+    template::is_selected(&spec, "statefulset", causes);
+    template::always_restarts(&spec.child("template"), causes);
+}
+
+fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
+    const CHANGEABLE: [&str; 7] = [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ];
+    rules::on_update(kind, object, old, causes);
+    let fixed = |object: &Field| {
+        let mut spec = object.child("spec").value().clone();
+        if let Some(fields) = spec.as_object_mut() {
+            CHANGEABLE.iter().for_each(|name| drop(fields.remove(name)));
+        }
+        spec
+    };
+    if fixed(object) != fixed(old) {
+        causes.forbidden(
+            &object.child("spec"),
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+             'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+             'minReadySeconds' are forbidden",
+        );
+    }
+}

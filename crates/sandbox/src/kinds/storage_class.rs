@@ -1,0 +1,55 @@
+//! StorageClasses.
+
+use crate::json::Value;
+use crate::kind::columns::{AGE, Cell, Column, NAME, text, text_or};
+use crate::kind::defaults::Defaults;
+use crate::kind::rules::{self, Causes, Field, Rules};
+use crate::kind::{Kind, kept};
+use crate::value::{string, string_map};
+
+/// StorageClasses.
+pub(super) static STORAGE_CLASS: Kind = Kind {
+    short_names: &["sc"],
+    namespaced: false,
+    columns: &[
+        Column { cell: Cell::Of(name), ..NAME },
+        text("Provisioner", "/provisioner"),
+        text_or("ReclaimPolicy", "/reclaimPolicy", "Delete"),
+        text_or("VolumeBindingMode", "/volumeBindingMode", "Immediate"),
+        Column::new("AllowVolumeExpansion", Cell::Boolean("/allowVolumeExpansion")),
+        AGE,
+    ],
+    defaults: Defaults {
+        values: &[("reclaimPolicy", r#""Delete""#), ("volumeBindingMode", r#""Immediate""#)],
+        completed_by_schema: true,
+        ..Defaults::NONE
+    },
+    rules: Rules {
+        required: &[("provisioner", "")],
+        choices: &[
+            ("reclaimPolicy", &["Delete", "Retain"]),
+            ("volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]),
+        ],
+        immutable: &["volumeBindingMode"],
+        on_update,
+        ..Rules::NONE
+    },
+    ..kept("storage.k8s.io", "StorageClass", "storageclasses", "storageclass")
+};
+
+fn name(class: &Value) -> Value {
+    const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+    let name = string(class, "/metadata/name");
+    let is_default = string_map(class, "/metadata/annotations").contains(&(DEFAULT, "true"));
+    if is_default { format!("{name} (default)").into() } else { name.into() }
+}
+
+fn on_update(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
+    rules::on_update(kind, object, old, causes);
+    for name in ["parameters", "provisioner", "reclaimPolicy"] {
+        let field = object.child(name);
+        if field.value() != old.child(name).value() {
+            causes.forbidden(&field, &format!("updates to {name} are forbidden."));
+        }
+    }
+}
