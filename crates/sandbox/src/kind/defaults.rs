@@ -17,14 +17,40 @@ pub(crate) type Completion = fn(&mut Fields);
 pub(crate) struct Defaults {
     /// Structs that a function completes, such as pod templates.
     pub(crate) each: &'static [(&'static str, Completion)],
-    /// Paths, and values as JSON.
-    pub(crate) values: &'static [(&'static str, &'static str)],
+    /// Fields, and their values.
+    pub(crate) values: &'static [(&'static str, Literal)],
     /// The defaults that depend on other fields. The second argument is the object before the
     /// change, or null: what an object shares with it has its defaults.
     pub(crate) more: fn(&mut Fields, &Value),
     /// Whether the schema knows the fields that Go's encoder always writes. Else they are listed
     /// here.
     pub(crate) completed_by_schema: bool,
+}
+
+/// A value that is part of the program.
+#[derive(Clone, Copy)]
+pub(crate) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(&'static str),
+    /// A list of texts.
+    List(&'static [&'static str]),
+    /// A struct without fields.
+    Struct,
+}
+
+impl Literal {
+    fn value(self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => value.into(),
+            Self::Int(number) => number.into(),
+            Self::Text(text) => text.into(),
+            Self::List(texts) => texts.iter().copied().map(Value::from).collect::<Vec<_>>().into(),
+            Self::Struct => Map::new().into(),
+        }
+    }
 }
 
 impl Defaults {
@@ -37,19 +63,18 @@ impl Defaults {
             at(fields, path, &mut |fields: &mut Fields| complete(fields));
         }
         for (path, value) in self.values {
-            set(fields, path, value);
+            set(fields, path, *value);
         }
         (self.more)(fields, stored);
     }
 }
 
 /// Sets the field at the end of a path wherever it is absent.
-fn set(fields: &mut Fields, path: &str, value: &str) {
+fn set(fields: &mut Fields, path: &str, value: Literal) {
     let (parents, name) = path.rsplit_once('.').unwrap_or(("", path));
     at(fields, parents, &mut |parent: &mut Fields| {
         if parent.get(name).is_none_or(Value::is_null) {
-            let value: Value = serde_json::from_str(value).expect("the table is JSON");
-            parent.insert(name.to_owned(), value);
+            parent.insert(name, value.value());
         }
     });
 }

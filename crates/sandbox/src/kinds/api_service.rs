@@ -4,6 +4,7 @@ use crate::format;
 use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Int;
 use crate::kind::rules::{Causes, Field, Rules, go_quote};
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
@@ -21,7 +22,7 @@ pub(super) static API_SERVICE: Kind = Kind {
         AGE,
     ],
     defaults: Defaults {
-        values: &[("spec.service?.port", "443")],
+        values: &[("spec.service?.port", Int(443))],
         completed_by_schema: true,
         ..Defaults::NONE
     },

@@ -3,6 +3,7 @@
 use crate::json::Value;
 use crate::kind::columns::{self, AGE, NAME, or_none};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Int;
 use crate::kind::rules::{self, Causes, Field, Rules, metadata};
 use crate::kind::{Kind, named};
 use crate::value::{array, boolean, string};
@@ -15,7 +16,7 @@ pub static CONTROLLER_REVISION: Kind = Kind {
         columns::number("Revision", "/revision").about("The number of the revision"),
         AGE,
     ],
-    defaults: Defaults { values: &[("revision", "0")], ..Defaults::NONE },
+    defaults: Defaults { values: &[("revision", Int(0))], ..Defaults::NONE },
     rules: Rules { nonnegative: &["revision"], more: data, on_update, ..Rules::NONE },
     ..named("apps", "ControllerRevision", "controllerrevisions", "controllerrevision")
 };

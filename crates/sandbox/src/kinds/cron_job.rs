@@ -4,6 +4,7 @@ use super::pod::template;
 use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, of, text, text_or};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::{Bool, Int, Text};
 use crate::kind::rules::{Causes, Field, Rules};
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::boolean;
@@ -31,10 +32,10 @@ pub(super) static CRON_JOB: Kind = Kind {
     defaults: Defaults {
         each: &[("spec.jobTemplate.spec.template", template::complete)],
         values: &[
-            ("spec.concurrencyPolicy", r#""Allow""#),
-            ("spec.suspend", "false"),
-            ("spec.successfulJobsHistoryLimit", "3"),
-            ("spec.failedJobsHistoryLimit", "1"),
+            ("spec.concurrencyPolicy", Text("Allow")),
+            ("spec.suspend", Bool(false)),
+            ("spec.successfulJobsHistoryLimit", Int(3)),
+            ("spec.failedJobsHistoryLimit", Int(1)),
         ],
         completed_by_schema: true,
         ..Defaults::NONE

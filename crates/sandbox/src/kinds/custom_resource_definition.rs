@@ -11,6 +11,7 @@ use crate::custom::Schema;
 use crate::format;
 use crate::json::Value;
 use crate::kind::columns::{self, NAME};
+use crate::kind::defaults::Literal::{Int, List, Text};
 use crate::kind::defaults::{self, Defaults, Fields, struct_at, structs_in};
 use crate::kind::rules::{Causes, Field, Reason, Rules, go_json, metadata};
 use crate::kind::strategy::Strategy;
@@ -27,9 +28,9 @@ pub static DEFINITION: Kind = Kind {
     columns: &[NAME, columns::text("Created At", "/metadata/creationTimestamp")],
     defaults: Defaults {
         values: &[
-            ("spec.conversion.strategy", r#""None""#),
-            ("spec.conversion.webhook?.clientConfig.service?.port", "443"),
-            ("status.conditions", "[]"),
+            ("spec.conversion.strategy", Text("None")),
+            ("spec.conversion.webhook?.clientConfig.service?.port", Int(443)),
+            ("status.conditions", List(&[])),
         ],
         more: names_and_versions,
         completed_by_schema: true,

@@ -7,6 +7,7 @@ use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 use super::pod::template;
 use crate::json::{Value, json};
 use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, number};
+use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, condition_times, default, struct_at, text};
 use crate::kind::rules::metadata::nonnegative;
 use crate::kind::rules::{
@@ -43,12 +44,12 @@ pub static DAEMON_SET: Kind = Kind {
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
         values: &[
-            ("spec.updateStrategy.type", r#""RollingUpdate""#),
-            ("spec.revisionHistoryLimit", "10"),
-            ("status.currentNumberScheduled", "0"),
-            ("status.desiredNumberScheduled", "0"),
-            ("status.numberMisscheduled", "0"),
-            ("status.numberReady", "0"),
+            ("spec.updateStrategy.type", Text("RollingUpdate")),
+            ("spec.revisionHistoryLimit", Int(10)),
+            ("status.currentNumberScheduled", Int(0)),
+            ("status.desiredNumberScheduled", Int(0)),
+            ("status.numberMisscheduled", Int(0)),
+            ("status.numberReady", Int(0)),
         ],
         more: defaults,
         ..Defaults::NONE

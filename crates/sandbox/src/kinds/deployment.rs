@@ -3,6 +3,7 @@
 use super::pod::template;
 use crate::json::Value;
 use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, of};
+use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
 use crate::kind::rules::metadata::nonnegative;
 use crate::kind::rules::{Causes, Field, Rules, int_or_percent};
@@ -29,10 +30,10 @@ pub(super) static DEPLOYMENT: Kind = Kind {
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
         values: &[
-            ("spec.replicas", "1"),
-            ("spec.strategy.type", r#""RollingUpdate""#),
-            ("spec.revisionHistoryLimit", "10"),
-            ("spec.progressDeadlineSeconds", "600"),
+            ("spec.replicas", Int(1)),
+            ("spec.strategy.type", Text("RollingUpdate")),
+            ("spec.revisionHistoryLimit", Int(10)),
+            ("spec.progressDeadlineSeconds", Int(600)),
         ],
         more: defaults,
         completed_by_schema: true,

@@ -7,6 +7,7 @@ use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{self, Cell, Column, NAME, duration};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::{Struct, Text};
 use crate::kind::rules::{Causes, Field, Rules, go_quote, metadata};
 use crate::kind::strategy::Strategy;
 use crate::kind::{FieldLabels, Kind, named};
@@ -30,10 +31,10 @@ pub static EVENT: Kind = Kind {
     defaults: Defaults {
         // The fields that Go always writes.
         values: &[
-            ("involvedObject", "{}"),
-            ("source", "{}"),
-            ("reportingComponent", r#""""#),
-            ("reportingInstance", r#""""#),
+            ("involvedObject", Struct),
+            ("source", Struct),
+            ("reportingComponent", Text("")),
+            ("reportingInstance", Text("")),
         ],
         ..Defaults::NONE
     },

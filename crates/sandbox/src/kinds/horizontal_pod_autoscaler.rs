@@ -1,8 +1,9 @@
 //! HorizontalPodAutoscalers.
 
-use crate::json::Value;
+use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME, of};
-use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Int;
+use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::{Causes, Field, Rules};
 use crate::kind::{Kind, STATUS, kept};
 use crate::value::string;
@@ -23,14 +24,8 @@ pub(super) static HORIZONTAL_POD_AUTOSCALER: Kind = Kind {
         AGE,
     ],
     defaults: Defaults {
-        values: &[
-            ("spec.minReplicas", "1"),
-            (
-                "spec.metrics",
-                r#"[{"type": "Resource", "resource": {"name": "cpu",
-                    "target": {"type": "Utilization", "averageUtilization": 80}}}]"#,
-            ),
-        ],
+        values: &[("spec.minReplicas", Int(1))],
+        more: metrics,
         completed_by_schema: true,
         ..Defaults::NONE
     },
@@ -50,6 +45,13 @@ pub(super) static HORIZONTAL_POD_AUTOSCALER: Kind = Kind {
 fn reference(object: &Value) -> Value {
     let part = |path| string(object, path);
     format!("{}/{}", part("/spec/scaleTargetRef/kind"), part("/spec/scaleTargetRef/name")).into()
+}
+
+/// Four fifths of the requested CPU.
+fn metrics(fields: &mut Fields, _: &Value) {
+    let target = json!({"type": "Utilization", "averageUtilization": 80});
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
+    default(struct_at(fields, "spec"), "metrics", json!([cpu]));
 }
 
 fn replicas(object: &Field, causes: &mut Causes) {

@@ -3,6 +3,7 @@
 use super::pod::template;
 use crate::json::{Map, Value};
 use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, of};
+use crate::kind::defaults::Literal::{Bool, Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::Rules;
 use crate::kind::{FieldLabels, Kind, STATUS, kept};
@@ -29,10 +30,10 @@ pub static JOB: Kind = Kind {
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
         values: &[
-            ("spec.backoffLimit", "6"),
-            ("spec.completionMode", r#""NonIndexed""#),
-            ("spec.suspend", "false"),
-            ("spec.manualSelector", "false"),
+            ("spec.backoffLimit", Int(6)),
+            ("spec.completionMode", Text("NonIndexed")),
+            ("spec.suspend", Bool(false)),
+            ("spec.manualSelector", Bool(false)),
         ],
         more: defaults,
         completed_by_schema: true,

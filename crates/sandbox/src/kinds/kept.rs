@@ -4,6 +4,7 @@ use super::pod::template;
 use crate::format;
 use crate::kind::columns::{AGE, Cell, Column, NAME, text, text_or};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::{self, Bool, Int, List, Struct, Text};
 use crate::kind::rules::Rules;
 use crate::kind::strategy::Strategy;
 use crate::kind::{FieldLabels, Kind, STATUS, kept};
@@ -20,7 +21,7 @@ const RETURNS_DELETED: Strategy = Strategy { returns_deleted_object: true, ..Str
 
 const ANY_NAME: Rules = Rules { names: format::path_segment, ..Rules::NONE };
 
-const fn values(values: &'static [(&'static str, &'static str)]) -> Defaults {
+const fn values(values: &'static [(&'static str, Literal)]) -> Defaults {
     Defaults { values, completed_by_schema: true, ..Defaults::NONE }
 }
 
@@ -30,7 +31,7 @@ pub(super) static ALL: &[Kind] = &[
         deprecation: Some(
             "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         ),
-        defaults: values(&[("subsets[].ports[].protocol", r#""TCP""#)]),
+        defaults: values(&[("subsets[].ports[].protocol", Text("TCP"))]),
         strategy: CREATED_BY_UPDATE,
         ..kept("", "Endpoints", "endpoints", "endpoints")
     },
@@ -78,7 +79,7 @@ pub(super) static ALL: &[Kind] = &[
             text_or("Parameters", "/spec/parameters/name", "<none>"),
             AGE,
         ],
-        defaults: values(&[("spec.parameters?.scope", r#""Cluster""#)]),
+        defaults: values(&[("spec.parameters?.scope", Text("Cluster"))]),
         ..kept(NETWORKING, "IngressClass", "ingressclasses", "ingressclass")
     },
     Kind {
@@ -108,13 +109,13 @@ pub(super) static ALL: &[Kind] = &[
             AGE,
         ],
         defaults: values(&[
-            ("spec.attachRequired", "true"),
-            ("spec.podInfoOnMount", "false"),
-            ("spec.storageCapacity", "false"),
-            ("spec.requiresRepublish", "false"),
-            ("spec.seLinuxMount", "false"),
-            ("spec.fsGroupPolicy", r#""ReadWriteOnceWithFSType""#),
-            ("spec.volumeLifecycleModes", r#"["Persistent"]"#),
+            ("spec.attachRequired", Bool(true)),
+            ("spec.podInfoOnMount", Bool(false)),
+            ("spec.storageCapacity", Bool(false)),
+            ("spec.requiresRepublish", Bool(false)),
+            ("spec.seLinuxMount", Bool(false)),
+            ("spec.fsGroupPolicy", Text("ReadWriteOnceWithFSType")),
+            ("spec.volumeLifecycleModes", List(&["Persistent"])),
         ]),
         rules: Rules {
             choices: &[
@@ -190,7 +191,7 @@ pub(super) static ALL: &[Kind] = &[
     },
     Kind {
         counts_generations: true,
-        defaults: values(&[("ports[].name", r#""""#), ("ports[].protocol", r#""TCP""#)]),
+        defaults: values(&[("ports[].name", Text("")), ("ports[].protocol", Text("TCP"))]),
         ..kept("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice")
     },
     Kind {
@@ -202,14 +203,14 @@ pub(super) static ALL: &[Kind] = &[
         subresources: STATUS,
         defaults: values(&[(
             "spec.devices?.requests[].exactly?.allocationMode",
-            r#""ExactCount""#,
+            Text("ExactCount"),
         )]),
         ..kept(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
     },
     Kind {
         defaults: values(&[(
             "spec.spec?.devices?.requests[].exactly?.allocationMode",
-            r#""ExactCount""#,
+            Text("ExactCount"),
         )]),
         ..kept(RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate")
     },
@@ -223,7 +224,7 @@ pub(super) static ALL: &[Kind] = &[
         namespaced: false,
         subresources: STATUS,
         counts_generations: true,
-        defaults: values(&[("spec.matchingPrecedence", "1000")]),
+        defaults: values(&[("spec.matchingPrecedence", Int(1000))]),
         rules: ANY_NAME,
         ..kept(FLOW_CONTROL, "FlowSchema", "flowschemas", "flowschema")
     },
@@ -232,13 +233,13 @@ pub(super) static ALL: &[Kind] = &[
         subresources: STATUS,
         counts_generations: true,
         defaults: values(&[
-            ("spec.limited?.nominalConcurrencyShares", "30"),
-            ("spec.limited?.lendablePercent", "0"),
-            ("spec.limited?.limitResponse.queuing?.queues", "64"),
-            ("spec.limited?.limitResponse.queuing?.handSize", "8"),
-            ("spec.limited?.limitResponse.queuing?.queueLengthLimit", "50"),
-            ("spec.exempt?.nominalConcurrencyShares", "0"),
-            ("spec.exempt?.lendablePercent", "0"),
+            ("spec.limited?.nominalConcurrencyShares", Int(30)),
+            ("spec.limited?.lendablePercent", Int(0)),
+            ("spec.limited?.limitResponse.queuing?.queues", Int(64)),
+            ("spec.limited?.limitResponse.queuing?.handSize", Int(8)),
+            ("spec.limited?.limitResponse.queuing?.queueLengthLimit", Int(50)),
+            ("spec.exempt?.nominalConcurrencyShares", Int(0)),
+            ("spec.exempt?.lendablePercent", Int(0)),
         ]),
         ..kept(
             FLOW_CONTROL,
@@ -260,19 +261,19 @@ const fn admission(kind: &'static str, plural: &'static str, singular: &'static 
     }
 }
 
-const POLICY: &[(&str, &str)] = &[
-    ("spec.failurePolicy", r#""Fail""#),
-    ("spec.matchConstraints?.namespaceSelector", "{}"),
-    ("spec.matchConstraints?.objectSelector", "{}"),
-    ("spec.matchConstraints?.matchPolicy", r#""Equivalent""#),
-    ("spec.matchConstraints?.resourceRules[].scope", r#""*""#),
-    ("spec.matchConstraints?.excludeResourceRules[].scope", r#""*""#),
+const POLICY: &[(&str, Literal)] = &[
+    ("spec.failurePolicy", Text("Fail")),
+    ("spec.matchConstraints?.namespaceSelector", Struct),
+    ("spec.matchConstraints?.objectSelector", Struct),
+    ("spec.matchConstraints?.matchPolicy", Text("Equivalent")),
+    ("spec.matchConstraints?.resourceRules[].scope", Text("*")),
+    ("spec.matchConstraints?.excludeResourceRules[].scope", Text("*")),
 ];
 
-const BINDING: &[(&str, &str)] = &[
-    ("spec.matchResources?.namespaceSelector", "{}"),
-    ("spec.matchResources?.objectSelector", "{}"),
-    ("spec.matchResources?.matchPolicy", r#""Equivalent""#),
-    ("spec.matchResources?.resourceRules[].scope", r#""*""#),
-    ("spec.matchResources?.excludeResourceRules[].scope", r#""*""#),
+const BINDING: &[(&str, Literal)] = &[
+    ("spec.matchResources?.namespaceSelector", Struct),
+    ("spec.matchResources?.objectSelector", Struct),
+    ("spec.matchResources?.matchPolicy", Text("Equivalent")),
+    ("spec.matchResources?.resourceRules[].scope", Text("*")),
+    ("spec.matchResources?.excludeResourceRules[].scope", Text("*")),
 ];

@@ -2,6 +2,7 @@
 
 use crate::kind::columns::{self, AGE, NAME};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Struct;
 use crate::kind::rules::{Causes, Field, Rules, metadata};
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, named};
@@ -14,7 +15,7 @@ pub static LEASE: Kind = Kind {
             .about("The identity of the holder of the lease"),
         AGE,
     ],
-    defaults: Defaults { values: &[("spec", "{}")], ..Defaults::NONE },
+    defaults: Defaults { values: &[("spec", Struct)], ..Defaults::NONE },
     rules: Rules { each: &[("spec", spec)], ..Rules::NONE },
     strategy: Strategy {
         is_created_by_update: true,

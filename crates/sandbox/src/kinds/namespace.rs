@@ -3,6 +3,7 @@
 use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{self, AGE, NAME};
+use crate::kind::defaults::Literal::{Struct, Text};
 use crate::kind::defaults::{Defaults, Fields, struct_at, text};
 use crate::kind::rules::{self, Causes, Field, Rules, go_quote, metadata};
 use crate::kind::strategy::{InitialStatus, Strategy, keep};
@@ -24,7 +25,7 @@ pub static NAMESPACE: Kind = Kind {
         AGE,
     ],
     defaults: Defaults {
-        values: &[("spec", "{}"), ("status.phase", r#""Active""#)],
+        values: &[("spec", Struct), ("status.phase", Text("Active"))],
         more: name_label,
         ..Defaults::NONE
     },

@@ -3,6 +3,7 @@
 use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME};
+use crate::kind::defaults::Literal::Text;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::{Causes, Field, Rules, each};
 use crate::kind::{Kind, kept};
@@ -20,8 +21,8 @@ pub(super) static NETWORK_POLICY: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[
-            ("spec.ingress[].ports[].protocol", r#""TCP""#),
-            ("spec.egress[].ports[].protocol", r#""TCP""#),
+            ("spec.ingress[].ports[].protocol", Text("TCP")),
+            ("spec.egress[].ports[].protocol", Text("TCP")),
         ],
         more: policy_types,
         completed_by_schema: true,

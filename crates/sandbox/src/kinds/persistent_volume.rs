@@ -3,6 +3,7 @@
 use crate::json::Value;
 use crate::kind::columns::{AGE, NAME, of, text, text_or};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Text;
 use crate::kind::rules::{Causes, Field, Rules, go_json};
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
@@ -28,10 +29,10 @@ pub(super) static PERSISTENT_VOLUME: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[
-            ("spec.persistentVolumeReclaimPolicy", r#""Retain""#),
-            ("spec.volumeMode", r#""Filesystem""#),
-            ("spec.hostPath?.type", r#""""#),
-            ("status.phase", r#""Pending""#),
+            ("spec.persistentVolumeReclaimPolicy", Text("Retain")),
+            ("spec.volumeMode", Text("Filesystem")),
+            ("spec.hostPath?.type", Text("")),
+            ("status.phase", Text("Pending")),
         ],
         completed_by_schema: true,
         ..Defaults::NONE

@@ -3,6 +3,7 @@
 use super::persistent_volume::access_modes;
 use crate::kind::columns::{AGE, NAME, text, text_or};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Text;
 use crate::kind::rules::{Causes, Field, Rules, selector};
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, STATUS, kept};
@@ -24,7 +25,7 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: Kind = Kind {
         text_or("VolumeMode", "/spec/volumeMode", "<unset>").wide(),
     ],
     defaults: Defaults {
-        values: &[("spec.volumeMode", r#""Filesystem""#), ("status.phase", r#""Pending""#)],
+        values: &[("spec.volumeMode", Text("Filesystem")), ("status.phase", Text("Pending"))],
         completed_by_schema: true,
         ..Defaults::NONE
     },

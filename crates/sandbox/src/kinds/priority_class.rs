@@ -2,6 +2,7 @@
 
 use crate::kind::columns::{self, AGE, Cell, Column, NAME};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Text;
 use crate::kind::rules::{self, Causes, Field, Rules, metadata};
 use crate::kind::{Kind, named};
 
@@ -18,7 +19,7 @@ pub static PRIORITY_CLASS: Kind = Kind {
         columns::text("PreemptionPolicy", "/preemptionPolicy"),
     ],
     defaults: Defaults {
-        values: &[("preemptionPolicy", r#""PreemptLowerPriority""#)],
+        values: &[("preemptionPolicy", Text("PreemptLowerPriority"))],
         completed_by_schema: true,
         ..Defaults::NONE
     },

@@ -4,6 +4,7 @@ use super::pod::template;
 use super::replication_controller::columns;
 use crate::kind::columns::SELECTOR;
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Int;
 use crate::kind::rules::{Causes, Field, Rules};
 use crate::kind::{FieldLabels, Kind, SCALE, kept};
 
@@ -17,7 +18,7 @@ pub(super) static REPLICA_SET: Kind = Kind {
     columns: &columns(SELECTOR),
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
-        values: &[("spec.replicas", "1")],
+        values: &[("spec.replicas", Int(1))],
         completed_by_schema: true,
         ..Defaults::NONE
     },

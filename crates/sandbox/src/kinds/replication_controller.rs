@@ -3,6 +3,7 @@
 use super::pod::template;
 use crate::json::Value;
 use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, number};
+use crate::kind::defaults::Literal::Int;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::{Causes, Field, Rules};
 use crate::kind::{FieldLabels, Kind, SCALE, kept};
@@ -17,7 +18,7 @@ pub(super) static REPLICATION_CONTROLLER: Kind = Kind {
     columns: &columns(Column::new("Selector", Cell::Labels("/spec/selector")).wide()),
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
-        values: &[("spec.replicas", "1")],
+        values: &[("spec.replicas", Int(1))],
         more: labels_of_template,
         completed_by_schema: true,
     },

@@ -3,6 +3,7 @@
 use crate::format;
 use crate::kind::columns::{self, Column, NAME};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Null;
 use crate::kind::rules::{self, Causes, Field, Rules, metadata, selector};
 use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, named};
@@ -42,7 +43,7 @@ const COLUMNS: &[Column] = &[
 const fn named_role(kind: &'static str, plural: &'static str, singular: &'static str) -> Kind {
     Kind {
         columns: COLUMNS,
-        defaults: Defaults { values: &[("rules", "null")], ..Defaults::NONE },
+        defaults: Defaults { values: &[("rules", Null)], ..Defaults::NONE },
         strategy: Strategy { is_created_by_update: true, ..Strategy::PLAIN },
         ..named(GROUP, kind, plural, singular)
     }

@@ -8,6 +8,7 @@ use serde::Deserialize as _;
 use crate::format;
 use crate::json::{Map, Value, json};
 use crate::kind::columns::{self, AGE, NAME};
+use crate::kind::defaults::Literal::Text;
 use crate::kind::defaults::{Defaults, Fields, struct_at};
 use crate::kind::rules::{Causes, Field, Rules, go_quote, metadata};
 use crate::kind::{FieldLabels, Kind, named};
@@ -24,7 +25,7 @@ pub static SECRET: Kind = Kind {
         AGE,
     ],
     defaults: Defaults {
-        values: &[("type", r#""Opaque""#)],
+        values: &[("type", Text("Opaque"))],
         more: encode_strings,
         ..Defaults::NONE
     },

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{AGE, Cell, Column, NAME, joined, of, or_none, text, text_or};
+use crate::kind::defaults::Literal::{Struct, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, structs_in};
 use crate::kind::rules::{self, Causes, Field, Rules, go_json, metadata};
 use crate::kind::strategy::Strategy;
@@ -28,10 +29,10 @@ pub static SERVICE: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[
-            ("spec.type", r#""ClusterIP""#),
-            ("spec.sessionAffinity", r#""None""#),
-            ("spec.ports[].protocol", r#""TCP""#),
-            ("status.loadBalancer", "{}"),
+            ("spec.type", Text("ClusterIP")),
+            ("spec.sessionAffinity", Text("None")),
+            ("spec.ports[].protocol", Text("TCP")),
+            ("status.loadBalancer", Struct),
         ],
         more: complete,
         completed_by_schema: true,

@@ -4,6 +4,7 @@ use super::deployment::ready;
 use super::pod::template;
 use crate::json::Value;
 use crate::kind::columns::{AGE, CONTAINERS, IMAGES, NAME, of};
+use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
 use crate::kind::rules::{self, Causes, Field, Rules};
 use crate::kind::{Kind, SCALE, kept};
@@ -18,18 +19,18 @@ pub(super) static STATEFUL_SET: Kind = Kind {
     defaults: Defaults {
         each: &[("spec.template", template::complete)],
         values: &[
-            ("spec.replicas", "1"),
-            ("spec.podManagementPolicy", r#""OrderedReady""#),
-            ("spec.updateStrategy.type", r#""RollingUpdate""#),
-            ("spec.revisionHistoryLimit", "10"),
-            ("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", r#""Retain""#),
-            ("spec.persistentVolumeClaimRetentionPolicy.whenScaled", r#""Retain""#),
-            ("spec.volumeClaimTemplates[].apiVersion", r#""v1""#),
-            ("spec.volumeClaimTemplates[].kind", r#""PersistentVolumeClaim""#),
-            ("spec.volumeClaimTemplates[].spec.volumeMode", r#""Filesystem""#),
-            ("spec.volumeClaimTemplates[].status.phase", r#""Pending""#),
-            ("status.replicas", "0"),
-            ("status.availableReplicas", "0"),
+            ("spec.replicas", Int(1)),
+            ("spec.podManagementPolicy", Text("OrderedReady")),
+            ("spec.updateStrategy.type", Text("RollingUpdate")),
+            ("spec.revisionHistoryLimit", Int(10)),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", Text("Retain")),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenScaled", Text("Retain")),
+            ("spec.volumeClaimTemplates[].apiVersion", Text("v1")),
+            ("spec.volumeClaimTemplates[].kind", Text("PersistentVolumeClaim")),
+            ("spec.volumeClaimTemplates[].spec.volumeMode", Text("Filesystem")),
+            ("spec.volumeClaimTemplates[].status.phase", Text("Pending")),
+            ("status.replicas", Int(0)),
+            ("status.availableReplicas", Int(0)),
         ],
         more: partition,
         completed_by_schema: true,

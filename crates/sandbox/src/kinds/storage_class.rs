@@ -3,6 +3,7 @@
 use crate::json::Value;
 use crate::kind::columns::{AGE, Cell, Column, NAME, text, text_or};
 use crate::kind::defaults::Defaults;
+use crate::kind::defaults::Literal::Text;
 use crate::kind::rules::{self, Causes, Field, Rules};
 use crate::kind::{Kind, kept};
 use crate::value::{string, string_map};
@@ -20,7 +21,7 @@ pub(super) static STORAGE_CLASS: Kind = Kind {
         AGE,
     ],
     defaults: Defaults {
-        values: &[("reclaimPolicy", r#""Delete""#), ("volumeBindingMode", r#""Immediate""#)],
+        values: &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))],
         completed_by_schema: true,
         ..Defaults::NONE
     },

@@ -2,6 +2,7 @@
 
 use crate::format;
 use crate::kind::columns::{AGE, Cell, Column, NAME};
+use crate::kind::defaults::Literal::{self, Int, Struct, Text};
 use crate::kind::defaults::{Defaults, default};
 use crate::kind::rules::{Causes, Field, Rules, selector};
 use crate::kind::strategy::Strategy;
@@ -61,14 +62,14 @@ const fn webhooks(kind: &'static str, plural: &'static str, singular: &'static s
 const COLUMNS: &[Column] =
     &[NAME, Column::new("Webhooks", Cell::Count("/webhooks")).integer(), AGE];
 
-const DEFAULTS: &[(&str, &str)] = &[
-    ("webhooks[].failurePolicy", r#""Fail""#),
-    ("webhooks[].matchPolicy", r#""Equivalent""#),
-    ("webhooks[].namespaceSelector", "{}"),
-    ("webhooks[].objectSelector", "{}"),
-    ("webhooks[].timeoutSeconds", "10"),
-    ("webhooks[].rules[].scope", r#""*""#),
-    ("webhooks[].clientConfig.service?.port", "443"),
+const DEFAULTS: &[(&str, Literal)] = &[
+    ("webhooks[].failurePolicy", Text("Fail")),
+    ("webhooks[].matchPolicy", Text("Equivalent")),
+    ("webhooks[].namespaceSelector", Struct),
+    ("webhooks[].objectSelector", Struct),
+    ("webhooks[].timeoutSeconds", Int(10)),
+    ("webhooks[].rules[].scope", Text("*")),
+    ("webhooks[].clientConfig.service?.port", Int(443)),
 ];
 
 fn webhook(webhook: &Field, causes: &mut Causes) {
