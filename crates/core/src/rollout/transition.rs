@@ -438,8 +438,14 @@ impl<'a> TransitionInput<'a> {
             }
             OrderVerb::PromoteFull => Ok(RolloutRecord {
                 reason: Some(RecordReason::PromotedInFull),
-                // After a failure it is another attempt, which measures all times anew.
-                began: if record.phase == RolloutPhase::Failed { self.wall } else { record.began },
+                // It begins now, or after a failure anew, and measures all times from then.
+                began: match record.phase {
+                    RolloutPhase::Pending | RolloutPhase::Failed => self.wall,
+                    RolloutPhase::Updating
+                    | RolloutPhase::Baking
+                    | RolloutPhase::Complete
+                    | RolloutPhase::Superseded => record.began,
+                },
                 ..self.at(record, Position::AllNodes, RolloutPhase::Updating)
             }),
             OrderVerb::Abort if !is_under_way => Err("the rollout is not under way"),

@@ -46,6 +46,7 @@ transcripts! {
     former_pods: "former-pods",
     former_pods_end: "former-pods-end",
     guarded: "guarded",
+    guarded_took_over_surge: "guarded-took-over-surge",
     guarded_bake_anew: "guarded-bake-anew",
     guarded_bake_joined: "guarded-bake-joined",
     guarded_checks: "guarded-checks",

@@ -85,8 +85,10 @@ fn uncounted(
         let changes = copied.iter().map(|map| last_change(version, situation, history, map));
         changes.flatten().max().is_none_or(|changed| changed.0 + rule.settle_ms <= at.0)
     };
-    let revisions = situation.revisions.current.iter().chain(&situation.revisions.old);
-    let has_template = ds.has_revision_of_template(revisions.copied());
+    // It may see the revision of the template, which has other copies, after it has decided.
+    let seen = history.revisions.seen(since.feeds.revisions);
+    let own = seen.into_values().filter(|it| ds.owns(&it.metadata));
+    let has_template = ds.has_revision_of_template(own);
     let counts = since.is_other_template || !has_template || present.any(is_settled);
     (!counts).then_some("although a ConfigMap has changed a short while ago")
 }

@@ -329,8 +329,11 @@ impl Judge<'_> {
         let promoted_in_full = || Record {
             reason: Some("PromotedInFull".to_owned()),
             failed_nodes: Vec::new(),
-            // After a failure it is another attempt.
-            began: if old.phase == Phase::Failed { new.began } else { old.began },
+            // It begins now, or after a failure anew.
+            began: match old.phase {
+                Phase::Pending | Phase::Failed => new.began,
+                _ => old.began,
+            },
             ..at(Position::AllNodes, Phase::Updating)
         };
         match (&order.verb, policy) {

@@ -226,9 +226,8 @@ impl<'a> Situation<'a> {
         let all_revisions = history.revisions.seen(feeds.revisions);
         let revisions = Revisions::of(known_ds, &all_revisions);
         let record = revisions.current.last().and_then(|current| current.record.as_ref());
-        let promoted = known_ds.promoted.as_deref();
         let is_promoted = record.is_some_and(Record::is_promoted_in_full);
-        let ds = promoted.filter(|_| is_promoted).unwrap_or(known_ds);
+        let ds = known_ds.counting(is_promoted);
         let namespaces = history.namespaces.seen(feeds.namespaces);
         let is_ours = |namespace: &&Namespace| namespace.metadata.name == ds.metadata.namespace;
         let namespace = namespaces.into_values().find(is_ours);

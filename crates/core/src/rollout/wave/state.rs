@@ -435,7 +435,7 @@ impl NodeHistory {
             Before::Nothing => WhenBegun::Joined,
             Before::Unknown
                 if judgement.joined_after.is_some_and(has_joined)
-                    && !observed.has(Holds::CHANGING) =>
+                    && !observed.has(Holds::FORMER) =>
             {
                 WhenBegun::Joined
             }

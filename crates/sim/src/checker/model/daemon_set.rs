@@ -182,6 +182,11 @@ impl DaemonSet {
         self.has_pause || self.policy.valid().is_some_and(|policy| policy.paused)
     }
 
+    /// The DaemonSet as it counts for a rollout that was promoted in full, or was not (G56).
+    pub(in crate::checker) fn counting(&self, is_promoted: bool) -> &Self {
+        self.promoted.as_deref().filter(|_| is_promoted).unwrap_or(self)
+    }
+
     /// Whether the pod has the copies of the target, or none if that has none (G58). A pod of
     /// another DaemonSet may name any ConfigMaps, and the template generation decides all the same
     /// (C45).

@@ -387,7 +387,10 @@ impl Situation<'_> {
         let (uid, all) = (&self.ds.metadata.uid, history.daemon_sets(self.role));
         let later = all.of(uid).filter(|(at, _)| *at > attempt).map(|(_, ds)| ds);
         let policies = all.at(uid, attempt).into_iter().chain(later);
-        policies.filter_map(|ds| ds.policy.valid()?.failure.as_ref()?.ready_within_ms).min()
+        let is_promoted =
+            matches!(self.stage, Stage::Moving(record) if record.is_promoted_in_full());
+        let policies = policies.filter_map(|ds| ds.counting(is_promoted).policy.valid());
+        policies.filter_map(|policy| policy.failure.as_ref()?.ready_within_ms).min()
     }
 
     /// For how long a node has been down, or absent.

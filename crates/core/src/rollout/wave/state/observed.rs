@@ -26,8 +26,9 @@ bitflags! {
         const AVAILABLE = 1 << 2;
         /// Only the target's placement removes its pod (G42).
         const REMOVED = 1 << 3;
-        /// Its pod is being changed in place, and had another revision before (G56).
-        const CHANGING = 1 << 4;
+        /// A pod of another revision is there, even one that ends, or one that had another before it
+        /// was changed in place (G56). One that is older than the node was that of a former machine.
+        const FORMER = 1 << 4;
         /// Only a request without an answer says so.
         const ASSUMED = 1 << 5;
         /// Its pod was being changed, and cannot be.
@@ -92,7 +93,11 @@ impl<'a> Observed<'a> {
         holds.set(Holds::AVAILABLE, active().any(is_available));
         holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
         holds.set(Holds::ASSUMED, flagged(PodFlags::ASSUMED));
-        holds.set(Holds::CHANGING, flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED));
+        let is_changing = flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED);
+        let is_former = |pod: &PodView| {
+            pod.counts() && !is_target(&pod) && pod.creation_timestamp >= node.created
+        };
+        holds.set(Holds::FORMER, is_changing || slot.pods.as_slice().iter().any(is_former));
         holds.set(Holds::GIVEN_UP, flagged(PodFlags::GIVEN_UP));
         Self {
             node,
