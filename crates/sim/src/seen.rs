@@ -88,14 +88,20 @@ fn node(node: &Node) -> String {
 }
 
 fn revision(revision: &Revision) -> String {
-    format!("{} number {}: {:?}", revision.name, revision.number, revision.record)
+    let copies = revision.overrides.as_ref().and_then(|overrides| overrides.copies.as_ref());
+    let copies = copies.map(|copies| format!(" with copies {:?}", copies.hashes));
+    let copies = copies.unwrap_or_default();
+    format!("{} number {}{copies}: {:?}", revision.name, revision.number, revision.record)
 }
 
 fn daemon_set(daemon_set: &DaemonSet) -> String {
     let policy = match &daemon_set.policy {
         PolicySource::None => "no policy".to_owned(),
         PolicySource::Invalid(why) => format!("an invalid policy: {why}"),
-        PolicySource::Valid(_) => "a policy".to_owned(),
+        PolicySource::Valid(policy) => match &policy.config {
+            Some(config) => format!("a policy with {config:?}"),
+            None => "a policy".to_owned(),
+        },
     };
     let mut text = format!(
         "{} generation {} template {:?} with {policy}",
