@@ -79,7 +79,7 @@ pub(crate) struct Stored<'a> {
     pub is_empty: bool,
 }
 
-impl Stored<'_> {
+impl<'a> Stored<'a> {
     fn has(&self, hashes: &Hashes) -> bool {
         self.with_template.iter().any(|copies| hashes_of(*copies) == hashes)
     }
@@ -87,6 +87,11 @@ impl Stored<'_> {
     /// Those of the newest revision that stores the template.
     fn newest(&self) -> Option<&Hashes> {
         self.with_template.last().map(|copies| hashes_of(*copies))
+    }
+
+    /// Its copies, if it has any.
+    fn newest_copies(&self) -> Option<&'a Arc<ConfigCopies>> {
+        self.with_template.last().copied().flatten()
     }
 }
 
@@ -146,7 +151,8 @@ impl Copying {
                 Some(before) if before.hashes == *hashes => Some(before.clone()),
                 _ => Some(Arc::new(ConfigCopies::new(hashes.clone(), text_of(hashes)))),
             },
-            Some(_) | None => before.cloned(),
+            // A new controller keeps those of the stored revision, also if that is lost meanwhile.
+            Some(_) | None => before.or_else(|| stored.newest_copies()).cloned(),
         };
         let lacks_some = |hashes: &Hashes| {
             rule.copied(&template.config).any(|(name, _)| !hashes.contains_key(name))

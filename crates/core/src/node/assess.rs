@@ -347,13 +347,12 @@ impl<'a> Assessor<'a> {
     }
 
     /// True if the node is without its old pod, or has a new one that is not available (G14). One
-    /// that is to have none is so while its old pod ends.
+    /// that is to have none is so until its pods are gone.
     fn is_in_flight(&self, slot: &Slot, pods: &ActivePods<'_>) -> bool {
         match pods {
-            ActivePods::Nothing if slot.eligibility == Eligibility::ContinueRunning => {
-                slot.pods.as_slice().iter().any(PodView::counts)
+            ActivePods::Nothing => {
+                slot.eligibility.should_run() || slot.pods.as_slice().iter().any(PodView::counts)
             }
-            ActivePods::Nothing => slot.eligibility.should_run(),
             ActivePods::New(new) | ActivePods::Both { new, .. } => !self.is_available(new),
             ActivePods::Old(_) => false,
             ActivePods::TooMany => true,

@@ -100,6 +100,8 @@ transcripts! {
     guarded_snapshots: "guarded-snapshots",
     guarded_snapshots_one_change: "guarded-snapshots-one-change",
     guarded_snapshots_missing: "guarded-snapshots-missing",
+    guarded_snapshots_released: "guarded-snapshots-released",
+    guarded_misplaced: "guarded-misplaced",
     guarded_snapshots_unlisted: "guarded-snapshots-unlisted",
     guarded_snapshots_copies: "guarded-snapshots-copies",
     guarded_snapshots_undo: "guarded-snapshots-undo",
