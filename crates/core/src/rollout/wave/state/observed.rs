@@ -26,8 +26,9 @@ bitflags! {
         const AVAILABLE = 1 << 2;
         /// Only the target's placement removes its pod (G42).
         const REMOVED = 1 << 3;
-        /// A pod of another revision is there, even one that ends, or one that had another before it
-        /// was changed in place (G56). One that is older than the node was that of a former machine.
+        /// A pod of another revision is there, even one that ends, or one that had another before
+        /// it was changed in place (G56). One that is older than the node was that of a former
+        /// machine.
         const FORMER = 1 << 4;
         /// Only a request without an answer says so.
         const ASSUMED = 1 << 5;
