@@ -305,16 +305,21 @@ impl GuardedGate {
             || self.is_target_known && pods.iter().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {
             Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
-            // Without a base there is nothing to go back to.
             Direction::Back if wave == Wave::Held && has_failed() => {
                 GoverningRevision { old: None, wanted: Wanted::Kept }
             }
-            // A pod that cannot be changed to the base is half of the target's.
-            Direction::Back if has_failed() || pods.iter().any(PodView::is_given_up) => base()
-                .map_or(GoverningRevision::TARGET, |base| GoverningRevision {
-                    old: Some(base),
-                    wanted: Wanted::Base,
-                }),
+            // A pod that cannot be changed to the base is half of the target's. Without a base
+            // there is nothing to go back to, and no other pod becomes one of the target.
+            Direction::Back if has_failed() || pods.iter().any(PodView::is_given_up) => {
+                match base() {
+                    Some(base) => GoverningRevision { old: Some(base), wanted: Wanted::Base },
+                    None if has_target() => GoverningRevision::TARGET,
+                    None => {
+                        let old = self.kept(pods, labels);
+                        GoverningRevision { old, wanted: Wanted::Kept }
+                    }
+                }
+            }
             Direction::Forward | Direction::Back => {
                 GoverningRevision { old: self.kept(pods, labels), wanted: Wanted::Kept }
             }

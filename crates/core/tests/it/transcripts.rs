@@ -103,6 +103,7 @@ transcripts! {
     guarded_snapshots_released: "guarded-snapshots-released",
     guarded_misplaced: "guarded-misplaced",
     guarded_snapshots_unlisted: "guarded-snapshots-unlisted",
+    guarded_snapshots_abort: "guarded-snapshots-abort",
     guarded_snapshots_copies: "guarded-snapshots-copies",
     guarded_snapshots_undo: "guarded-snapshots-undo",
     guarded_snapshots_handover: "guarded-snapshots-handover",

@@ -184,6 +184,10 @@ impl<'a> Situation<'a> {
     ) -> (Governing<'a>, Wanted) {
         let pods = || on_node.pods.iter().map(|our| our.pod);
         let has_target = pods().any(|pod| self.is_target(pod));
+        // One that ends beside another pod is left from an earlier rollout.
+        let any_stays = pods().any(|pod| !pod.metadata.is_terminating);
+        let is_left = |pod: &Pod| any_stays && pod.metadata.is_terminating;
+        let governs = pods().any(|pod| self.is_target(pod) && !is_left(pod));
         let is_open = self.open_nodes.contains(name);
         let policy = self.ds.policy.valid();
         let is_held = on_node
@@ -199,7 +203,7 @@ impl<'a> Situation<'a> {
                 Governing::Old(_) | Governing::Unknown => (base, Wanted::Base),
             };
         }
-        if !movement.goes_back && (has_target || is_open) {
+        if !movement.goes_back && (governs || is_open) {
             return (Governing::Target, Wanted::Target);
         }
         let kept = pods().find_map(|pod| self.old_revision_of(pod));

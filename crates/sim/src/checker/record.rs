@@ -210,10 +210,8 @@ impl Judge<'_> {
         match (&self.situation.stage, old, policy) {
             (Stage::NotGuarded, ..) => Some("is that of no guarded rollout".to_owned()),
             (Stage::Pending, old, Some(policy)) => self.beginning(old, new, policy),
-            (_, Some(old), policy) if old.order != new.order => {
-                // Orders refer to the waves of a policy that is held only because of `maxSurge`.
-                let held = self.situation.ds.promoted.as_ref().and_then(|ds| ds.policy.valid());
-                self.order(old, new, policy.or(held))
+            (_, Some(old), _) if old.order != new.order => {
+                self.order(old, new, self.policy_of_waves())
             }
             (Stage::Unguarded, Some(old), _) if old.is_promoted_in_full() => {
                 self.completion_without_policy(old, new)

@@ -9,12 +9,19 @@ use crate::checker::standing::Answer;
 use super::Judge;
 
 impl Judge<'_> {
+    /// The policy whose waves orders name: also one that is held only because of `maxSurge`.
+    pub(super) fn policy_of_waves(&self) -> Option<&Policy> {
+        let ds = self.situation.ds;
+        let held = || ds.promoted.as_ref().and_then(|ds| ds.policy.valid());
+        ds.policy.valid().or_else(held)
+    }
+
     /// The members of the group at a position, without those that are held.
     pub(super) fn members<'s>(
         &'s self,
         position: &Position,
     ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
-        let policy = self.situation.ds.policy.valid();
+        let policy = self.policy_of_waves();
         let is_held = move |on_node: &OnNode| {
             policy
                 .zip(on_node.node)
@@ -28,7 +35,7 @@ impl Judge<'_> {
         &'s self,
         position: &Position,
     ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
-        let policy = self.situation.ds.policy.valid();
+        let policy = self.policy_of_waves();
         let key = match position {
             Position::AllNodes => None,
             Position::Wave { step, group, .. } => Some((*step, group.clone())),
