@@ -123,7 +123,7 @@ impl Index {
         if index.config_maps.apply(change) {
             let entries = index.daemon_sets.values_mut();
             for entry in entries.filter(|entry| entry.state.needs_config_maps()) {
-                let known = index.config_maps.of(entry.state.daemon_set());
+                let known = index.config_maps.of(&entry.state);
                 if entry.state.apply_config_maps(known) {
                     effects.changed.insert(entry.raw.key.clone());
                 }
@@ -193,7 +193,7 @@ impl Index {
         let mut reads_config_maps = false;
         if entry.state.needs_config_maps() {
             reads_config_maps = config_maps.need();
-            entry.state.apply_config_maps(config_maps.of(entry.state.daemon_set()));
+            entry.state.apply_config_maps(config_maps.of(&entry.state));
         }
         let plan = entry.state.plan(now, &self.watermarks, &self.nodes);
         entry.record_rollout(&mut self.changed_policies);

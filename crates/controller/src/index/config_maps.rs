@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everynode_core::api::{ConfigMap, ConfigMaps, DaemonSet, KnownConfigMaps, ResourceVersion};
+use everynode_core::api::{ConfigMap, ConfigMaps, ResourceVersion};
+use everynode_core::daemon_set::DaemonSetState;
 
 use crate::watch::Change;
 
@@ -59,16 +60,12 @@ impl NamespaceConfigMaps {
     }
 
     /// The ConfigMaps that concern a DaemonSet.
-    pub(super) fn of(&self, daemon_set: &DaemonSet) -> ConfigMaps {
+    pub(super) fn of(&self, daemon_set: &DaemonSetState) -> ConfigMaps {
         match self {
             Self::Unread => ConfigMaps::Unread,
             Self::Pending => ConfigMaps::Pending,
             Self::Refused => ConfigMaps::Refused,
-            Self::Known { maps, .. } => {
-                let of = (daemon_set.key.name.as_str(), &daemon_set.uid);
-                let config = daemon_set.template.config.as_deref();
-                ConfigMaps::Known(KnownConfigMaps::new(of, config, maps))
-            }
+            Self::Known { maps, .. } => daemon_set.known_config_maps(maps),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::config::{ConfigObject, StoredConfig};
+use super::config::ConfigObject;
 use super::hash::revision_hash;
 use super::names::Uid;
 
@@ -129,7 +129,8 @@ pub enum ConfigMaps {
 /// The ConfigMaps that concern a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownConfigMaps {
-    /// Those that its template names, each with the hash that its copy has.
+    /// Those that its template names, or of which a revision has copies, each with the hash that
+    /// its copy has.
     pub sources: BTreeMap<Arc<str>, Arc<str>>,
     /// The hash that stands for none. No copy has it.
     pub absent: Arc<str>,
@@ -147,15 +148,14 @@ pub struct ConfigCopy {
 }
 
 impl KnownConfigMaps {
-    /// The ConfigMaps of a namespace that concern the DaemonSet with this name and UID, whose
-    /// template has this configuration.
-    pub fn new<'a>(
+    /// Those with the names `sources` among all of a namespace, and the copies of the DaemonSet
+    /// with this name and UID.
+    pub(crate) fn new<'a>(
         (name, uid): (&str, &Uid),
-        config: Option<&StoredConfig>,
+        sources: impl Iterator<Item = &'a Arc<str>>,
         all: &'a BTreeMap<Arc<str>, ConfigMap>,
     ) -> Self {
-        let of_template = config.into_iter().flat_map(|config| config.config_maps());
-        let sources = of_template.filter_map(|(source, _)| {
+        let sources = sources.filter_map(|source| {
             let found = all.get(source).filter(|found| !found.terminating)?;
             Some((source.clone(), copy_hash(name, &found.digest)))
         });

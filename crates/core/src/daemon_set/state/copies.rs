@@ -1,8 +1,11 @@
 //! The copies of ConfigMaps that the target and the other revisions have (G58).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::api::{ConfigCopies, ConfigMaps, ConfigRule, Timestamp};
+use crate::api::{
+    ConfigCopies, ConfigMap, ConfigMaps, ConfigRule, DaemonSet, KnownConfigMaps, Timestamp,
+};
 use crate::copying::Stored;
 use crate::daemon_set::sync::Draft;
 
@@ -19,6 +22,16 @@ impl DaemonSetState {
             && (self.snapshots().is_some_and(of_template)
                 || self.copying.has_copies()
                 || self.history.copies().next().is_some())
+    }
+
+    /// Those of all ConfigMaps of the namespace that concern the DaemonSet: those that its template
+    /// names, those of which a revision has copies, and its copies.
+    pub fn known_config_maps(&self, all: &BTreeMap<Arc<str>, ConfigMap>) -> ConfigMaps {
+        let DaemonSet { key, uid, template, .. } = &self.daemon_set;
+        let named = template.config.iter().flat_map(|config| config.config_maps());
+        let copied = self.history.copies().flat_map(|copies| copies.hashes.keys());
+        let sources = named.map(|(name, _)| name).chain(copied);
+        ConfigMaps::Known(KnownConfigMaps::new((key.name.as_str(), uid), sources, all))
     }
 
     /// Applies the ConfigMaps that concern the DaemonSet, as far as they are known. Returns whether

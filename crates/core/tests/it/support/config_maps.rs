@@ -1,6 +1,6 @@
 //! The ConfigMaps of the API server, and the copies of them (G58).
 
-use everynode_core::api::{ConfigMap, ConfigMaps, CopyOrigin, KnownConfigMaps};
+use everynode_core::api::{ConfigMap, ConfigMaps, CopyOrigin};
 use everynode_core::plan::{CopyReference, NewCopy};
 
 use super::*;
@@ -27,15 +27,10 @@ impl World {
     pub(super) fn observe_config_maps(&mut self) {
         if self.state.needs_config_maps() {
             let ServedConfigMaps { maps, list } = &self.server.config_maps;
-            let daemon_set = self.state.daemon_set();
-            let of = (daemon_set.key.name.as_str(), &daemon_set.uid);
-            let config = daemon_set.template.config.as_deref();
             let known = match list {
                 ConfigMapList::Refused => ConfigMaps::Refused,
                 ConfigMapList::Pending => ConfigMaps::Pending,
-                ConfigMapList::Answered => {
-                    ConfigMaps::Known(KnownConfigMaps::new(of, config, maps))
-                }
+                ConfigMapList::Answered => self.state.known_config_maps(maps),
             };
             self.state.apply_config_maps(known);
         }
