@@ -79,6 +79,7 @@ transcripts! {
     guarded_in_place_policy_removed: "guarded-in-place-policy-removed",
     guarded_in_place_adopted: "guarded-in-place-adopted",
     guarded_in_place_revision_gone: "guarded-in-place-revision-gone",
+    guarded_in_place_target_gone: "guarded-in-place-target-gone",
     guarded_in_place_changed_meanwhile: "guarded-in-place-changed-meanwhile",
     guarded_in_place_only: "guarded-in-place-only",
     guarded_in_place_oldest: "guarded-in-place-oldest",

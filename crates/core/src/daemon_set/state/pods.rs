@@ -334,12 +334,15 @@ impl DaemonSetState {
         let is_current = |hash: &RevisionHash| self.labels.current_hashes().any(|it| it == hash);
         let is_stored =
             |hash: &RevisionHash| is_current(hash) || self.history.template(hash).is_some();
+        // Any hash may be the one that the template's revision is about to get.
+        let is_target_missing = self.history.classify(&self.daemon_set).current.is_none();
         let is_known = |it: &Changing| {
             let ChangeGoal { hash, tag } = &it.change.to;
             let revisions = (&self.labels, &self.history);
             let of_node = |tag| sync::override_with_tag(tag, hash, &self.daemon_set, revisions);
             let has_override = tag.as_ref().is_none_or(|tag| of_node(tag).is_some());
             is_stored(hash) && it.from.as_ref().is_some_and(is_stored) && has_override
+                || is_target_missing
         };
         for (uid, id) in self.changes.give_up(within, now.to_wall(now.steady), is_known) {
             let keeps_revision = self.changes.get(&uid).is_some_and(Changing::keeps_revision);
