@@ -113,6 +113,10 @@ impl<'a> Stage<'a> {
             {
                 Self::Halted { why: Halt::Surge { field }, has_failed }
             }
+            // The record of the replaced template comes first (G11).
+            PolicySource::Valid(_) if revisions.old.iter().any(|old| is_under_way(old)) => {
+                Self::Pending
+            }
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, now),
                 Some(record) if record.phase == RolloutPhase::Complete => {
@@ -263,4 +267,9 @@ impl PhaseKey {
 pub(super) fn completed_after(other: &Revision, record: &RolloutRecord) -> bool {
     let other = other.record.stored();
     other.is_some_and(|o| o.phase == RolloutPhase::Complete && o.since > record.since)
+}
+
+/// True if the rollout of this revision has yet to end.
+fn is_under_way(revision: &Revision) -> bool {
+    revision.record.stored().is_some_and(|record| record.phase.is_under_way())
 }

@@ -105,6 +105,7 @@ transcripts! {
     guarded_misplaced: "guarded-misplaced",
     guarded_snapshots_unlisted: "guarded-snapshots-unlisted",
     guarded_snapshots_abort: "guarded-snapshots-abort",
+    guarded_superseded_first: "guarded-superseded-first",
     guarded_snapshots_base: "guarded-snapshots-base",
     guarded_snapshots_copies: "guarded-snapshots-copies",
     guarded_snapshots_undo: "guarded-snapshots-undo",

@@ -77,6 +77,12 @@ impl<'a> Stage<'a> {
                 Some(_) | None => unguarded,
             },
             PolicySource::Invalid => Self::Halted { has_failed },
+            // The record of the replaced template comes first (G11).
+            PolicySource::Valid(_)
+                if old.iter().any(|old| old.record.as_ref().is_some_and(Record::is_under_way)) =>
+            {
+                Self::Pending
+            }
             PolicySource::Valid(policy) => match record {
                 Some(record) if has_failed => Self::failed(record, policy, clock),
                 Some(record) if record.phase == Phase::Complete => {
