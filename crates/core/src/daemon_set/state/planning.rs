@@ -431,11 +431,19 @@ impl DaemonSetState {
         let is_wanted = |pod: &&&PodReference| {
             let is_it = |view: &PodView| view.uid == pod.uid;
             let id = pod.node.as_ref().and_then(|node| nodes.id(node));
-            let is_surplus = id.and_then(|id| self.slots.get(id.index())).is_some_and(|slot| {
+            let slot = id.and_then(|id| self.slots.get(id.index()));
+            // The node may have lost its other pods already, and is to keep one.
+            let may_be_last = slot.is_some_and(|slot| {
+                let mut others = slot.pods.as_slice().iter().filter(|view| !is_it(view));
+                slot.eligibility.should_continue_running()
+                    && others.any(|other| self.expectations.awaits_deletion(&other.uid))
+            });
+            let is_surplus = slot.is_some_and(|slot| {
                 surplus_pods(slot, &assessor).into_iter().any(is_it) || ended_pods(slot).any(is_it)
             });
-            is_surplus && creates_pods
-                || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid))
+            !may_be_last
+                && (is_surplus && creates_pods
+                    || wanted.plan.writes.iter().any(|w| w.deleted() == Some(&pod.uid)))
         };
         pods.iter().filter(is_wanted).copied().collect()
     }
