@@ -236,13 +236,14 @@ impl Waves {
         // An empty selector would hold all nodes.
         let hold = &self.policy.hold;
         let is_held = !hold.is_empty() && hold.matches(labels);
+        // A wave that has room opens the node again; those that have the target come first.
+        self.must_fill |= !is_held && self.wave(id) == Wave::Held;
         self.change(id, |node| {
             node.class = class;
             node.wave = match node.wave {
                 // Another node takes its place in the wave, unless the rollout has begun on it:
                 // with both, the wave would be too large once the node is no longer held.
                 _ if is_held => Wave::Held,
-                Wave::Held if node.history.has_begun() => Wave::Open,
                 Wave::Held => Wave::Closed,
                 Wave::Closed | Wave::Open => node.wave,
             };

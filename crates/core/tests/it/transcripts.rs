@@ -106,6 +106,7 @@ transcripts! {
     guarded_snapshots_unlisted: "guarded-snapshots-unlisted",
     guarded_snapshots_abort: "guarded-snapshots-abort",
     guarded_superseded_first: "guarded-superseded-first",
+    guarded_held_failed: "guarded-held-failed",
     unknown_deletions_last: "unknown-deletions-last",
     guarded_snapshots_base: "guarded-snapshots-base",
     guarded_snapshots_copies: "guarded-snapshots-copies",
