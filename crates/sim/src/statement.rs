@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use everynode_core::api::{Timestamp, Uid};
+use everynode_core::api::{ConfigCopies, Timestamp, Uid};
 use everynode_core::daemon_set::DaemonSetState;
 use everynode_core::node_table::NodeTable;
 
@@ -24,6 +24,8 @@ pub struct Statement {
     /// Since when it has had them.
     pub since: Since,
     template: Arc<str>,
+    /// Those for which its last plan has decided, whatever policy it has seen since.
+    decided: Option<Arc<ConfigCopies>>,
 }
 
 /// When a replica first stated the copies of a target.
@@ -60,13 +62,14 @@ impl Statement {
         let copies: Copies =
             hashes.map(|(name, hash)| (name.to_string(), hash.to_string())).collect();
         let template = &state.daemon_set().template.canonical;
+        let decided = &state.daemon_set().copies;
         // Whether the copies are still those for the template before is decided with the next plan.
         let is_other_template = before.is_some_and(|Self { since, template: known, .. }| {
             let is_recent = at.0 - since.at.0 < DECIDED_WITHIN_MS;
             known != template || since.is_other_template && is_recent
         });
         let since = match before {
-            Some(before) if before.template == *template && *before.copies == copies => {
+            Some(before) if before.template == *template && before.decided == *decided => {
                 before.since
             }
             _ => Since { at, feeds, is_other_template },
@@ -77,6 +80,7 @@ impl Statement {
             copies: Arc::new(copies),
             since,
             template: template.clone(),
+            decided: decided.clone(),
         }
     }
 }

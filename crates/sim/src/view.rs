@@ -95,6 +95,8 @@ pub struct KnownAnswer {
     pub verdict: CheckVerdict,
     /// When the replica got it: the simulated environment answers at once.
     pub answered_at: Timestamp,
+    /// The version that the watch of DaemonSets had reached then.
+    pub daemon_sets: u64,
 }
 
 impl KnownAnswer {
@@ -222,7 +224,8 @@ impl ViewRecorder {
                 let answers = Arc::make_mut(&mut self.answers);
                 let is_recent = |old: &KnownAnswer| now.0 - old.question.asked.0 <= ANSWERS_KEPT_MS;
                 answers.retain(is_recent);
-                answers.push(KnownAnswer { question, verdict, answered_at: now });
+                let Feeds { daemon_sets, .. } = self.feeds;
+                answers.push(KnownAnswer { question, verdict, answered_at: now, daemon_sets });
             }
         }
     }

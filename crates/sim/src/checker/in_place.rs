@@ -372,14 +372,14 @@ pub(super) fn mislabelled(history: &History, since: u64) -> Option<Violation> {
 /// annotation goes". On a node that is down nobody carries out a change, and a pod that cannot be
 /// changed stays with `InPlaceOnly`, where its node gets no other, and while no pod is replaced.
 pub(super) fn left_over(situation: &Situation) -> Option<String> {
-    let stays =
+    let is_only =
         situation.in_place().is_some_and(|in_place| in_place.only) && !situation.goes_back();
     let present = situation.nodes.values().filter(|on_node| !situation.is_away(on_node));
     let is_left = |on_node: &OnNode, pod: &Pod| {
-        let stays = stays || on_node.eligibility == Eligibility::MayKeep;
-        let is_stuck = stays && pod.pending_resize.is_some();
-        let is_replaced_later = || situation.keeps_pods(on_node) && !is_known(situation, pod);
-        pod.change.is_some() && !is_stuck && !is_replaced_later()
+        let stays =
+            is_only || on_node.eligibility == Eligibility::MayKeep || situation.keeps_pods(on_node);
+        let is_stuck = || pod.pending_resize.is_some() || !is_known(situation, pod);
+        pod.change.is_some() && !(stays && is_stuck())
     };
     let mut left =
         present.flat_map(|on_node| on_node.deletable().filter(move |pod| is_left(on_node, pod)));
@@ -387,9 +387,11 @@ pub(super) fn left_over(situation: &Situation) -> Option<String> {
     Some(format!("the change of pod {} is not done", left.metadata.name))
 }
 
-/// Whether the DaemonSet has the revision to which the pod is changed. It may have adopted the pod.
+/// Whether the DaemonSet has the revisions from which and to which the pod is changed. It may have
+/// adopted the pod, and others may have taken a revision.
 fn is_known(situation: &Situation, pod: &Pod) -> bool {
-    let mut all = situation.revisions.old.iter().chain(&situation.revisions.current);
-    let to = pod.change.as_ref().map(|change| change.to.as_str());
-    all.any(|revision| Some(revision.metadata.pod_hash()) == to)
+    let all = || situation.revisions.old.iter().chain(&situation.revisions.current);
+    let has = |hash: &str| all().any(|revision| revision.metadata.pod_hash() == hash);
+    let change = pod.change.as_ref();
+    change.is_some_and(|change| has(&change.to) && change.label.as_deref().is_some_and(has))
 }

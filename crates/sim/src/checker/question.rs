@@ -49,12 +49,8 @@ fn problem(
     {
         return None;
     }
-    // Another DaemonSet may have had the name before.
-    let mut states = history.daemon_sets(view.role).of(&ds.metadata.uid);
-    let created = states.next().map(|(at, _)| history.time_of(at));
-    if created.is_none_or(|created| known.answered_at < created) {
-        return None;
-    }
+    // The replica may have known another DaemonSet of that name then.
+    history.daemon_sets(view.role).at(&ds.metadata.uid, known.daemon_sets)?;
     let is_asked = |revision: &Revision| {
         ds.owns(&revision.metadata) && revision.metadata.hash() == Some(question.revision.as_str())
     };

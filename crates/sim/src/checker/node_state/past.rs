@@ -96,6 +96,7 @@ impl Situation<'_> {
         let ago = |version: u64| self.now.0 - history.time_of(version).0;
         let looked = memory.feeds.pods_listed.max(self.guarded_since(memory, history));
         let known = looked.max(attempt);
+        let is_target_since = self.is_target_since(history);
         let mut all: BTreeMap<&str, (Past, Pods)> = BTreeMap::new();
         for (name, on_node) in &self.nodes {
             let mut states = on_node.node.map(|node| history.nodes.of(&node.metadata.uid));
@@ -148,7 +149,7 @@ impl Situation<'_> {
                 let ends = |pod: &Pod| pod.metadata.is_terminating || is_changed(pod);
                 let mut all = states.iter();
                 let end = all.find(|(_, pod)| pod.as_deref().is_none_or(ends));
-                let end = end.map(|(at, _)| *at);
+                let end = end.map(|(at, _)| *at).filter(|end| *end > is_target_since);
                 past.begun_by_replica_ms = end.map(ago);
                 past.was_surely_unready = end.is_some_and(|end| {
                     end > attempt && self.was_surely_unready(last.node(), end, history)
@@ -261,6 +262,18 @@ impl Situation<'_> {
             revision.record.as_ref().is_some_and(|other| other.began == record.began)
         };
         states.find(is_it).map_or(history.version(), |(at, _)| at)
+    }
+
+    /// The version since which the target surely has been the target: with another one in between,
+    /// whose revision changed, the rollout begins anew on each node (G33).
+    fn is_target_since(&self, history: &History) -> u64 {
+        let current = &self.revisions.current;
+        let is_other = |it: &Revision| {
+            self.ds.owns(&it.metadata)
+                && current.iter().all(|own| own.metadata.uid != it.metadata.uid)
+        };
+        let others = history.revisions.states().filter(|(_, revision)| is_other(revision));
+        others.map(|(at, _)| at).max().unwrap_or_default()
     }
 
     /// Whether the target has had another attempt before this one.
