@@ -39,11 +39,13 @@ impl<S: Server> Execution<'_, S> {
             Err(error) if error.is_reason("AlreadyExists") => {
                 let name = image_puller::puller_name(&self.raw.owner(), new).into();
                 let path = request::pod(&self.raw.key.namespace, &name);
-                let deleted = match self.executor.api.get(&path).await {
+                let found = match self.executor.api.get(&path).await {
                     Ok(body) => self.delete_former_puller(&body).await,
-                    Err(_) => None,
+                    Err(unread) => {
+                        Some(format!("{}; it cannot be read: {unread}", message(&error)))
+                    }
                 };
-                Outcome::Failed { message: deleted.unwrap_or_else(|| message(&error)) }
+                Outcome::Failed { message: found.unwrap_or_else(|| message(&error)) }
             }
             Err(error) if error.may_have_happened() => {
                 Outcome::Unknown { message: message(&error) }
