@@ -374,7 +374,7 @@ impl DaemonSetState {
     pub fn apply_node(&mut self, id: NodeId, nodes: &NodeTable) -> bool {
         self.make_room(nodes);
         if let Some(waves) = &mut self.rollout.waves {
-            waves.apply_node(id, nodes.node(id).map(|node| &node.labels));
+            waves.apply_node(id, nodes.name(id), nodes.node(id).map(|node| &node.labels));
         }
         if let (Some(groups), Some(node)) = (&mut self.index.groups, nodes.node(id)) {
             let assessment = &self.slots[id.index()].assessment;

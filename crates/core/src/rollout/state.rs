@@ -141,9 +141,9 @@ impl RolloutState {
     }
 
     /// Forgets a node that is gone: another one may get its number.
-    pub(crate) fn forget_node(&mut self, id: NodeId) {
+    pub(crate) fn forget_node(&mut self, id: NodeId, name: &NodeName) {
         for waves in self.waves.iter_mut().chain(&mut self.left_waves) {
-            waves.apply_node(id, None);
+            waves.apply_node(id, name, None);
         }
     }
 
@@ -534,7 +534,7 @@ impl RolloutState {
         }
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
-        let blamed = |state| self.nodes_in(state, input, nodes);
+        let blamed = |state| self.blamed(state, input, nodes);
         let change = self.transition_input(input, &revisions).change(&stage, &blamed)?;
         let (revision, record) = (change.revision.reference(), change.record.into());
         let notice = change.transition.map(Notice::Rollout);

@@ -19,7 +19,7 @@ use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::{
-    GroupValue, IntOrPercent, Labels, Node, Now, Position, RolloutPolicy, RolloutRecord,
+    GroupValue, IntOrPercent, Labels, Node, NodeName, Now, Position, RolloutPolicy, RolloutRecord,
     RolloutStep, Timestamp, Wait, WaveName, WavePosition,
 };
 use crate::memo::Memo;
@@ -74,15 +74,14 @@ pub(crate) struct Waves {
 }
 
 /// An attempt to roll the target out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Attempt {
     /// When it began, by its record.
     stated: Timestamp,
     /// The same by the steady clock, as it was seen first: later the wall clock may be set.
     began: Timestamp,
-    /// The numbers of nodes that were deleted after they had failed, or were lost.
-    gone_failed: usize,
-    gone_lost: usize,
+    /// The nodes that were deleted after they had failed, or were lost, with these states.
+    gone: Vec<(NodeName, NodeState)>,
 }
 
 /// The numbers of a step's groups.
@@ -156,7 +155,8 @@ impl Waves {
                 };
             });
         }
-        self.attempt = earlier.filter(|_| is_same_target).and_then(|earlier| earlier.attempt);
+        let earlier = earlier.filter(|_| is_same_target);
+        self.attempt = earlier.and_then(|earlier| earlier.attempt.clone());
         is_same_target
     }
 
@@ -169,7 +169,7 @@ impl Waves {
     /// Applies the labels of all nodes.
     pub(crate) fn apply_nodes(&mut self, nodes: &NodeTable) {
         for (id, node) in nodes.iter() {
-            self.apply_node(id, Some(&node.labels));
+            self.apply_node(id, &node.name, Some(&node.labels));
         }
     }
 
@@ -178,7 +178,7 @@ impl Waves {
     /// it once somebody has promoted a failed rollout in full.
     pub(crate) fn set_attempt(&mut self, record: Option<&RolloutRecord>, now: Now) -> bool {
         let stated = record.map(|record| record.began);
-        let known = self.attempt.map(|attempt| attempt.stated);
+        let known = self.attempt.as_ref().map(|attempt| attempt.stated);
         if stated == known {
             return false;
         }
@@ -196,15 +196,14 @@ impl Waves {
         self.attempt = stated.map(|stated| Attempt {
             stated,
             began: now.to_steady(stated).min(now.steady),
-            gone_failed: 0,
-            gone_lost: 0,
+            gone: Vec::new(),
         });
         is_another
     }
 
     /// When the attempt began, by the steady clock.
     pub(super) fn began(&self) -> Option<Timestamp> {
-        self.attempt.map(|attempt| attempt.began)
+        self.attempt.as_ref().map(|attempt| attempt.began)
     }
 
     pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {
@@ -222,13 +221,13 @@ impl Waves {
     }
 
     /// Applies the labels of a node; `None` if it was deleted.
-    pub(crate) fn apply_node(&mut self, id: NodeId, labels: Option<&Labels>) {
+    pub(crate) fn apply_node(&mut self, id: NodeId, name: &NodeName, labels: Option<&Labels>) {
         let Some(labels) = labels else {
             // Whoever replaces broken machines must not hide what a template does to them.
             let state = self.state(id);
-            if let Some(attempt) = &mut self.attempt {
-                attempt.gone_failed += usize::from(state == NodeState::Failed);
-                attempt.gone_lost += usize::from(state == NodeState::SetAside(SetAside::Lost));
+            let counts = matches!(state, NodeState::Failed | NodeState::SetAside(SetAside::Lost));
+            if let Some(attempt) = self.attempt.as_mut().filter(|_| counts) {
+                attempt.gone.push((name.clone(), state));
             }
             return self.change(id, |node| *node = NodeWaves::default());
         };
@@ -332,7 +331,7 @@ impl Waves {
     /// True if an earlier controller may have begun the rollout on the node, so that it has no pod.
     pub(crate) fn may_have_begun(&self, id: NodeId, node: &Node) -> bool {
         let known = self.nodes.get(id.index());
-        let attempt = self.attempt.map(|attempt| attempt.stated);
+        let attempt = self.attempt.as_ref().map(|attempt| attempt.stated);
         known.is_some_and(|known| known.history.may_have_begun(node, attempt))
     }
 
@@ -423,9 +422,16 @@ impl Waves {
 
     /// True if more nodes have failed than the policy tolerates (G15).
     pub(crate) fn has_failed_nodes(&self) -> bool {
+        let gone = self.gone_in(NodeState::Failed).count();
+        let (failed, on_target) = (self.all.failed + gone, self.all.on_target + gone);
         let rule = self.policy.failure.as_ref();
-        let failed = self.all.failed + self.attempt.map_or(0, |attempt| attempt.gone_failed);
-        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(self.all.on_target))
+        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(on_target))
+    }
+
+    /// The nodes that were in this state when they were deleted in this attempt.
+    pub(crate) fn gone_in(&self, state: NodeState) -> impl Iterator<Item = &NodeName> {
+        let gone = self.attempt.iter().flat_map(|attempt| &attempt.gone);
+        gone.filter(move |(_, was)| *was == state).map(|(name, _)| name)
     }
 
     /// True if more nodes have failed since the rollout was complete than the policy tolerates
@@ -439,8 +445,9 @@ impl Waves {
     /// that have the target (G15).
     pub(crate) fn has_lost_nodes(&self) -> bool {
         let Some(rule) = &self.policy.failure else { return false };
-        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target);
-        let lost = self.all.lost + self.attempt.map_or(0, |attempt| attempt.gone_lost);
+        let gone = self.gone_in(NodeState::SetAside(SetAside::Lost)).count();
+        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target + gone);
+        let lost = self.all.lost + gone;
         lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
     }
 

@@ -108,7 +108,8 @@ impl RolloutState {
             first: self.waves.as_ref().map(|waves| waves.first()),
             late: self.has_late_failures.then(|| {
                 // A container that crashes in a loop must not write the status again and again.
-                self.nodes_in(NodeState::Failed, input, nodes).without_causes()
+                let late = self.nodes_in(NodeState::Failed, input, nodes);
+                FailedNodes::new(late.collect()).without_causes()
             }),
         };
         if self.headline.get(&key).is_some() {
@@ -144,14 +145,31 @@ impl RolloutState {
         waves.map_or(0, |waves| waves.group(&Position::AllNodes).on_target_but_closed)
     }
 
-    /// The nodes in this state, with their pods of the target.
-    pub(super) fn nodes_in(
+    /// The nodes for which the rollout fails: those in this state, and those that were deleted in
+    /// it (G35).
+    pub(super) fn blamed(
         &self,
         state: NodeState,
         input: &RolloutInput<'_>,
         nodes: &NodeTable,
     ) -> FailedNodes {
-        let failed = |id: NodeId| {
+        let gone = self.waves.iter().flat_map(|waves| waves.gone_in(state));
+        let gone = gone.map(|node| FailedNode {
+            node: node.clone(),
+            pod: None,
+            cause: FailureCause::stated("the node was deleted"),
+        });
+        FailedNodes::new(self.nodes_in(state, input, nodes).chain(gone).collect())
+    }
+
+    /// The nodes in this state, with their pods of the target.
+    fn nodes_in(
+        &self,
+        state: NodeState,
+        input: &RolloutInput<'_>,
+        nodes: &NodeTable,
+    ) -> impl Iterator<Item = FailedNode> {
+        let failed = move |id: NodeId| {
             let pods = input.slots[id.index()].pods.as_slice().iter();
             let pod = pods.filter(|pod| pod.is_updated(input.labels)).max_by_key(|pod| pod.trouble);
             let node = nodes.name(id).clone();
@@ -181,8 +199,7 @@ impl RolloutState {
                 },
             }
         };
-        let ids = self.waves.iter().flat_map(|waves| waves.nodes_in(state));
-        FailedNodes::new(ids.map(failed).collect())
+        self.waves.iter().flat_map(move |waves| waves.nodes_in(state)).map(failed)
     }
 
     /// The reason for which a wave that bakes still waits.

@@ -139,7 +139,7 @@ mod tests {
     fn add(waves: &mut Waves, index: usize, zone: Option<&str>) {
         let id = NodeId::from_index(index);
         let labels: Labels = zone.map(|zone| ("zone", zone)).into_iter().collect();
-        waves.apply_node(id, Some(&labels));
+        waves.apply_node(id, &"n".into(), Some(&labels));
         waves.change(id, |node| node.holding = Holding::Outdated);
     }
 
@@ -184,7 +184,7 @@ mod tests {
         add(&mut waves, 2, Some("b"));
         assert_eq!(waves.counted(&Position::AllNodes), None);
         assert_eq!(numbers(&mut waves).1, 3);
-        waves.apply_node(NodeId::from_index(2), None);
+        waves.apply_node(NodeId::from_index(2), &"n".into(), None);
         assert_eq!(numbers(&mut waves).1, 2);
     }
 }

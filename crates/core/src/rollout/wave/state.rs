@@ -411,9 +411,14 @@ impl NodeHistory {
                     || self.before == Before::Unknown && judgement.phase_since.is_some_and(is_new)
             }
         };
-        let is_broken = |since: &Timestamp| {
-            judgement.is_before_attempt(*since) || judgement.is_over(*since, judgement.limit)
-        };
+        // Of a node that this controller found without a pod, an earlier one may have taken it.
+        let was_broken = self.without_pod_since.is_some_and(|since| {
+            let is_before = match self.before {
+                Before::Unknown => judgement.began.is_some_and(|began| since < began),
+                Before::Nothing | Before::Pod => judgement.is_before_attempt(since),
+            };
+            is_before || judgement.is_over(since, judgement.limit)
+        });
         let has_joined = |since: Timestamp| observed.node.created > since;
         let is_replaced = judgement.phase_since.is_some_and(|at| !observed.keeps_pod_of(at));
         let is_unready = observed.node.not_ready_since().is_some();
@@ -423,15 +428,6 @@ impl NodeHistory {
             observed.wave == Wave::Closed && (input.is_beside() || self.before == Before::Pod);
         has_begun.then(|| match self.before {
             Before::Nothing | Before::Pod if is_leaked => WhenBegun::Well,
-            // Nothing says that a machine on which no pod was ever available is well.
-            Before::Pod if is_unready && self.absence.is_none() || !self.was_available => {
-                WhenBegun::Broken
-            }
-            Before::Pod if self.without_pod_since.as_ref().is_some_and(is_broken) => {
-                WhenBegun::Broken
-            }
-            Before::Pod if judgement.is_complete => WhenBegun::Late,
-            Before::Pod => WhenBegun::Well,
             Before::Nothing => WhenBegun::Joined,
             Before::Unknown
                 if judgement.joined_after.is_some_and(has_joined)
@@ -439,11 +435,15 @@ impl NodeHistory {
             {
                 WhenBegun::Joined
             }
-            // By its time and that of its pod it was so before.
-            Before::Unknown if self.absence.is_none() && is_unready => WhenBegun::Broken,
+            // Nothing says that a machine on which no pod was ever available is well. One that was
+            // there before this controller was not ready before, by its time and that of its pod.
+            _ if is_unready && self.absence.is_none() => WhenBegun::Broken,
+            Before::Pod if !self.was_available => WhenBegun::Broken,
             // An earlier controller has begun there since.
             Before::Unknown if judgement.is_complete && is_replaced => WhenBegun::Late,
-            Before::Unknown => WhenBegun::Well,
+            _ if was_broken => WhenBegun::Broken,
+            Before::Pod if judgement.is_complete => WhenBegun::Late,
+            Before::Pod | Before::Unknown => WhenBegun::Well,
         })
     }
 

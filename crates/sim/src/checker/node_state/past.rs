@@ -252,7 +252,7 @@ impl Situation<'_> {
     }
 
     /// The version with which the attempt began: that of its first record.
-    fn attempt(&self, history: &History) -> u64 {
+    pub(in crate::checker) fn attempt(&self, history: &History) -> u64 {
         let (Stage::Moving(record), Some(current)) = (&self.stage, self.revisions.current.last())
         else {
             return history.version();
@@ -368,7 +368,9 @@ impl Situation<'_> {
         memory: &Memory,
         history: &History,
     ) -> Past {
-        let begun = match (pods.target_since, pods.old_until) {
+        // A node that has had no other pod is begun with its wave, whenever its pod comes.
+        let old_until = pods.old_until.or((!pods.had_old).then_some(attempt));
+        let begun = match (pods.target_since, old_until) {
             (Some(target), Some(old)) => target.min(old),
             (target, old) => target.or(old).unwrap_or(attempt),
         };

@@ -86,11 +86,19 @@ impl Judge<'_> {
     pub(super) fn unlost(&self, policy: &Policy) -> Option<String> {
         let Some(rule) = &policy.failure else { return Some("fails without a rule".to_owned()) };
         let nodes = self.situation.nodes.values();
-        let lost = nodes.filter(|on_node| on_node.standing.is_lost != Answer::No).count();
+        let gone = self.gone().count();
+        let lost = nodes.filter(|on_node| on_node.standing.is_lost != Answer::No).count() + gone;
         // Whether a lost node has the target depends on when its pod went.
-        let max = rule.max_lost(self.situation.nodes_with_target());
+        let max = rule.max_lost(self.situation.nodes_with_target() + gone);
         (lost <= max)
             .then(|| format!("fails, although at most {lost} nodes are lost, {max} may be"))
+    }
+
+    /// The names of the nodes that were deleted in this attempt: they count if they had failed or
+    /// were lost before, which the replica knows (G15).
+    fn gone(&self) -> impl Iterator<Item = &str> {
+        let gone = self.history.nodes.removed_after(self.situation.attempt(self.history));
+        gone.map(|node| node.metadata.name.as_str())
     }
 
     /// Why the rollout has not failed: too few nodes may have (G15).
@@ -103,8 +111,9 @@ impl Judge<'_> {
         let members = || self.members(&Position::AllNodes);
         let touched = members().filter(|(_, on_node)| has_target(on_node)).count();
         let may_have_failed = |on_node: &OnNode| on_node.standing.states.may_be(NodeState::Failed);
-        let failed = members().filter(|(_, on_node)| may_have_failed(on_node)).count();
-        let max = rule.max_nodes(touched.min(members().count()));
+        let gone = self.gone().count();
+        let failed = members().filter(|(_, on_node)| may_have_failed(on_node)).count() + gone;
+        let max = rule.max_nodes(touched.min(members().count()) + gone);
         (failed <= max).then(|| format!("fails, although at most {failed} nodes have, {max} may"))
     }
 
@@ -112,10 +121,11 @@ impl Judge<'_> {
     /// may have failed or may be lost (G35).
     pub(super) fn miscounted(&self, new: &Record) -> Option<String> {
         let may_be_it = |name: &str| {
-            self.situation.nodes.get(name).is_some_and(|on_node| {
+            let blamed = self.situation.nodes.get(name).is_some_and(|on_node| {
                 let standing = &on_node.standing;
                 standing.states.may_be(NodeState::Failed) || standing.is_lost != Answer::No
-            })
+            });
+            blamed || self.gone().any(|gone| gone == name)
         };
         let is_by_nodes = matches!(new.reason.as_deref(), Some("NodesFailed" | "NodesLost"));
         let names = &new.failed_nodes;
