@@ -13,7 +13,9 @@ use crate::json::{Map, Value, json};
 use wire::{Field, Reader};
 
 use crate::schema::{Shape, StructId, WireField};
-pub(crate) use encode::{encode, encode_list, encode_object, is_known, watch_event};
+pub(crate) use encode::{
+    bytes, encode, encode_list, encode_object, is_known, nested, varint, watch_event,
+};
 
 /// The media type of an object or list.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";

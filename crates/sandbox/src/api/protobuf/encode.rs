@@ -215,7 +215,7 @@ fn write(out: &mut Vec<u8>, number: u32, shape: &Shape, value: &Value) {
 
 /// Writes a field whose content `write` appends. Its length, which is before it, has one byte more
 /// for each seven bits, so a longer content is moved.
-fn nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     encode_key(number, WireType::LengthDelimited, out);
     let at = out.len();
     out.push(0);
@@ -262,12 +262,12 @@ fn int_or_string(out: &mut Vec<u8>, value: &Value) {
     bytes(out, 3, text(value).as_bytes());
 }
 
-fn varint(out: &mut Vec<u8>, number: u32, value: u64) {
+pub(crate) fn varint(out: &mut Vec<u8>, number: u32, value: u64) {
     encode_key(number, WireType::Varint, out);
     encode_varint(value, out);
 }
 
-fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+pub(crate) fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
     encode_key(number, WireType::LengthDelimited, out);
     encode_varint(value.len() as u64, out);
     out.extend_from_slice(value);
