@@ -11,27 +11,24 @@ use std::sync::Arc;
 use http::{Method, Response, StatusCode};
 
 use super::call::Call;
+use super::negotiate::{self, Form};
 use super::respond::{self, Body, method_not_allowed, not_served};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::User;
 use crate::kind::{Kind, Subresource, Verb};
 use crate::kinds::Kinds;
+use crate::registry::Endpoint;
 use crate::status::Status;
 
-/// The kind, namespace and name of a request.
-pub(super) struct ResourceTarget<'a> {
+/// A request for stored objects: its user, what it is for, and how it was sent.
+pub(super) struct Request<'a> {
+    pub shared: &'a Arc<SharedCluster>,
+    pub user: &'a User,
+    pub call: &'a Call,
     pub kind: &'static Kind,
     /// Empty for a cluster-scoped kind; `None` for all namespaces.
     pub namespace: Option<&'a str>,
-    pub name: Option<&'a str>,
-}
-
-impl ResourceTarget<'_> {
-    /// The namespace of a single object.
-    fn namespace(&self) -> &str {
-        self.namespace.unwrap_or_default()
-    }
 }
 
 pub(crate) fn handle(
@@ -43,29 +40,96 @@ pub(crate) fn handle(
     if is_unknown(shared, path) {
         return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
     }
-    let target = target(shared, path)?;
-    let response = dispatch(shared, user, path, &target, call);
-    let Some(deprecation) = target.kind.deprecation else { return response };
+    let (kind, namespace) = target(shared, path)?;
+    let response = Request { shared, user, call, kind, namespace }.answer(path);
+    let Some(deprecation) = kind.deprecation else { return response };
     let mut response = response.unwrap_or_else(|status| respond::status(&status));
     respond::warn(&mut response, &[deprecation.to_owned()]);
     Ok(response)
 }
 
-fn dispatch(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    path: &ResourcePath,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    match (target.name, path.subresource.as_deref()) {
-        (None, _) => on_collection(shared, user, target, call),
-        (Some(name), None) => on_object(shared, user, target, name, call),
-        (Some(name), Some(subresource)) => {
-            let subresource = Subresource::parse(subresource)
-                .filter(|subresource| target.kind.subresources.contains(subresource))
-                .ok_or_else(|| no_subresource(target.kind, subresource))?;
-            on_subresource(shared, user, target, name, subresource, call)
+impl Request<'_> {
+    /// The namespace of a single object.
+    fn namespace(&self) -> &str {
+        self.namespace.unwrap_or_default()
+    }
+
+    /// The form of the response.
+    fn form(&self) -> Result<Form, Status> {
+        negotiate::form(&self.call.headers, self.kind)
+    }
+
+    fn answer(&self, path: &ResourcePath) -> Result<Response<Body>, Status> {
+        match (path.name.as_deref(), path.subresource.as_deref()) {
+            (None, _) => self.on_collection(),
+            (Some(name), None) => self.on_object(name),
+            (Some(name), Some(subresource)) => {
+                let subresource = Subresource::parse(subresource)
+                    .filter(|subresource| self.kind.subresources.contains(subresource))
+                    .ok_or_else(|| no_subresource(self.kind, subresource))?;
+                self.on_subresource(name, subresource)
+            }
+        }
+    }
+
+    fn on_collection(&self) -> Result<Response<Body>, Status> {
+        let verb = match self.call.method {
+            Method::GET if self.call.parameters.watch => Verb::Watch,
+            Method::GET => Verb::List,
+            Method::POST => Verb::Create,
+            Method::DELETE => Verb::DeleteCollection,
+            _ => return Err(method_not_allowed()),
+        };
+        if !self.kind.supports(verb) {
+            return Err(method_not_allowed());
+        }
+        match verb {
+            Verb::Watch => self.watch(),
+            Verb::List => self.list(),
+            // Writes need a namespace; only reads work on all namespaces.
+            _ if self.namespace.is_none() => Err(method_not_allowed()),
+            Verb::Create => self.create(),
+            _ => self.delete_collection(),
+        }
+    }
+
+    fn on_object(&self, name: &str) -> Result<Response<Body>, Status> {
+        let verb = match self.call.method {
+            Method::GET => Verb::Get,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE => Verb::Delete,
+            _ => return Err(method_not_allowed()),
+        };
+        if !self.kind.supports(verb) {
+            return Err(method_not_allowed());
+        }
+        match verb {
+            Verb::Get => self.get(name),
+            Verb::Update => self.update(name, Endpoint::Main),
+            Verb::Patch => self.patch(name, Endpoint::Main),
+            _ => self.delete(name),
+        }
+    }
+
+    fn on_subresource(
+        &self,
+        name: &str,
+        subresource: Subresource,
+    ) -> Result<Response<Body>, Status> {
+        match (subresource, &self.call.method) {
+            (Subresource::Status | Subresource::Resize, &Method::GET) => self.get(name),
+            (Subresource::Status, &Method::PUT) => self.update(name, Endpoint::Status),
+            (Subresource::Status, &Method::PATCH) => self.patch(name, Endpoint::Status),
+            (Subresource::Resize, &Method::PUT) => self.update(name, Endpoint::Resize),
+            (Subresource::Resize, &Method::PATCH) => self.patch(name, Endpoint::Resize),
+            (Subresource::Scale, &Method::GET) => self.get_scale(name),
+            (Subresource::Scale, &Method::PUT) => self.update_scale(name),
+            (Subresource::Scale, &Method::PATCH) => self.patch_scale(name),
+            (Subresource::Finalize, &Method::PUT) => self.finalize(name),
+            (Subresource::Binding, &Method::POST) => self.bind(name),
+            (Subresource::Eviction, &Method::POST) => self.evict(name),
+            _ => Err(method_not_allowed()),
         }
     }
 }
@@ -78,10 +142,11 @@ fn is_unknown(shared: &SharedCluster, path: &ResourcePath) -> bool {
         && shared.read(|store| store.kinds().by_resource(group, version, plural).is_none())
 }
 
+/// The kind and namespace of a path.
 fn target<'a>(
     shared: &SharedCluster,
     path: &'a ResourcePath,
-) -> Result<ResourceTarget<'a>, Status> {
+) -> Result<(&'static Kind, Option<&'a str>), Status> {
     let kind = shared
         .read(|store| store.kinds().by_resource(&path.group, &path.version, &path.plural))
         .ok_or_else(|| not_served(&resource_name(path)))?;
@@ -95,7 +160,7 @@ fn target<'a>(
     if kind.namespaced && namespace.is_none() && path.name.is_some() {
         return Err(not_served(&format!("one of {} without its namespace", kind.group_resource())));
     }
-    Ok(ResourceTarget { kind, namespace, name: path.name.as_deref() })
+    Ok((kind, namespace))
 }
 
 fn resource_name(path: &ResourcePath) -> String {
@@ -116,92 +181,5 @@ fn no_subresource(kind: &Kind, name: &str) -> Status {
             not_served(&format!("{resource}: its containers are simulated, nothing runs in them"))
         }
         _ => not_served(&resource),
-    }
-}
-
-fn on_collection(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let verb = match call.method {
-        Method::GET if call.parameters.watch => Verb::Watch,
-        Method::GET => Verb::List,
-        Method::POST => Verb::Create,
-        Method::DELETE => Verb::DeleteCollection,
-        _ => return Err(method_not_allowed()),
-    };
-    if !target.kind.supports(verb) {
-        return Err(method_not_allowed());
-    }
-    match verb {
-        Verb::Watch => read::watch(shared, target, call),
-        Verb::List => read::list(shared, target, call),
-        // Writes need a namespace; only reads work on all namespaces.
-        _ if target.namespace.is_none() => Err(method_not_allowed()),
-        Verb::Create => write::create(shared, user, target, call),
-        _ => write::delete_collection(shared, target, call),
-    }
-}
-
-fn on_object(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let verb = match call.method {
-        Method::GET => Verb::Get,
-        Method::PUT => Verb::Update,
-        Method::PATCH => Verb::Patch,
-        Method::DELETE => Verb::Delete,
-        _ => return Err(method_not_allowed()),
-    };
-    if !target.kind.supports(verb) {
-        return Err(method_not_allowed());
-    }
-    match verb {
-        Verb::Get => read::get(shared, target, name, call),
-        Verb::Update => write::update(shared, user, target, name, write::WriteEndpoint::Main, call),
-        Verb::Patch => write::patch(shared, user, target, name, write::WriteEndpoint::Main, call),
-        _ => write::delete(shared, target, name, call),
-    }
-}
-
-fn on_subresource(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    subresource: Subresource,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    match (subresource, &call.method) {
-        (Subresource::Status | Subresource::Resize, &Method::GET) => {
-            read::get(shared, target, name, call)
-        }
-        (Subresource::Resize, &Method::PUT) => {
-            write::update(shared, user, target, name, write::WriteEndpoint::Resize, call)
-        }
-        (Subresource::Resize, &Method::PATCH) => {
-            write::patch(shared, user, target, name, write::WriteEndpoint::Resize, call)
-        }
-        (Subresource::Status, &Method::PUT) => {
-            write::update(shared, user, target, name, write::WriteEndpoint::Status, call)
-        }
-        (Subresource::Status, &Method::PATCH) => {
-            write::patch(shared, user, target, name, write::WriteEndpoint::Status, call)
-        }
-        (Subresource::Scale, &Method::GET) => scale::get(shared, target, name),
-        (Subresource::Scale, &Method::PUT) => scale::update(shared, user, target, name, call),
-        (Subresource::Scale, &Method::PATCH) => scale::patch(shared, user, target, name, call),
-        (Subresource::Finalize, &Method::PUT) => {
-            write::update(shared, user, target, name, write::WriteEndpoint::Finalize, call)
-        }
-        (Subresource::Binding, &Method::POST) => write::bind(shared, target, name, call),
-        (Subresource::Eviction, &Method::POST) => write::evict(shared, target, name, call),
-        _ => Err(method_not_allowed()),
     }
 }

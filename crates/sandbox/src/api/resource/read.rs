@@ -1,103 +1,98 @@
 //! Get, list and watch.
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 
-use super::ResourceTarget;
-use crate::api::call::Call;
+use super::Request;
 use crate::api::query::Parameters;
 use crate::api::respond::Body;
-use crate::api::shared::SharedCluster;
-use crate::api::stale_read;
-use crate::api::watch;
-use crate::api::{negotiate, render};
+use crate::api::{render, stale_read, watch};
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{ListOptions, ResourceVersionMatch};
 
-pub(super) fn get(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, target.kind)?;
-    let required = resource_version(&call.parameters.resource_version)?;
-    let object = shared.read(|store| {
-        let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
-        cache.get(store, target.kind, target.namespace(), name, required)
-    })?;
-    let include = call.parameters.include_object;
-    Ok(render::object(target.kind, &object, form, include, StatusCode::OK))
-}
+/// Maximum number of requirements of a selector: a list compares each with every object.
+const REQUIREMENTS_MAX: usize = 200;
 
-pub(super) fn list(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, target.kind)?;
-    let options = list_options(target, &call.parameters)?;
-    let required = options.resource_version;
-    let list = shared.read(|store| {
-        let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
-        cache.list(store, target.kind, &options)
-    })?;
-    Ok(render::list(target.kind, &list, form, call.parameters.include_object))
-}
+impl Request<'_> {
+    pub(super) fn get(&self, name: &str) -> Result<Response<Body>, Status> {
+        let (form, call) = (self.form()?, self.call);
+        let required = resource_version(&call.parameters.resource_version)?;
+        let object = self.shared.read(|store| {
+            let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+            cache.get(store, self.kind, self.namespace(), name, required)
+        })?;
+        let include = call.parameters.include_object;
+        Ok(render::object(self.kind, &object, form, include, StatusCode::OK))
+    }
 
-pub(super) fn watch(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, target.kind)?;
-    let start = watch::start(&call.parameters)?;
-    let selector = selector(target, &call.parameters)?;
-    selector.fields.check(target.kind)?;
-    let parameters = &call.parameters;
-    watch::response(
-        shared,
-        watch::WatchRequest {
-            kind: target.kind,
-            selector,
-            form,
-            include_object: parameters.include_object,
-            start,
-            bookmarks: parameters.allow_watch_bookmarks,
-            timeout_seconds: parameters.timeout_seconds,
-            api_server: call.api_server.clone(),
-            read_faults: call.read_faults,
-        },
-    )
-}
+    pub(super) fn list(&self) -> Result<Response<Body>, Status> {
+        let (form, call) = (self.form()?, self.call);
+        let options = self.list_options()?;
+        let required = options.resource_version;
+        let list = self.shared.read(|store| {
+            let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+            cache.list(store, self.kind, &options)
+        })?;
+        Ok(render::list(self.kind, &list, form, call.parameters.include_object))
+    }
 
-pub(super) fn list_options(
-    target: &ResourceTarget<'_>,
-    parameters: &Parameters,
-) -> Result<ListOptions, Status> {
-    let resource_version = resource_version(&parameters.resource_version)?;
-    let resource_version_match = match parameters.resource_version_match.as_str() {
-        "" => None,
-        "Exact" => Some(ResourceVersionMatch::Exact),
-        "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
-        other => {
-            return Err(watch::invalid_options(&format!(
-                "resourceVersionMatch: Unsupported value: {other:?}: supported values: \"Exact\", \
-                 \"NotOlderThan\", \"\""
-            )));
+    pub(super) fn watch(&self) -> Result<Response<Body>, Status> {
+        let (form, parameters) = (self.form()?, &self.call.parameters);
+        let start = watch::start(parameters)?;
+        let selector = self.selector()?;
+        selector.fields.check(self.kind)?;
+        watch::response(
+            self.shared,
+            watch::WatchRequest {
+                kind: self.kind,
+                selector,
+                form,
+                include_object: parameters.include_object,
+                start,
+                bookmarks: parameters.allow_watch_bookmarks,
+                timeout_seconds: parameters.timeout_seconds,
+                api_server: self.call.api_server.clone(),
+                read_faults: self.call.read_faults,
+            },
+        )
+    }
+
+    pub(super) fn list_options(&self) -> Result<ListOptions, Status> {
+        let parameters = &self.call.parameters;
+        let resource_version = resource_version(&parameters.resource_version)?;
+        let resource_version_match = match parameters.resource_version_match.as_str() {
+            "" => None,
+            "Exact" => Some(ResourceVersionMatch::Exact),
+            "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
+            other => {
+                return Err(watch::invalid_options(&format!(
+                    "resourceVersionMatch: Unsupported value: {other:?}: supported values: \
+                     \"Exact\", \"NotOlderThan\", \"\""
+                )));
+            }
+        };
+        check_match(parameters, resource_version, resource_version_match)?;
+        let continue_token = &parameters.continue_token;
+        Ok(ListOptions {
+            selector: self.selector()?,
+            limit: parameters.limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            continue_token: (!continue_token.is_empty()).then(|| continue_token.clone()),
+            resource_version,
+            resource_version_match,
+        })
+    }
+
+    fn selector(&self) -> Result<Selector, Status> {
+        let refuse = |error: SelectorError| Status::bad_request(error.to_string());
+        let namespace = self.namespace.filter(|namespace| !namespace.is_empty());
+        let labels = LabelSelector::parse(&self.call.parameters.label_selector).map_err(refuse)?;
+        let fields = FieldSelector::parse(&self.call.parameters.field_selector).map_err(refuse)?;
+        if labels.len().max(fields.len()) > REQUIREMENTS_MAX {
+            let message = format!("a selector can have at most {REQUIREMENTS_MAX} requirements");
+            return Err(Status::bad_request(message));
         }
-    };
-    check_match(parameters, resource_version, resource_version_match)?;
-    let continue_token = &parameters.continue_token;
-    Ok(ListOptions {
-        selector: selector(target, parameters)?,
-        limit: parameters.limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
-        continue_token: (!continue_token.is_empty()).then(|| continue_token.clone()),
-        resource_version,
-        resource_version_match,
-    })
+        Ok(Selector { namespace: namespace.map(str::to_owned), labels, fields })
+    }
 }
 
 /// Refuses the combinations of parameters that upstream forbids.
@@ -144,22 +139,4 @@ pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
              invalid syntax"
         ))
     })
-}
-
-/// Maximum number of requirements of a selector: a list compares each with every object.
-const REQUIREMENTS_MAX: usize = 200;
-
-pub(super) fn selector(
-    target: &ResourceTarget<'_>,
-    parameters: &Parameters,
-) -> Result<Selector, Status> {
-    let refuse = |error: SelectorError| Status::bad_request(error.to_string());
-    let namespace = target.namespace.filter(|namespace| !namespace.is_empty());
-    let labels = LabelSelector::parse(&parameters.label_selector).map_err(refuse)?;
-    let fields = FieldSelector::parse(&parameters.field_selector).map_err(refuse)?;
-    if labels.len().max(fields.len()) > REQUIREMENTS_MAX {
-        let message = format!("a selector can have at most {REQUIREMENTS_MAX} requirements");
-        return Err(Status::bad_request(message));
-    }
-    Ok(Selector { namespace: namespace.map(str::to_owned), labels, fields })
 }

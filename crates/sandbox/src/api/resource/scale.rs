@@ -1,18 +1,13 @@
 //! The subresource `scale`: the number of replicas of an object, in one form for all kinds (S13).
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 
 use super::transaction::Changed;
-use super::write::{applied_object, body_of_scale, transaction};
-use super::{ResourceTarget, field_manager};
-use crate::api::call::Call;
+use super::write::{applied_object, sub_body};
+use super::{Request, field_manager};
 use crate::api::decode;
 use crate::api::negotiate::{self, Syntax};
 use crate::api::respond::{self, Body};
-use crate::api::shared::SharedCluster;
-use crate::authorization::User;
 use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -21,85 +16,81 @@ use crate::registry::{Apply, Endpoint, Patch};
 use crate::status::Status;
 use crate::value::{array, integer, string_map};
 
-pub(super) fn get(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    name: &str,
-) -> Result<Response<Body>, Status> {
-    let (kind, namespace) = (target.kind, target.namespace());
-    let object = shared.read(|store| store.get(kind, namespace, name))?;
-    Ok(respond::json(StatusCode::OK, &scale_of(kind, &object)))
-}
-
-/// Replaces the scale.
-pub(super) fn update(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let manager = field_manager::of_write("UpdateOptions", call)?;
-    let scale = body_of_scale(call)?;
-    let patch = patch_of(target.kind, &scale);
-    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
-    Ok(response(target, &changed))
-}
-
-/// Patches the scale.
-pub(super) fn patch(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let content_type = negotiate::content_type(&call.headers);
-    if content_type == patch::APPLY {
-        return apply(shared, user, target, name, call);
+impl Request<'_> {
+    pub(super) fn get_scale(&self, name: &str) -> Result<Response<Body>, Status> {
+        Ok(respond::json(StatusCode::OK, &self.scale(name)?))
     }
-    let patch_type = match PatchType::parse(&content_type)? {
-        // A Scale has no lists, so the two forms are the same.
-        PatchType::StrategicMerge => PatchType::Merge,
-        other => other,
-    };
-    let manager = field_manager::of_patch(call)?;
-    let body = decode::decode(&call.body, Syntax::Json).map_err(Status::bad_request)?.value;
-    let (kind, namespace) = (target.kind, target.namespace());
-    let object = shared.read(|store| store.get(kind, namespace, name))?;
-    let scale = patch::apply(kind, patch_type, &scale_of(kind, &object), &body)?;
-    let patch = patch_of(kind, &scale);
-    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
-    Ok(response(target, &changed))
-}
 
-/// Server-side apply (S14): the applier owns the number of replicas in the object itself.
-fn apply(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let manager = field_manager::of_apply(call)?;
-    let (scale, _) = applied_object(&call.body)?;
-    let (kind, given) = (target.kind, |field: &str| scale[field].as_str().unwrap_or_default());
-    if (given("apiVersion"), given("kind")) != ("autoscaling/v1", "Scale") {
-        let (version, kind) = (given("apiVersion"), given("kind"));
-        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    /// Replaces the scale.
+    pub(super) fn update_scale(&self, name: &str) -> Result<Response<Body>, Status> {
+        let manager = field_manager::of_write("UpdateOptions", self.call)?;
+        self.set_scale(name, &sub_body(self.call)?, &manager)
     }
-    let mut object = json!({
-        "apiVersion": kind.api_version(),
-        "kind": kind.kind,
-        "metadata": scale["metadata"],
-    });
-    if let Some(replicas) = scale["spec"].get("replicas") {
-        set(&mut object, &Paths::of(kind).spec_replicas, replicas.clone());
+
+    /// Patches the scale.
+    pub(super) fn patch_scale(&self, name: &str) -> Result<Response<Body>, Status> {
+        let content_type = negotiate::content_type(&self.call.headers);
+        if content_type == patch::APPLY {
+            return self.apply_scale(name);
+        }
+        let patch_type = match PatchType::parse(&content_type)? {
+            // A Scale has no lists, so the two forms are the same.
+            PatchType::StrategicMerge => PatchType::Merge,
+            other => other,
+        };
+        let manager = field_manager::of_patch(self.call)?;
+        let body =
+            decode::decode(&self.call.body, Syntax::Json).map_err(Status::bad_request)?.value;
+        let scale = patch::apply(self.kind, patch_type, &self.scale(name)?, &body)?;
+        self.set_scale(name, &scale, &manager)
     }
-    let force = call.parameters.force == Some(true);
-    let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
-    let changed = transaction(shared, user, target, call, &manager).apply(name, &apply)?;
-    Ok(response(target, &changed))
+
+    /// Server-side apply (S14): the applier owns the number of replicas in the object itself.
+    fn apply_scale(&self, name: &str) -> Result<Response<Body>, Status> {
+        let manager = field_manager::of_apply(self.call)?;
+        let (scale, _) = applied_object(&self.call.body)?;
+        let (kind, given) = (self.kind, |field: &str| scale[field].as_str().unwrap_or_default());
+        if (given("apiVersion"), given("kind")) != ("autoscaling/v1", "Scale") {
+            let (version, kind) = (given("apiVersion"), given("kind"));
+            return Err(Status::bad_request(format!(
+                "invalid object type: {version}, Kind={kind}"
+            )));
+        }
+        let mut object = json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.kind,
+            "metadata": scale["metadata"],
+        });
+        if let Some(replicas) = scale["spec"].get("replicas") {
+            set(&mut object, &Paths::of(kind).spec_replicas, replicas.clone());
+        }
+        let force = self.call.parameters.force == Some(true);
+        let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
+        Ok(self.scale_response(&self.transaction(&manager).apply(name, &apply)?))
+    }
+
+    fn scale(&self, name: &str) -> Result<Value, Status> {
+        let object = self.shared.read(|store| store.get(self.kind, self.namespace(), name))?;
+        Ok(scale_of(self.kind, &object))
+    }
+
+    fn set_scale(
+        &self,
+        name: &str,
+        scale: &Value,
+        manager: &str,
+    ) -> Result<Response<Body>, Status> {
+        let patch = patch_of(self.kind, scale);
+        Ok(self.scale_response(&self.transaction(manager).patch(name, &patch)?))
+    }
+
+    fn scale_response(&self, changed: &Changed) -> Response<Body> {
+        let mut response = respond::json(StatusCode::OK, &scale_of(self.kind, &changed.after));
+        if changed.is_change() {
+            respond::warn(&mut response, &Vec::from_iter(self.kind.kept_warning()));
+        }
+        response
+    }
 }
 
 /// The patch of the object that sets its scale.
@@ -160,14 +151,6 @@ fn set(object: &mut Value, path: &[String], value: Value) {
 
 fn at<'a>(object: &'a Value, path: &[String]) -> &'a Value {
     path.iter().fold(object, |value, field| &value[field.as_str()])
-}
-
-fn response(target: &ResourceTarget<'_>, changed: &Changed) -> Response<Body> {
-    let mut response = respond::json(StatusCode::OK, &scale_of(target.kind, &changed.after));
-    if changed.is_change() {
-        respond::warn(&mut response, &Vec::from_iter(target.kind.kept_warning()));
-    }
-    response
 }
 
 /// The scale of an object. Only these fields of its metadata are in it.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 
-use super::ResourceTarget;
+use super::Request;
 use crate::api::access;
-use crate::api::shared::{SharedCluster, now};
-use crate::authorization::{Attributes, RequestTarget, User, escalation};
+use crate::api::shared::now;
+use crate::authorization::{Attributes, RequestTarget, escalation};
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::kinds::has_client_schemas;
@@ -26,16 +26,11 @@ const SMALL_BYTES: usize = 16 * 1024;
 /// upstream for patches.
 const ATTEMPTS: usize = 5;
 
-/// A write request: its user, and what applies to all of its steps.
+/// A write request, and what applies to all of its steps.
 pub(super) struct Transaction<'a> {
-    pub shared: &'a SharedCluster,
-    pub user: &'a User,
-    pub target: &'a ResourceTarget<'a>,
+    pub request: &'a Request<'a>,
     /// The name of the field manager.
     pub manager: &'a str,
-    /// The size of the body.
-    pub body_bytes: usize,
-    pub dry_run: bool,
 }
 
 /// An object after a change, and before it if it existed.
@@ -55,7 +50,8 @@ impl Transaction<'_> {
     /// Creates an object, which was decoded.
     pub(super) fn create(&self, object: Value) -> Result<Arc<Object>, Status> {
         let now = now();
-        let mut draft = Draft::of_decoded(self.target.kind, self.target.namespace(), object, now)?;
+        let mut draft =
+            Draft::of_decoded(self.request.kind, self.request.namespace(), object, now)?;
         draft.track(self.writer(now));
         self.create_draft(draft)
     }
@@ -79,8 +75,8 @@ impl Transaction<'_> {
 
     /// Replaces an object with a decoded one, or creates it if its kind allows that.
     pub(super) fn update(&self, name: &str, object: &Value) -> Result<Changed, Status> {
-        let kind = self.target.kind;
-        check_target(object, kind, self.target.namespace(), name)?;
+        let kind = self.request.kind;
+        check_target(object, kind, self.request.namespace(), name)?;
         let change =
             |stored: &_| Replacement::of_update(kind, Endpoint::Main, stored, object.clone());
         self.change(name, change, || {
@@ -97,22 +93,22 @@ impl Transaction<'_> {
         name: &str,
         object: &Value,
     ) -> Result<Changed, Status> {
-        let kind = self.target.kind;
-        check_target(object, kind, self.target.namespace(), name)?;
+        let kind = self.request.kind;
+        check_target(object, kind, self.request.namespace(), name)?;
         let change = |stored: &_| Replacement::of_update(kind, endpoint, stored, object.clone());
         self.change(name, change, || Err(Status::not_found(kind, name)))
     }
 
     /// Applies a patch to an object or its status.
     pub(super) fn patch(&self, name: &str, patch: &Patch) -> Result<Changed, Status> {
-        let kind = self.target.kind;
+        let kind = self.request.kind;
         let change = |stored: &_| Replacement::of_patch(kind, stored, patch);
         self.change(name, change, || Err(Status::not_found(kind, name)))
     }
 
     /// Applies an object, which creates it if there is none (S14).
     pub(super) fn apply(&self, name: &str, apply: &Apply) -> Result<Changed, Status> {
-        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        let (kind, namespace) = (self.request.kind, self.request.namespace());
         let change = |stored: &_| Replacement::of_apply(kind, stored, apply, self.writer(now()));
         self.change_as(name, change, || {
             if apply.endpoint != Endpoint::Main {
@@ -127,8 +123,8 @@ impl Transaction<'_> {
     /// Whether all can be done in one step while others wait. `stored_bytes` is the size of the
     /// object before.
     fn is_quick(&self, stored_bytes: usize) -> bool {
-        let is_small = self.body_bytes + stored_bytes <= SMALL_BYTES;
-        is_small && !has_client_schemas(self.target.kind)
+        let is_small = self.request.call.body.len() + stored_bytes <= SMALL_BYTES;
+        is_small && !has_client_schemas(self.request.kind)
     }
 
     fn writer(&self, now: Timestamp) -> Writer<'_> {
@@ -138,7 +134,7 @@ impl Transaction<'_> {
     /// Replaces the finalizers in the spec of a namespace.
     pub(super) fn finalize(&self, name: &str, namespace: &Value) -> Result<Changed, Status> {
         self.write(|registry, options| {
-            let before = registry.store().find_with_tree(self.target.kind, "", name);
+            let before = registry.store().find_with_tree(self.request.kind, "", name);
             Ok(Changed { before, after: registry.finalize(name, namespace, options)? })
         })
     }
@@ -165,9 +161,10 @@ impl Transaction<'_> {
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
         create: impl Fn() -> Result<Changed, Status>,
     ) -> Result<Changed, Status> {
-        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        let (kind, namespace) = (self.request.kind, self.request.namespace());
         for _ in 0..ATTEMPTS {
-            let found = self.shared.read(|store| store.find(kind, namespace, name).cloned());
+            let found =
+                self.request.shared.read(|store| store.find(kind, namespace, name).cloned());
             let Some(stored) = found else { return create() };
             let changed = if self.is_quick(stored.bytes()) {
                 self.at_once(name, &change)
@@ -187,7 +184,7 @@ impl Transaction<'_> {
         name: &str,
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
     ) -> Option<Result<Changed, Status>> {
-        let (kind, namespace) = (self.target.kind, self.target.namespace());
+        let (kind, namespace) = (self.request.kind, self.request.namespace());
         self.write(|registry, options| {
             let stored = registry.store().find_with_tree(kind, namespace, name)?;
             let validated = change(&stored).and_then(|mut change| {
@@ -207,7 +204,7 @@ impl Transaction<'_> {
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
     ) -> Option<Result<Changed, Status>> {
         let validated = change(stored).and_then(|mut change| {
-            self.shared.read(|store| self.check_change(store, &change))?;
+            self.request.shared.read(|store| self.check_change(store, &change))?;
             change.validate()?;
             Ok(change)
         });
@@ -220,27 +217,38 @@ impl Transaction<'_> {
     }
 
     fn write<T>(&self, write: impl FnOnce(&mut Registry, &WriteOptions) -> T) -> T {
-        self.shared
-            .write(|registry, now| write(registry, &WriteOptions { now, dry_run: self.dry_run }))
+        self.request.shared.write(|registry, now| {
+            write(registry, &WriteOptions { now, dry_run: self.request.call.parameters.dry_run })
+        })
     }
 
     /// As upstream, an update that creates an object needs the right to create it.
     fn check_may_create(&self, name: &str) -> Result<(), Status> {
-        let Kind { group, plural, .. } = *self.target.kind;
-        let namespace = self.target.namespace();
+        let Kind { group, plural, .. } = *self.request.kind;
+        let namespace = self.request.namespace();
         let target =
             RequestTarget::Resource { group, resource: plural, subresource: "", namespace, name };
-        access::check(self.shared, self.user, &Attributes { verb: "create", target })
+        access::check(
+            self.request.shared,
+            self.request.user,
+            &Attributes { verb: "create", target },
+        )
     }
 
     fn check_create(&self, store: &Store, draft: &Draft) -> Result<(), Status> {
-        let namespace = self.target.namespace();
-        escalation::check_create(store, self.user, self.target.kind, namespace, draft.object())
+        let namespace = self.request.namespace();
+        escalation::check_create(
+            store,
+            self.request.user,
+            self.request.kind,
+            namespace,
+            draft.object(),
+        )
     }
 
     fn check_change(&self, store: &Store, change: &Replacement) -> Result<(), Status> {
         let (current, object) = (change.current(), change.object());
-        escalation::check_update(store, self.user, self.target.kind, current, object)
+        escalation::check_update(store, self.request.user, self.request.kind, current, object)
     }
 }
 

@@ -1,19 +1,15 @@
 //! Create, update, patch, delete, bind and evict.
 
-use std::sync::Arc;
-
 use http::{Response, StatusCode};
 
 use super::transaction::{Changed, Transaction};
-use super::{ResourceTarget, field_manager, read};
+use super::{Request, field_manager};
 use crate::api::call::Call;
 use crate::api::decode::{self, Decoded};
 use crate::api::negotiate::{self, Syntax};
 use crate::api::query::FieldValidation;
 use crate::api::render;
 use crate::api::respond::{self, Body};
-use crate::api::shared::SharedCluster;
-use crate::authorization::User;
 use crate::json::{Map, Value, json};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -25,135 +21,189 @@ use crate::store::{DeleteOptions, WriteOptions};
 use crate::validation;
 use crate::value::json_type;
 
-/// The part of an object that a request may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteEndpoint {
-    Main,
-    Status,
-    Resize,
-    Finalize,
+/// A decoded object with the warnings for its unknown and duplicate fields.
+struct ObjectBody {
+    value: Value,
+    warnings: Vec<String>,
 }
 
-impl WriteEndpoint {
-    fn of_object(self) -> Endpoint {
-        match self {
-            Self::Status => Endpoint::Status,
-            Self::Resize => Endpoint::Resize,
-            Self::Main | Self::Finalize => Endpoint::Main,
+impl Request<'_> {
+    pub(super) fn create(&self) -> Result<Response<Body>, Status> {
+        let body = self.object_body()?;
+        let manager = field_manager::of_write("CreateOptions", self.call)?;
+        let created = self.transaction(&manager).create(body.value)?;
+        let mut warnings = body.warnings;
+        warnings.extend(validation::warnings(self.kind, created.value(), None));
+        warnings.extend(self.kind.kept_warning());
+        self.object_response(&created, StatusCode::CREATED, &warnings)
+    }
+
+    pub(super) fn update(&self, name: &str, endpoint: Endpoint) -> Result<Response<Body>, Status> {
+        self.replace(|transaction, object| match endpoint {
+            Endpoint::Main => transaction.update(name, object),
+            part => transaction.update_part(part, name, object),
+        })
+    }
+
+    /// Replaces the finalizers in the spec of a namespace.
+    pub(super) fn finalize(&self, name: &str) -> Result<Response<Body>, Status> {
+        self.replace(|transaction, object| transaction.finalize(name, object))
+    }
+
+    fn replace(
+        &self,
+        write: impl FnOnce(&Transaction<'_>, &Value) -> Result<Changed, Status>,
+    ) -> Result<Response<Body>, Status> {
+        let manager = field_manager::of_write("UpdateOptions", self.call)?;
+        let ObjectBody { value, warnings } = self.object_body()?;
+        let changed = write(&self.transaction(&manager), &value)?;
+        self.change_response(&changed, warnings)
+    }
+
+    pub(super) fn patch(&self, name: &str, endpoint: Endpoint) -> Result<Response<Body>, Status> {
+        let content_type = negotiate::content_type(&self.call.headers);
+        if content_type == patch::APPLY {
+            return self.apply(name, endpoint);
         }
+        let patch_type = PatchType::parse(&content_type)?;
+        let manager = field_manager::of_patch(self.call)?;
+        let decoded = decode::decode(&self.call.body, Syntax::Json)
+            .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        let mut findings = decoded.duplicates;
+        if patch_type == PatchType::Json {
+            findings.extend(unknown_members(&decoded.value));
+            findings.iter_mut().for_each(|finding| finding.insert_str(0, "json patch "));
+        }
+        let validation = self.call.parameters.field_validation;
+        let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
+        let patch = Patch { patch_type, body: decoded.value, endpoint, strict };
+        let changed = self.transaction(&manager).patch(name, &patch)?;
+        let warnings = match validation {
+            FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+            FieldValidation::Warn => {
+                let before = changed.before.as_ref().map_or(&Value::Null, |before| before.value());
+                let after = changed.after.value();
+                findings.extend(schema::new_unknown_fields(self.kind, after, before));
+                findings
+            }
+        };
+        self.change_response(&changed, warnings)
     }
-}
 
-pub(super) fn create(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let body = object_body(target.kind, call)?;
-    let manager = field_manager::of_write("CreateOptions", call)?;
-    let transaction = transaction(shared, user, target, call, &manager);
-    let created = transaction.create(body.value)?;
-    let mut warnings = body.warnings;
-    warnings.extend(validation::warnings(target.kind, created.value(), None));
-    warnings.extend(target.kind.kept_warning());
-    object_response(target.kind, &created, call, StatusCode::CREATED, &warnings)
-}
-
-pub(super) fn update(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    endpoint: WriteEndpoint,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let kind = target.kind;
-    let manager = field_manager::of_write("UpdateOptions", call)?;
-    let ObjectBody { value, warnings } = object_body(kind, call)?;
-    let transaction = transaction(shared, user, target, call, &manager);
-    let changed = match endpoint {
-        WriteEndpoint::Main => transaction.update(name, &value)?,
-        WriteEndpoint::Status => transaction.update_part(Endpoint::Status, name, &value)?,
-        WriteEndpoint::Resize => transaction.update_part(Endpoint::Resize, name, &value)?,
-        WriteEndpoint::Finalize => transaction.finalize(name, &value)?,
-    };
-    change_response(kind, &changed, call, warnings)
-}
-
-pub(super) fn patch(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    endpoint: WriteEndpoint,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let content_type = negotiate::content_type(&call.headers);
-    if content_type == patch::APPLY {
-        return apply(shared, user, target, name, endpoint, call);
+    /// Server-side apply (S14).
+    fn apply(&self, name: &str, endpoint: Endpoint) -> Result<Response<Body>, Status> {
+        self.form()?;
+        let manager = field_manager::of_apply(self.call)?;
+        let (object, findings) = applied_object(&self.call.body)?;
+        let validation = self.call.parameters.field_validation;
+        let apply = Apply {
+            object,
+            endpoint,
+            force: self.call.parameters.force == Some(true),
+            strict: (validation == FieldValidation::Strict).then(|| findings.clone()),
+        };
+        let changed = self.transaction(&manager).apply(name, &apply)?;
+        let warnings = match validation {
+            FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+            FieldValidation::Warn => findings,
+        };
+        self.change_response(&changed, warnings)
     }
-    let patch_type = PatchType::parse(&content_type)?;
-    let manager = field_manager::of_patch(call)?;
-    let decoded = decode::decode(&call.body, Syntax::Json)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    let kind = target.kind;
-    let mut findings = decoded.duplicates;
-    if patch_type == PatchType::Json {
-        findings.extend(unknown_members(&decoded.value));
-        findings.iter_mut().for_each(|finding| finding.insert_str(0, "json patch "));
+
+    pub(super) fn delete(&self, name: &str) -> Result<Response<Body>, Status> {
+        let form = self.form()?;
+        let (delete, dry_run) = delete_options(self.call)?;
+        let deleted = self.shared.write(|registry, now| {
+            let options = WriteOptions { now, dry_run };
+            registry.delete(self.kind, self.namespace(), name, &delete, &options)
+        })?;
+        Ok(render::document(StatusCode::OK, &deleted.response(self.kind), form))
     }
-    let validation = call.parameters.field_validation;
-    let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
-    let patch = Patch { patch_type, body: decoded.value, endpoint: endpoint.of_object(), strict };
-    let changed = transaction(shared, user, target, call, &manager).patch(name, &patch)?;
-    let warnings = match validation {
-        FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
-        FieldValidation::Warn => {
-            let before = changed.before.as_ref().map_or(&Value::Null, |before| before.value());
-            findings.extend(schema::new_unknown_fields(kind, changed.after.value(), before));
+
+    pub(super) fn delete_collection(&self) -> Result<Response<Body>, Status> {
+        let form = self.form()?;
+        let (delete, dry_run) = delete_options(self.call)?;
+        let list = self.list_options()?;
+        let deleted = self.shared.write(|registry, now| {
+            registry.delete_collection(self.kind, &list, &delete, &WriteOptions { now, dry_run })
+        })?;
+        Ok(render::list(self.kind, &deleted, form, self.call.parameters.include_object))
+    }
+
+    pub(super) fn bind(&self, name: &str) -> Result<Response<Body>, Status> {
+        let binding = sub_body(self.call)?;
+        let dry_run = self.call.parameters.dry_run;
+        self.shared.write(|registry, now| {
+            registry.bind(self.namespace(), name, &binding, &WriteOptions { now, dry_run })
+        })?;
+        Ok(success())
+    }
+
+    pub(super) fn evict(&self, name: &str) -> Result<Response<Body>, Status> {
+        let eviction = sub_body(self.call)?;
+        let dry_run = self.call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
+        self.shared.write(|registry, now| {
+            registry.evict(self.namespace(), name, &eviction, &WriteOptions { now, dry_run })
+        })?;
+        Ok(success())
+    }
+
+    pub(super) fn transaction<'a>(&'a self, manager: &'a str) -> Transaction<'a> {
+        Transaction { request: self, manager }
+    }
+
+    fn object_body(&self) -> Result<ObjectBody, Status> {
+        // Refuse a client that does not accept our response before anything is written.
+        self.form()?;
+        let kind = self.kind;
+        let mut decoded = body(kind, self.call)?;
+        check_type(kind, &mut decoded.value)?;
+        let refuse = |error: DecodeError| Status::bad_request(error.to_string());
+        schema::decode(kind, &decoded.value).map_err(refuse)?;
+        let findings = || {
+            let mut findings = decoded.duplicates;
+            findings.extend(schema::unknown_fields(kind, &decoded.value));
             findings
+        };
+        let warnings = match self.call.parameters.field_validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Warn => findings(),
+            FieldValidation::Strict => {
+                let findings = findings();
+                if !findings.is_empty() {
+                    return Err(refuse(DecodeError::strict(kind, &findings)));
+                }
+                findings
+            }
+        };
+        Ok(ObjectBody { value: decoded.value, warnings })
+    }
+
+    fn change_response(
+        &self,
+        changed: &Changed,
+        mut warnings: Vec<String>,
+    ) -> Result<Response<Body>, Status> {
+        let before = changed.before.as_ref().map(|before| before.value());
+        warnings.extend(validation::warnings(self.kind, changed.after.value(), before));
+        if changed.is_change() {
+            warnings.extend(self.kind.kept_warning());
         }
-    };
-    change_response(kind, &changed, call, warnings)
-}
+        let code = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+        self.object_response(&changed.after, code, &warnings)
+    }
 
-pub(super) fn transaction<'a>(
-    shared: &'a SharedCluster,
-    user: &'a User,
-    target: &'a ResourceTarget<'a>,
-    call: &Call,
-    manager: &'a str,
-) -> Transaction<'a> {
-    let (body_bytes, dry_run) = (call.body.len(), call.parameters.dry_run);
-    Transaction { shared, user, target, manager, body_bytes, dry_run }
-}
-
-/// Server-side apply (S14).
-fn apply(
-    shared: &Arc<SharedCluster>,
-    user: &User,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    endpoint: WriteEndpoint,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    negotiate::form(&call.headers, target.kind)?;
-    let manager = field_manager::of_apply(call)?;
-    let (object, findings) = applied_object(&call.body)?;
-    let validation = call.parameters.field_validation;
-    let apply = Apply {
-        object,
-        endpoint: endpoint.of_object(),
-        force: call.parameters.force == Some(true),
-        strict: (validation == FieldValidation::Strict).then(|| findings.clone()),
-    };
-    let changed = transaction(shared, user, target, call, &manager).apply(name, &apply)?;
-    let warnings = match validation {
-        FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
-        FieldValidation::Warn => findings,
-    };
-    change_response(target.kind, &changed, call, warnings)
+    fn object_response(
+        &self,
+        object: &Object,
+        code: StatusCode,
+        warnings: &[String],
+    ) -> Result<Response<Body>, Status> {
+        let (form, include) = (self.form()?, self.call.parameters.include_object);
+        let mut response = render::object(self.kind, object, form, include, code);
+        respond::warn(&mut response, warnings);
+        Ok(response)
+    }
 }
 
 /// The object of an apply, and what strict decoding finds in its text. JSON is YAML, and our parser
@@ -174,128 +224,11 @@ pub(super) fn applied_object(body: &[u8]) -> Result<(Value, Vec<String>), Status
     }
 }
 
-fn change_response(
-    kind: &'static Kind,
-    changed: &Changed,
-    call: &Call,
-    mut warnings: Vec<String>,
-) -> Result<Response<Body>, Status> {
-    let before = changed.before.as_ref().map(|before| before.value());
-    warnings.extend(validation::warnings(kind, changed.after.value(), before));
-    if changed.is_change() {
-        warnings.extend(kind.kept_warning());
-    }
-    let code = if before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    object_response(kind, &changed.after, call, code, &warnings)
-}
-
-pub(super) fn delete(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, target.kind)?;
-    let (delete, dry_run) = delete_options(call)?;
-    let (kind, namespace) = (target.kind, target.namespace());
-    let deleted = shared.write(|registry, now| {
-        registry.delete(kind, namespace, name, &delete, &WriteOptions { now, dry_run })
-    })?;
-    Ok(render::document(StatusCode::OK, &deleted.response(kind), form))
-}
-
-pub(super) fn delete_collection(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, target.kind)?;
-    let (delete, dry_run) = delete_options(call)?;
-    let options = read::list_options(target, &call.parameters)?;
-    let deleted = shared.write(|registry, now| {
-        registry.delete_collection(target.kind, &options, &delete, &WriteOptions { now, dry_run })
-    })?;
-    Ok(render::list(target.kind, &deleted, form, call.parameters.include_object))
-}
-
-pub(super) fn bind(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let binding = sub_body(call)?.value;
-    shared.write(|registry, now| {
-        let options = WriteOptions { now, dry_run: call.parameters.dry_run };
-        registry.bind(target.namespace(), name, &binding, &options)
-    })?;
-    Ok(success())
-}
-
-pub(super) fn evict(
-    shared: &Arc<SharedCluster>,
-    target: &ResourceTarget<'_>,
-    name: &str,
-    call: &Call,
-) -> Result<Response<Body>, Status> {
-    let eviction = sub_body(call)?.value;
-    let dry_run = call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
-    shared.write(|registry, now| {
-        registry.evict(target.namespace(), name, &eviction, &WriteOptions { now, dry_run })
-    })?;
-    Ok(success())
-}
-
-fn object_response(
-    kind: &'static Kind,
-    object: &Object,
-    call: &Call,
-    code: StatusCode,
-    warnings: &[String],
-) -> Result<Response<Body>, Status> {
-    let form = negotiate::form(&call.headers, kind)?;
-    let mut response = render::object(kind, object, form, call.parameters.include_object, code);
-    respond::warn(&mut response, warnings);
-    Ok(response)
-}
-
 fn success() -> Response<Body> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
     });
     respond::json(StatusCode::CREATED, &status)
-}
-
-/// A decoded object with the warnings for its unknown and duplicate fields.
-struct ObjectBody {
-    value: Value,
-    warnings: Vec<String>,
-}
-
-fn object_body(kind: &'static Kind, call: &Call) -> Result<ObjectBody, Status> {
-    // Refuse a client that does not accept our response before anything is written.
-    negotiate::form(&call.headers, kind)?;
-    let mut decoded = body(kind, call)?;
-    check_type(kind, &mut decoded.value)?;
-    let refuse = |error: DecodeError| Status::bad_request(error.to_string());
-    schema::decode(kind, &decoded.value).map_err(refuse)?;
-    let findings = || {
-        let mut findings = decoded.duplicates;
-        findings.extend(schema::unknown_fields(kind, &decoded.value));
-        findings
-    };
-    let warnings = match call.parameters.field_validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => findings(),
-        FieldValidation::Strict => {
-            let findings = findings();
-            if !findings.is_empty() {
-                return Err(refuse(DecodeError::strict(kind, &findings)));
-            }
-            findings
-        }
-    };
-    Ok(ObjectBody { value: decoded.value, warnings })
 }
 
 fn body(kind: &Kind, call: &Call) -> Result<Decoded, Status> {
@@ -329,20 +262,15 @@ fn summary(body: &[u8]) -> String {
     }
 }
 
-/// The body of `binding`, `eviction` or a deletion, which is decoded without a schema.
-fn sub_body(call: &Call) -> Result<Decoded, Status> {
+/// The body of `binding`, `eviction`, `scale` or a deletion, which is decoded without a schema.
+pub(super) fn sub_body(call: &Call) -> Result<Value, Status> {
     negotiate::require_json(&call.headers)?;
     let syntax = negotiate::body_syntax(&call.headers)?;
     let decoded = decode::decode(&call.body, syntax).map_err(Status::bad_request)?;
     if decoded.value.is_object() {
-        return Ok(decoded);
+        return Ok(decoded.value);
     }
     Err(Status::bad_request("the body of the request is not a JSON object"))
-}
-
-/// The body of a `scale`.
-pub(super) fn body_of_scale(call: &Call) -> Result<Value, Status> {
-    Ok(sub_body(call)?.value)
 }
 
 /// Checks that apiVersion and kind are those of the path, and sets them if they are absent.
@@ -386,7 +314,7 @@ fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
         set("orphanDependents", parameters.orphan_dependents.map(Value::from));
         return Ok((DeleteOptions::parse(&Value::Object(query))?, parameters.dry_run));
     }
-    let body = sub_body(call)?.value;
+    let body = sub_body(call)?;
     let dry_run = parameters.dry_run || has_dry_run(&body)?;
     Ok((DeleteOptions::parse(&body)?, dry_run))
 }
