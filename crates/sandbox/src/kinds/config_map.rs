@@ -3,7 +3,7 @@
 use super::secret::{DATA_BYTES_MAX, check_key, decoded, unchanged_if_immutable};
 use crate::json::{Value, json};
 use crate::kind::columns::{self, AGE, NAME};
-use crate::kind::rules::{Causes, Field, Rules, go_quote, metadata};
+use crate::kind::rules::{Causes, Field, Rules, metadata};
 use crate::kind::{Kind, named};
 use crate::value::map;
 
@@ -35,11 +35,7 @@ fn data(object: &Field, causes: &mut Causes) {
     for (key, value) in data.entries() {
         check_key(&value, key, causes);
         if binary.key(key).is_set() {
-            causes.invalid_rendered(
-                &value,
-                go_quote(key),
-                "duplicate of key present in binaryData",
-            );
+            causes.invalid_text(&value, key, "duplicate of key present in binaryData");
         }
         bytes += value.text().len();
     }

@@ -215,18 +215,14 @@ fn either_form(object: &Field, new_form: bool, causes: &mut Causes) {
     if object.child("eventTime").is_set() {
         reporter(object, new_form, causes);
     }
-    for message in format::dns_subdomain(&namespace) {
-        causes.invalid_rendered(&object.child("namespace"), go_quote(&namespace), &message);
-    }
+    causes.text_format(&object.child("namespace"), &namespace, format::dns_subdomain);
 }
 
 fn reporter(object: &Field, new_form: bool, causes: &mut Causes) {
     let controller =
         object.child(if new_form { "reportingController" } else { "reportingComponent" });
     causes.required_text(&controller);
-    for message in format::label_key(controller.text()) {
-        causes.invalid_rendered(&controller, go_quote(controller.text()), &message);
-    }
+    causes.text_format(&controller, controller.text(), format::label_key);
     for name in ["reportingInstance", "action", "reason"] {
         let field = object.child(name);
         causes.required_text(&field);
@@ -237,11 +233,7 @@ fn reporter(object: &Field, new_form: bool, causes: &mut Causes) {
 
 fn at_most(field: &Field, bytes_max: usize, causes: &mut Causes) {
     if field.text().len() > bytes_max {
-        causes.invalid_rendered(
-            field,
-            go_quote(""),
-            &format!("can have at most {bytes_max} characters"),
-        );
+        causes.invalid_text(field, "", &format!("can have at most {bytes_max} characters"));
     }
 }
 
@@ -254,7 +246,7 @@ fn series_form(object: &Field, causes: &mut Causes) {
     if series.is_set() {
         let count = series.child("count");
         if count.int() < 2 {
-            causes.invalid_rendered(&count, go_quote(""), "should be at least 2");
+            causes.invalid_text(&count, "", "should be at least 2");
         }
         let last = series.child("lastObservedTime");
         if !last.is_set() {
@@ -264,12 +256,12 @@ fn series_form(object: &Field, causes: &mut Causes) {
     let event_type = object.child("type");
     if !["Normal", "Warning"].contains(&event_type.text()) {
         let detail = format!("has invalid value: {}", event_type.text());
-        causes.invalid_rendered(&event_type, go_quote(""), &detail);
+        causes.invalid_text(&event_type, "", &detail);
     }
 }
 
 fn must_be_unset(object: &Field, name: &str, set: bool, causes: &mut Causes) {
     if set {
-        causes.invalid_rendered(&object.child(name), go_quote(""), "needs to be unset");
+        causes.invalid_text(&object.child(name), "", "needs to be unset");
     }
 }

@@ -5,7 +5,7 @@ use crate::json::{Value, json};
 use crate::kind::columns::{self, AGE, NAME};
 use crate::kind::defaults::Literal::{Struct, Text};
 use crate::kind::defaults::{Defaults, Fields, struct_at, text};
-use crate::kind::rules::{self, Causes, Field, Rules, go_quote, metadata};
+use crate::kind::rules::{self, Causes, Field, Rules, metadata};
 use crate::kind::strategy::{InitialStatus, Strategy, keep};
 use crate::kind::{FieldLabels, Kind, NO_COLLECTION, Subresource, named};
 
@@ -84,6 +84,6 @@ fn on_status_update(_: &Kind, object: &Field, old: &Field, causes: &mut Causes) 
         if is_terminating { ("Terminating", "is not") } else { ("Active", "is") };
     if phase.text() != expected {
         let detail = format!("may only be '{expected}' if `deletionTimestamp` {is_or_not} empty");
-        causes.invalid_rendered(&path, go_quote(phase.text()), &detail);
+        causes.invalid_text(&path, phase.text(), &detail);
     }
 }

@@ -144,20 +144,14 @@ fn taints(object: &Field, causes: &mut Causes) {
             causes.invalid(&value, &wrong.join(";"));
         }
         let effect = taint.child("effect");
-        if effect.text().is_empty() {
-            causes.required(&effect, "");
-        } else {
-            scheduling::taint_effect(&effect, causes);
-        }
+        causes.required_choice(&effect, &scheduling::EFFECTS);
         let identity = (taint.child("key").text().to_owned(), effect.text().to_owned());
-        if seen.contains(&identity) {
+        if !seen.insert(identity) {
             causes.duplicate_rendered(
                 &taint,
                 rendered(&taint),
                 "taints must be unique by key and effect pair",
             );
-        } else {
-            seen.insert(identity);
         }
     }
 }
@@ -193,13 +187,11 @@ fn addresses(addresses: &Field, causes: &mut Causes) {
     for address in addresses.items() {
         let identity =
             (address.child("type").text().to_owned(), address.child("address").text().to_owned());
-        if seen.contains(&identity) {
-            let (address_type, text) = &identity;
-            let value =
-                format!("{{\"Type\":{},\"Address\":{}}}", go_quote(address_type), go_quote(text));
+        if !seen.insert(identity) {
+            let [address_type, text] =
+                ["type", "address"].map(|name| go_quote(address.child(name).text()));
+            let value = format!("{{\"Type\":{address_type},\"Address\":{text}}}");
             causes.duplicate_rendered(&address, value, "");
-        } else {
-            seen.insert(identity);
         }
     }
 }

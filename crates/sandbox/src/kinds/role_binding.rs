@@ -102,11 +102,7 @@ fn role_reference(reference: &Field, is_namespaced: bool, causes: &mut Causes) {
         if is_namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
     causes.choice(&reference.child("kind"), supported);
     let name = reference.child("name");
-    if name.text().is_empty() {
-        causes.required(&name, "");
-    } else {
-        causes.invalid_each(&name, format::path_segment(name.text(), false));
-    }
+    causes.required_format(&name, |text| format::path_segment(text, false));
 }
 
 fn subject(subject: &Field, is_namespaced: bool, causes: &mut Causes) {
@@ -115,9 +111,7 @@ fn subject(subject: &Field, is_namespaced: bool, causes: &mut Causes) {
     let kind = subject.child("kind");
     match kind.text() {
         "ServiceAccount" => {
-            if !name.text().is_empty() {
-                causes.invalid_each(&name, format::subdomain_name(name.text(), false));
-            }
+            causes.optional_format(&name, |text| format::subdomain_name(text, false));
             causes.choice(&group, &[""]);
             if !is_namespaced {
                 causes.required_text(&subject.child("namespace"));

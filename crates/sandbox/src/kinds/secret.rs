@@ -10,7 +10,7 @@ use crate::json::{Map, Value, json};
 use crate::kind::columns::{self, AGE, NAME};
 use crate::kind::defaults::Literal::Text;
 use crate::kind::defaults::{Defaults, Fields, struct_at};
-use crate::kind::rules::{Causes, Field, Rules, go_quote, metadata};
+use crate::kind::rules::{Causes, Field, Rules, metadata};
 use crate::kind::{FieldLabels, Kind, named};
 use crate::value::map;
 
@@ -100,14 +100,12 @@ fn json_key(value: &Field, causes: &mut Causes) {
     if !value.is_set() {
         causes.required(value, "");
     } else if let Err(error) = serde_json::from_slice::<Map>(&decoded(value)) {
-        causes.invalid_rendered(value, go_quote("<secret contents redacted>"), &error.to_string());
+        causes.invalid_text(value, "<secret contents redacted>", &error.to_string());
     }
 }
 
 pub(super) fn check_key(value: &Field, key: &str, causes: &mut Causes) {
-    for message in format::config_map_key(key) {
-        causes.invalid_rendered(value, go_quote(key), &message);
-    }
+    causes.text_format(value, key, format::config_map_key);
 }
 
 /// The bytes of a base64 string; empty if it is invalid, which decoding has refused before.

@@ -274,10 +274,42 @@ impl Causes {
         self.add(Reason::Invalid, field, Some(&|| value.clone()), detail);
     }
 
+    /// The text, which is that of the field or in it, is invalid.
+    pub(crate) fn invalid_text(&mut self, field: &Field, text: &str, detail: &str) {
+        self.add(Reason::Invalid, field, Some(&|| go_quote(text)), detail);
+    }
+
     /// The field is missing or the empty string.
     pub(crate) fn required_text(&mut self, field: &Field) {
         if field.text().is_empty() {
             self.required(field, "");
+        }
+    }
+
+    /// The text, which is that of the field or in it, does not have the format.
+    pub(crate) fn text_format(
+        &mut self,
+        field: &Field,
+        text: &str,
+        format: impl Fn(&str) -> Vec<String>,
+    ) {
+        for detail in format(text) {
+            self.invalid_text(field, text, &detail);
+        }
+    }
+
+    /// The field is missing or the empty string, or does not have the format.
+    pub(crate) fn required_format(&mut self, field: &Field, format: impl Fn(&str) -> Vec<String>) {
+        match field.text() {
+            "" => self.required(field, ""),
+            text => self.invalid_each(field, format(text)),
+        }
+    }
+
+    /// The field is not empty and does not have the format.
+    pub(crate) fn optional_format(&mut self, field: &Field, format: impl Fn(&str) -> Vec<String>) {
+        if !field.text().is_empty() {
+            self.invalid_each(field, format(field.text()));
         }
     }
 

@@ -17,9 +17,7 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 pub(crate) fn on_create(kind: &Kind, object: &Field, causes: &mut Causes) {
     let metadata = object.child("metadata");
     let generate_name = metadata.child("generateName");
-    if !generate_name.text().is_empty() {
-        causes.invalid_each(&generate_name, (kind.rules.names)(generate_name.text(), true));
-    }
+    causes.optional_format(&generate_name, |name| (kind.rules.names)(name, true));
     let name = metadata.child("name");
     if name.text().is_empty() {
         causes.required(&name, "name or generateName is required");
@@ -48,7 +46,7 @@ pub(crate) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
     }
     let resource_version = metadata.child("resourceVersion");
     if resource_version.text().is_empty() {
-        causes.invalid_rendered(&resource_version, go_quote(""), "must be specified for an update");
+        causes.invalid_text(&resource_version, "", "must be specified for an update");
     }
     let generation = metadata.child("generation");
     nonnegative(&generation, causes);
@@ -77,12 +75,8 @@ pub(crate) fn on_update(object: &Field, old: &Field, causes: &mut Causes) {
 /// Labels in metadata and in node selectors.
 pub(crate) fn labels(labels: &Field, causes: &mut Causes) {
     for (key, value) in labels.entries() {
-        for message in format::label_key(key) {
-            causes.invalid_rendered(labels, go_quote(key), &message);
-        }
-        for message in format::label_value(value.text()) {
-            causes.invalid_rendered(labels, go_quote(value.text()), &message);
-        }
+        causes.text_format(labels, key, format::label_key);
+        causes.text_format(labels, value.text(), format::label_value);
     }
 }
 
@@ -90,9 +84,7 @@ pub(crate) fn annotations(annotations: &Field, causes: &mut Causes) {
     let mut bytes = 0;
     for (key, value) in annotations.entries() {
         bytes += key.len() + value.text().len();
-        for message in format::label_key(&key.to_lowercase()) {
-            causes.invalid_rendered(annotations, go_quote(key), &message);
-        }
+        causes.text_format(annotations, key, |key| format::label_key(&key.to_lowercase()));
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
         causes.too_long(annotations, ANNOTATIONS_BYTES_MAX);
@@ -193,9 +185,7 @@ fn owner_reference(owner: &Field, causes: &mut Causes) {
 
 fn finalizers(finalizers: &Field, causes: &mut Causes) {
     for finalizer in finalizers.items() {
-        for message in format::label_key(finalizer.text()) {
-            causes.invalid_rendered(finalizers, go_quote(finalizer.text()), &message);
-        }
+        causes.text_format(finalizers, finalizer.text(), format::label_key);
     }
     let has = |name: &str| finalizers.items().any(|finalizer| finalizer.text() == name);
     if has("orphan") && has("foregroundDeletion") {

@@ -1,6 +1,6 @@
 //! Validates label selectors, and matches them against labels.
 
-use super::field::{Causes, Field, go_json, go_quote};
+use super::field::{Causes, Field, go_json};
 use super::metadata;
 use crate::format;
 
@@ -18,11 +18,7 @@ pub(crate) fn is_empty(selector: &Field) -> bool {
 fn requirement(expression: &Field, causes: &mut Causes) {
     let (operator, values) = (expression.child("operator"), expression.child("values"));
     if !check_values(&operator, &values, causes) {
-        causes.invalid_rendered(
-            &operator,
-            go_quote(operator.text()),
-            "not a valid selector operator",
-        );
+        causes.invalid_text(&operator, operator.text(), "not a valid selector operator");
     }
     label_key(&expression.child("key"), causes);
     for value in values.items() {
@@ -49,9 +45,7 @@ pub(crate) fn check_values(operator: &Field, values: &Field, causes: &mut Causes
 }
 
 pub(crate) fn label_key(key: &Field, causes: &mut Causes) {
-    for message in format::label_key(key.text()) {
-        causes.invalid_rendered(key, go_quote(key.text()), &message);
-    }
+    causes.text_format(key, key.text(), format::label_key);
 }
 
 /// Whether a valid selector does not match `labels`; an invalid one is reported elsewhere. An

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_quote, selector};
+use crate::kind::rules::{Causes, Field, selector};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -58,9 +58,7 @@ fn label_requirement(requirement: &Field, causes: &mut Causes) {
                 &values,
                 "must be specified single value when `operator` is 'Lt' or 'Gt'",
             ),
-            other => {
-                causes.invalid_rendered(&operator, go_quote(other), "not a valid selector operator")
-            }
+            other => causes.invalid_text(&operator, other, "not a valid selector operator"),
         }
     }
     selector::label_key(&requirement.child("key"), causes);
@@ -79,12 +77,10 @@ fn field_requirement(requirement: &Field, causes: &mut Causes) {
             &values,
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         ),
-        other => {
-            causes.invalid_rendered(&operator, go_quote(other), "not a valid selector operator")
-        }
+        other => causes.invalid_text(&operator, other, "not a valid selector operator"),
     }
     if key.text() != "metadata.name" {
-        causes.invalid_rendered(&key, go_quote(key.text()), "not a valid field selector key");
+        causes.invalid_text(&key, key.text(), "not a valid field selector key");
         return;
     }
     for value in values.items() {
@@ -98,9 +94,7 @@ fn pod_affinity_term(term: &Field, causes: &mut Causes) {
     // Upstream reports the namespaces in the singular and without an index.
     let namespace = term.child("namespace");
     for name in term.child("namespaces").items() {
-        for message in format::dns_label(name.text()) {
-            causes.invalid_rendered(&namespace, go_quote(name.text()), &message);
-        }
+        causes.text_format(&namespace, name.text(), format::dns_label);
     }
     label_keys(term, causes);
     let key = term.child("topologyKey");

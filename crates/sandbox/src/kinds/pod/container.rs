@@ -100,24 +100,15 @@ fn init_container(
 
 fn unique_name(container: &Field, names: &mut HashSet<String>, causes: &mut Causes) {
     let name = container.child("name");
-    if names.contains(name.text()) {
-        causes.duplicate_rendered(&name, go_quote(name.text()), "");
-    } else if !name.text().is_empty() {
-        names.insert(name.text().to_owned());
+    if !name.text().is_empty() && !names.insert(name.text().to_owned()) {
+        causes.duplicate(&name);
     }
 }
 
 /// The rules of every container.
 fn common(spec: &Field, container: &Field, volumes: &Volumes, causes: &mut Causes) {
-    let name = container.child("name");
-    if name.text().is_empty() {
-        causes.required(&name, "");
-    } else {
-        causes.invalid_each(&name, format::dns_label(name.text()));
-    }
-    if container.child("image").text().is_empty() {
-        causes.required(&container.child("image"), "");
-    }
+    causes.required_format(&container.child("name"), format::dns_label);
+    causes.required_text(&container.child("image"));
     causes.required_choice(
         &container.child("terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
@@ -143,10 +134,8 @@ fn ports(ports: &Field, causes: &mut Causes) {
             let wrong = format::port_name(name.text());
             if !wrong.is_empty() {
                 causes.invalid_each(&name, wrong);
-            } else if names.contains(name.text()) {
+            } else if !names.insert(name.text().to_owned()) {
                 causes.duplicate(&name);
-            } else {
-                names.insert(name.text().to_owned());
             }
         }
         let inner = port.child("containerPort");
@@ -174,10 +163,8 @@ fn unique_host_ports(containers: &Field, causes: &mut Causes) {
             }
             let (protocol, ip) = (port.child("protocol"), port.child("hostIP"));
             let identity = format!("{}/{}/{}", protocol.text(), ip.text(), host.int());
-            if seen.contains(&identity) {
+            if !seen.insert(identity.clone()) {
                 causes.duplicate_rendered(&host, go_quote(&identity), "");
-            } else {
-                seen.insert(identity);
             }
         }
     }
@@ -197,10 +184,9 @@ fn volume_mounts(container: &Field, volumes: &Volumes, causes: &mut Causes) {
             causes.not_found(&text_of(&name), "");
         }
         causes.required_text(&path);
-        if paths.contains(path.text()) {
+        if !paths.insert(path.text().to_owned()) {
             causes.invalid(&path, "must be unique");
         }
-        paths.insert(path.text().to_owned());
         if device_names.contains(name.text()) {
             causes.invalid(&name, "must not already exist in volumeDevices");
         }
@@ -263,7 +249,7 @@ fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
     for device in container.child("volumeDevices").items() {
         let (name, path) = (device.child("name"), device.child("devicePath"));
         causes.required_text(&name);
-        if names.contains(name.text()) {
+        if !names.insert(name.text().to_owned()) {
             causes.invalid(&name, "must be unique");
         }
         match volumes.is_claim(name.text()) {
@@ -276,14 +262,12 @@ fn volume_devices(container: &Field, volumes: &Volumes, causes: &mut Causes) {
             ),
         }
         causes.required_text(&path);
-        if paths.contains(path.text()) {
+        if !paths.insert(path.text().to_owned()) {
             causes.invalid(&path, "must be unique");
         }
         if path.text().split('/').any(|part| part == "..") {
             causes.invalid(&path, "can not contain backsteps ('..')");
         }
-        names.insert(name.text().to_owned());
-        paths.insert(path.text().to_owned());
     }
 }
 
@@ -291,10 +275,9 @@ fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Caus
     let mut seen: HashSet<String> = HashSet::new();
     for policy in policies.items() {
         let (resource, restart) = (policy.child("resourceName"), policy.child("restartPolicy"));
-        if seen.contains(resource.text()) {
+        if !seen.insert(resource.text().to_owned()) {
             causes.duplicate_rendered(&policy, go_quote(resource.text()), "");
         }
-        seen.insert(resource.text().to_owned());
         causes.required_choice(&policies.with_value(resource.value()), &["cpu", "memory"]);
         causes.required_choice(
             &policies.with_value(restart.value()),
@@ -302,7 +285,7 @@ fn resize_policies(policies: &Field, pod_restart_policy: &str, causes: &mut Caus
         );
         if pod_restart_policy == "Never" && restart.text() != "NotRequired" {
             let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            causes.invalid_rendered(policies, go_quote(restart.text()), detail);
+            causes.invalid_text(policies, restart.text(), detail);
         }
     }
 }

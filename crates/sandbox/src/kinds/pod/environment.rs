@@ -2,7 +2,7 @@
 
 use super::resources;
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_quote};
+use crate::kind::rules::{Causes, Field};
 use everynode_k8s::quantity::Quantity;
 
 const FIELD_PATHS: [&str; 9] = [
@@ -50,12 +50,7 @@ const CONVERTIBLE: [&str; 13] = [
 
 pub(super) fn env(variables: &Field, causes: &mut Causes) {
     for variable in variables.items() {
-        let name = variable.child("name");
-        if name.text().is_empty() {
-            causes.required(&name, "");
-        } else {
-            causes.invalid_each(&name, format::env_var_name(name.text()));
-        }
+        causes.required_format(&variable.child("name"), format::env_var_name);
         let source = variable.child("valueFrom");
         if source.is_set() {
             value_from(&source, !variable.child("value").text().is_empty(), causes);
@@ -65,33 +60,26 @@ pub(super) fn env(variables: &Field, causes: &mut Causes) {
 
 pub(super) fn env_from(sources: &Field, causes: &mut Causes) {
     for source in sources.items() {
-        let prefix = source.child("prefix");
-        if !prefix.text().is_empty() {
-            causes.invalid_each(&prefix, format::env_var_name(prefix.text()));
-        }
+        causes.optional_format(&source.child("prefix"), format::env_var_name);
         let mut count = 0;
         for name in ["configMapRef", "secretRef"] {
             let reference = source.child(name);
             if reference.is_set() {
                 count += 1;
-                let name = reference.child("name");
-                if name.text().is_empty() {
-                    causes.required(&name, "");
-                } else {
-                    causes.invalid_each(&name, format::subdomain_name(name.text(), true));
-                }
+                let format = |name: &str| format::subdomain_name(name, true);
+                causes.required_format(&reference.child("name"), format);
             }
         }
         match count {
-            0 => causes.invalid_rendered(
+            0 => causes.invalid_text(
                 sources,
-                go_quote(""),
+                "",
                 "must specify one of: `configMapRef` or `secretRef`",
             ),
             1 => {}
-            _ => causes.invalid_rendered(
+            _ => causes.invalid_text(
                 sources,
-                go_quote(""),
+                "",
                 "may not have more than one field specified at a time",
             ),
         }
@@ -121,9 +109,7 @@ pub(super) fn field_reference(reference: &Field, volume: bool, causes: &mut Caus
     match (base, subscript) {
         ("metadata.annotations", Some(key)) => key_of(reference, &key.to_lowercase(), causes),
         ("metadata.labels", Some(key)) => key_of(reference, key, causes),
-        (_, Some(_)) => {
-            causes.invalid_rendered(reference, go_quote(base), "does not support subscript")
-        }
+        (_, Some(_)) => causes.invalid_text(reference, base, "does not support subscript"),
         (_, None) if supported.contains(&base) => {}
         (_, None) => causes.not_supported(&path, supported),
     }
@@ -162,9 +148,7 @@ fn value_from(source: &Field, has_value: bool, causes: &mut Causes) {
     }
     if file.is_set() {
         for name in ["key", "path", "volumeName"] {
-            if file.child(name).text().is_empty() {
-                causes.required(&file.child(name), "");
-            }
+            causes.required_text(&file.child(name));
         }
     }
     let count = [&field, &resource, &config_map, &secret, &file]
@@ -180,25 +164,17 @@ fn value_from(source: &Field, has_value: bool, causes: &mut Causes) {
         1 => return,
         _ => "may not have more than one field specified at a time",
     };
-    causes.invalid_rendered(source, go_quote(""), wrong);
+    causes.invalid_text(source, "", wrong);
 }
 
 fn key_reference(reference: &Field, causes: &mut Causes) {
-    let (name, key) = (reference.child("name"), reference.child("key"));
-    for message in format::dns_subdomain(name.text()) {
-        causes.invalid_rendered(&name, go_quote(name.text()), &message);
-    }
-    if key.text().is_empty() {
-        causes.required(&key, "");
-    } else {
-        causes.invalid_each(&key, format::config_map_key(key.text()));
-    }
+    let name = reference.child("name");
+    causes.text_format(&name, name.text(), format::dns_subdomain);
+    causes.required_format(&reference.child("key"), format::config_map_key);
 }
 
 fn key_of(reference: &Field, key: &str, causes: &mut Causes) {
-    for message in format::label_key(key) {
-        causes.invalid_rendered(reference, go_quote(key), &message);
-    }
+    causes.text_format(reference, key, format::label_key);
 }
 
 fn divisor(divisor: &Field, resource: &str, causes: &mut Causes) {
@@ -211,7 +187,7 @@ fn divisor(divisor: &Field, resource: &str, causes: &mut Causes) {
         "limits.cpu" | "requests.cpu" => {
             if !is_one_of(&["1m", "1"]) {
                 let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-                causes.invalid_rendered(divisor, go_quote(resource), detail);
+                causes.invalid_text(divisor, resource, detail);
             }
             return;
         }
@@ -225,6 +201,6 @@ fn divisor(divisor: &Field, resource: &str, causes: &mut Causes) {
             "only divisor's values {} are supported with the {what} resource",
             sizes.join(", ")
         );
-        causes.invalid_rendered(divisor, go_quote(resource), &detail);
+        causes.invalid_text(divisor, resource, &detail);
     }
 }

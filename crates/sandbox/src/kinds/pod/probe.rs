@@ -103,9 +103,7 @@ fn http_get(action: &Field, causes: &mut Causes) {
     let headers = action.child("httpHeaders");
     for header in headers.items() {
         let name = header.child("name");
-        for message in format::http_header_name(name.text()) {
-            causes.invalid_rendered(&headers, go_quote(name.text()), &message);
-        }
+        causes.text_format(&headers, name.text(), format::http_header_name);
     }
 }
 

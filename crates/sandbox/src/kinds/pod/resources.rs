@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_quote};
+use crate::kind::rules::{Causes, Field};
 use everynode_k8s::quantity::Quantity;
 
 const STANDARD_RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -40,16 +40,12 @@ pub(super) fn is_resizable(resource: &str) -> bool {
 pub(in crate::kinds) fn quantity_of_resource(resource: &str, field: &Field, causes: &mut Causes) {
     let Some(quantity) = quantity(field) else { return };
     if quantity.is_negative() {
-        causes.invalid_rendered(
-            field,
-            go_quote(&quantity.to_string()),
-            "must be greater than or equal to 0",
-        );
+        causes.invalid_text(field, &quantity.to_string(), "must be greater than or equal to 0");
     }
     let whole =
         ["pods", "services", "secrets", "configmaps"].contains(&resource) || is_extended(resource);
     if whole && quantity.milli_value() % 1000 != 0 {
-        causes.invalid_rendered(field, go_quote(&quantity.to_string()), "must be an integer");
+        causes.invalid_text(field, &quantity.to_string(), "must be an integer");
     }
 }
 
@@ -59,35 +55,19 @@ pub(super) fn quantity(field: &Field) -> Option<Quantity> {
 }
 
 fn container_resource_name(name: &str, field: &Field, causes: &mut Causes) {
-    let wrong = format::label_key(name);
-    if !wrong.is_empty() {
-        for message in wrong {
-            causes.invalid_rendered(field, go_quote(name), &message);
-        }
-        return;
+    if !format::label_key(name).is_empty() {
+        return causes.text_format(field, name, format::label_key);
     }
     let known = STANDARD_RESOURCES.contains(&name) || is_huge_page(name);
     if !name.contains('/') {
         if !known && !is_standard_elsewhere(name) {
-            causes.invalid_rendered(
-                field,
-                go_quote(name),
-                "must be a standard resource type or fully qualified",
-            );
+            causes.invalid_text(field, name, "must be a standard resource type or fully qualified");
         }
         if !known {
-            causes.invalid_rendered(
-                field,
-                go_quote(name),
-                "must be a standard resource for containers",
-            );
+            causes.invalid_text(field, name, "must be a standard resource for containers");
         }
     } else if !is_native(name) && !is_extended(name) {
-        causes.invalid_rendered(
-            field,
-            go_quote(name),
-            "doesn't follow extended resource name standard",
-        );
+        causes.invalid_text(field, name, "doesn't follow extended resource name standard");
     }
 }
 
@@ -142,15 +122,14 @@ fn request_within_limit(
     let overcommits = is_native(resource) && !is_huge_page(resource);
     let limit = limits.key(resource);
     match (quantity(request), quantity(&limit)) {
-        (Some(request), Some(limit)) if request != limit && !overcommits => causes
-            .invalid_rendered(
-                requests,
-                go_quote(&request.to_string()),
-                &format!("must be equal to {resource} limit of {limit}"),
-            ),
-        (Some(request), Some(limit)) if request > limit => causes.invalid_rendered(
+        (Some(request), Some(limit)) if request != limit && !overcommits => causes.invalid_text(
             requests,
-            go_quote(&request.to_string()),
+            &request.to_string(),
+            &format!("must be equal to {resource} limit of {limit}"),
+        ),
+        (Some(request), Some(limit)) if request > limit => causes.invalid_text(
+            requests,
+            &request.to_string(),
             &format!("must be less than or equal to {resource} limit of {limit}"),
         ),
         (Some(_), None) if !overcommits => {
@@ -165,7 +144,7 @@ fn huge_page_multiple(resource: &str, field: &Field, causes: &mut Causes) {
     let (Ok(size), Some(quantity)) = (size.parse::<Quantity>(), quantity(field)) else { return };
     if size.value() != 0 && quantity.value() % size.value() != 0 {
         let detail = format!("{quantity} is not positive integer multiple of {resource}");
-        causes.invalid_rendered(field, go_quote(&quantity.to_string()), &detail);
+        causes.invalid_text(field, &quantity.to_string(), &detail);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::json::{SmolStr, Value};
 use super::{scheduling, spec};
 use crate::format;
 use crate::kind::Kind;
-use crate::kind::rules::{Causes, Field, go_json, go_quote, metadata};
+use crate::kind::rules::{Causes, Field, go_json, metadata};
 
 pub(super) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 const DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -69,9 +69,7 @@ pub(super) fn on_status_update(_: &Kind, object: &Field, old: &Field, causes: &m
     let restart_policy = old.child("spec").child("restartPolicy").text().to_owned();
     container_transitions(&status, &old.child("status"), &restart_policy, causes);
     for pod_ip in status.child("podIPs").items() {
-        for message in format::ip(pod_ip.child("ip").text()) {
-            causes.invalid_rendered(&pod_ip, go_quote(pod_ip.child("ip").text()), &message);
-        }
+        causes.text_format(&pod_ip, pod_ip.child("ip").text(), format::ip);
     }
 }
 
@@ -263,9 +261,7 @@ fn condition_type(object: &Field, condition: &Field, causes: &mut Causes) {
     let path = metadata.child("conditions");
     let path = path.index(index);
     let path = path.child("Type");
-    for message in format::label_key(condition.child("type").text()) {
-        causes.invalid_rendered(&path, go_quote(condition.child("type").text()), &message);
-    }
+    causes.text_format(&path, condition.child("type").text(), format::label_key);
 }
 
 /// A terminated container that will not restart must stay terminated.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use crate::format;
 use crate::kind::rules::{Causes, Field, go_quote, selector};
 
-const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+pub(in crate::kinds) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn tolerations(tolerations: &Field, causes: &mut Causes) {
     for toleration in tolerations.items() {
@@ -19,22 +19,22 @@ fn toleration(toleration: &Field, causes: &mut Causes) {
     if !key.text().is_empty() {
         selector::label_key(&key, causes);
     } else if operator.text() != "Exists" {
-        causes.invalid_rendered(
+        causes.invalid_text(
             &operator,
-            go_quote(operator.text()),
+            operator.text(),
             "operator must be Exists when `key` is empty, which means \"match all values and all \
              keys\"",
         );
     }
     if toleration.child("tolerationSeconds").is_set() && effect.text() != "NoExecute" {
         let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        causes.invalid_rendered(&effect, go_quote(effect.text()), detail);
+        causes.invalid_text(&effect, effect.text(), detail);
     }
     match operator.text() {
         "Equal" | "" => {
             let wrong = format::label_value(value.text());
             if !wrong.is_empty() {
-                causes.invalid_rendered(&operator, go_quote(value.text()), &wrong.join(";"));
+                causes.invalid_text(&operator, value.text(), &wrong.join(";"));
             }
         }
         "Exists" if !value.text().is_empty() => {
@@ -50,12 +50,8 @@ fn toleration(toleration: &Field, causes: &mut Causes) {
         _ => causes.not_supported(&operator, &["Equal", "Exists", "Lt", "Gt"]),
     }
     if !effect.text().is_empty() {
-        taint_effect(&effect, causes);
+        causes.choice(&effect, &EFFECTS);
     }
-}
-
-pub(in crate::kinds) fn taint_effect(effect: &Field, causes: &mut Causes) {
-    causes.choice(effect, &EFFECTS);
 }
 
 /// An update of a pod may add tolerations and change their tolerationSeconds, and nothing else.
@@ -87,13 +83,9 @@ fn decimal_integer(value: &Field, causes: &mut Causes) {
         && !digits.starts_with('0')
         && !digits.is_empty();
     if text.is_empty() {
-        causes.invalid_rendered(value, go_quote(text), "must be non-empty");
+        causes.invalid_text(value, text, "must be non-empty");
     } else if !canonical && text != "0" {
-        causes.invalid_rendered(
-            value,
-            go_quote(text),
-            "must be a valid decimal integer in canonical form",
-        );
+        causes.invalid_text(value, text, "must be a valid decimal integer in canonical form");
     }
 }
 

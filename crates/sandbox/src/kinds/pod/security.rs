@@ -85,27 +85,18 @@ fn sysctls(spec: &Field, sysctls: &Field, causes: &mut Causes) {
                 "must have at most 253 characters and match regex \
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
             );
-        } else if seen.contains(text) {
+        } else if !seen.insert(text.to_owned()) {
             causes.duplicate(&name);
         }
-        seen.insert(text.to_owned());
         let dotted = text.replace('/', ".");
         if spec.child("hostNetwork").is_true() && dotted.starts_with("net.") {
-            causes.invalid_rendered(
-                &name,
-                go_quote(text),
-                "may not be specified when 'hostNetwork' is true",
-            );
+            causes.invalid_text(&name, text, "may not be specified when 'hostNetwork' is true");
         }
         let ipc = ["kernel.shm", "kernel.msg", "fs.mqueue."]
             .iter()
             .any(|prefix| dotted.starts_with(prefix));
         if spec.child("hostIPC").is_true() && (ipc || dotted == "kernel.sem") {
-            causes.invalid_rendered(
-                &name,
-                go_quote(text),
-                "may not be specified when 'hostIPC' is true",
-            );
+            causes.invalid_text(&name, text, "may not be specified when 'hostIPC' is true");
         }
     }
 }

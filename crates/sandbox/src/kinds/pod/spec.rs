@@ -6,7 +6,7 @@ use crate::json::Value;
 
 use super::{affinity, container, resources, scheduling, security, volume};
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_quote, metadata};
+use crate::kind::rules::{Causes, Field, metadata};
 
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
@@ -48,32 +48,20 @@ pub(super) fn pod_spec(spec: &Field, is_pod: bool, causes: &mut Causes) {
 
 /// The fields that contain a name.
 fn names(spec: &Field, causes: &mut Causes) {
-    for (name, is_valid) in [
-        ("serviceAccountName", format::dns_subdomain as fn(&str) -> Vec<String>),
-        ("nodeName", format::dns_subdomain),
-    ] {
-        let field = spec.child(name);
-        if !field.text().is_empty() {
-            causes.invalid_each(&field, is_valid(field.text()));
-        }
+    for name in ["serviceAccountName", "nodeName"] {
+        causes.optional_format(&spec.child(name), format::dns_subdomain);
     }
     let deadline = spec.child("activeDeadlineSeconds");
     if deadline.is_set() {
         causes.invalid_each(&deadline, format::in_range(deadline.int(), 1, i64::from(i32::MAX)));
     }
     for name in ["hostname", "subdomain"] {
-        let field = spec.child(name);
-        if !field.text().is_empty() {
-            causes.invalid_each(&field, format::dns_label(field.text()));
-        }
+        causes.optional_format(&spec.child(name), format::dns_label);
     }
 }
 
 fn other_fields(spec: &Field, causes: &mut Causes) {
-    let priority_class = spec.child("priorityClassName");
-    if !priority_class.text().is_empty() {
-        causes.invalid_each(&priority_class, format::dns_subdomain(priority_class.text()));
-    }
+    causes.optional_format(&spec.child("priorityClassName"), format::dns_subdomain);
     let runtime_class = spec.child("runtimeClassName");
     if runtime_class.is_set() {
         causes.invalid_each(&runtime_class, format::dns_subdomain(runtime_class.text()));
@@ -144,9 +132,7 @@ fn dns_config(config: &Field, policy: &str, causes: &mut Causes) {
     }
     for search in searches.items() {
         let domain = search.text().strip_suffix('.').unwrap_or(search.text());
-        for message in dns_search(domain) {
-            causes.invalid_rendered(&search, go_quote(domain), &message);
-        }
+        causes.text_format(&search, domain, dns_search);
     }
     for option in config.child("options").items() {
         if option.child("name").text().is_empty() {
@@ -178,11 +164,10 @@ fn resource_claims(claims: &Field, causes: &mut Causes) {
         let name = claim.child("name");
         if name.text().is_empty() {
             causes.required(&name, "");
-        } else if seen.contains(name.text()) {
+        } else if !seen.insert(name.text().to_owned()) {
             causes.duplicate(&name);
         } else {
             causes.invalid_each(&name, format::dns_label(name.text()));
-            seen.insert(name.text().to_owned());
         }
         let sources = [claim.child("resourceClaimName"), claim.child("resourceClaimTemplateName")];
         match sources.each_ref().map(Field::is_set) {
@@ -223,9 +208,7 @@ fn host_users(spec: &Field, causes: &mut Causes) {
 fn host_aliases(aliases: &Field, causes: &mut Causes) {
     for alias in aliases.items() {
         let ip = alias.child("ip");
-        for message in format::ip(ip.text()) {
-            causes.invalid_rendered(&ip, go_quote(ip.text()), &message);
-        }
+        causes.text_format(&ip, ip.text(), format::ip);
         for hostname in alias.child("hostnames").items() {
             causes.invalid_each(&hostname, format::dns_subdomain(hostname.text()));
         }

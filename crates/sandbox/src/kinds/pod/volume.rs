@@ -29,11 +29,7 @@ pub(super) fn volumes(volumes: &Field, causes: &mut Causes) -> Volumes {
         let name = volume.child("name");
         let mut found = causes.part();
         volume_source::source(&volume, &mut found);
-        if name.text().is_empty() {
-            found.required(&name, "");
-        } else {
-            found.invalid_each(&name, format::dns_label(name.text()));
-        }
+        found.required_format(&name, format::dns_label);
         if valid.has(name.text()) {
             found.duplicate(&name);
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{environment, resources};
 use crate::format;
-use crate::kind::rules::{Causes, Field, go_quote, selector};
+use crate::kind::rules::{Causes, Field, selector};
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -124,7 +124,7 @@ fn nfs(source: &Field, causes: &mut Causes) {
     all_required(source, &["server", "path"], causes);
     let path = source.child("path");
     if !path.text().starts_with('/') {
-        causes.invalid_rendered(&path, go_quote(path.text()), "must be an absolute path");
+        causes.invalid_text(&path, path.text(), "must be an absolute path");
     }
 }
 
@@ -199,7 +199,7 @@ fn downward_file(owner: &Field, item: &Field, causes: &mut Causes) {
             environment::field_reference(&field, true, causes);
             if both {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                causes.invalid_rendered(&owner, go_quote("resource"), detail);
+                causes.invalid_text(&owner, "resource", detail);
             }
         }
         (false, true) => environment::resource_reference(&resource, true, causes),
@@ -224,10 +224,8 @@ struct Paths(HashSet<String>);
 impl Paths {
     /// Adds a path; if it is a duplicate, reports the value `reported` as upstream does.
     fn take(&mut self, projected: &Field, path: &str, reported: &str, causes: &mut Causes) {
-        if self.0.contains(path) {
-            causes.invalid_rendered(projected, go_quote(reported), "conflicting duplicate paths");
-        } else if !path.is_empty() {
-            self.0.insert(path.to_owned());
+        if !path.is_empty() && !self.0.insert(path.to_owned()) {
+            causes.invalid_text(projected, reported, "conflicting duplicate paths");
         }
     }
 }
