@@ -175,8 +175,7 @@ pub(crate) const fn kept(
     plural: &'static str,
     singular: &'static str,
 ) -> Kind {
-    let defaults = Defaults { completed_by_schema: true, ..Defaults::NONE };
-    Kind { is_kept: true, defaults, ..named(group, kind, plural, singular) }
+    Kind { is_kept: true, defaults: Defaults::KEPT, ..named(group, kind, plural, singular) }
 }
 
 /// A kind is one row: two with the same content are different.

@@ -56,6 +56,8 @@ impl Literal {
 impl Defaults {
     pub(crate) const NONE: Self =
         Self { each: &[], values: &[], more: |_, _| {}, completed_by_schema: false };
+    /// Those that the schema knows.
+    pub(crate) const KEPT: Self = Self { completed_by_schema: true, ..Self::NONE };
 
     /// Sets the defaults of an object. `stored` is the object before the change, or null.
     pub(crate) fn apply(&self, fields: &mut Fields, stored: &Value) {

@@ -21,11 +21,7 @@ pub(super) static API_SERVICE: Kind = Kind {
         Column::new("Available", Cell::Constant("Unknown")),
         AGE,
     ],
-    defaults: Defaults {
-        values: &[("spec.service?.port", Int(443))],
-        completed_by_schema: true,
-        ..Defaults::NONE
-    },
+    defaults: Defaults { values: &[("spec.service?.port", Int(443))], ..Defaults::KEPT },
     rules: Rules { names: format::path_segment, more: name_and_priorities, ..Rules::NONE },
     strategy: Strategy { needs_resource_version: true, ..Strategy::PLAIN },
     ..kept("apiregistration.k8s.io", "APIService", "apiservices", "apiservice")

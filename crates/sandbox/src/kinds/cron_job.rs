@@ -37,8 +37,7 @@ pub(super) static CRON_JOB: Kind = Kind {
             ("spec.successfulJobsHistoryLimit", Int(3)),
             ("spec.failedJobsHistoryLimit", Int(1)),
         ],
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         required: &[("spec.schedule", "")],

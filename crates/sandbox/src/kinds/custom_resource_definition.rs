@@ -33,8 +33,7 @@ pub static DEFINITION: Kind = Kind {
             ("status.conditions", List(&[])),
         ],
         more: names_and_versions,
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules { on_create, on_update, warnings, ..Rules::NONE },
     strategy: Strategy {

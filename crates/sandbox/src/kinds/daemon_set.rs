@@ -54,13 +54,7 @@ pub static DAEMON_SET: Kind = Kind {
         more: defaults,
         ..Defaults::NONE
     },
-    rules: Rules {
-        each: &[("spec", spec)],
-        on_update,
-        on_status_update,
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
-    },
+    rules: Rules { each: &[("spec", spec)], on_update, on_status_update, ..template::RULES },
     strategy: Strategy {
         initial_status: InitialStatus::Of(initial_status),
         prepare_create: |object| {

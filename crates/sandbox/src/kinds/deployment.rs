@@ -28,7 +28,6 @@ pub(super) static DEPLOYMENT: Kind = Kind {
         SELECTOR,
     ],
     defaults: Defaults {
-        each: &[("spec.template", template::complete)],
         values: &[
             ("spec.replicas", Int(1)),
             ("spec.strategy.type", Text("RollingUpdate")),
@@ -36,14 +35,9 @@ pub(super) static DEPLOYMENT: Kind = Kind {
             ("spec.progressDeadlineSeconds", Int(600)),
         ],
         more: defaults,
-        completed_by_schema: true,
+        ..template::DEFAULTS
     },
-    rules: Rules {
-        each: &[("spec", spec)],
-        immutable: &["spec.selector"],
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
-    },
+    rules: Rules { each: &[("spec", spec)], immutable: &["spec.selector"], ..template::RULES },
     strategy: Strategy {
         prepare_update,
         unchanged_by_status: &[&["spec"], &["metadata", "labels"]],

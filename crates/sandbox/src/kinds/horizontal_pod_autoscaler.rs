@@ -23,12 +23,7 @@ pub(super) static HORIZONTAL_POD_AUTOSCALER: Kind = Kind {
         Column::new("Replicas", Cell::Integer("/status/currentReplicas")),
         AGE,
     ],
-    defaults: Defaults {
-        values: &[("spec.minReplicas", Int(1))],
-        more: metrics,
-        completed_by_schema: true,
-        ..Defaults::NONE
-    },
+    defaults: Defaults { values: &[("spec.minReplicas", Int(1))], more: metrics, ..Defaults::KEPT },
     rules: Rules {
         required: &[("spec.scaleTargetRef.kind", ""), ("spec.scaleTargetRef.name", "")],
         more: replicas,

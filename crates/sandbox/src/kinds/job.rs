@@ -28,7 +28,6 @@ pub static JOB: Kind = Kind {
         SELECTOR,
     ],
     defaults: Defaults {
-        each: &[("spec.template", template::complete)],
         values: &[
             ("spec.backoffLimit", Int(6)),
             ("spec.completionMode", Text("NonIndexed")),
@@ -36,7 +35,7 @@ pub static JOB: Kind = Kind {
             ("spec.manualSelector", Bool(false)),
         ],
         more: defaults,
-        completed_by_schema: true,
+        ..template::DEFAULTS
     },
     rules: Rules {
         choices: &[("spec.completionMode", &["Indexed", "NonIndexed"])],
@@ -50,8 +49,7 @@ pub static JOB: Kind = Kind {
         immutable: &["spec.selector", "spec.template", "spec.completionMode"],
         each: &[("spec.template", template::check)],
         more: |job, causes| template::ends(&job.child("spec").child("template"), causes),
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
+        ..template::RULES
     },
     ..kept("batch", "Job", "jobs", "job")
 };

@@ -22,7 +22,7 @@ const RETURNS_DELETED: Strategy = Strategy { returns_deleted_object: true, ..Str
 const ANY_NAME: Rules = Rules { names: format::path_segment, ..Rules::NONE };
 
 const fn values(values: &'static [(&'static str, Literal)]) -> Defaults {
-    Defaults { values, completed_by_schema: true, ..Defaults::NONE }
+    Defaults { values, ..Defaults::KEPT }
 }
 
 pub(super) static ALL: &[Kind] = &[

@@ -25,8 +25,7 @@ pub(super) static NETWORK_POLICY: Kind = Kind {
             ("spec.egress[].ports[].protocol", Text("TCP")),
         ],
         more: policy_types,
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         choices: &[

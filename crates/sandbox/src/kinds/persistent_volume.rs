@@ -34,8 +34,7 @@ pub(super) static PERSISTENT_VOLUME: Kind = Kind {
             ("spec.hostPath?.type", Text("")),
             ("status.phase", Text("Pending")),
         ],
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         required: &[("spec.accessModes", ""), ("spec.capacity", "")],

@@ -26,8 +26,7 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[("spec.volumeMode", Text("Filesystem")), ("status.phase", Text("Pending"))],
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         required: &[("spec.accessModes", "at least 1 access mode is required")],

@@ -19,7 +19,7 @@ pub static POD_DISRUPTION_BUDGET: Kind = Kind {
         columns::number("Allowed Disruptions", "/status/disruptionsAllowed"),
         AGE,
     ],
-    defaults: Defaults { completed_by_schema: true, ..Defaults::NONE },
+    defaults: Defaults { ..Defaults::KEPT },
     rules: Rules { each: &[("spec", spec)], ..Rules::NONE },
     strategy: Strategy { needs_resource_version: true, ..Strategy::PLAIN },
     ..named("policy", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")

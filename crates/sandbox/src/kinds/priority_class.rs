@@ -20,8 +20,7 @@ pub static PRIORITY_CLASS: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[("preemptionPolicy", Text("PreemptLowerPriority"))],
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         choices: &[("preemptionPolicy", &["PreemptLowerPriority", "Never"])],

@@ -16,19 +16,13 @@ pub(super) static REPLICA_SET: Kind = Kind {
     counts_generations: true,
     field_labels: FieldLabels::Listed(&["status.replicas"]),
     columns: &columns(SELECTOR),
-    defaults: Defaults {
-        each: &[("spec.template", template::complete)],
-        values: &[("spec.replicas", Int(1))],
-        completed_by_schema: true,
-        ..Defaults::NONE
-    },
+    defaults: Defaults { values: &[("spec.replicas", Int(1))], ..template::DEFAULTS },
     rules: Rules {
         nonnegative: &["spec.replicas", "spec.minReadySeconds"],
         immutable: &["spec.selector"],
         each: &[("spec.template", template::check)],
         more: selector,
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
+        ..template::RULES
     },
     ..kept("apps", "ReplicaSet", "replicasets", "replicaset")
 };

@@ -17,17 +17,15 @@ pub(super) static REPLICATION_CONTROLLER: Kind = Kind {
     field_labels: FieldLabels::Listed(&["status.replicas"]),
     columns: &columns(Column::new("Selector", Cell::Labels("/spec/selector")).wide()),
     defaults: Defaults {
-        each: &[("spec.template", template::complete)],
         values: &[("spec.replicas", Int(1))],
         more: labels_of_template,
-        completed_by_schema: true,
+        ..template::DEFAULTS
     },
     rules: Rules {
         required: &[("spec.selector", "")],
         nonnegative: &["spec.replicas", "spec.minReadySeconds"],
         more: check_template,
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
+        ..template::RULES
     },
     ..kept("", "ReplicationController", "replicationcontrollers", "replicationcontroller")
 };

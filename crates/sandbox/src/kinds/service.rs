@@ -35,8 +35,7 @@ pub static SERVICE: Kind = Kind {
             ("status.loadBalancer", Struct),
         ],
         more: complete,
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules { names: format::label_name, each: &[("spec", spec)], on_update, ..Rules::NONE },
     strategy: Strategy {

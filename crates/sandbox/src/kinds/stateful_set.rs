@@ -17,7 +17,6 @@ pub(super) static STATEFUL_SET: Kind = Kind {
     counts_generations: true,
     columns: &[NAME, of("Ready", ready), AGE, CONTAINERS, IMAGES],
     defaults: Defaults {
-        each: &[("spec.template", template::complete)],
         values: &[
             ("spec.replicas", Int(1)),
             ("spec.podManagementPolicy", Text("OrderedReady")),
@@ -33,7 +32,7 @@ pub(super) static STATEFUL_SET: Kind = Kind {
             ("status.availableReplicas", Int(0)),
         ],
         more: partition,
-        completed_by_schema: true,
+        ..template::DEFAULTS
     },
     rules: Rules {
         choices: &[
@@ -44,8 +43,7 @@ pub(super) static STATEFUL_SET: Kind = Kind {
         more: selector,
         on_update,
         // As upstream, a template causes warnings and is not validated.
-        warnings: |new, old| template::warnings("spec.template", new, old),
-        ..Rules::NONE
+        ..template::RULES
     },
     ..kept("apps", "StatefulSet", "statefulsets", "statefulset")
 };

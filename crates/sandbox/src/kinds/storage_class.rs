@@ -22,8 +22,7 @@ pub(super) static STORAGE_CLASS: Kind = Kind {
     ],
     defaults: Defaults {
         values: &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))],
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     rules: Rules {
         required: &[("provisioner", "")],

@@ -10,7 +10,7 @@ use crate::kind::{Kind, kept};
 
 /// ValidatingWebhookConfigurations.
 pub(super) static VALIDATING_WEBHOOK_CONFIGURATION: Kind = Kind {
-    defaults: Defaults { values: DEFAULTS, completed_by_schema: true, ..Defaults::NONE },
+    defaults: Defaults { values: DEFAULTS, ..Defaults::KEPT },
     ..webhooks(
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
@@ -23,8 +23,7 @@ pub(super) static MUTATING_WEBHOOK_CONFIGURATION: Kind = Kind {
     defaults: Defaults {
         each: &[("webhooks[]", |webhook| default(webhook, "reinvocationPolicy", "Never"))],
         values: DEFAULTS,
-        completed_by_schema: true,
-        ..Defaults::NONE
+        ..Defaults::KEPT
     },
     ..webhooks(
         "MutatingWebhookConfiguration",

@@ -2,8 +2,15 @@
 
 use super::{defaults, rules, spec, warnings};
 use crate::json::Value;
-use crate::kind::defaults::{Fields, struct_at};
-use crate::kind::rules::{Causes, Field, each, metadata, selector};
+use crate::kind::defaults::{Defaults, Fields, struct_at};
+use crate::kind::rules::{Causes, Field, Rules, each, metadata, selector};
+
+/// The defaults of a kind with a template in its spec, whose schema knows the others.
+pub(in crate::kinds) const DEFAULTS: Defaults =
+    Defaults { each: &[("spec.template", complete)], ..Defaults::KEPT };
+/// The rules of a kind that is warned about the template in its spec.
+pub(in crate::kinds) const RULES: Rules =
+    Rules { warnings: |new, old| warnings("spec.template", new, old), ..Rules::NONE };
 
 /// Sets the defaults of a pod template.
 pub(in crate::kinds) fn complete(template: &mut Fields) {
