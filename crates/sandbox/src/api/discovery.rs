@@ -3,7 +3,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use crate::json::{Value, json};
-use crate::kind::{Kind, Subresource, Verb};
+use crate::kind::{Kind, Subresource, Verb, named};
 use crate::kinds::Kinds;
 use crate::schema::kubernetes_version;
 
@@ -14,86 +14,83 @@ pub(crate) fn git_version() -> String {
 }
 
 /// A group and version of the API.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupVersion {
-    pub group: String,
-    pub version: String,
+    pub group: &'static str,
+    pub version: &'static str,
 }
 
 impl GroupVersion {
+    fn of(kind: &Kind) -> Self {
+        Self { group: kind.group, version: kind.version }
+    }
+
     /// `v1`, `apps/v1`.
     pub(crate) fn name(&self) -> String {
         if self.group.is_empty() {
-            self.version.clone()
+            self.version.to_owned()
         } else {
             format!("{}/{}", self.group, self.version)
         }
     }
 
     pub(crate) fn is_of(&self, kind: &Kind) -> bool {
-        kind.group == self.group && kind.version == self.version
+        *self == Self::of(kind)
+    }
+
+    /// The kinds of this group and version.
+    fn kinds(self, kinds: &Kinds) -> impl Iterator<Item = &'static Kind> {
+        kinds.iter().chain(REVIEWS).filter(move |kind| self.is_of(kind))
     }
 }
 
-/// A resource that is never stored: a review of the user and its permissions.
-pub(crate) struct ReviewResource {
-    pub group: &'static str,
-    pub version: &'static str,
-    pub kind: &'static str,
-    pub plural: &'static str,
-    pub singular: &'static str,
-    pub namespaced: bool,
-}
-
-pub(crate) static REVIEWS: &[ReviewResource] = &[
-    ReviewResource {
-        group: "authentication.k8s.io",
-        version: "v1",
-        kind: "SelfSubjectReview",
-        plural: "selfsubjectreviews",
-        singular: "selfsubjectreview",
-        namespaced: false,
-    },
-    ReviewResource {
-        group: "authorization.k8s.io",
-        version: "v1",
-        kind: "SelfSubjectAccessReview",
-        plural: "selfsubjectaccessreviews",
-        singular: "selfsubjectaccessreview",
-        namespaced: false,
-    },
-    ReviewResource {
-        group: "authorization.k8s.io",
-        version: "v1",
-        kind: "SelfSubjectRulesReview",
-        plural: "selfsubjectrulesreviews",
-        singular: "selfsubjectrulesreview",
-        namespaced: false,
-    },
+/// The kinds that are never stored: reviews of the user and its permissions.
+pub(crate) static REVIEWS: &[Kind] = &[
+    review("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview"),
+    review(
+        "authorization.k8s.io",
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+    ),
+    review(
+        "authorization.k8s.io",
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+    ),
 ];
+
+const fn review(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+) -> Kind {
+    Kind { namespaced: false, verbs: &[Verb::Create], ..named(group, kind, plural, singular) }
+}
 
 /// The group of the body of `pods/eviction`. Without it in discovery, `kubectl drain` deletes pods
 /// instead of evicting them.
-const POLICY: (&str, &str) = ("policy", "v1");
+const POLICY: GroupVersion = GroupVersion { group: "policy", version: "v1" };
 
 /// All groups and versions without duplicates, the core group first.
 pub(crate) fn group_versions(kinds: &Kinds) -> Vec<GroupVersion> {
     let mut all: Vec<GroupVersion> = Vec::new();
-    let rows = kinds.iter().map(|kind| (kind.group, kind.version));
-    let reviews = REVIEWS.iter().map(|row| (row.group, row.version));
-    for (group, version) in rows.chain(reviews).chain([POLICY]) {
-        if !all.iter().any(|other| other.group == group && other.version == version) {
-            all.push(GroupVersion { group: group.to_owned(), version: version.to_owned() });
+    for group_version in kinds.iter().chain(REVIEWS).map(GroupVersion::of).chain([POLICY]) {
+        if !all.contains(&group_version) {
+            all.push(group_version);
         }
     }
     all
 }
 
 /// The names of the groups without duplicates.
-fn group_names(all: &[GroupVersion]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
+fn group_names(all: &[GroupVersion]) -> Vec<&'static str> {
+    let mut names = Vec::new();
     for group_version in all {
-        if !names.contains(&group_version.group.as_str()) {
-            names.push(&group_version.group);
+        if !names.contains(&group_version.group) {
+            names.push(group_version.group);
         }
     }
     names
@@ -126,7 +123,7 @@ fn platform() -> &'static str {
 
 /// The document at `/api`.
 pub(crate) fn core_versions(kinds: &Kinds, server_address: &str) -> Value {
-    let versions: Vec<String> = group_versions(kinds)
+    let versions: Vec<&str> = group_versions(kinds)
         .into_iter()
         .filter(|group_version| group_version.group.is_empty())
         .map(|group_version| group_version.version)
@@ -174,19 +171,13 @@ fn group_entry(all: &[GroupVersion], name: &str) -> Value {
 
 /// The document at `/api/v1` or `/apis/GROUP/VERSION`; `None` if there is no such version.
 pub(crate) fn resources(kinds: &Kinds, group: &str, version: &str) -> Option<Value> {
-    let wanted = GroupVersion { group: group.to_owned(), version: version.to_owned() };
+    let wanted = group_versions(kinds)
+        .into_iter()
+        .find(|known| known.group == group && known.version == version)?;
     let mut resources = Vec::new();
-    for kind in kinds.iter().filter(|kind| wanted.is_of(kind)) {
+    for kind in wanted.kinds(kinds) {
         resources.push(resource(kind));
         resources.extend(kind.subresources.iter().map(|name| subresource(kind, *name)));
-    }
-    let reviews = REVIEWS.iter().filter(|row| row.group == group && row.version == version);
-    resources.extend(reviews.map(review));
-    let is_known = |group_version: &GroupVersion| {
-        group_version.group == group && group_version.version == version
-    };
-    if !group_versions(kinds).iter().any(is_known) {
-        return None;
     }
     Some(json!({
         "kind": "APIResourceList",
@@ -203,15 +194,21 @@ fn resource(kind: &Kind) -> Value {
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": verbs(kind),
-        "storageVersionHash": hash(&kind.group_kind()),
     });
-    if !kind.short_names.is_empty() {
-        entry["shortNames"] = json!(kind.short_names);
+    // Reviews are not stored.
+    if kind.supports(Verb::Get) {
+        entry["storageVersionHash"] = hash(&kind.group_kind()).into();
     }
-    if !kind.categories.is_empty() {
-        entry["categories"] = json!(kind.categories);
-    }
+    insert_lists(&mut entry, kind);
     entry
+}
+
+fn insert_lists(entry: &mut Value, kind: &Kind) {
+    for (name, list) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
+        if !list.is_empty() {
+            entry[name] = json!(list);
+        }
+    }
 }
 
 fn verbs(kind: &Kind) -> Vec<&'static str> {
@@ -227,32 +224,15 @@ struct SubresourceType {
 }
 
 fn subresource_type(kind: &'static str, subresource: Subresource) -> SubresourceType {
-    match subresource {
-        Subresource::Status | Subresource::Resize => {
-            SubresourceType { group: "", version: "", kind, verbs: &["get", "patch", "update"] }
-        }
-        Subresource::Finalize => {
-            SubresourceType { group: "", version: "", kind, verbs: &["update"] }
-        }
-        Subresource::Binding => {
-            SubresourceType { group: "", version: "", kind: "Binding", verbs: &["create"] }
-        }
-        Subresource::Eviction => {
-            SubresourceType { group: "policy", version: "v1", kind: "Eviction", verbs: &["create"] }
-        }
-        Subresource::Scale => SubresourceType {
-            group: "autoscaling",
-            version: "v1",
-            kind: "Scale",
-            verbs: &["get", "patch", "update"],
-        },
-        Subresource::Token => SubresourceType {
-            group: "authentication.k8s.io",
-            version: "v1",
-            kind: "TokenRequest",
-            verbs: &["create"],
-        },
-    }
+    let (group, version, kind, verbs): (_, _, _, &[_]) = match subresource {
+        Subresource::Status | Subresource::Resize => ("", "", kind, &["get", "patch", "update"]),
+        Subresource::Finalize => ("", "", kind, &["update"]),
+        Subresource::Binding => ("", "", "Binding", &["create"]),
+        Subresource::Eviction => ("policy", "v1", "Eviction", &["create"]),
+        Subresource::Scale => ("autoscaling", "v1", "Scale", &["get", "patch", "update"]),
+        Subresource::Token => ("authentication.k8s.io", "v1", "TokenRequest", &["create"]),
+    };
+    SubresourceType { group, version, kind, verbs }
 }
 
 fn subresource(kind: &'static Kind, subresource: Subresource) -> Value {
@@ -269,16 +249,6 @@ fn subresource(kind: &'static Kind, subresource: Subresource) -> Value {
         entry["version"] = body_type.version.into();
     }
     entry
-}
-
-fn review(row: &ReviewResource) -> Value {
-    json!({
-        "name": row.plural,
-        "singularName": row.singular,
-        "namespaced": row.namespaced,
-        "kind": row.kind,
-        "verbs": ["create"],
-    })
 }
 
 /// The aggregated form of `/api` (`is_core`) or `/apis`: all versions and resources in one document
@@ -304,11 +274,8 @@ fn aggregated_group(kinds: &Kinds, all: &[GroupVersion], name: &str) -> Value {
         .iter()
         .filter(|group_version| group_version.group == name)
         .map(|group_version| {
-            let version = &group_version.version;
-            let kinds = kinds.iter().filter(|kind| group_version.is_of(kind));
-            let mut resources: Vec<Value> = kinds.map(aggregated_resource).collect();
-            let reviews = REVIEWS.iter().filter(|row| row.group == name && row.version == *version);
-            resources.extend(reviews.map(aggregated_review));
+            let version = group_version.version;
+            let resources: Value = group_version.kinds(kinds).map(aggregated_resource).collect();
             json!({"version": version, "freshness": "Current", "resources": resources})
         })
         .collect();
@@ -338,33 +305,15 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
     let mut entry = json!({
         "resource": kind.plural,
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
-        "scope": scope(kind.namespaced),
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": verbs(kind),
     });
-    for (name, list) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
-        if !list.is_empty() {
-            entry[name] = json!(list);
-        }
-    }
+    insert_lists(&mut entry, kind);
     if !subresources.is_empty() {
         entry["subresources"] = subresources.into();
     }
     entry
-}
-
-fn aggregated_review(row: &ReviewResource) -> Value {
-    json!({
-        "resource": row.plural,
-        "responseKind": {"group": row.group, "version": row.version, "kind": row.kind},
-        "scope": scope(row.namespaced),
-        "singularResource": row.singular,
-        "verbs": ["create"],
-    })
-}
-
-fn scope(namespaced: bool) -> &'static str {
-    if namespaced { "Namespaced" } else { "Cluster" }
 }
 
 /// A storage version hash that never changes: the FNV-1a hash of `text` in base64.

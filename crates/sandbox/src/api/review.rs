@@ -4,18 +4,19 @@ use http::{Method, Response, StatusCode};
 
 use super::call::Call;
 use super::decode;
-use super::discovery::{REVIEWS, ReviewResource};
+use super::discovery::REVIEWS;
 use super::negotiate;
 use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget, User};
 use crate::json::{Value, json};
+use crate::kind::Kind;
 use crate::status::Status;
 use crate::value::{is_set, string};
 
 /// The review resource that a path names.
-pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
+pub(crate) fn find(path: &ResourcePath) -> Option<&'static Kind> {
     REVIEWS.iter().find(|row| {
         row.group == path.group
             && row.version == path.version
@@ -26,7 +27,7 @@ pub(crate) fn find(path: &ResourcePath) -> Option<&'static ReviewResource> {
 }
 
 pub(crate) fn handle(
-    review: &ReviewResource,
+    review: &Kind,
     shared: &SharedCluster,
     user: &User,
     call: &Call,
@@ -39,7 +40,7 @@ pub(crate) fn handle(
     let spec = decoded.value.get("spec").cloned().unwrap_or_else(|| json!({}));
     let document = json!({
         "kind": review.kind,
-        "apiVersion": format!("{}/{}", review.group, review.version),
+        "apiVersion": review.api_version(),
         "metadata": {},
         "spec": spec,
         "status": status(review.kind, &spec, shared, user)?,

@@ -14,9 +14,7 @@ const NAME_BYTES_MAX: usize = 128;
 /// # Errors
 /// 422 for a name that is too long or has characters that can't be printed.
 pub(super) fn of_write(options: &str, call: &Call) -> Result<String, Status> {
-    let mut causes = Vec::new();
-    check(&call.parameters.field_manager, &mut causes);
-    named_or_agent(options, call, causes)
+    named_or_agent(options, call, None)
 }
 
 /// The manager of a patch.
@@ -24,13 +22,11 @@ pub(super) fn of_write(options: &str, call: &Call) -> Result<String, Status> {
 /// # Errors
 /// Those of [`of_write`], and 422 for `force`, which only an apply has.
 pub(super) fn of_patch(call: &Call) -> Result<String, Status> {
-    let mut causes = Vec::new();
-    if call.parameters.force.is_some() {
+    let forced = call.parameters.force.is_some().then(|| {
         let message = "Forbidden: may not be specified for non-apply patch";
-        causes.push(cause("FieldValueForbidden", "force", message.to_owned()));
-    }
-    check(&call.parameters.field_manager, &mut causes);
-    named_or_agent("PatchOptions", call, causes)
+        cause("FieldValueForbidden", "force", message.to_owned())
+    });
+    named_or_agent("PatchOptions", call, forced)
 }
 
 /// The manager of an apply, which must have a name.
@@ -38,16 +34,20 @@ pub(super) fn of_patch(call: &Call) -> Result<String, Status> {
 /// # Errors
 /// Those of [`of_write`], and 422 without a name.
 pub(super) fn of_apply(call: &Call) -> Result<String, Status> {
-    let mut causes = Vec::new();
-    if call.parameters.field_manager.is_empty() {
+    let unnamed = call.parameters.field_manager.is_empty().then(|| {
         let message = "Required value: is required for apply patch";
-        causes.push(cause("FieldValueRequired", "fieldManager", message.to_owned()));
-    }
-    check(&call.parameters.field_manager, &mut causes);
-    named_or_agent("PatchOptions", call, causes)
+        cause("FieldValueRequired", "fieldManager", message.to_owned())
+    });
+    named_or_agent("PatchOptions", call, unnamed)
 }
 
-fn named_or_agent(options: &str, call: &Call, causes: Vec<StatusCause>) -> Result<String, Status> {
+fn named_or_agent(
+    options: &str,
+    call: &Call,
+    first: Option<StatusCause>,
+) -> Result<String, Status> {
+    let mut causes = Vec::from_iter(first);
+    check(&call.parameters.field_manager, &mut causes);
     if !causes.is_empty() {
         return Err(invalid(options, causes));
     }
