@@ -75,111 +75,42 @@ macro_rules! __json {
 
 pub use __json as json;
 
-macro_rules! to_value_by_copy {
-    ($($type:ty),*) => {$(
-        impl ToValue for $type {
+macro_rules! to_value {
+    ($([$($parameters:tt)*] $type:ty: $this:ident => $value:expr;)*) => {$(
+        impl<$($parameters)*> ToValue for $type {
             fn to_value(&self) -> Value {
-                Value::from(*self)
+                let $this = self;
+                $value
             }
         }
     )*};
 }
 
+to_value! {
+    [] str: text => Value::from(text);
+    [] String: text => Value::from(text);
+    [] SmolStr: text => Value::from(text);
+    [] Cow<'_, str>: text => Value::from(&**text);
+    [] Value: value => value.clone();
+    [] Map: fields => Value::Object(fields.clone());
+    [] serde_json::Value: value => Value::from(value.clone());
+    [T: ToValue + ?Sized] &T: value => (**value).to_value();
+    [T: ToValue + ?Sized] Box<T>: value => (**value).to_value();
+    [T: ToValue + ?Sized] Arc<T>: value => (**value).to_value();
+    [T: ToValue] Option<T>: value => value.as_ref().map_or(Value::Null, ToValue::to_value);
+    [T: ToValue] [T]: items => Value::Array(items.iter().map(ToValue::to_value).collect());
+    [T: ToValue, const N: usize] [T; N]: items => items.as_slice().to_value();
+    [T: ToValue] Vec<T>: items => items.as_slice().to_value();
+    [T: ToValue] BTreeSet<T>: items => Value::Array(items.iter().map(ToValue::to_value).collect());
+    [K: AsRef<str>, T: ToValue] BTreeMap<K, T>: fields => {
+        Value::Object(fields.iter().map(|(name, value)| (name.as_ref(), value.to_value())).collect())
+    };
+}
+
+macro_rules! to_value_by_copy {
+    ($($type:ty),*) => {
+        to_value! { $([] $type: value => Value::from(*value);)* }
+    };
+}
+
 to_value_by_copy!(bool, f64, u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
-
-impl ToValue for str {
-    fn to_value(&self) -> Value {
-        Value::from(self)
-    }
-}
-
-impl ToValue for String {
-    fn to_value(&self) -> Value {
-        Value::from(self)
-    }
-}
-
-impl ToValue for SmolStr {
-    fn to_value(&self) -> Value {
-        Value::from(self)
-    }
-}
-
-impl ToValue for Cow<'_, str> {
-    fn to_value(&self) -> Value {
-        Value::from(&**self)
-    }
-}
-
-impl ToValue for Value {
-    fn to_value(&self) -> Value {
-        self.clone()
-    }
-}
-
-impl ToValue for Map {
-    fn to_value(&self) -> Value {
-        Value::Object(self.clone())
-    }
-}
-
-impl ToValue for serde_json::Value {
-    fn to_value(&self) -> Value {
-        Value::from(self.clone())
-    }
-}
-
-impl<T: ToValue + ?Sized> ToValue for &T {
-    fn to_value(&self) -> Value {
-        (**self).to_value()
-    }
-}
-
-impl<T: ToValue + ?Sized> ToValue for Box<T> {
-    fn to_value(&self) -> Value {
-        (**self).to_value()
-    }
-}
-
-impl<T: ToValue + ?Sized> ToValue for Arc<T> {
-    fn to_value(&self) -> Value {
-        (**self).to_value()
-    }
-}
-
-impl<T: ToValue> ToValue for Option<T> {
-    fn to_value(&self) -> Value {
-        self.as_ref().map_or(Value::Null, ToValue::to_value)
-    }
-}
-
-impl<T: ToValue> ToValue for [T] {
-    fn to_value(&self) -> Value {
-        Value::Array(self.iter().map(ToValue::to_value).collect())
-    }
-}
-
-impl<T: ToValue, const N: usize> ToValue for [T; N] {
-    fn to_value(&self) -> Value {
-        self.as_slice().to_value()
-    }
-}
-
-impl<T: ToValue> ToValue for Vec<T> {
-    fn to_value(&self) -> Value {
-        self.as_slice().to_value()
-    }
-}
-
-impl<T: ToValue> ToValue for BTreeSet<T> {
-    fn to_value(&self) -> Value {
-        Value::Array(self.iter().map(ToValue::to_value).collect())
-    }
-}
-
-impl<K: AsRef<str>, T: ToValue> ToValue for BTreeMap<K, T> {
-    fn to_value(&self) -> Value {
-        let fields = self.iter().map(|(name, value)| (name.as_ref(), value.to_value()));
-        Value::Object(fields.collect())
-    }
-}

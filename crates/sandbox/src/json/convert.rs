@@ -7,52 +7,27 @@ use smol_str::SmolStr;
 
 use super::{Array, Map, Number, Value};
 
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
+macro_rules! from {
+    ($($type:ty: $value:ident => $variant:ident($content:expr);)*) => {$(
+        impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                Self::$variant($content)
+            }
+        }
+    )*};
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<&String> for Value {
-    fn from(text: &String) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<SmolStr> for Value {
-    fn from(text: SmolStr) -> Self {
-        Self::String(text)
-    }
-}
-
-impl From<&SmolStr> for Value {
-    fn from(text: &SmolStr) -> Self {
-        Self::String(text.clone())
-    }
-}
-
-impl From<Cow<'_, str>> for Value {
-    fn from(text: Cow<'_, str>) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<Number> for Value {
-    fn from(number: Number) -> Self {
-        Self::Number(number)
-    }
+from! {
+    bool: value => Bool(value);
+    &str: text => String(text.into());
+    String: text => String(text.into());
+    &String: text => String(text.into());
+    SmolStr: text => String(text);
+    &SmolStr: text => String(text.clone());
+    Cow<'_, str>: text => String(text.into());
+    Number: number => Number(number);
+    Array: items => Array(items);
+    Map: fields => Object(fields);
 }
 
 impl From<f64> for Value {
@@ -84,18 +59,6 @@ macro_rules! from_integers {
 }
 
 from_integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
-
-impl From<Array> for Value {
-    fn from(items: Array) -> Self {
-        Self::Array(items)
-    }
-}
-
-impl From<Map> for Value {
-    fn from(fields: Map) -> Self {
-        Self::Object(fields)
-    }
-}
 
 impl<T: Into<Value>> From<Vec<T>> for Value {
     fn from(items: Vec<T>) -> Self {
@@ -164,41 +127,23 @@ impl From<Value> for serde_json::Value {
     }
 }
 
-impl PartialEq<str> for Value {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == Some(other)
-    }
+macro_rules! equals_texts {
+    ($($text:ty),*) => {$(
+        impl PartialEq<$text> for Value {
+            fn eq(&self, other: &$text) -> bool {
+                self.as_str() == Some(other.as_ref())
+            }
+        }
+
+        impl PartialEq<Value> for $text {
+            fn eq(&self, other: &Value) -> bool {
+                other == self
+            }
+        }
+    )*};
 }
 
-impl PartialEq<&str> for Value {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == Some(*other)
-    }
-}
-
-impl PartialEq<String> for Value {
-    fn eq(&self, other: &String) -> bool {
-        self.as_str() == Some(other)
-    }
-}
-
-impl PartialEq<Value> for str {
-    fn eq(&self, other: &Value) -> bool {
-        other == self
-    }
-}
-
-impl PartialEq<Value> for &str {
-    fn eq(&self, other: &Value) -> bool {
-        other == self
-    }
-}
-
-impl PartialEq<Value> for String {
-    fn eq(&self, other: &Value) -> bool {
-        other == self
-    }
-}
+equals_texts!(str, &str, String);
 
 impl PartialEq<bool> for Value {
     fn eq(&self, other: &bool) -> bool {
