@@ -164,7 +164,8 @@ impl WireTaint<'_> {
     }
 }
 
-pub(super) fn taint_effect(effect: &str) -> Option<TaintEffect> {
+/// The effect of a taint by its name; `None` if it is unknown.
+pub fn taint_effect(effect: &str) -> Option<TaintEffect> {
     match effect {
         "NoSchedule" => Some(TaintEffect::NoSchedule),
         "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),

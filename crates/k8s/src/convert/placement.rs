@@ -153,7 +153,7 @@ fn tolerations(spec: &impl Json, path: &str, problems: &mut Vec<Problem>) -> Vec
         problems.push(Problem::Toleration { field: format!("{path}.tolerations").into(), message });
     }
     let first = tolerations.iter().take(TOLERATIONS_MAX).enumerate();
-    let parsed = first.filter_map(|(i, toleration)| match parse_toleration(toleration) {
+    let parsed = first.filter_map(|(i, toleration)| match self::toleration(toleration) {
         Ok(toleration) => Some(toleration),
         Err(message) => {
             let field = format!("{path}.tolerations[{i}]").into();
@@ -164,7 +164,11 @@ fn tolerations(spec: &impl Json, path: &str, problems: &mut Vec<Problem>) -> Vec
     parsed.collect()
 }
 
-fn parse_toleration(toleration: &impl Json) -> Result<Toleration, String> {
+/// Decodes a toleration.
+///
+/// # Errors
+/// Its operator or effect is unknown.
+pub fn toleration(toleration: &impl Json) -> Result<Toleration, String> {
     let field = |key| string(toleration, key).unwrap_or("");
     let operator = match field("operator") {
         "" | "Equal" => TolerationOperator::Equal,

@@ -2,8 +2,9 @@
 
 use everynode_core::api::{
     Labels, Node, NodeName, NodeReadiness, NodeSelectorOperator, NodeSelectorTerm, Placement,
-    Taint, TaintEffect, Timestamp, Toleration, TolerationOperator,
+    Taint, Timestamp, Toleration,
 };
+use everynode_k8s::convert::{self, taint_effect};
 
 use crate::json::Value;
 use crate::value::text;
@@ -25,7 +26,7 @@ pub(super) fn node(object: &Value) -> Node {
 
 /// The placement constraints in a pod's spec. A malformed constraint matches no node.
 pub(super) fn placement(spec: &Value) -> Placement {
-    everynode_k8s::convert::placement(spec, "spec").0
+    convert::placement(spec, "spec").0
 }
 
 /// The only node that a pod with this spec may run on, by matchFields; `None` if there may be
@@ -47,40 +48,16 @@ fn labels(map: &Value) -> Labels {
     entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
 }
 
-fn effect(value: &Value) -> Option<TaintEffect> {
-    match value.as_str()? {
-        "NoSchedule" => Some(TaintEffect::NoSchedule),
-        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
-        "NoExecute" => Some(TaintEffect::NoExecute),
-        _ => None,
-    }
-}
-
 /// Converts a taint; `None` if its effect is unknown.
 pub(super) fn taint(value: &Value) -> Option<Taint> {
     Some(Taint {
         key: text(value, &["key"]).into(),
         value: text(value, &["value"]).into(),
-        effect: effect(&value["effect"])?,
+        effect: taint_effect(text(value, &["effect"]))?,
     })
 }
 
 /// Converts a toleration; `None` if its operator or effect is unknown.
 pub(super) fn toleration(value: &Value) -> Option<Toleration> {
-    let operator = match text(value, &["operator"]) {
-        "" | "Equal" => TolerationOperator::Equal,
-        "Exists" => TolerationOperator::Exists,
-        "Lt" => TolerationOperator::Lt,
-        "Gt" => TolerationOperator::Gt,
-        _ => return None,
-    };
-    Some(Toleration {
-        key: text(value, &["key"]).into(),
-        operator,
-        value: text(value, &["value"]).into(),
-        effect: match text(value, &["effect"]) {
-            "" => None,
-            _ => Some(effect(&value["effect"])?),
-        },
-    })
+    convert::toleration(value).ok()
 }

@@ -139,7 +139,7 @@ impl Cell {
             Self::Boolean(path) => boolean(object, path).into(),
             Self::Count(path) => json!(array(object, path).len()),
             Self::Labels(path) => or_none(&labels(object, path)).into(),
-            Self::Selector => or_none(&selector(object)).into(),
+            Self::Selector => or_none(&selector(&object["spec"]["selector"])).into(),
             Self::Joined(path, field, otherwise) => joined(object, path, field, otherwise).into(),
             Self::Of(cell) => cell(object),
             Self::At(cell) => cell(object, now),
@@ -162,18 +162,19 @@ pub(crate) fn joined(object: &Value, path: &str, field: &str, otherwise: &str) -
     if texts.is_empty() { otherwise.to_owned() } else { texts.join(",") }
 }
 
-fn labels(object: &Value, path: &str) -> String {
+/// The keys and values of a map in one line.
+pub(crate) fn labels(object: &Value, path: &str) -> String {
     let labels = string_map(object, path);
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// The selector in one line, ordered by key as upstream does.
-fn selector(object: &Value) -> String {
-    let mut requirements: Vec<(&str, String)> = string_map(object, "/spec/selector/matchLabels")
+/// A label selector in one line, ordered by key as upstream does.
+pub(crate) fn selector(selector: &Value) -> String {
+    let mut requirements: Vec<(&str, String)> = string_map(selector, "/matchLabels")
         .into_iter()
         .map(|(key, value)| (key, format!("{key}={value}")))
         .collect();
-    for expression in array(object, "/spec/selector/matchExpressions") {
+    for expression in array(selector, "/matchExpressions") {
         requirements.push((string(expression, "/key"), requirement(expression)));
     }
     requirements.sort_by_key(|(key, _)| *key);

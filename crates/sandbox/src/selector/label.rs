@@ -5,6 +5,7 @@ use std::fmt;
 use everynode_k8s::convert;
 
 use super::SelectorError;
+use crate::format;
 use crate::json::Value;
 
 /// A label selector: a list of requirements, all of which must match.
@@ -319,24 +320,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
-    and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
-    used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-
 /// Checks a qualified name: `name` or `dns.subdomain/name`.
 fn check_key(key: &str) -> Result<(), SelectorError> {
     let invalid =
         |problem: String| SelectorError(format!("<nil>: Invalid value: \"{key}\": {problem}"));
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
-            if !is_subdomain(prefix) {
-                return Err(invalid(format!(
-                    "prefix part {}",
-                    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-                     characters, '-' or '.', and must start and end with an alphanumeric character \
-                     (e.g. 'example.com', regex used for validation is \
-                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-                )));
+            if prefix.len() > 253 || !format::is_dns_subdomain(prefix) {
+                return Err(invalid(format!("prefix part {}", format::SUBDOMAIN_MESSAGE)));
             }
             name
         }
@@ -348,8 +339,8 @@ fn check_key(key: &str) -> Result<(), SelectorError> {
     if name.len() > 63 {
         return Err(invalid("name part must be no more than 63 bytes".to_string()));
     }
-    if !is_name(name) {
-        return Err(invalid(format!("name part {NAME_RULE}")));
+    if !format::is_key_name(name) {
+        return Err(invalid(format!("name part {}", format::KEY_NAME_MESSAGE)));
     }
     Ok(())
 }
@@ -361,35 +352,10 @@ fn check_value(key: &str, index: usize, value: &str) -> Result<(), SelectorError
     if value.len() > 63 {
         return Err(invalid("must be no more than 63 bytes"));
     }
-    if !value.is_empty() && !is_name(value) {
-        return Err(invalid(
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' \
-             or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
-             'my_value',  or '12345', regex used for validation is \
-             '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
-        ));
+    if !value.is_empty() && !format::is_key_name(value) {
+        return Err(invalid(format::LABEL_VALUE_MESSAGE));
     }
     Ok(())
-}
-
-fn is_name(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253
-        && text.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            let edge = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-            bytes.first().is_some_and(edge)
-                && bytes.last().is_some_and(edge)
-                && bytes.iter().all(|byte| edge(byte) || *byte == b'-')
-        })
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use crate::api::decode;
 use crate::api::negotiate::{self, Syntax};
 use crate::api::respond::{self, Body};
 use crate::json::{Value, json};
-use crate::kind::Kind;
+use crate::kind::{Kind, columns};
 use crate::object::Object;
 use crate::patch::{self, PatchType};
 use crate::registry::{Apply, Endpoint, Patch};
 use crate::status::Status;
-use crate::value::{array, integer, string_map};
+use crate::value::integer;
 
 impl Request<'_> {
     pub(super) fn get_scale(&self, name: &str) -> Result<Response<Body>, Status> {
@@ -181,27 +181,9 @@ fn scale_of(kind: &Kind, object: &Object) -> Value {
 /// A selector as text: that of a ReplicationController is a map, the others are objects.
 fn selector_text(selector: &Value) -> String {
     let has_form = |field: &str| selector.get(field).is_some_and(|field| !field.is_string());
-    if !has_form("matchLabels") && !has_form("matchExpressions") {
-        let labels = string_map(selector, "");
-        let terms = labels.iter().map(|(key, value)| format!("{key}={value}"));
-        return terms.collect::<Vec<_>>().join(",");
+    if has_form("matchLabels") || has_form("matchExpressions") {
+        columns::selector(selector)
+    } else {
+        columns::labels(selector, "")
     }
-    let mut terms: Vec<String> = string_map(selector, "/matchLabels")
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    for expression in array(selector, "/matchExpressions") {
-        let key = expression["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> =
-            array(expression, "/values").iter().filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        terms.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("DoesNotExist") => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    terms.sort_unstable();
-    terms.join(",")
 }
