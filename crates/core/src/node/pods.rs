@@ -129,7 +129,12 @@ impl PodView {
 
     /// True if placement counts the pod. A terminating pod that has ended does not count (C22).
     pub(crate) const fn counts(&self) -> bool {
-        !(self.is_orphan() || self.is_terminating() && self.phase.is_terminal())
+        !(self.is_orphan() || self.has_left())
+    }
+
+    /// True if it is being deleted and has ended already (C22).
+    pub(crate) const fn has_left(&self) -> bool {
+        self.is_terminating() && self.phase.is_terminal()
     }
 
     /// True if the pod is of the current revision (C45, G57).

@@ -218,7 +218,7 @@ impl Gate {
                 let allows = |(_, own): (_, &Template)| {
                     own.placement != target.placement && by(own).should_run()
                 };
-                guarded.kept(pods, labels).is_some_and(allows)
+                guarded.kept(pods.iter(), labels).is_some_and(allows)
             }
             Self::Open | Self::Guarded(_) => false,
         };
@@ -294,15 +294,16 @@ impl GuardedGate {
         labels: &RevisionLabels,
     ) -> GoverningRevision<'_> {
         let base = || self.templates.get_key_value(self.base.as_ref()?);
+        let present = || pods.iter().filter(|pod| !pod.has_left());
         let has_target = || {
             // One that terminates beside another pod is left from an earlier rollout.
             let stays = |pod: &&PodView| !pod.is_terminating();
             let any_stays = pods.iter().any(|pod| stays(&pod));
-            let mut pods = pods.iter().filter(|pod| !any_stays || stays(pod));
+            let mut pods = present().filter(|pod| !any_stays || stays(pod));
             pods.any(|pod| self.is_target(pod, labels))
         };
         let has_failed =
-            || self.is_target_known && pods.iter().any(|pod| pod.is_of_target_revision(labels));
+            || self.is_target_known && present().any(|pod| pod.is_of_target_revision(labels));
         match self.movement.direction {
             Direction::Forward if wave == Wave::Open || has_target() => GoverningRevision::TARGET,
             Direction::Back if wave == Wave::Held && has_failed() => {
@@ -310,29 +311,29 @@ impl GuardedGate {
             }
             // A pod that cannot be changed to the base is half of the target's. Without a base
             // there is nothing to go back to, and no other pod becomes one of the target.
-            Direction::Back if has_failed() || pods.iter().any(PodView::is_given_up) => {
+            Direction::Back if has_failed() || present().any(PodView::is_given_up) => {
                 match base() {
                     Some(base) => GoverningRevision { old: Some(base), wanted: Wanted::Base },
                     None if has_target() => GoverningRevision::TARGET,
                     None => {
-                        let old = self.kept(pods, labels);
+                        let old = self.kept(present(), labels);
                         GoverningRevision { old, wanted: Wanted::Kept }
                     }
                 }
             }
             Direction::Forward | Direction::Back => {
-                GoverningRevision { old: self.kept(pods, labels), wanted: Wanted::Kept }
+                GoverningRevision { old: self.kept(present(), labels), wanted: Wanted::Kept }
             }
         }
     }
 
     /// The older revision that a node with these pods has, or else the base.
-    fn kept(
+    fn kept<'a>(
         &self,
-        pods: &[PodView],
+        pods: impl Iterator<Item = &'a PodView>,
         labels: &RevisionLabels,
     ) -> Option<(&RevisionHash, &Template)> {
-        let mut stored = pods.iter().filter_map(|pod| self.stored_revision(pod, labels));
+        let mut stored = pods.filter_map(|pod| self.stored_revision(pod, labels));
         stored.next().or_else(|| self.templates.get_key_value(self.base.as_ref()?))
     }
 

@@ -182,7 +182,8 @@ impl<'a> Situation<'a> {
         movement: Movement,
         base: Governing<'a>,
     ) -> (Governing<'a>, Wanted) {
-        let pods = || on_node.pods.iter().map(|our| our.pod);
+        let is_there = |pod: &&Pod| !(pod.metadata.is_terminating && pod.has_ended());
+        let pods = || on_node.pods.iter().map(|our| our.pod).filter(is_there);
         let has_target = pods().any(|pod| self.is_target(pod));
         // One that ends beside another pod is left from an earlier rollout.
         let any_stays = pods().any(|pod| !pod.metadata.is_terminating);
