@@ -1,8 +1,5 @@
 //! RBAC: upstream's authorizer, as a pure function of the stored roles and bindings. It does not
-//! authenticate.
-//!
-//! Simpler than upstream: the rules of an aggregated role are computed for each request instead of
-//! written into the role.
+//! authenticate. The rules of an aggregated role are those that the cluster has written into it.
 
 pub(crate) mod escalation;
 mod rule;
@@ -16,7 +13,6 @@ use crate::kind::Kind;
 use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
 use crate::object::Object;
 use crate::registry::Registry;
-use crate::selector::LabelSelector;
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
@@ -173,42 +169,9 @@ fn role_rules(
     namespace: &str,
     name: &str,
 ) -> Option<Vec<PolicyRule>> {
-    if kind.namespaced {
-        return store.find(kind, namespace, name).map(|role| own_rules(role));
-    }
-    let role = store.find(kind, "", name)?;
-    // The rules of an aggregated role are those that it selects.
-    let roles = aggregated(store, role).into_iter();
-    Some(roles.filter(|role| selectors(role).is_empty()).flat_map(own_rules).collect())
-}
-
-/// A cluster role and all roles that it aggregates, without duplicates: `admin` includes `edit`,
-/// which includes `view`.
-fn aggregated<'a>(store: &'a Store, role: &'a Object) -> Vec<&'a Object> {
-    let mut roles = vec![role];
-    let mut looked_at = 0;
-    while let Some(role) = roles.get(looked_at).copied() {
-        looked_at += 1;
-        for selector in selectors(role) {
-            // Validation has refused selectors that don't parse.
-            let Some(selector) = LabelSelector::of_object(selector) else { continue };
-            for other in store.iter(&CLUSTER_ROLE, None) {
-                let is_new = roles.iter().all(|role| role.name() != other.name());
-                if is_new && selector.matches(|key| other.label(key)) {
-                    roles.push(other);
-                }
-            }
-        }
-    }
-    roles
-}
-
-fn selectors(role: &Object) -> &[Value] {
-    array(role.value(), "/aggregationRule/clusterRoleSelectors")
-}
-
-fn own_rules(role: &Object) -> Vec<PolicyRule> {
-    array(role.value(), "/rules").iter().map(PolicyRule::of_json).collect()
+    let namespace = if kind.namespaced { namespace } else { "" };
+    let role = store.find(kind, namespace, name)?;
+    Some(array(role.value(), "/rules").iter().map(PolicyRule::of_json).collect())
 }
 
 impl std::fmt::Display for Binding<'_> {

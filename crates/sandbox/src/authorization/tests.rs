@@ -5,6 +5,8 @@ use everynode_core::api::Timestamp;
 use super::{
     AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
 };
+use crate::cluster::lifecycle::Lifecycles;
+use crate::cluster::{Cluster, Settings};
 use crate::json::Value;
 use crate::kinds::Kinds;
 use crate::registry::Registry;
@@ -81,7 +83,8 @@ fn target<'a>(resource: &'a str, place: &'a str) -> RequestTarget<'a> {
     RequestTarget::Resource { group, resource, subresource, namespace, name }
 }
 
-fn registry() -> Registry {
+/// A cluster with the objects, whose components have done their work.
+fn cluster() -> Cluster {
     let mut registry = Registry::new(&Options::default(), NOW);
     seed(&mut registry, NOW).expect("the roles of every cluster are valid");
     for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
@@ -92,7 +95,9 @@ fn registry() -> Registry {
         let kind = kind.expect("the kind is served");
         registry.create(kind, &namespace, document, &WriteOptions::at(NOW)).expect("it is valid");
     }
-    registry
+    let mut cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), NOW);
+    cluster.settle(NOW);
+    cluster
 }
 
 fn user(text: &str) -> User {
@@ -118,10 +123,10 @@ fn decide(store: &Store, who: &str, verb: &str, target: RequestTarget<'_>) -> De
 /// S4: roles and bindings allow the same as upstream.
 #[test]
 fn rules_allow_only_matching_requests() {
-    let registry = registry();
+    let cluster = cluster();
     for case in CASES {
         let (who, verb, resource, place, expected) = *case;
-        let decision = decide(registry.store(), who, verb, target(resource, place));
+        let decision = decide(cluster.store(), who, verb, target(resource, place));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{case:?} {decision:?}");
     }
     for (who, path, expected) in [
@@ -131,7 +136,7 @@ fn rules_allow_only_matching_requests() {
         ("bob", "/version", true),
         ("bob", "/logs", false),
     ] {
-        let decision = decide(registry.store(), who, "get", RequestTarget::Path(path));
+        let decision = decide(cluster.store(), who, "get", RequestTarget::Path(path));
         assert_eq!(matches!(decision, Decision::Allowed { .. }), expected, "{who} {path}");
     }
 }
@@ -139,7 +144,7 @@ fn rules_allow_only_matching_requests() {
 /// S4: a decision names the binding that allows it or the missing role, as upstream's does.
 #[test]
 fn decisions_give_their_reasons() {
-    let registry = registry();
+    let cluster = cluster();
     let allowed = |reason: &str| Decision::Allowed { reason: reason.to_owned() };
     let refused = |reason: &str| Decision::Refused { reason: reason.to_owned() };
     for (who, verb, namespace, expected) in [
@@ -171,7 +176,7 @@ fn decisions_give_their_reasons() {
         ),
     ] {
         assert_eq!(
-            decide(registry.store(), who, verb, target("pods", namespace)),
+            decide(cluster.store(), who, verb, target("pods", namespace)),
             expected,
             "{who} in {namespace}"
         );
@@ -181,10 +186,10 @@ fn decisions_give_their_reasons() {
 /// S4: the listed rules are those that are applied.
 #[test]
 fn the_listed_rules_of_a_user_match_the_decisions() {
-    let registry = registry();
+    let cluster = cluster();
     for (who, verb, resource, place, expected) in CASES {
         let request = Attributes { verb, target: target(resource, place) };
-        let listed = rules(registry.store(), &user(who), request.target.namespace());
+        let listed = rules(cluster.store(), &user(who), request.target.namespace());
         assert_eq!(listed.iter().any(|rule| rule.allows(&request)), *expected, "{who} {request:?}");
     }
 }
