@@ -89,17 +89,10 @@ fn row(
     let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
     let is_terminating = definition["metadata"]["deletionTimestamp"].is_string();
     let custom = CustomType::of_version(definition, version);
-    let wanted = Texts {
-        group: text(&spec["group"]),
-        version: text(&version["name"]),
-        kind: text(&names["kind"]),
-        plural: text(&names["plural"]),
-        singular: text(&names["singular"]),
-        short_names: texts(&names["shortNames"]),
-        categories: texts(&names["categories"]),
-        fields: selectable(version),
-        deprecation: deprecation(spec, version),
-    };
+    let (group, name) = (text(&spec["group"]), text(&version["name"]));
+    let [kind, plural, singular] = ["kind", "plural", "singular"].map(|field| text(&names[field]));
+    let [short_names, categories] = ["shortNames", "categories"].map(|field| texts(&names[field]));
+    let (fields, deprecation) = (selectable(version), deprecation(spec, version));
     let rest = Kind {
         namespaced: spec["scope"] == "Namespaced",
         verbs: if is_terminating { TERMINATING } else { VERBS },
@@ -108,9 +101,18 @@ fn row(
         stored_as,
         ..named("", "", "", "")
     };
-    let same = made
-        .iter()
-        .find(|known| wanted.belongs_to_group(known) && eq_ignoring_descriptions(known, &rest));
+    let same = made.iter().find(|row| {
+        (row.group, row.version, row.kind) == (group, name, kind)
+            && (row.plural, row.singular) == (plural, singular)
+            && row.short_names == short_names
+            && row.categories == categories
+            && matches!(row.field_labels, FieldLabels::Listed(known) if known == fields)
+            && row.deprecation == deprecation.as_deref()
+            && row.namespaced == rest.namespaced
+            && row.verbs == rest.verbs
+            && row.subresources == rest.subresources
+            && row.stored_as == rest.stored_as
+    });
     if let Some(known) = same {
         if let Some(slot) = known.custom {
             slot.set(custom);
@@ -121,55 +123,20 @@ fn row(
         return Err(TooManyKinds);
     }
     let row: &'static Kind = Box::leak(Box::new(Kind {
-        group: leak(wanted.group),
-        version: leak(wanted.version),
-        kind: leak(wanted.kind),
-        plural: leak(wanted.plural),
-        singular: leak(wanted.singular),
-        short_names: leak_all(&wanted.short_names),
-        categories: leak_all(&wanted.categories),
-        field_labels: FieldLabels::Listed(leak_all(&wanted.fields)),
-        deprecation: wanted.deprecation.as_deref().map(leak),
+        group: leak(group),
+        version: leak(name),
+        kind: leak(kind),
+        plural: leak(plural),
+        singular: leak(singular),
+        short_names: leak_all(&short_names),
+        categories: leak_all(&categories),
+        field_labels: FieldLabels::Listed(leak_all(&fields)),
+        deprecation: deprecation.as_deref().map(leak),
         custom: Some(Box::leak(Box::new(CustomKind::new(custom)))),
         ..rest
     }));
     made.push(row);
     Ok(row)
-}
-
-/// The texts of a row, before they stay in memory.
-struct Texts<'a> {
-    group: &'a str,
-    version: &'a str,
-    kind: &'a str,
-    plural: &'a str,
-    singular: &'a str,
-    short_names: Vec<&'a str>,
-    categories: Vec<&'a str>,
-    fields: Vec<&'a str>,
-    deprecation: Option<String>,
-}
-
-impl Texts<'_> {
-    fn belongs_to_group(&self, row: &Kind) -> bool {
-        let fields: &[&str] = match row.field_labels {
-            FieldLabels::Listed(fields) => fields,
-            FieldLabels::Metadata => &[],
-        };
-        (self.group, self.version, self.kind) == (row.group, row.version, row.kind)
-            && (self.plural, self.singular) == (row.plural, row.singular)
-            && self.short_names == row.short_names
-            && self.categories == row.categories
-            && self.fields == fields
-            && self.deprecation.as_deref() == row.deprecation
-    }
-}
-
-fn eq_ignoring_descriptions(row: &Kind, rest: &Kind) -> bool {
-    row.namespaced == rest.namespaced
-        && row.verbs == rest.verbs
-        && row.subresources == rest.subresources
-        && row.stored_as == rest.stored_as
 }
 
 fn subresources(version: &Value) -> &'static [Subresource] {
