@@ -14,8 +14,8 @@ use crate::kind::Kind;
 use crate::schema;
 use crate::status::{Details, Reason, Status};
 
+pub(crate) use apply::last_applied;
 pub use apply::{LAST_APPLIED, of_apply, with_last_applied};
-pub(crate) use apply::{go_json, last_applied};
 pub(crate) use go_text::value as go_text;
 
 /// The content type of a server-side apply (S14).

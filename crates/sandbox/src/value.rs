@@ -69,6 +69,19 @@ pub(crate) fn json_type(value: &Value) -> &'static str {
     }
 }
 
+/// Go's name of the type of a decoded JSON value, in the format of its `%T`.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
 /// Like `Value::pointer`, but without an allocation for each element of the path: a table of pods
 /// calls it hundreds of thousands of times.
 fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {

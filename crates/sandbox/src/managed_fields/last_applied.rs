@@ -2,7 +2,8 @@
 //! object tells which fields kubectl owns already, and follows server-side applies.
 
 use crate::json::{Map, Value};
-use crate::patch::{LAST_APPLIED, go_json, last_applied};
+use crate::kind::rules::go_json;
+use crate::patch::{LAST_APPLIED, last_applied};
 
 use super::compare::compare;
 use super::field_set::field_set;
@@ -55,7 +56,7 @@ fn without_annotations(mut object: Value) -> Value {
 }
 
 fn set(object: &mut Option<Value>, live: &Value, last: &Value) {
-    let text = go_json(last);
+    let text = go_json(last) + "\n";
     let current = last_applied(object.as_ref().unwrap_or(live));
     if current == Some(text.as_str()) {
         return;

@@ -9,6 +9,7 @@ use crate::json::Value;
 use crate::merge_schema::PathElement;
 use crate::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};
 use crate::patch::go_text;
+use crate::value::go_type;
 
 /// What is wrong with a value, with the path of each finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,7 +120,7 @@ fn mismatch(scalar: ScalarType, value: &Value) -> Option<String> {
         | (ScalarType::Boolean, Value::Bool(_))
         | (ScalarType::Any, Value::Number(_) | Value::String(_) | Value::Bool(_)) => None,
         (ScalarType::Number, other) => {
-            Some(format!("expected numeric (int or float), got {}", type_name(other)))
+            Some(format!("expected numeric (int or float), got {}", go_type(other)))
         }
         (ScalarType::Text, other) => {
             let text = go_text(other);
@@ -131,17 +132,5 @@ fn mismatch(scalar: ScalarType, value: &Value) -> Option<String> {
         (ScalarType::Any, other) => {
             Some(format!("expected any scalar, got &{{{}}}", go_text(other)))
         }
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }

@@ -6,6 +6,7 @@ use super::json::merge_patch;
 use super::strategic::diff;
 use crate::json::{Value, json};
 use crate::kind::Kind;
+use crate::kind::rules::go_json;
 use crate::schema;
 use crate::status::Status;
 
@@ -28,26 +29,9 @@ pub fn with_last_applied(mut object: Value) -> Value {
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.remove(LAST_APPLIED);
     }
-    let text = go_json(&object);
+    let text = go_json(&object) + "\n";
     object["metadata"]["annotations"][LAST_APPLIED] = text.into();
     object
-}
-
-/// JSON as Go's encoder writes it, with a line feed. Unlike Go's `any`, numbers are not floats.
-pub(crate) fn go_json(value: &Value) -> String {
-    let mut text = value.to_string();
-    for (character, escaped) in [
-        ('&', "\\u0026"),
-        ('<', "\\u003c"),
-        ('>', "\\u003e"),
-        ('\u{2028}', "\\u2028"),
-        ('\u{2029}', "\\u2029"),
-    ] {
-        if text.contains(character) {
-            text = text.replace(character, escaped);
-        }
-    }
-    text + "\n"
 }
 
 /// The patch that changes `current` to what `manifest` states (S5): fields that the last apply has

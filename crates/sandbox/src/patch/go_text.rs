@@ -2,6 +2,7 @@
 //! patches quote them.
 
 use crate::json::Value;
+use crate::value::go_type;
 
 /// `map[a:1 b:[x y]]`, with sorted keys and unquoted strings.
 pub(crate) fn value(value: &Value) -> String {
@@ -28,11 +29,6 @@ pub(super) fn list(items: &[Value]) -> String {
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
+        other => go_type(other),
     }
 }

@@ -6,6 +6,7 @@ use crate::json::Value;
 use super::decode::{DecodePath, check, go_type};
 use super::{Shape, root_of};
 use crate::kind::Kind;
+use crate::value;
 
 /// Checks that every value has the type of its field. Skips what is shared with `stored`, the
 /// object before the patch.
@@ -79,12 +80,9 @@ fn scalar(shape: &Shape, value: &Value) -> String {
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
         Value::Array(_) => "slice",
         Value::Object(_) => "map",
+        scalar => value::go_type(scalar),
     }
 }
 

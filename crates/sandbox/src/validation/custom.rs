@@ -15,6 +15,7 @@ use crate::custom::{CustomType, Schema};
 use crate::kind::Kind;
 use crate::kind::rules::{Causes, Field, Reason, metadata};
 use crate::patch::go_text;
+use crate::value::go_type;
 
 pub(super) fn on_create(kind: &Kind, custom: &CustomType, object: &Field, causes: &mut Causes) {
     metadata::on_create(kind, object, causes);
@@ -130,17 +131,4 @@ fn wrong_accessor(
     let message =
         format!("0: {accessor} accessor error: {found} is of the type {name}, expected {expected}");
     causes.found_at(Reason::Invalid, &format!(".{}", path.join(".")), message);
-}
-
-/// Go's name of the type of a decoded JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

@@ -4,6 +4,7 @@
 use http::header::USER_AGENT;
 
 use crate::api::call::Call;
+use crate::kind::rules::go_quote;
 use crate::status::{Details, Reason, Status, StatusCause};
 
 /// Maximum size of a name in bytes.
@@ -83,7 +84,7 @@ fn check(name: &str, causes: &mut Vec<StatusCause>) {
         let code = u32::from(character);
         let message = format!(
             "Invalid value: {}: invalid character U+{code:04X} (at position {position})",
-            quoted(name)
+            go_quote(name)
         );
         causes.push(cause("FieldValueInvalid", "fieldManager", message));
     }
@@ -92,26 +93,6 @@ fn check(name: &str, causes: &mut Vec<StatusCause>) {
 /// Go's `unicode.IsPrint`, as far as control characters and spaces are concerned.
 fn is_printable(character: char) -> bool {
     character == ' ' || !(character.is_control() || character.is_whitespace())
-}
-
-/// Go's `%q` of a text with control characters.
-fn quoted(text: &str) -> String {
-    let character = |character: char| match character {
-        '\u{7}' => "\\a".to_owned(),
-        '\u{8}' => "\\b".to_owned(),
-        '\u{b}' => "\\v".to_owned(),
-        '\u{c}' => "\\f".to_owned(),
-        '\n' => "\\n".to_owned(),
-        '\r' => "\\r".to_owned(),
-        '\t' => "\\t".to_owned(),
-        '"' | '\\' => format!("\\{character}"),
-        control if u32::from(control) < 0x80 && control.is_control() => {
-            format!("\\x{:02x}", u32::from(control))
-        }
-        other if !is_printable(other) => format!("\\u{:04x}", u32::from(other)),
-        other => other.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(character).collect::<String>())
 }
 
 fn cause(reason: &str, field: &str, message: String) -> StatusCause {

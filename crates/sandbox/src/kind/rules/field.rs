@@ -411,10 +411,21 @@ pub(crate) fn go_value(value: &Value) -> String {
     }
 }
 
-/// JSON as Go's encoder prints it, with `<`, `>` and `&` escaped.
+/// JSON as Go's encoder writes it. Unlike Go's `any`, numbers are not floats.
 pub(crate) fn go_json(value: &Value) -> String {
-    let text = value.to_string();
-    text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+    let mut text = value.to_string();
+    for (character, escaped) in [
+        ('&', "\\u0026"),
+        ('<', "\\u003c"),
+        ('>', "\\u003e"),
+        ('\u{2028}', "\\u2028"),
+        ('\u{2029}', "\\u2029"),
+    ] {
+        if text.contains(character) {
+            text = text.replace(character, escaped);
+        }
+    }
+    text
 }
 
 /// A string in the format of Go's `%q`.

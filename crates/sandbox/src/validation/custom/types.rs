@@ -4,6 +4,7 @@
 use crate::json::Value;
 
 use crate::custom::{Schema, TypeName};
+use crate::value;
 
 /// The expected type in messages; `None` if the schema does not say.
 pub(super) fn expected(schema: &Schema) -> Option<&'static str> {
@@ -73,12 +74,8 @@ fn is_integer(value: &Value) -> bool {
 
 fn json_type(value: &Value) -> &'static str {
     match value {
-        Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) if is_integer(value) => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        other => value::json_type(other),
     }
 }
