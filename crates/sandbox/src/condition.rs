@@ -5,6 +5,7 @@ use everynode_core::api::Timestamp;
 use crate::clock::rfc3339;
 use crate::json::{Value, json};
 use crate::object::Object;
+use crate::value::{array, string};
 
 /// Replaces the condition of the same type, or adds it.
 pub(crate) fn set(status: &mut Value, condition: Value) {
@@ -17,6 +18,22 @@ pub(crate) fn set(status: &mut Value, condition: Value) {
             None => conditions.push(condition),
         }
     }
+}
+
+/// Sets a condition whose time is that of its last transition: the time of the former one if that
+/// has the same status.
+pub(crate) fn transition(status: &mut Value, mut condition: Value, now: Timestamp) {
+    let mut known = array(status, "/conditions").iter();
+    let former = known.find(|former| former["type"] == condition["type"]);
+    condition["lastTransitionTime"] = since(former, string(&condition, "/status"), now);
+    set(status, condition);
+}
+
+/// The time at which a condition got its status: that of the former one if it has the same, or now.
+pub(crate) fn since(former: Option<&Value>, status: &str, now: Timestamp) -> Value {
+    let same = former.filter(|former| former["status"] == status);
+    let time = same.and_then(|former| former.get("lastTransitionTime")).cloned();
+    time.unwrap_or_else(|| rfc3339(now).into())
 }
 
 /// The status of a pod with the condition DisruptionTarget, because it is about to be deleted by

@@ -18,7 +18,6 @@ use super::event::{EventSubject, EventText};
 use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
 use super::requests;
-use crate::clock::rfc3339;
 use crate::condition;
 use crate::object::Object;
 use everynode_k8s::fit::{Misfit, PodNeeds, Room, Usage};
@@ -377,7 +376,6 @@ fn report_unschedulable(
     if old.is_some_and(|old| old["status"] == "False" && old["message"] == message) {
         return;
     }
-    let since = old.filter(|old| old["status"] == "False").map(|old| &old["lastTransitionTime"]);
     let generation = pod.value()["metadata"].get("generation");
     let condition = json!({
         "type": "PodScheduled",
@@ -386,10 +384,9 @@ fn report_unschedulable(
         "message": message,
         "observedGeneration": generation.cloned().unwrap_or(json!(1)),
         "lastProbeTime": null,
-        "lastTransitionTime": since.cloned().unwrap_or_else(|| json!(rfc3339(context.now))),
     });
     let mut status = pod.value()["status"].clone();
-    condition::set(&mut status, condition);
+    condition::transition(&mut status, condition, context.now);
     if let Some(node) = nominated {
         status["nominatedNodeName"] = json!(node);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use super::Registry;
-use crate::clock::rfc3339;
+use crate::condition;
 use crate::json::{Value, json};
 use crate::kinds::DEFINITION;
 use crate::object::Object;
@@ -28,8 +28,8 @@ pub(super) fn mark(object: &mut Value, now: Timestamp) {
     }
     let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will \
                    begin soon";
-    let condition = Condition::new("Terminating", true, "InstanceDeletionPending", message);
-    condition.set(&mut object["status"], now);
+    let why = ("InstanceDeletionPending", message);
+    set(&mut object["status"], "Terminating", true, why, now);
 }
 
 impl Registry {
@@ -40,13 +40,7 @@ impl Registry {
             let spec = &written.value()["spec"];
             (string(spec, "/group").to_owned(), string(spec, "/names/plural").to_owned())
         };
-        let others: Vec<Arc<Object>> = self
-            .store
-            .iter(&DEFINITION, None)
-            .filter(|other| other.name() != written.name())
-            .filter(|other| string(&other.read(), "/spec/group") == group)
-            .cloned()
-            .collect();
+        let others = self.others_of_group(written.name(), &group);
         match self.store.find_with_tree(&DEFINITION, "", written.name()) {
             Some(definition) => self.sync_definition(&definition, &others, now),
             None => self.serve(&group, &plural, None),
@@ -56,15 +50,19 @@ impl Registry {
             else {
                 continue;
             };
-            let others: Vec<Arc<Object>> = self
-                .store
-                .iter(&DEFINITION, None)
-                .filter(|other| other.name() != waiting.name())
-                .filter(|other| string(&other.read(), "/spec/group") == group)
-                .cloned()
-                .collect();
+            let others = self.others_of_group(waiting.name(), &group);
             self.sync_definition(&definition, &others, now);
         }
+    }
+
+    /// The other definitions of a group.
+    fn others_of_group(&self, name: &str, group: &str) -> Vec<Arc<Object>> {
+        self.store
+            .iter(&DEFINITION, None)
+            .filter(|other| other.name() != name)
+            .filter(|other| string(&other.read(), "/spec/group") == group)
+            .cloned()
+            .collect()
     }
 
     fn sync_definition(&mut self, stored: &Arc<Object>, others: &[Arc<Object>], now: Timestamp) {
@@ -107,7 +105,7 @@ fn approve(definition: &mut Value, now: Timestamp) {
         (false, "UnapprovedAnnotation", format!("not approved: {approval:?}"))
     };
     let name = "KubernetesAPIApprovalPolicyConformant";
-    Condition::new(name, is_approved, reason, &message).set(&mut definition["status"], now);
+    set(&mut definition["status"], name, is_approved, (reason, &message), now);
 }
 
 /// Whether a definition has names that were not accepted yet.
@@ -164,21 +162,19 @@ fn accept_names(definition: &mut Value, others: &[Arc<Object>], now: Timestamp) 
     }
     let status = &mut definition["status"];
     status["acceptedNames"] = accepted;
-    let accepted = match &refused {
-        None => Condition::new("NamesAccepted", true, "NoConflicts", "no conflicts found"),
-        Some((reason, message)) => Condition::new("NamesAccepted", false, reason, message),
+    let (is_accepted, why) = match &refused {
+        None => (true, ("NoConflicts", "no conflicts found")),
+        Some((reason, message)) => (false, (*reason, message.as_str())),
     };
-    accepted.set(status, now);
+    set(status, "NamesAccepted", is_accepted, why, now);
     if is_true(status, "Established") {
         return;
     }
-    let established = if refused.is_none() {
-        let message = "the initial names have been accepted";
-        Condition::new("Established", true, "InitialNamesAccepted", message)
-    } else {
-        Condition::new("Established", false, "NotAccepted", "not all names are accepted")
+    let why = match is_accepted {
+        true => ("InitialNamesAccepted", "the initial names have been accepted"),
+        false => ("NotAccepted", "not all names are accepted"),
     };
-    established.set(status, now);
+    set(status, "Established", is_accepted, why, now);
 }
 
 /// Several errors as Go prints an aggregate of them.
@@ -195,37 +191,17 @@ fn is_true(status: &Value, name: &str) -> bool {
         .any(|condition| condition["type"] == name && condition["status"] == "True")
 }
 
-struct Condition<'a> {
-    name: &'a str,
-    status: &'a str,
-    reason: &'a str,
-    message: &'a str,
-}
-
-impl<'a> Condition<'a> {
-    fn new(name: &'a str, status: bool, reason: &'a str, message: &'a str) -> Self {
-        Self { name, status: if status { "True" } else { "False" }, reason, message }
-    }
-
-    /// Sets the condition. Its time changes with its status.
-    fn set(&self, status: &mut Value, now: Timestamp) {
-        let Self { name, status: value, reason, message } = self;
-        if !status["conditions"].is_array() {
-            status["conditions"] = json!([]);
-        }
-        let Some(conditions) = status["conditions"].as_array_mut() else { return };
-        let known = conditions.iter_mut().find(|condition| condition["type"] == *name);
-        let time = match &known {
-            Some(known) if known["status"] == *value => known["lastTransitionTime"].clone(),
-            Some(_) | None => rfc3339(now).into(),
-        };
-        let new = json!({
-            "type": name, "status": value, "reason": reason, "message": message,
-            "lastTransitionTime": time,
-        });
-        match known {
-            Some(known) => *known = new,
-            None => conditions.push(new),
-        }
-    }
+/// Sets a condition. Its time changes with its status.
+fn set(
+    status: &mut Value,
+    name: &str,
+    is_true: bool,
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) {
+    let condition = json!({
+        "type": name, "status": if is_true { "True" } else { "False" }, "reason": reason,
+        "message": message,
+    });
+    condition::transition(status, condition, now);
 }

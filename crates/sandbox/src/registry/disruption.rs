@@ -11,6 +11,7 @@ use everynode_core::api::Timestamp;
 use self::budgets::{Budget, PodCount};
 use super::Registry;
 use crate::clock::{self, rfc3339};
+use crate::condition;
 use crate::json::{Map, Value, json};
 use crate::kinds::{POD, POD_DISRUPTION_BUDGET};
 use crate::object::Object;
@@ -253,20 +254,14 @@ fn write_condition(
     generation: &Value,
     now: Timestamp,
 ) {
-    const TYPE: &str = "DisruptionAllowed";
-    let mut conditions = array(object, "/status/conditions").iter();
-    let before = conditions.find(|condition| condition["type"] == TYPE);
-    let unchanged = before.filter(|condition| condition["status"] == status);
-    let time = unchanged.map(|condition| condition["lastTransitionTime"].clone());
     let mut condition = json!({
-        "type": TYPE,
+        "type": "DisruptionAllowed",
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": time.unwrap_or_else(|| rfc3339(now).into()),
     });
     if generation.as_i64().is_some_and(|generation| generation != 0) {
         condition["observedGeneration"] = generation.clone();
     }
-    crate::condition::set(&mut object["status"], condition);
+    condition::transition(&mut object["status"], condition, now);
 }

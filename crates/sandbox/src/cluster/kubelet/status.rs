@@ -231,14 +231,12 @@ fn condition(
     now: Timestamp,
 ) -> Value {
     let status = if state.is_true { "True" } else { "False" };
-    let unchanged = old.filter(|old| old["status"] == status);
-    let since = unchanged.and_then(|old| old.get("lastTransitionTime")).cloned();
     let mut condition = Map::new();
     condition.insert("type", json!(kind));
     condition.insert("status", json!(status));
     condition.insert("observedGeneration", generation(pod));
     condition.insert("lastProbeTime", Value::Null);
-    condition.insert("lastTransitionTime", since.unwrap_or_else(|| json!(rfc3339(now))));
+    condition.insert("lastTransitionTime", condition::since(old, status, now));
     if let Some(reason) = state.reason {
         condition.insert("reason", json!(reason));
     }
