@@ -14,7 +14,7 @@ mod schema;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::RwLock;
 
@@ -26,8 +26,6 @@ pub(crate) use pruning::is_pruned;
 pub(crate) use schema::rule::{Budget, CompileError, Compiled, Rule, Values, Verdict};
 pub(crate) use schema::rule::{REQUEST_BYTES_MAX, min_bytes};
 pub(crate) use schema::{Additional, Checks, ListType, Schema, TypeName};
-
-use crate::merge_schema::{MergeSchema, TypeId};
 
 /// etcd's default `--max-request-bytes`. Here it limits the JSON text of an object, which is larger
 /// than the Protobuf that a real server stores.
@@ -83,7 +81,6 @@ pub(crate) struct CustomType {
     pub completes_on_read: bool,
     /// Whether the definition is being deleted, so that no object is created.
     pub is_terminating: bool,
-    merging: OnceLock<(MergeSchema, TypeId)>,
 }
 
 /// Where the scale of an object is.
@@ -115,16 +112,7 @@ impl CustomType {
             api_versions: names.map(|name| format!("{group}/{name}")).collect(),
             has_versions: versions.len() > 1,
             is_terminating: metadata["deletionTimestamp"].is_string(),
-            merging: OnceLock::new(),
         }
-    }
-
-    /// What server-side apply needs to know of the type; `compile` makes it once.
-    pub(crate) fn merging(
-        &self,
-        compile: impl FnOnce(&Value) -> (MergeSchema, TypeId),
-    ) -> &(MergeSchema, TypeId) {
-        self.merging.get_or_init(|| compile(&self.document))
     }
 
     /// Removes the fields that the schema does not have, and visits their paths.

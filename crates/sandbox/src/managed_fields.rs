@@ -1,11 +1,10 @@
 //! Who owns which fields of an object, and server-side apply (S14).
 //!
 //! Each entry of `metadata.managedFields` has a manager and the [set](set) of the fields that it
-//! wrote. A [schema](merge_schema) says which values are one field, so that sets, comparisons and
+//! wrote. [Types](merge_schema) say which values are one field, so that sets, comparisons and
 //! merges work for any type. Pure functions: the registry decides when they are called.
 
 mod apply;
-mod built_in;
 mod compare;
 mod conflict;
 mod field_set;
@@ -22,7 +21,6 @@ mod update;
 mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
-pub(crate) use built_in::{built_in, custom};
 pub(crate) use conflict::{of_version as conflicts_of_version, status as conflict_status};
 pub(crate) use managers::{Managers, decode, is_reset};
 pub(crate) use set::Set;

@@ -146,7 +146,7 @@ pub(crate) fn root_of(kind: &Kind) -> Option<StructId> {
 }
 
 /// The type of the metadata of all kinds.
-fn object_meta() -> StructId {
+pub(crate) fn object_meta() -> StructId {
     StructId::find("meta.ObjectMeta").expect("the table has it")
 }
 
@@ -173,15 +173,6 @@ impl StructId {
     /// Whether the struct is a list in JSON.
     pub(crate) fn is_extra_value(self) -> bool {
         STRUCTS.rows[self.0].name.ends_with(".ExtraValue")
-    }
-
-    /// All structs, in the order of their indices.
-    pub(crate) fn all() -> impl ExactSizeIterator<Item = Self> {
-        (0..STRUCTS.rows.len()).map(Self)
-    }
-
-    pub(crate) fn index(self) -> usize {
-        self.0
     }
 
     pub(crate) fn get(self) -> &'static Struct {

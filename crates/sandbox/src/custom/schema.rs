@@ -26,6 +26,8 @@ pub(crate) struct Schema {
     pub int_or_string: bool,
     pub list_type: ListType,
     pub map_keys: Vec<Box<str>>,
+    /// `x-kubernetes-map-type: atomic`.
+    pub is_atomic_map: bool,
     /// `x-kubernetes-validations`.
     pub rules: Vec<Rule>,
     /// Whether the schema or one in it has rules.
@@ -38,7 +40,10 @@ pub(crate) struct Schema {
 /// The fields of a map that are no properties.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
+    /// The schema says nothing of them.
     #[default]
+    Unsaid,
+    /// There are none.
     None,
     Any,
     Of(Box<Schema>),
@@ -103,7 +108,8 @@ impl Schema {
             additional: match document.get("additionalProperties") {
                 Some(Value::Bool(true)) => Additional::Any,
                 Some(schema @ Value::Object(_)) => Additional::Of(Box::new(Self::parse(schema))),
-                _ => Additional::None,
+                Some(Value::Bool(false)) => Additional::None,
+                _ => Additional::Unsaid,
             },
             items: document.get("items").map(|items| Box::new(Self::parse(items))),
             nullable: flag("nullable"),
@@ -117,6 +123,7 @@ impl Schema {
                 _ => ListType::Atomic,
             },
             map_keys: texts(keys),
+            is_atomic_map: document.get("x-kubernetes-map-type") == Some(&"atomic".into()),
             rules: Rule::of_schema(document),
             has_rules: false,
             has_defaults: false,
@@ -153,7 +160,7 @@ impl Schema {
     fn nested(&self) -> impl Iterator<Item = &Self> {
         let additional = match &self.additional {
             Additional::Of(schema) => Some(&**schema),
-            Additional::None | Additional::Any => None,
+            Additional::Unsaid | Additional::None | Additional::Any => None,
         };
         let items = self.items.as_deref();
         let fields = self.properties.values().chain(additional).chain(items);
@@ -172,7 +179,7 @@ impl Schema {
         match (self.properties.get(name), &self.additional) {
             (Some(known), _) => Some(known),
             (None, Additional::Of(schema)) => Some(schema),
-            (None, Additional::None | Additional::Any) => None,
+            (None, Additional::Unsaid | Additional::None | Additional::Any) => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::merge::merge;
 use super::remove::{remove, with_named_fields};
 use super::set::Set;
 use super::update::{self, Conflicts, UNOWNED, Writing};
-use crate::merge_schema::{MergeSchema, TypeId};
+use crate::merge_schema::Type;
 
 /// The manager of all fields that existed before anyone's fields were recorded.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -78,14 +78,14 @@ fn merge_in(
     name: &str,
     force: bool,
 ) -> Result<Applied, Conflicts> {
-    let (schema, root) = (writing.schema, writing.root);
-    let merged = merge(schema, root, live, applied);
-    let fields = writing.changeable(field_set(schema, root, applied));
+    let root = writing.root;
+    let merged = merge(root, live, applied);
+    let fields = writing.changeable(field_set(root, applied));
     let id = ManagerId::new(name, Operation::Apply, writing.api_version, writing.subresource);
     let api_version = writing.api_version.into();
     let before = managers.insert(id.clone(), Manager { fields, api_version, time: None });
     let (last, last_time) = before.map(|before| (before.fields, before.time)).unwrap_or_default();
-    let new = prune(schema, root, merged, &managers, &last);
+    let new = prune(root, merged, &managers, &last);
     let changes = update::changes(writing, live, &new);
     let conflicts = update::conflicts(writing, &managers, &changes.written, Some(&id));
     if !force && !conflicts.is_empty() {
@@ -105,28 +105,22 @@ fn merge_in(
 }
 
 /// Removes what the manager applied last time, does not apply now, and nobody else owns.
-fn prune(
-    schema: &MergeSchema,
-    root: TypeId,
-    merged: Value,
-    managers: &Managers,
-    last: &Set,
-) -> Value {
+fn prune(root: Type<'_>, merged: Value, managers: &Managers, last: &Set) -> Value {
     if last.is_empty() {
         return merged;
     }
-    let named = |set: &Set| with_named_fields(schema, Some(root), set);
-    let all_named = |object: &Value| named(&field_set(schema, root, object));
+    let named = |set: &Set| with_named_fields(Some(root), set);
+    let all_named = |object: &Value| named(&field_set(root, object));
     let last = named(last);
     let in_merged = all_named(&merged);
-    let pruned = remove(schema, root, &merged, &last);
+    let pruned = remove(root, &merged, &last);
     let owned = managers
         .values()
         .fold(Set::default(), |owned, manager| owned.union(manager.fields.clone()));
     // What others own comes back, with what leads to it.
     let kept = all_named(&pruned).union(named(&owned));
-    let pruned = remove(schema, root, &merged, &in_merged.clone().difference(&kept));
+    let pruned = remove(root, &merged, &in_merged.clone().difference(&kept));
     // What nobody has ever applied comes back as well.
     let gone = in_merged.difference(&all_named(&pruned)).intersection(&last);
-    remove(schema, root, &merged, &gone)
+    remove(root, &merged, &gone)
 }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use crate::json::{Map, Value};
 
 use super::set::Set;
-use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
-use crate::merge_schema::{PathElement, compare as compare_values};
+use crate::merge_schema::{Form, ListType, MapType, PathElement, Type, compare as compare_values};
 
 /// The difference of two objects. No path is in two of the sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,14 +58,9 @@ impl Comparison {
 }
 
 /// Compares two objects of one type.
-pub(crate) fn compare(
-    schema: &MergeSchema,
-    of: TypeId,
-    before: &Value,
-    after: &Value,
-) -> Comparison {
+pub(crate) fn compare(of: Type<'_>, before: &Value, after: &Value) -> Comparison {
     let mut comparison = Comparison::default();
-    Walk { schema }.values(of, Some(before), Some(after), &mut comparison);
+    values(of, Some(before), Some(after), &mut comparison);
     comparison
 }
 
@@ -84,149 +78,138 @@ enum Visited {
     Inner,
 }
 
-struct Walk<'s> {
-    schema: &'s MergeSchema,
+/// Compares two values, of which one may be absent. Adds what is below them, and returns what
+/// happened to the field itself.
+fn values(
+    of: Type<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    below: &mut Comparison,
+) -> Option<Change> {
+    if before == after {
+        return None;
+    }
+    let (old, new) = (of.form(before), of.form(after));
+    let visited = match (before, after) {
+        (_, None) => self::form(old, before, after, below),
+        (None, _) => self::form(new, before, after, below),
+        _ if same_form(old, new) => self::form(new, before, after, below),
+        // The type has several forms, and the value has changed its form.
+        _ => match self::form(old, before, after, below) {
+            Visited::Inner => self::form(new, before, after, below),
+            leaf => {
+                self::form(new, before, after, below);
+                leaf
+            }
+        },
+    };
+    match visited {
+        Visited::Leaf(change) => change,
+        Visited::Inner => match (before, after) {
+            (None, _) => Some(Change::Added),
+            (_, None) => Some(Change::Removed),
+            _ => None,
+        },
+    }
 }
 
-impl Walk<'_> {
-    /// Compares two values, of which one may be absent. Adds what is below them, and returns what
-    /// happened to the field itself.
-    fn values(
-        &self,
-        of: TypeId,
-        before: Option<&Value>,
-        after: Option<&Value>,
-        below: &mut Comparison,
-    ) -> Option<Change> {
-        if before == after {
-            return None;
-        }
-        let (old, new) = (self.schema.form(of, before), self.schema.form(of, after));
-        let visited = match (before, after) {
-            (_, None) => self.form(old, before, after, below),
-            (None, _) => self.form(new, before, after, below),
-            _ if same_form(old, new) => self.form(new, before, after, below),
-            // The type has several forms, and the value has changed its form.
-            _ => match self.form(old, before, after, below) {
-                Visited::Inner => self.form(new, before, after, below),
-                leaf => {
-                    self.form(new, before, after, below);
-                    leaf
-                }
-            },
-        };
-        match visited {
-            Visited::Leaf(change) => change,
-            Visited::Inner => match (before, after) {
-                (None, _) => Some(Change::Added),
-                (_, None) => Some(Change::Removed),
-                _ => None,
-            },
-        }
+fn form(
+    form: Form<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    below: &mut Comparison,
+) -> Visited {
+    match form {
+        Form::Scalar(_) => leaf(before, after),
+        Form::Map(map) => maps(map, before, after, below),
+        Form::List(list) => lists(list, before, after, below),
     }
+}
 
-    fn form(
-        &self,
-        form: Form<'_>,
-        before: Option<&Value>,
-        after: Option<&Value>,
-        below: &mut Comparison,
-    ) -> Visited {
-        match form {
-            Form::Scalar(_) => leaf(before, after),
-            Form::Map(map) => self.maps(map, before, after, below),
-            Form::List(list) => self.lists(list, before, after, below),
-        }
+fn maps(
+    map: MapType<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    below: &mut Comparison,
+) -> Visited {
+    let old = before.and_then(Value::as_object);
+    let new = after.and_then(Value::as_object);
+    let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
+    // An empty map is a leaf, so that it differs from null and from an absent one.
+    if map.atomic || (is_empty(old) && is_empty(new)) {
+        return leaf(before, after);
     }
-
-    fn maps(
-        &self,
-        map: &MapType,
-        before: Option<&Value>,
-        after: Option<&Value>,
-        below: &mut Comparison,
-    ) -> Visited {
-        let old = before.and_then(Value::as_object);
-        let new = after.and_then(Value::as_object);
-        let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
-        // An empty map is a leaf, so that it differs from null and from an absent one.
-        if map.atomic || (is_empty(old) && is_empty(new)) {
-            return leaf(before, after);
-        }
-        let mut visit = |name: &str, old: Option<&Value>, new: Option<&Value>| {
-            let mut inner = Comparison::default();
-            let change = self.values(map.type_of(name), old, new, &mut inner);
-            below.insert(PathElement::field(name), change, inner);
-        };
-        for (name, value) in old.into_iter().flatten() {
-            visit(name, Some(value), new.and_then(|new| new.get(name)));
-        }
-        for (name, value) in new.into_iter().flatten() {
-            if old.is_none_or(|old| !old.contains_key(name)) {
-                visit(name, None, Some(value));
-            }
-        }
-        Visited::Inner
-    }
-
-    fn lists(
-        &self,
-        list: &ListType,
-        before: Option<&Value>,
-        after: Option<&Value>,
-        below: &mut Comparison,
-    ) -> Visited {
-        let (old, new) = (items_of(before), items_of(after));
-        if list.is_atomic() || (old.is_empty() && new.is_empty()) {
-            return leaf(before, after);
-        }
-        let mut elements: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
-        for (side, items) in [old, new].into_iter().enumerate() {
-            for item in items {
-                if let Ok(element) = list.element(item) {
-                    elements.entry(element).or_default()[side].push(item);
-                }
-            }
-        }
-        for (element, [old, new]) in elements {
-            self.items(list, element, &old, &new, below);
-        }
-        Visited::Inner
-    }
-
-    /// Compares the elements of two lists with one path element. Duplicates are one field.
-    fn items(
-        &self,
-        list: &ListType,
-        element: PathElement,
-        old: &[&Value],
-        new: &[&Value],
-        below: &mut Comparison,
-    ) {
+    let mut visit = |name: &str, old: Option<&Value>, new: Option<&Value>| {
         let mut inner = Comparison::default();
-        let change = match (old, new) {
-            ([_, _, ..], [_, _, ..]) => (old != new).then_some(Change::Modified),
-            ([_, _, ..], _) => {
-                if let [new] = new {
-                    let change = self.values(list.elements, None, Some(new), &mut inner);
-                    below.insert(element.clone(), change, std::mem::take(&mut inner));
-                }
-                Some(Change::Removed)
-            }
-            (_, [_, _, ..]) => {
-                if let [old] = old {
-                    let change = self.values(list.elements, Some(old), None, &mut inner);
-                    below.insert(element.clone(), change, std::mem::take(&mut inner));
-                }
-                Some(Change::Added)
-            }
-            (old, new) => {
-                let (old, new) = (old.first().copied(), new.first().copied());
-                self.values(list.elements, old, new, &mut inner)
-            }
-        };
-        below.insert(element, change, inner);
+        let change = values(map.type_of(name), old, new, &mut inner);
+        below.insert(PathElement::field(name), change, inner);
+    };
+    for (name, value) in old.into_iter().flatten() {
+        visit(name, Some(value), new.and_then(|new| new.get(name)));
     }
+    for (name, value) in new.into_iter().flatten() {
+        if old.is_none_or(|old| !old.contains_key(name)) {
+            visit(name, None, Some(value));
+        }
+    }
+    Visited::Inner
+}
+
+fn lists(
+    list: ListType<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    below: &mut Comparison,
+) -> Visited {
+    let (old, new) = (items_of(before), items_of(after));
+    if list.is_atomic() || (old.is_empty() && new.is_empty()) {
+        return leaf(before, after);
+    }
+    let mut elements: BTreeMap<PathElement, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, items) in [old, new].into_iter().enumerate() {
+        for item in items {
+            if let Ok(element) = list.element(item) {
+                elements.entry(element).or_default()[side].push(item);
+            }
+        }
+    }
+    for (element, [old, new]) in elements {
+        items(list, element, &old, &new, below);
+    }
+    Visited::Inner
+}
+
+/// Compares the elements of two lists with one path element. Duplicates are one field.
+fn items(
+    list: ListType<'_>,
+    element: PathElement,
+    old: &[&Value],
+    new: &[&Value],
+    below: &mut Comparison,
+) {
+    let mut inner = Comparison::default();
+    let change = match (old, new) {
+        ([_, _, ..], [_, _, ..]) => (old != new).then_some(Change::Modified),
+        ([_, _, ..], _) => {
+            if let [new] = new {
+                let change = values(list.elements, None, Some(new), &mut inner);
+                below.insert(element.clone(), change, std::mem::take(&mut inner));
+            }
+            Some(Change::Removed)
+        }
+        (_, [_, _, ..]) => {
+            if let [old] = old {
+                let change = values(list.elements, Some(old), None, &mut inner);
+                below.insert(element.clone(), change, std::mem::take(&mut inner));
+            }
+            Some(Change::Added)
+        }
+        (old, new) => {
+            let (old, new) = (old.first().copied(), new.first().copied());
+            values(list.elements, old, new, &mut inner)
+        }
+    };
+    below.insert(element, change, inner);
 }
 
 fn items_of(value: Option<&Value>) -> &[Value] {

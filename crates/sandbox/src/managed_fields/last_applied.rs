@@ -21,9 +21,9 @@ pub(super) fn owned(writing: &Writing<'_>, live: &Value) -> Option<Set> {
     if last["apiVersion"] != writing.api_version {
         return None;
     }
-    validate(writing.schema, writing.root, &last).ok()?;
-    let comparison = compare(writing.schema, writing.root, &last, live);
-    let fields = field_set(writing.schema, writing.root, &last);
+    validate(writing.root, &last).ok()?;
+    let comparison = compare(writing.root, &last, live);
+    let fields = field_set(writing.root, &last);
     Some(
         fields
             .difference(&comparison.modified)

@@ -5,72 +5,60 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::json::{Map, Value};
 
-use crate::merge_schema::PathElement;
-use crate::merge_schema::{Form, ListType, MapType, MergeSchema, TypeId};
+use crate::merge_schema::{Form, ListType, MapType, PathElement, Type};
 
 /// The live object with all that is applied. Nothing is removed.
-pub(crate) fn merge(schema: &MergeSchema, of: TypeId, live: &Value, applied: &Value) -> Value {
-    let merged = Walk { schema }.values(of, Some(live), Some(applied));
+pub(crate) fn merge(of: Type<'_>, live: &Value, applied: &Value) -> Value {
+    let merged = values(of, Some(live), Some(applied));
     merged.unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-struct Walk<'s> {
-    schema: &'s MergeSchema,
+/// Merges two values, of which one may be absent; `None` if nothing is left.
+fn values(of: Type<'_>, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
+    let form = match (live, applied) {
+        (_, None) => of.form(live),
+        // A value of another form replaces the live one.
+        _ => of.form(applied),
+    };
+    match form {
+        Form::Scalar(_) => leaf(live, applied),
+        Form::Map(map) => maps(map, live, applied),
+        Form::List(list) => lists(list, live, applied),
+    }
 }
 
-impl Walk<'_> {
-    /// Merges two values, of which one may be absent; `None` if nothing is left.
-    fn values(&self, of: TypeId, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
-        let form = match (live, applied) {
-            (_, None) => self.schema.form(of, live),
-            // A value of another form replaces the live one.
-            _ => self.schema.form(of, applied),
-        };
-        match form {
-            Form::Scalar(_) => leaf(live, applied),
-            Form::Map(map) => self.maps(map, live, applied),
-            Form::List(list) => self.lists(list, live, applied),
-        }
+fn maps(map: MapType<'_>, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
+    let old = live.and_then(Value::as_object);
+    let new = applied.and_then(Value::as_object);
+    let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
+    if map.atomic || (is_empty(old) && is_empty(new)) {
+        return leaf(live, applied);
     }
-
-    fn maps(&self, map: &MapType, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
-        let old = live.and_then(Value::as_object);
-        let new = applied.and_then(Value::as_object);
-        let is_empty = |fields: Option<&Map>| fields.is_none_or(Map::is_empty);
-        if map.atomic || (is_empty(old) && is_empty(new)) {
-            return leaf(live, applied);
-        }
-        let mut merged = Map::new();
-        for (name, value) in old.into_iter().flatten() {
-            let applied = new.and_then(|new| new.get(name));
-            let value = self.values(map.type_of(name), Some(value), applied);
+    let mut merged = Map::new();
+    for (name, value) in old.into_iter().flatten() {
+        let applied = new.and_then(|new| new.get(name));
+        let value = values(map.type_of(name), Some(value), applied);
+        merged.extend(value.map(|value| (name.clone(), value)));
+    }
+    for (name, value) in new.into_iter().flatten() {
+        if old.is_none_or(|old| !old.contains_key(name)) {
+            let value = values(map.type_of(name), None, Some(value));
             merged.extend(value.map(|value| (name.clone(), value)));
         }
-        for (name, value) in new.into_iter().flatten() {
-            if old.is_none_or(|old| !old.contains_key(name)) {
-                let value = self.values(map.type_of(name), None, Some(value));
-                merged.extend(value.map(|value| (name.clone(), value)));
-            }
-        }
-        (!merged.is_empty()).then_some(Value::Object(merged))
     }
+    (!merged.is_empty()).then_some(Value::Object(merged))
+}
 
-    fn lists(
-        &self,
-        list: &ListType,
-        live: Option<&Value>,
-        applied: Option<&Value>,
-    ) -> Option<Value> {
-        let items = |value: Option<&Value>| -> Vec<Value> {
-            value.and_then(Value::as_array).cloned().unwrap_or_default()
-        };
-        let (old, new) = (items(live), items(applied));
-        if list.is_atomic() || (old.is_empty() && new.is_empty()) {
-            return leaf(live, applied);
-        }
-        let merged = Items::new(self, list, &old, &new).merge();
-        (!merged.is_empty()).then_some(merged.into())
+fn lists(list: ListType<'_>, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
+    let items = |value: Option<&Value>| -> Vec<Value> {
+        value.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let (old, new) = (items(live), items(applied));
+    if list.is_atomic() || (old.is_empty() && new.is_empty()) {
+        return leaf(live, applied);
     }
+    let merged = Items::new(list, &old, &new).merge();
+    (!merged.is_empty()).then_some(merged.into())
 }
 
 fn leaf(live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
@@ -80,8 +68,7 @@ fn leaf(live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
 /// The merge of two lists. The applied elements have the applied order; the others stay behind the
 /// element that they follow in the live list.
 struct Items<'a> {
-    walk: &'a Walk<'a>,
-    list: &'a ListType,
+    list: ListType<'a>,
     live: Vec<(PathElement, &'a Value)>,
     applied: Vec<(PathElement, &'a Value)>,
     /// The live elements; `None` for one that is twice in the list.
@@ -90,7 +77,7 @@ struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    fn new(walk: &'a Walk<'a>, list: &'a ListType, live: &'a [Value], new: &'a [Value]) -> Self {
+    fn new(list: ListType<'a>, live: &'a [Value], new: &'a [Value]) -> Self {
         let with_elements = |items: &'a [Value]| -> Vec<(PathElement, &'a Value)> {
             let element = |item: &'a Value| Some((list.element(item).ok()?, item));
             items.iter().filter_map(element).collect()
@@ -102,7 +89,7 @@ impl<'a> Items<'a> {
             live_values.insert(element.clone(), is_new.then_some(*item));
         }
         let applied_values = applied.iter().cloned().collect();
-        Self { walk, list, live, applied, live_values, applied_values }
+        Self { list, live, applied, live_values, applied_values }
     }
 
     fn merge(&self) -> Vec<Value> {
@@ -134,7 +121,7 @@ impl<'a> Items<'a> {
             }
             if let Some((element, item)) = live {
                 if !self.applied_values.contains_key(element) {
-                    merged.extend(self.walk.values(self.list.elements, Some(item), None));
+                    merged.extend(values(self.list.elements, Some(item), None));
                     at_live += 1;
                     continue;
                 }
@@ -158,6 +145,6 @@ impl<'a> Items<'a> {
     fn both(&self, element: &PathElement) -> Option<Value> {
         let live = self.live_values.get(element).copied().flatten();
         let applied = self.applied_values.get(element).copied();
-        self.walk.values(self.list.elements, live, applied)
+        values(self.list.elements, live, applied)
     }
 }

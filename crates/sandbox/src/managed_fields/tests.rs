@@ -1,6 +1,7 @@
 //! Field sets, merges and ownership of generated objects of one type, and a table of schemas.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use everynode_core::api::Timestamp;
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
@@ -11,25 +12,16 @@ use super::managers::{ManagerId, Operation};
 use super::merge::merge;
 use super::update::UNOWNED;
 use super::*;
-use crate::api::openapi;
+use crate::custom::Schema;
 use crate::json::{Map, Value, json};
-use crate::merge_schema::{MergeSchema, PathElement, Scalar, TypeId, convert};
-use crate::schema;
+use crate::merge_schema::{PathElement, Scalar, Type};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
 /// A type with every form of fields.
-fn thing() -> (MergeSchema, TypeId) {
-    let definitions = json!({
-        "Thing": {"type": "object", "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object", "properties": {
-                "name": {"type": "string"},
-                "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
-                "finalizers": {"type": "array", "items": {"type": "string"},
-                    "x-kubernetes-list-type": "set"},
-            }},
+fn thing() -> Type<'static> {
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+        Schema::parse(&json!({"type": "object", "properties": {
             "spec": {"type": "object", "properties": {
                 "text": {"type": "string"},
                 "port": {"x-kubernetes-int-or-string": true},
@@ -37,26 +29,22 @@ fn thing() -> (MergeSchema, TypeId) {
                 "selector": {"type": "object", "additionalProperties": {"type": "string"},
                     "x-kubernetes-map-type": "atomic"},
                 "args": {"type": "array", "items": {"type": "string"}},
-                "items": {"type": "array", "items": {"$ref": "#/definitions/Item"},
-                    "x-kubernetes-list-type": "map",
-                    "x-kubernetes-list-map-keys": ["name", "side"]},
+                "items": {"type": "array", "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["name", "side"],
+                    "items": {"type": "object", "properties": {
+                        "name": {"type": "string"},
+                        "side": {"type": "string", "default": "left"},
+                        "value": {"type": "integer"},
+                    }}},
                 "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             }},
-        }},
-        "Item": {"type": "object", "properties": {
-            "name": {"type": "string"},
-            "side": {"type": "string", "default": "left"},
-            "value": {"type": "integer"},
-        }},
+        }}))
     });
-    let Value::Object(definitions) = definitions else { unreachable!("it is a map") };
-    let (schema, types) = convert(&definitions);
-    (schema, types["Thing"])
+    Type::of_custom(&SCHEMA)
 }
 
-fn writing<'a>(schema: &'a MergeSchema, root: TypeId) -> Writing<'a> {
+fn writing(root: Type<'_>) -> Writing<'_> {
     Writing {
-        schema,
         root,
         api_version: "v1",
         serves: &|version| version == "v1",
@@ -81,7 +69,7 @@ fn set(paths: &[&[&str]]) -> Set {
 /// identifies elements, and which defaults keys have.
 #[test]
 fn the_schema_decides_what_a_field_is() {
-    let (schema, root) = thing();
+    let root = thing();
     let object = json!({
         "apiVersion": "v1", "kind": "Thing",
         "metadata": {"name": "a", "finalizers": ["x/y"]},
@@ -91,7 +79,7 @@ fn the_schema_decides_what_a_field_is() {
             "any": {"deep": {"list": [1], "empty": {}}},
         },
     });
-    let text = fields_v1::text(&field_set(&schema, root, &object).difference(&UNOWNED));
+    let text = fields_v1::text(&field_set(root, &object).difference(&UNOWNED));
     let expected = concat!(
         r#"{"f:metadata":{"f:finalizers":{"v:\"x/y\"":{}}},"f:spec":{"f:any":{"f:deep":{".":{},"#,
         r#""f:empty":{},"f:list":{}}},"f:args":{},"f:items":{"#,
@@ -105,9 +93,8 @@ fn the_schema_decides_what_a_field_is() {
 /// S14: without a schema maps are granular and lists atomic.
 #[test]
 fn objects_without_a_schema_are_deduced() {
-    let schema = MergeSchema::default();
     let object = json!({"spec": {"list": [{"name": "a"}], "map": {"a": {"b": 1}}}});
-    let text = fields_v1::text(&field_set(&schema, TypeId::DEDUCED, &object));
+    let text = fields_v1::text(&field_set(Type::Deduced, &object));
     let expected = concat!(
         r#"{"f:spec":{".":{},"f:list":{},"#,
         r#""f:map":{".":{},"f:a":{".":{},"f:b":{}}}}}"#,
@@ -118,7 +105,7 @@ fn objects_without_a_schema_are_deduced() {
 /// S14: a value that does not have its type is found with its path, in upstream's words.
 #[test]
 fn values_of_another_type_are_found() {
-    let (schema, root) = thing();
+    let root = thing();
     for (object, expected) in [
         (
             json!({"spec": {"text": 1}}),
@@ -151,7 +138,7 @@ fn values_of_another_type_are_found() {
              &value.valueUnstructured{Value:true}",
         ),
     ] {
-        let found = validate(&schema, root, &object).expect_err("it is wrong").to_string();
+        let found = validate(root, &object).expect_err("it is wrong").to_string();
         assert_eq!(found, expected, "{object}");
     }
 }
@@ -159,10 +146,10 @@ fn values_of_another_type_are_found() {
 /// S12: findings and conflicts below long names are few.
 #[test]
 fn findings_below_a_long_name_are_few() {
-    let (schema, root) = thing();
+    let root = thing();
     let name = "x".repeat(200_000);
     let wrong: Vec<Value> = (0..300).map(|_| json!({"name": name, "wrong": {}})).collect();
-    let found = validate(&schema, root, &json!({"spec": {"items": wrong}})).expect_err("wrong");
+    let found = validate(root, &json!({"spec": {"items": wrong}})).expect_err("wrong");
     let text = found.to_string();
     assert!(text.len() < 100_000 && text.ends_with(" more"), "{} bytes", text.len());
     let mut fields = Set::default();
@@ -178,7 +165,7 @@ fn findings_below_a_long_name_are_few() {
 /// S14: elements that only one side has stay where they are, and the others have the applied order.
 #[test]
 fn merged_lists_have_the_order_of_upstream() {
-    let (schema, root) = thing();
+    let root = thing();
     let list = |names: &[&str]| {
         let items: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"spec": {"items": items}})
@@ -191,7 +178,7 @@ fn merged_lists_have_the_order_of_upstream() {
         (&[], &["b", "a"], &["b", "a"]),
         (&["a"], &[], &["a"]),
     ] {
-        let merged = merge(&schema, root, &list(live), &list(applied));
+        let merged = merge(root, &list(live), &list(applied));
         assert_eq!(merged, list(expected), "{live:?} and {applied:?}");
     }
 }
@@ -199,11 +186,11 @@ fn merged_lists_have_the_order_of_upstream() {
 /// S14: of more than ten entries from updates the oldest are merged.
 #[test]
 fn the_oldest_updates_are_merged() {
-    let (schema, root) = thing();
+    let root = thing();
     let mut managers = Managers::new();
     let mut live = json!({"spec": {"labels": {}}});
     for number in 0..13_i64 {
-        let writing = Writing { now: Timestamp::from_seconds(number), ..writing(&schema, root) };
+        let writing = Writing { now: Timestamp::from_seconds(number), ..writing(root) };
         let mut new = live.clone();
         new["spec"]["labels"][format!("l{number}")] = "x".into();
         managers = update(&writing, &live, &new, managers, &format!("writer-{number:02}"));
@@ -400,10 +387,10 @@ proptest! {
     /// S14: a comparison the other way round finds the opposite, and equal objects do not differ.
     #[test]
     fn a_comparison_has_a_reverse(one in an_object(), other in an_object()) {
-        let (schema, root) = thing();
-        prop_assert_eq!(compare(&schema, root, &one, &one), Comparison::default());
-        let there = compare(&schema, root, &one, &other);
-        let back = compare(&schema, root, &other, &one);
+        let root = thing();
+        prop_assert_eq!(compare(root, &one, &one), Comparison::default());
+        let there = compare(root, &one, &other);
+        let back = compare(root, &other, &one);
         prop_assert_eq!((&there.added, &there.modified), (&back.removed, &back.modified));
         prop_assert!(there != Comparison::default() || one == other);
     }
@@ -412,24 +399,24 @@ proptest! {
     /// object has these values.
     #[test]
     fn an_apply_is_idempotent(live in an_object(), object in an_object()) {
-        let (schema, root) = thing();
-        let writing = writing(&schema, root);
+        let root = thing();
+        let writing = writing(root);
         let managers = update(&writing, &json!({}), &live, Managers::new(), "someone");
         let (once, owners) = applied(&writing, &live, &managers, &object, "me");
         let (twice, same_owners) = applied(&writing, &once, &owners, &object, "me");
         prop_assert_eq!(&once, &twice);
         prop_assert_eq!(&owners, &same_owners);
-        prop_assert_eq!(&merge(&schema, root, &once, &object), &once, "values are missing");
+        prop_assert_eq!(&merge(root, &once, &object), &once, "values are missing");
         let id = ManagerId::new("me", Operation::Apply, "v1", "");
         let owned = owners.get(&id).map(|manager| manager.fields.clone()).unwrap_or_default();
-        prop_assert_eq!(owned, field_set(&schema, root, &object).difference(&UNOWNED));
+        prop_assert_eq!(owned, field_set(root, &object).difference(&UNOWNED));
     }
 
     /// S14: what one manager alone applied goes when it applies nothing, and what two share stays.
     #[test]
     fn fields_that_are_given_up_go(first in an_object(), second in an_object()) {
-        let (schema, root) = thing();
-        let writing = writing(&schema, root);
+        let root = thing();
+        let writing = writing(root);
         let nothing = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "thing"}});
         let empty = json!({"metadata": {}, "spec": {}});
         let (object, owners) = applied(&writing, &empty, &Managers::new(), &first, "first");
@@ -440,49 +427,11 @@ proptest! {
         let is_container = |path: &Vec<PathElement>| {
             path.len() <= 2 && path.last() != Some(&PathElement::field("text"))
         };
-        let difference = compare(&schema, root, &second, &object);
+        let difference = compare(root, &second, &object);
         let mut more = Vec::new();
         let changed = difference.added.union(difference.removed);
         changed.for_each(&mut |path| more.push(path.to_vec()));
         prop_assert!(more.iter().all(is_container), "{more:?} in {object}");
         prop_assert!(difference.modified.is_empty(), "{object}");
     }
-}
-
-/// S3, S5, S14: for every kind the table and the served OpenAPI documents, as upstream's converter
-/// reads them, mean the same types: which values are one field, and the keys with their defaults.
-#[test]
-fn the_table_agrees_with_the_openapi_documents() {
-    let (documents, names) = convert(&openapi::definitions());
-    let table = built_in();
-    let mut compared = 0;
-    for (name, id) in names {
-        let Some(known) = schema::of_definition(&name) else { continue };
-        // Nobody owns managedFields, whose FieldsV1 are plain JSON in the table.
-        if known.is_extra_value() || name.ends_with(".ManagedFieldsEntry") {
-            continue;
-        }
-        let types = (TypeId::of_struct(known), id);
-        assert_eq!(outline(&table, types.0, 3), outline(&documents, types.1, 3), "{name}");
-        compared += 1;
-    }
-    assert!(compared > 300, "{compared} types");
-}
-
-/// A type with the types of its fields and of their elements, down to a depth.
-fn outline(schema: &MergeSchema, id: TypeId, depth: usize) -> String {
-    let found = schema.get(id);
-    if depth == 0 {
-        return format!("{:?}", found.map.as_ref().map(|map| map.atomic));
-    }
-    let inner = |id: TypeId| outline(schema, id, depth - 1);
-    let mut text = String::new();
-    if let Some(map) = &found.map {
-        let fields: Vec<_> = map.fields.iter().map(|(name, id)| (name, inner(*id))).collect();
-        text += &format!("atomic={} {fields:?} {:?}", map.atomic, map.elements.map(inner));
-    }
-    if let Some(list) = &found.list {
-        text += &format!("{:?} of {}", list.relation, inner(list.elements));
-    }
-    format!("{text}{:?}", found.scalar)
 }

@@ -11,13 +11,12 @@ use super::compare::{Changes, compare};
 use super::managers::{Manager, ManagerId, Managers, Operation};
 use super::set::Set;
 use crate::json::Value;
-use crate::merge_schema::{MergeSchema, TypeId};
+use crate::merge_schema::Type;
 
 /// What ownership depends on, apart from the objects.
 pub(crate) struct Writing<'a> {
-    pub schema: &'a MergeSchema,
     /// The type of the object.
-    pub root: TypeId,
+    pub root: Type<'a>,
     /// The version in which the object is written.
     pub api_version: &'a str,
     /// Whether the object is served in a version.
@@ -64,7 +63,7 @@ pub(crate) fn update(
 
 /// What a write changes, as far as its endpoint may.
 pub(super) fn changes(writing: &Writing<'_>, live: &Value, new: &Value) -> Changes {
-    let comparison = compare(writing.schema, writing.root, live, new).without(&writing.ignored);
+    let comparison = compare(writing.root, live, new).without(&writing.ignored);
     let Changes { written, removed } = comparison.into_changes();
     Changes { written: writing.changeable(written), removed: writing.changeable(removed) }
 }

@@ -6,8 +6,7 @@ use std::fmt;
 use crate::excerpt::Excerpt;
 use crate::json::Value;
 
-use crate::merge_schema::PathElement;
-use crate::merge_schema::{Form, ListType, MapType, MergeSchema, ScalarType, TypeId};
+use crate::merge_schema::{Form, ListType, MapType, PathElement, ScalarType, Type};
 use crate::patch::go_text;
 use crate::value::go_type;
 
@@ -32,22 +31,21 @@ impl fmt::Display for Findings {
 ///
 /// # Errors
 /// The findings, in the order of the value; of very many, the first.
-pub(crate) fn validate(schema: &MergeSchema, of: TypeId, value: &Value) -> Result<(), Findings> {
-    let mut walk = Walk { schema, path: String::new(), findings: Excerpt::default() };
+pub(crate) fn validate(of: Type<'_>, value: &Value) -> Result<(), Findings> {
+    let mut walk = Walk::default();
     walk.value(of, value);
     if walk.findings.is_empty() { Ok(()) } else { Err(Findings(walk.findings.into_vec())) }
 }
 
-struct Walk<'s> {
-    schema: &'s MergeSchema,
+#[derive(Default)]
+struct Walk {
     path: String,
     findings: Excerpt,
 }
 
-impl Walk<'_> {
-    fn value(&mut self, of: TypeId, value: &Value) {
-        let schema = self.schema;
-        match schema.form(of, Some(value)) {
+impl Walk {
+    fn value(&mut self, of: Type<'_>, value: &Value) {
+        match of.form(Some(value)) {
             _ if value.is_null() => {}
             Form::Map(map) => match value {
                 Value::Object(fields) => {
@@ -69,7 +67,7 @@ impl Walk<'_> {
     }
 
     /// Checks a field; returns whether it is declared.
-    fn field(&mut self, map: &MapType, name: &str, value: &Value) -> bool {
+    fn field(&mut self, map: MapType<'_>, name: &str, value: &Value) -> bool {
         let length = self.path.len();
         self.path.push_str(&format!(".{name}"));
         let declared = map.declared(name);
@@ -81,7 +79,7 @@ impl Walk<'_> {
         declared.is_some()
     }
 
-    fn items(&mut self, list: &ListType, items: &[Value]) {
+    fn items(&mut self, list: ListType<'_>, items: &[Value]) {
         let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let element = if list.is_atomic() {

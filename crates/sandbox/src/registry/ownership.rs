@@ -3,8 +3,6 @@
 //! The writes of the sandbox's own components change no owner: computing theirs would cost more
 //! than the writes.
 
-use std::sync::LazyLock;
-
 use everynode_core::api::Timestamp;
 
 use super::resize;
@@ -15,14 +13,11 @@ use crate::kinds;
 use crate::managed_fields::{
     self, Applied, Conflicts, Live, ManagedFields, Managers, Set, Writing,
 };
-use crate::merge_schema::{MergeSchema, TypeId};
+use crate::merge_schema::Type;
 use crate::object::Object;
 use crate::patch::go_text;
 use crate::schema;
 use crate::status::{Reason, Status};
-
-/// The types of the built-in kinds.
-static BUILT_IN: LazyLock<MergeSchema> = LazyLock::new(managed_fields::built_in);
 
 /// A server-side apply.
 #[derive(Clone, Debug)]
@@ -113,7 +108,7 @@ pub(super) fn apply(
     check_applied(kind, &apply.object)?;
     let empty = schema::empty_object(kind);
     with_writing(kind, apply.endpoint, writer.now, |writing| {
-        managed_fields::validate(writing.schema, writing.root, &apply.object).map_err(|found| {
+        managed_fields::validate(writing.root, &apply.object).map_err(|found| {
             let object = description(kind, &apply.object);
             Status::new(
                 Reason::Unknown,
@@ -200,12 +195,9 @@ fn with_writing<T>(
     act: impl FnOnce(&Writing<'_>) -> T,
 ) -> T {
     let custom = kind.custom();
-    let (schema, root) = match &custom {
-        Some(custom) => {
-            let (schema, root) = custom.merging(managed_fields::custom);
-            (schema, Some(*root))
-        }
-        None => (&*BUILT_IN, schema::root_of(kind).map(TypeId::of_struct)),
+    let root = match &custom {
+        Some(custom) => Type::of_custom(&custom.schema),
+        None => schema::root_of(kind).map_or(Type::Deduced, Type::Struct),
     };
     let api_version = kind.api_version();
     // The built-in kinds have one version each, but for the two forms of an Event.
@@ -219,8 +211,7 @@ fn with_writing<T>(
                 .any(|row| row.storage() == kind.storage() && row.api_version() == version)
     };
     act(&Writing {
-        schema,
-        root: root.unwrap_or(TypeId::DEDUCED),
+        root,
         api_version: &api_version,
         serves: &serves,
         subresource: match endpoint {

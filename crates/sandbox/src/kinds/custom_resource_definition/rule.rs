@@ -62,7 +62,7 @@ impl Walk<'_> {
         let factor = match (&schema.additional, schema.type_name) {
             (Additional::Of(_), _) => schema.checks.max_properties.map(|max| max as u64),
             (_, Some(TypeName::Array)) => schema.checks.max_items.map(|max| max as u64),
-            (Additional::None | Additional::Any, _) => Some(1),
+            (Additional::Unsaid | Additional::None | Additional::Any, _) => Some(1),
         };
         let count = place.count.zip(factor).map(|(count, factor)| count.saturating_mul(factor));
         let below = Place { is_root: false, uncorrelated: place.uncorrelated, count };

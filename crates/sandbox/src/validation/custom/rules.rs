@@ -108,7 +108,7 @@ impl Walk<'_> {
             let old = old.and_then(|old| old.get(name));
             let path = match &schema.additional {
                 Additional::Of(_) => Path::Key(&path, name),
-                Additional::None | Additional::Any => Path::Field(&path, name),
+                Additional::Unsaid | Additional::None | Additional::Any => Path::Field(&path, name),
             };
             self.value(of_field, false, path, value, &Before { old, is_unchanged });
         }

@@ -77,7 +77,7 @@ impl<'s> Type<'s> {
                     let of_values = Self::of_schema(of_values, of_values.embedded)?;
                     Self::Map(Arc::new(Self::Text), Arc::new(of_values))
                 }
-                Additional::None | Additional::Any => {
+                Additional::Unsaid | Additional::None | Additional::Any => {
                     Self::Object(Object::Schema { schema, is_resource })
                 }
             },
@@ -214,7 +214,7 @@ pub(super) fn max_elements(schema: &Schema) -> u64 {
         Some(TypeName::Object) => match (checks.max_properties, &schema.additional) {
             (Some(max), Additional::Of(_)) => max as u64,
             (None, Additional::Of(values)) => (REQUEST_BYTES_MAX - 2) / (min_bytes(values) + 6),
-            (_, Additional::None | Additional::Any) => 0,
+            (_, Additional::Unsaid | Additional::None | Additional::Any) => 0,
         },
         Some(TypeName::String) => match checks.format.as_deref() {
             Some("duration" | "date-time") => 32,
