@@ -1,6 +1,6 @@
 //! What merging needs to know of types: which values are one field, and what identifies the
-//! elements of lists. It is read from the table of the built-in types and from the schemas of custom
-//! kinds, as upstream's `schemaconv` reads their OpenAPI schemas.
+//! elements of lists. It is read from the table of the built-in types and from the schemas of
+//! custom kinds, as upstream's `schemaconv` reads their OpenAPI schemas.
 
 mod element;
 

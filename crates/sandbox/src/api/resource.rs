@@ -123,7 +123,7 @@ impl Request<'_> {
             (Subresource::Status, &Method::PATCH) => self.patch(name, Endpoint::Status),
             (Subresource::Resize, &Method::PUT) => self.update(name, Endpoint::Resize),
             (Subresource::Resize, &Method::PATCH) => self.patch(name, Endpoint::Resize),
-            (Subresource::Scale, &Method::GET) => self.get_scale(name),
+            (Subresource::Scale, &Method::GET) => self.read_scale(name),
             (Subresource::Scale, &Method::PUT) => self.update_scale(name),
             (Subresource::Scale, &Method::PATCH) => self.patch_scale(name),
             (Subresource::Finalize, &Method::PUT) => self.finalize(name),

@@ -103,7 +103,8 @@ to_value! {
     [T: ToValue] Vec<T>: items => items.as_slice().to_value();
     [T: ToValue] BTreeSet<T>: items => Value::Array(items.iter().map(ToValue::to_value).collect());
     [K: AsRef<str>, T: ToValue] BTreeMap<K, T>: fields => {
-        Value::Object(fields.iter().map(|(name, value)| (name.as_ref(), value.to_value())).collect())
+        let fields = fields.iter().map(|(name, value)| (name.as_ref(), value.to_value()));
+        Value::Object(fields.collect())
     };
 }
 

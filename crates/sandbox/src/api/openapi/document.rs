@@ -33,7 +33,7 @@ pub(super) fn v3(kinds: &Kinds, of: &GroupVersion, definitions: &Map) -> Value {
         add_paths(&mut paths, kind, Version::V3);
         custom.extend(schemas::custom(kind));
     }
-    let mut roots = schemas::roots_of(definitions, &of.group, &of.version);
+    let mut roots = schemas::roots_of(definitions, of.group, of.version);
     custom.values().for_each(|schema| schemas::references(schema, &mut roots));
     let mut schemas = schemas::reachable(definitions, roots);
     schemas.extend(custom);

@@ -1,5 +1,6 @@
-//! OpenAPI v2 as protobuf, with the messages and field numbers of gnostic's `OpenAPIv2.proto`, which
-//! is the only form that kubectl up to 1.26 reads. Only the fields that our document uses are here.
+//! OpenAPI v2 as protobuf, with the messages and field numbers of gnostic's `OpenAPIv2.proto`,
+//! which is the only form that kubectl up to 1.26 reads. Only the fields that our document uses are
+//! here.
 
 use crate::api::protobuf::{bytes, nested, varint};
 use crate::json::Value;

@@ -17,7 +17,7 @@ use crate::status::Status;
 use crate::value::integer;
 
 impl Request<'_> {
-    pub(super) fn get_scale(&self, name: &str) -> Result<Response<Body>, Status> {
+    pub(super) fn read_scale(&self, name: &str) -> Result<Response<Body>, Status> {
         Ok(respond::json(StatusCode::OK, &self.scale(name)?))
     }
 
