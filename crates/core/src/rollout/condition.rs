@@ -222,7 +222,7 @@ pub(super) fn headline(
     // Before it goes beyond its first wave, and when it goes back (G53).
     let is_first = |record: &RolloutRecord| {
         record.phase.is_under_way()
-            && input.waves.is_some_and(|waves| waves.first() == record.position)
+            && input.waves.is_some_and(|waves| waves.steps.first() == record.position)
     };
     let says_unrestored = match stage {
         Stage::Moving(record) => !daemon_set.is_paused() && is_first(record),
@@ -244,7 +244,7 @@ fn beginning(
     input: &ConditionInput<'_>,
 ) -> Option<(RolloutReason, String)> {
     let ConditionInput { waves, blocker, hindrance, rollback, opening, .. } = *input;
-    let name = |record: &RolloutRecord| waves.and_then(|waves| waves.name(&record.position));
+    let name = |record: &RolloutRecord| waves.and_then(|waves| waves.steps.name(&record.position));
     Some(match stage {
         Stage::Unguarded => return None,
         Stage::NotGuarded if !daemon_set.is_guarded() => return None,

@@ -42,7 +42,7 @@ pub(crate) enum Hindrance {
 /// The position at which a rollout begins that has something to do: without an older revision,
 /// that of all nodes.
 pub(crate) fn begins_at(waves: &Waves, revisions: &RevisionSet<'_>) -> Position {
-    if revisions.old.is_empty() { Position::AllNodes } else { waves.first() }
+    if revisions.old.is_empty() { Position::AllNodes } else { waves.steps.first() }
 }
 
 /// The hindrance of the rollout at this position, or to its beginning, if there is one.

@@ -78,7 +78,7 @@ impl WaveStatus {
         let count = waves.counted(&record.position)?;
         let bake_ends_at = bake_ends_at.filter(|_| waves.is_complete(&record.position));
         Some(Self {
-            name: waves.name(&record.position),
+            name: waves.steps.name(&record.position),
             waves_before: count.done,
             waves: count.total,
             states: waves.states_at(&record.position),

@@ -65,7 +65,7 @@ impl<'a> TransitionInput<'a> {
     ) -> Option<RecordChange<'a>> {
         let mut change = self.next_change(stage, blamed)?;
         let record = &change.record;
-        let wave = self.waves.and_then(|waves| waves.name(&record.position));
+        let wave = self.waves.and_then(|waves| waves.steps.name(&record.position));
         let transition = change.transition.as_ref();
         let event = transition.and_then(|why| course::event(why, record, wave, self.wall));
         event.into_iter().for_each(|event| change.record.course.push(event));
@@ -353,7 +353,7 @@ impl<'a> TransitionInput<'a> {
         let revision = target.pod_hash();
         let why = match phase {
             RolloutPhase::Complete => Transition::Completed { revision },
-            _ => Transition::Begun { revision, wave: waves.name(&position) },
+            _ => Transition::Begun { revision, wave: waves.steps.name(&position) },
         };
         (self.at(&self.new_record(target), position, phase), Some(why))
     }
@@ -431,7 +431,7 @@ impl<'a> TransitionInput<'a> {
             OrderVerb::Promote(_) if self.daemon_set.is_paused() => Err("the rollout is paused"),
             OrderVerb::Promote(_) => Ok(RolloutRecord {
                 reason: Some(RecordReason::Promoted),
-                ..self.at(record, waves?.after(&record.position), RolloutPhase::Updating)
+                ..self.at(record, waves?.steps.after(&record.position), RolloutPhase::Updating)
             }),
             OrderVerb::PromoteFull if record.phase == RolloutPhase::Complete => {
                 Err("the rollout is complete")
@@ -457,7 +457,7 @@ impl<'a> TransitionInput<'a> {
                 Err("the rollout has not failed")
             }
             OrderVerb::Retry => {
-                let first = waves?.first();
+                let first = waves?.steps.first();
                 let is_held = self.daemon_set.is_paused()
                     || waves?.forbidden_removals(&first).is_some()
                     || self.unmet_requirement.is_some();
@@ -519,7 +519,7 @@ impl<'a> TransitionInput<'a> {
             if waves.forbidden_removals(&next).is_some() {
                 return None;
             }
-            let why = Transition::WaveBegun { wave: waves.name(&next) };
+            let why = Transition::WaveBegun { wave: waves.steps.name(&next) };
             Some((self.at(record, next, RolloutPhase::Updating), Some(why)))
         };
         let advance = || match position {
@@ -530,7 +530,7 @@ impl<'a> TransitionInput<'a> {
         let has_wait = || !record.is_promoted_in_full() && waves.wait(position).is_some();
         match record.phase {
             RolloutPhase::Updating if has_wait() => {
-                let why = Transition::WaveUpdated { wave: waves.name(position) };
+                let why = Transition::WaveUpdated { wave: waves.steps.name(position) };
                 Some((self.with_phase(record, RolloutPhase::Baking), Some(why)))
             }
             RolloutPhase::Updating => advance(),

@@ -6,21 +6,21 @@
 //! target, then those with a failed or superseded revision, then ready nodes with an available pod,
 //! then the others.
 
-mod awaited;
+mod completion;
 mod count;
 mod group;
 mod opening;
 mod standing;
 mod state;
+mod steps;
 mod target;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::{
-    GroupValue, IntOrPercent, Labels, Node, NodeName, Now, Position, RolloutPolicy, RolloutRecord,
-    RolloutStep, Timestamp, Wait, WaveName, WavePosition,
+    Labels, Node, NodeName, Now, Position, RolloutPolicy, RolloutRecord, RolloutStep, Timestamp,
+    Wait,
 };
 use crate::memo::Memo;
 use crate::node::{NodeState, PodView, SetAside, Slot, Wave};
@@ -36,12 +36,14 @@ pub(crate) use opening::Rank;
 pub use standing::{NodeStanding, WaveStanding};
 use state::{Holding, NodeHistory, UPDATING};
 pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
+use steps::Steps;
 pub(crate) use target::Target;
 
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
 pub(crate) struct Waves {
-    policy: Arc<RolloutPolicy>,
+    /// The steps of the policy, and the groups that they make.
+    pub(super) steps: Steps,
     target: Target,
     /// The attempt to roll it out; `None` before it began.
     attempt: Option<Attempt>,
@@ -49,13 +51,6 @@ pub(crate) struct Waves {
     position: Option<Position>,
     /// Indexed by node number.
     nodes: Vec<NodeWaves>,
-    /// The groups of each step.
-    steps: Vec<StepGroups>,
-    groups: Vec<Group>,
-    /// The nodes by their groups. The first class has those of no group.
-    classes: Vec<Class>,
-    /// The numbers of the classes.
-    class_numbers: BTreeMap<Vec<usize>, usize>,
     /// All nodes that are not held.
     all: Group,
     /// The number of nodes that are.
@@ -84,15 +79,6 @@ struct Attempt {
     gone: Vec<(NodeName, NodeState)>,
 }
 
-/// The numbers of a step's groups.
-#[derive(Clone, Debug, Default)]
-struct StepGroups {
-    /// Those of its waves.
-    groups: BTreeMap<GroupValue, usize>,
-    /// The nodes with each value of its `each`: they have a size of their own in each wave.
-    parts: BTreeMap<GroupValue, usize>,
-}
-
 /// A node, and its part in the waves.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeWaves {
@@ -107,17 +93,12 @@ struct NodeWaves {
 impl Waves {
     /// Waves without nodes, none of which is open.
     pub(crate) fn new(policy: Arc<RolloutPolicy>, target: Target) -> Self {
-        let steps = vec![StepGroups::default(); policy.steps.len()];
         Self {
-            policy,
+            steps: Steps::new(policy),
             target,
             attempt: None,
             position: None,
             nodes: Vec::new(),
-            steps,
-            groups: Vec::new(),
-            classes: vec![Class::new(Vec::new())],
-            class_numbers: BTreeMap::from([(Vec::new(), 0)]),
             all: Group::default(),
             held: 0,
             starting: BTreeSet::new(),
@@ -130,7 +111,7 @@ impl Waves {
 
     /// True if they are those of these steps and this target.
     pub(crate) fn are_for(&self, policy: &RolloutPolicy, target: &Target) -> bool {
-        self.policy.steps == policy.steps && self.target == *target
+        self.steps.policy.steps == policy.steps && self.target == *target
     }
 
     /// Continues with the nodes of earlier waves, as far as they were seen. On others a rollout may
@@ -162,7 +143,7 @@ impl Waves {
 
     /// Applies a policy with the same steps: only which nodes are held may be another question.
     pub(crate) fn set_policy(&mut self, policy: Arc<RolloutPolicy>, nodes: &NodeTable) {
-        self.policy = policy;
+        self.steps.policy = policy;
         self.apply_nodes(nodes);
     }
 
@@ -207,7 +188,7 @@ impl Waves {
     }
 
     pub(crate) const fn policy(&self) -> &Arc<RolloutPolicy> {
-        &self.policy
+        &self.steps.policy
     }
 
     pub(crate) const fn position(&self) -> Option<&Position> {
@@ -231,9 +212,9 @@ impl Waves {
             }
             return self.change(id, |node| *node = NodeWaves::default());
         };
-        let class = self.class(labels);
+        let class = self.steps.class(labels);
         // An empty selector would hold all nodes.
-        let hold = &self.policy.hold;
+        let hold = &self.steps.policy.hold;
         let is_held = !hold.is_empty() && hold.matches(labels);
         // A wave that has room opens the node again; those that have the target come first.
         self.must_fill |= !is_held && self.wave(id) == Wave::Held;
@@ -362,8 +343,8 @@ impl Waves {
         }
         let [was_member, is_member] = [was_counted, is_counted].map(|it| it.map(|it| it.member));
         if (before.class, was_member) != (after.class, is_member) {
-            self.classes[before.class].remove(id, was_member);
-            self.classes[after.class].add(id, is_member);
+            self.steps.classes[before.class].remove(id, was_member);
+            self.steps.classes[after.class].add(id, is_member);
         }
         let counts = |member| matches!(member, Some(Member::Open | Member::Closed));
         if (before.class, counts(was_member)) != (after.class, counts(is_member)) {
@@ -373,106 +354,38 @@ impl Waves {
         }
     }
 
-    /// True if the wave at this position has passed: each of its nodes is done, has failed or is
-    /// set aside, and the target was tried (G39, G40).
-    pub(crate) fn is_complete(&self, position: &Position) -> bool {
-        let group = self.group(position);
-        self.is_passed(position, group) && !self.lacks_trial(position, group)
-    }
-
-    /// True if nothing but nodes that went down, or leave, after the rollout was done with them
-    /// keeps the wave at this position from being complete.
-    pub(crate) fn lacks_only_absent(&self, position: &Position) -> bool {
-        let Group { open, disturbed_absent, .. } = self.group(position);
-        *disturbed_absent > 0 && open.left() == *disturbed_absent
-    }
-
-    /// True if each node of the wave at this position, whose group is `group`, is done, has failed
-    /// or is set aside.
-    pub(super) fn is_passed(&self, position: &Position, group: &Group) -> bool {
-        let Group { open, disturbed, disturbed_absent, .. } = group;
-        let left = open.left();
-        // Once the rollout is complete, nobody judges nodes that are up; their time tells.
-        let are_judged = self.policy.failure.is_some_and(|rule| rule.ready_within.is_some());
-        let excused = match position {
-            Position::AllNodes if are_judged => *disturbed_absent,
-            Position::AllNodes | Position::Wave(_) => *disturbed,
-        };
-        let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
-        may_pass && open.total() >= self.size(position, group)
-    }
-
-    /// True if a node that is up still lacks the revision, which is complete: it never had an
-    /// available pod of it (G37).
-    pub(crate) fn has_nodes_left(&self) -> bool {
-        self.all.has_nodes_left() || self.lacks_trial(&Position::AllNodes, &self.all)
-    }
-
-    /// True if the wave at this position, whose group is `group`, has nodes, and has tried none;
-    /// that of all nodes, whether none is done.
-    pub(super) fn lacks_trial(&self, position: &Position, group: &Group) -> bool {
-        let open = &group.open;
-        let (has_nodes, tried) = match position {
-            // A rollout is never complete without a node that is done (G40).
-            Position::AllNodes => (open.total() + self.held > 0, open.done),
-            Position::Wave(_) => (open.total() > 0, open.tried()),
-        };
-        has_nodes && tried == 0
-    }
-
-    /// True if more nodes have failed than the policy tolerates (G15).
-    pub(crate) fn has_failed_nodes(&self) -> bool {
-        let gone = self.gone_in(NodeState::Failed).count();
-        let (failed, on_target) = (self.all.failed + gone, self.all.on_target + gone);
-        let rule = self.policy.failure.as_ref();
-        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(on_target))
-    }
-
-    /// The nodes that were in this state when they were deleted in this attempt.
-    pub(crate) fn gone_in(&self, state: NodeState) -> impl Iterator<Item = &NodeName> {
-        let gone = self.attempt.iter().flat_map(|attempt| &attempt.gone);
-        gone.filter(move |(_, was)| *was == state).map(|(name, _)| name)
-    }
-
-    /// True if more nodes have failed since the rollout was complete than the policy tolerates
-    /// (G40).
-    pub(crate) fn has_late_failures(&self) -> bool {
-        let rule = self.policy.failure.as_ref();
-        rule.is_some_and(|rule| self.all.late > rule.max_nodes.resolve_floor(self.all.on_target))
-    }
-
-    /// True if more nodes are lost than the policy tolerates: by default one, or a tenth of those
-    /// that have the target (G15).
-    pub(crate) fn has_lost_nodes(&self) -> bool {
-        let Some(rule) = &self.policy.failure else { return false };
-        let gone = self.gone_in(NodeState::SetAside(SetAside::Lost)).count();
-        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target + gone);
-        let lost = self.all.lost + gone;
-        lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
-    }
-
-    /// How many pods the target's placement removes, if these are more than the policy allows
-    /// (G42).
-    pub(crate) fn too_many_removals(&self) -> Option<usize> {
-        let allowed = self.policy.failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
-        let removed = self.all.removed;
-        (removed > allowed.resolve_floor(self.all.members)).then_some(removed)
-    }
-
-    /// The same, if the wave at this position removes one: they are its last nodes.
-    pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
-        let removes = |(group, size): (&Group, usize)| size > group.members - group.removed;
-        self.too_many_removals().filter(|_| self.sizes(position).any(removes))
-    }
-
     /// The next wave in which something is to be done or awaited.
     pub(crate) fn next(&self, position: &Position) -> Position {
-        let mut next = self.after(position);
-        while self.step(&next).is_some_and(|step| step.wait.is_nothing()) && self.is_complete(&next)
-        {
-            next = self.after(&next);
+        let mut next = self.steps.after(position);
+        let waits = |step: Option<&RolloutStep>| step.is_none_or(|step| !step.wait.is_nothing());
+        while !waits(self.policy().step(&next)) && self.is_complete(&next) {
+            next = self.steps.after(&next);
         }
         next
+    }
+
+    /// Why the policy cannot be followed because it makes too many waves, if that is so.
+    pub(crate) const fn excess(&self) -> Option<&Arc<str>> {
+        self.excess.last().as_ref()
+    }
+
+    /// Determines whether there are too many waves, if nodes came or went.
+    pub(crate) fn refresh_excess(&mut self) {
+        if !self.excess.is_known() {
+            self.excess.set((), self.steps.find_excess());
+        }
+    }
+
+    /// The waves at a position, as [`recount`](Self::recount) has counted them.
+    pub(crate) fn counted(&self, position: &Position) -> Option<WaveCount> {
+        self.count.get(position).copied()
+    }
+
+    /// Counts the waves at a position, unless that is known. It visits all groups.
+    pub(crate) fn recount(&mut self, position: &Position) {
+        if self.counted(position).is_none() {
+            self.count.set(position.clone(), self.steps.count_at(position));
+        }
     }
 
     /// The counts of the group at a position.
@@ -480,7 +393,9 @@ impl Waves {
         static EMPTY: LazyLock<Group> = LazyLock::new(Group::default);
         match position {
             Position::AllNodes => &self.all,
-            Position::Wave(wave) => self.number(wave).map_or(&EMPTY, |number| &self.groups[number]),
+            Position::Wave(wave) => {
+                self.steps.number(wave).map_or(&EMPTY, |number| &self.steps.groups[number])
+            }
         }
     }
 
@@ -508,116 +423,27 @@ impl Waves {
     /// The conditions for going on from a position; `None` if there are none. By default the last
     /// step waits for its own nodes only: if there are no others, that is enough.
     pub(crate) fn wait(&self, position: &Position) -> Option<Wait> {
-        let wait = Some(self.policy.wait(position)).filter(|wait| !wait.is_nothing())?;
-        let is_of_other_nodes = *position == Position::AllNodes && self.policy.finally.is_none();
+        let wait = Some(self.steps.policy.wait(position)).filter(|wait| !wait.is_nothing())?;
+        let is_of_other_nodes =
+            *position == Position::AllNodes && self.steps.policy.finally.is_none();
         let known = self.counted(position).map(|count| count.has_others);
-        let has_others = || known.unwrap_or_else(|| self.has_other_nodes());
+        let has_others = || known.unwrap_or_else(|| self.steps.has_other_nodes());
         (!is_of_other_nodes || has_others()).then_some(wait)
     }
 
     fn open_nodes(&self, position: &Position) -> impl Iterator<Item = (NodeId, &NodeWaves)> {
         let number = match position {
             Position::AllNodes => None,
-            Position::Wave(wave) => Some(self.number(wave)),
+            Position::Wave(wave) => Some(self.steps.number(wave)),
         };
         let is_in = move |node: &NodeWaves| match number {
             None => true,
-            Some(number) => number.is_some_and(|number| self.classes[node.class].is_of(number)),
+            Some(number) => {
+                number.is_some_and(|number| self.steps.classes[node.class].is_of(number))
+            }
         };
         let nodes = (0..).map(NodeId::from_index).zip(&self.nodes);
         nodes.filter(move |(_, node)| node.is_open() && is_in(node))
-    }
-
-    /// The first wave.
-    pub(crate) fn first(&self) -> Position {
-        self.first_of_step(0)
-    }
-
-    /// The wave after this one.
-    pub(crate) fn after(&self, position: &Position) -> Position {
-        let Position::Wave(wave) = position else { return Position::AllNodes };
-        let Some(step) = self.policy.steps.get(wave.step) else { return Position::AllNodes };
-        if wave.size + 1 < step.up_to.len() {
-            return Position::Wave(WavePosition { size: wave.size + 1, ..wave.clone() });
-        }
-        let behind = (Bound::Excluded(&wave.group), Bound::Unbounded);
-        let behind = self.steps[wave.step].groups.range::<GroupValue, _>(behind);
-        match self.with_nodes(behind).next() {
-            Some(group) => {
-                Position::Wave(WavePosition { step: wave.step, group: group.clone(), size: 0 })
-            }
-            None => self.first_of_step(wave.step + 1),
-        }
-    }
-
-    /// The step of a position.
-    pub(crate) fn step(&self, position: &Position) -> Option<&RolloutStep> {
-        self.policy.step(position)
-    }
-
-    /// The name of the wave at a position.
-    pub(crate) fn name(&self, position: &Position) -> Option<WaveName> {
-        self.policy.wave_name(position)
-    }
-
-    fn first_of_step(&self, step: usize) -> Position {
-        if step >= self.policy.steps.len() {
-            return Position::AllNodes;
-        }
-        let group = self.groups_of_step(step).next().cloned().unwrap_or(GroupValue::Unlabelled);
-        Position::Wave(WavePosition { step, group, size: 0 })
-    }
-
-    /// The values of the step's groups that have nodes, in their order.
-    fn groups_of_step(&self, step: usize) -> impl Iterator<Item = &GroupValue> {
-        self.with_nodes(self.steps.get(step).into_iter().flat_map(|step| &step.groups))
-    }
-
-    /// The values of those groups that have nodes.
-    fn with_nodes<'a>(
-        &'a self,
-        groups: impl Iterator<Item = (&'a GroupValue, &'a usize)>,
-    ) -> impl Iterator<Item = &'a GroupValue> {
-        let with_nodes = groups.filter(|(_, number)| self.groups[**number].members > 0);
-        with_nodes.map(|(value, _)| value)
-    }
-
-    /// The number of the group of a wave.
-    fn number(&self, wave: &WavePosition) -> Option<usize> {
-        self.steps.get(wave.step)?.groups.get(&wave.group).copied()
-    }
-
-    /// The number of the class of nodes with these labels.
-    fn class(&mut self, labels: &Labels) -> usize {
-        let groups = self.group_numbers(labels);
-        if let Some(number) = self.class_numbers.get(&groups) {
-            return *number;
-        }
-        self.classes.push(Class::new(groups.clone()));
-        let number = self.classes.len() - 1;
-        self.class_numbers.insert(groups, number);
-        number
-    }
-
-    /// The numbers of the groups of nodes with these labels: one for each step that has them, and
-    /// one for each `each`.
-    fn group_numbers(&mut self, labels: &Labels) -> Vec<usize> {
-        let Self { policy, steps, groups, .. } = self;
-        let mut number = |of: &mut BTreeMap<GroupValue, usize>, value| {
-            *of.entry(value).or_insert_with(|| {
-                groups.push(Group::default());
-                groups.len() - 1
-            })
-        };
-        let mut numbers = Vec::new();
-        let steps = policy.steps.iter().zip(steps);
-        for (step, of_step) in steps.filter(|(step, _)| step.nodes.matches(labels)) {
-            numbers.push(number(&mut of_step.groups, value(step.by.as_ref(), labels)));
-            if let Some(each) = &step.each {
-                numbers.push(number(&mut of_step.parts, value(Some(each), labels)));
-            }
-        }
-        numbers
     }
 
     /// Adds a node of a class to the counts of its groups, or removes it.
@@ -626,8 +452,8 @@ impl Waves {
             None => {}
             Some(Counted { member: Member::Held, .. }) => add(&mut self.held, is_added),
             Some(counted) => {
-                for number in &self.classes[class].groups {
-                    self.groups[*number].count(counted, is_added);
+                for number in &self.steps.classes[class].groups {
+                    self.steps.groups[*number].count(counted, is_added);
                 }
                 self.all.count(counted, is_added);
             }
@@ -664,10 +490,4 @@ impl NodeWaves {
         let is_late = self.history.is_late();
         Some(Counted { member, holding: self.holding, state: self.state, is_late })
     }
-}
-
-/// The value of the label with this key.
-fn value(key: Option<&Arc<str>>, labels: &Labels) -> GroupValue {
-    let value = key.and_then(|key| labels.get(key));
-    value.map_or(GroupValue::Unlabelled, |value| GroupValue::Value(value.clone()))
 }

@@ -105,7 +105,7 @@ impl RolloutState {
             stuck_since: self.progress.stuck_since(input.now.steady),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
             has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
-            first: self.waves.as_ref().map(|waves| waves.first()),
+            first: self.waves.as_ref().map(|waves| waves.steps.first()),
             late: self.has_late_failures.then(|| {
                 // A container that crashes in a loop must not write the status again and again.
                 let late = self.nodes_in(NodeState::Failed, input, nodes);

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::group::Class;
-use super::{Position, RolloutStep, StateCounts, WavePosition, Waves};
+use crate::api::{Position, RolloutStep, WavePosition};
+
+use super::steps::Steps;
 
 /// The waves of a rollout at a position. The last one is that of all other nodes, if there are any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,23 +20,12 @@ pub(crate) struct WaveCount {
 /// Maximum number of waves of a rollout (G50).
 const WAVES_MAX: usize = 1_000;
 
-impl Waves {
+impl Steps {
     /// Why the policy cannot be followed because it makes too many waves, if that is so.
-    pub(crate) const fn excess(&self) -> Option<&Arc<str>> {
-        self.excess.last().as_ref()
-    }
-
-    /// Determines whether there are too many waves, if nodes came or went.
-    pub(crate) fn refresh_excess(&mut self) {
-        if !self.excess.is_known() {
-            self.excess.set((), self.find_excess());
-        }
-    }
-
-    fn find_excess(&self) -> Option<Arc<str>> {
+    pub(super) fn find_excess(&self) -> Option<Arc<str>> {
         // The values of a step's `each` cost as much as waves.
-        let values = |step: usize| self.with_nodes(self.steps[step].parts.iter()).count();
-        let parts = |step: usize| values(step) * self.policy.steps[step].up_to.len();
+        let parts =
+            |step: usize| self.parts_of_step(step).count() * self.policy.steps[step].up_to.len();
         let waves = |step: usize| self.waves_of_step(step).max(parts(step));
         let total: usize = (0..self.policy.steps.len()).map(waves).sum();
         if total <= WAVES_MAX {
@@ -59,19 +49,8 @@ impl Waves {
         self.groups_of_step(index).count().max(1) * self.policy.steps[index].up_to.len()
     }
 
-    /// The waves at a position, as [`recount`](Self::recount) has counted them.
-    pub(crate) fn counted(&self, position: &Position) -> Option<WaveCount> {
-        self.count.get(position).copied()
-    }
-
-    /// Counts the waves at a position, unless that is known. It visits all groups.
-    pub(crate) fn recount(&mut self, position: &Position) {
-        if self.counted(position).is_none() {
-            self.count.set(position.clone(), self.count_at(position));
-        }
-    }
-
-    fn count_at(&self, position: &Position) -> WaveCount {
+    /// The waves at a position. It visits all groups.
+    pub(super) fn count_at(&self, position: &Position) -> WaveCount {
         let waves_of_step = |index: usize| self.waves_of_step(index);
         let steps = 0..self.policy.steps.len();
         let of_steps: usize = steps.clone().map(waves_of_step).sum();
@@ -88,34 +67,14 @@ impl Waves {
         let total = of_steps + usize::from(of_steps == 0 || has_others);
         WaveCount { done: done.min(total - 1), total, has_others }
     }
-
-    /// True if nodes are left after the last step.
-    pub(super) fn has_other_nodes(&self) -> bool {
-        let mut is_whole = vec![false; self.groups.len()];
-        for (step, _, number) in self.sized() {
-            let members = self.groups[number].members;
-            let last = self.policy.steps[step].up_to.last();
-            is_whole[number] = last.is_some_and(|size| size.resolve(members) >= members);
-        }
-        let are_other = |class: &Class| class.groups.iter().all(|number| !is_whole[*number]);
-        self.classes.iter().any(|class| !class.is_empty() && are_other(class))
-    }
-
-    /// The nodes of the wave at a position by their state: those that are not open yet wait.
-    pub(crate) fn states_at(&self, position: &Position) -> StateCounts {
-        let group = self.group(position);
-        let mut states = group.open;
-        states.waiting += self.size(position, group).saturating_sub(states.total());
-        states
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::super::Target;
     use super::super::state::Holding;
+    use super::super::{Target, Waves};
     use super::*;
     use crate::api::{IntOrPercent, LabelSelector, Labels, RolloutPolicy, RolloutStep, Wait};
     use crate::node_table::NodeId;
@@ -145,7 +104,7 @@ mod tests {
 
     /// The number before each position, from the first one on, and the total.
     fn numbers(waves: &mut Waves) -> (Vec<usize>, usize) {
-        let mut position = waves.first();
+        let mut position = waves.steps.first();
         let mut before = Vec::new();
         loop {
             waves.recount(&position);
@@ -154,7 +113,7 @@ mod tests {
             if position == Position::AllNodes {
                 return (before, count.total);
             }
-            position = waves.after(&position);
+            position = waves.steps.after(&position);
         }
     }
 

@@ -1,9 +1,8 @@
-//! How many nodes of each group are open at a position, and which ones a wave opens, in which
-//! order (G12).
+//! Which nodes a wave opens, in which order, and how many (G12).
 
 use std::collections::BTreeSet;
 
-use crate::api::{GroupValue, NodeName, Position, RolloutStep, WavePosition};
+use crate::api::{NodeName, Position, WavePosition};
 use crate::node::Wave;
 use crate::node_table::NodeId;
 
@@ -58,16 +57,16 @@ impl Waves {
         if *position == Position::AllNodes {
             return self.candidates(None).collect();
         }
-        let sizes = self.sized().map(|(step, value, number)| {
-            let members = self.groups[number].members;
-            (number, self.size_at(position, step, value, members))
+        let sizes = self.steps.sized().map(|(step, value, number)| {
+            let members = self.steps.groups[number].members;
+            (number, self.steps.size_at(position, step, value, members))
         });
-        let short = sizes.filter(|(number, size)| self.groups[*number].open.total() < *size);
+        let short = sizes.filter(|(number, size)| self.steps.groups[*number].open.total() < *size);
         let mut chosen = BTreeSet::new();
         // A node that was just chosen may be one of another group, too.
-        let mut added = vec![0; self.groups.len()];
+        let mut added = vec![0; self.steps.groups.len()];
         for (number, size) in short {
-            let open = self.groups[number].open.total() + added[number];
+            let open = self.steps.groups[number].open.total() + added[number];
             let missing = size.saturating_sub(open);
             if missing == 0 {
                 continue;
@@ -80,7 +79,7 @@ impl Waves {
             }
             candidates.truncate(missing);
             for id in &candidates {
-                let groups = &self.classes[self.nodes[id.index()].class].groups;
+                let groups = &self.steps.classes[self.nodes[id.index()].class].groups;
                 groups.iter().for_each(|group| added[*group] += 1);
             }
             chosen.extend(candidates);
@@ -91,7 +90,7 @@ impl Waves {
     /// The nodes of a group, or all, that are neither open nor held.
     fn candidates(&self, group: Option<usize>) -> impl Iterator<Item = NodeId> {
         let is_in = move |class: &&Class| group.is_none_or(|group| class.is_of(group));
-        self.classes.iter().filter(is_in).flat_map(|class| class.closed.iter().copied())
+        self.steps.classes.iter().filter(is_in).flat_map(|class| class.closed.iter().copied())
     }
 
     fn open(&mut self, id: NodeId) {
@@ -101,11 +100,11 @@ impl Waves {
     /// How many nodes of its group, `of`, are open at this position.
     pub(super) fn size(&self, position: &Position, of: &Group) -> usize {
         match position {
-            Position::Wave(wave) if self.is_each(wave.step) => {
+            Position::Wave(wave) if self.steps.is_each(wave.step) => {
                 self.sizes(position).map(|(_, size)| size).sum()
             }
             Position::Wave(WavePosition { step, group, .. }) => {
-                self.size_at(position, *step, group, of.members)
+                self.steps.size_at(position, *step, group, of.members)
             }
             Position::AllNodes => self.all.members,
         }
@@ -121,51 +120,11 @@ impl Waves {
             Position::AllNodes => None,
             Position::Wave(wave) => Some(wave),
         };
-        let of_wave = wave.into_iter().flat_map(move |WavePosition { step, group, .. }| {
-            let of_step = self.steps.get(*step);
-            let whole = of_step.filter(|_| !self.is_each(*step));
-            let whole = whole.and_then(|of_step| of_step.groups.get(group));
-            let parts = of_step.into_iter().flat_map(|of_step| of_step.parts.values());
-            whole.into_iter().chain(parts).map(move |number| {
-                let group_at = &self.groups[*number];
-                (group_at, self.size_at(position, *step, group, group_at.members))
-            })
+        let of_wave = wave.into_iter().flat_map(move |wave| {
+            let size =
+                |group: &Group| self.steps.size_at(position, wave.step, &wave.group, group.members);
+            self.steps.sized_in(wave).map(move |group| (group, size(group)))
         });
         all.into_iter().chain(of_wave)
-    }
-
-    /// True if the waves of a step have a size for each value of a label.
-    fn is_each(&self, step: usize) -> bool {
-        self.policy.steps.get(step).is_some_and(|step| step.each.is_some())
-    }
-
-    /// The groups that have a size of their own: their step, the value of the waves, the number.
-    pub(super) fn sized(&self) -> impl Iterator<Item = (usize, &GroupValue, usize)> {
-        let whole = self.steps.iter().enumerate().filter(|(step, _)| !self.is_each(*step));
-        let whole = whole.flat_map(|(step, of_step)| {
-            of_step.groups.iter().map(move |(value, number)| (step, value, *number))
-        });
-        let parts = self.steps.iter().enumerate().flat_map(|(step, of_step)| {
-            of_step.parts.values().map(move |number| (step, &GroupValue::Unlabelled, *number))
-        });
-        whole.chain(parts)
-    }
-
-    /// How many nodes of a group are open at a position.
-    pub(super) fn size_at(
-        &self,
-        position: &Position,
-        step: usize,
-        value: &GroupValue,
-        members: usize,
-    ) -> usize {
-        let Position::Wave(at) = position else { return members };
-        let Some(RolloutStep { up_to: sizes, .. }) = self.policy.steps.get(step) else { return 0 };
-        let size = match (step, value).cmp(&(at.step, &at.group)) {
-            std::cmp::Ordering::Less => sizes.last(),
-            std::cmp::Ordering::Equal => sizes.get(at.size).or(sizes.last()),
-            std::cmp::Ordering::Greater => return 0,
-        };
-        size.map_or(0, |size| size.resolve(members).min(members))
     }
 }

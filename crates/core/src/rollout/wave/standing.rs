@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use crate::api::{NodeName, Position, WaveName, WavePosition};
+use crate::api::{NodeName, Position, WaveName};
 use crate::node::{NodeState, SetAside};
 use crate::node_table::{NodeId, NodeTable};
 
@@ -39,11 +39,11 @@ pub struct NodeStanding {
 impl Waves {
     /// All waves, in their order. The last one is that of all other nodes, if there are any.
     pub(crate) fn waves(&self) -> Vec<WaveStanding> {
-        let behind = |position: &Position| Some(self.after(position));
-        let of_steps = iter::successors(Some(self.first()), behind)
+        let behind = |position: &Position| Some(self.steps.after(position));
+        let of_steps = iter::successors(Some(self.steps.first()), behind)
             .take_while(|position| *position != Position::AllNodes);
         let mut waves: Vec<_> = of_steps.map(|position| self.wave_at(position)).collect();
-        if waves.is_empty() || self.has_other_nodes() {
+        if waves.is_empty() || self.steps.has_other_nodes() {
             waves.push(self.wave_at(Position::AllNodes));
         }
         waves
@@ -55,12 +55,12 @@ impl Waves {
         let is_shared = states.total() > size && self.position() != Some(&position);
         let nodes = if is_shared { size } else { states.total() };
         let states = (!is_shared).then_some(states);
-        WaveStanding { name: self.name(&position), position, nodes, states }
+        WaveStanding { name: self.steps.name(&position), position, nodes, states }
     }
 
     /// The nodes that the rollout concerns, by their number.
     pub(crate) fn standings(&self, nodes: &NodeTable) -> Vec<NodeStanding> {
-        let whole_at = self.whole_at();
+        let whole_at = self.steps.whole_at();
         let all = (0..).map(NodeId::from_index).zip(&self.nodes);
         let standing = |(id, node): (NodeId, &NodeWaves)| {
             // As they are counted: while its wave is closed, a node waits.
@@ -69,24 +69,11 @@ impl Waves {
                 Member::Held => NodeState::SetAside(SetAside::Held),
                 Member::Closed => NodeState::default(),
             };
-            let groups = &self.classes[node.class].groups;
+            let groups = &self.steps.classes[node.class].groups;
             let wave = groups.iter().filter_map(|number| whole_at[*number].as_ref()).min();
-            let wave = wave.and_then(|position| self.name(position));
+            let wave = wave.and_then(|position| self.steps.name(position));
             Some(NodeStanding { node: nodes.name(id).clone(), state, wave })
         };
         all.filter_map(standing).collect()
-    }
-
-    /// By the number of each group, the first wave that has all its nodes.
-    fn whole_at(&self) -> Vec<Option<Position>> {
-        let mut positions = vec![None; self.groups.len()];
-        for (step, value, number) in self.sized() {
-            let members = self.groups[number].members;
-            let mut sizes = self.policy.steps[step].up_to.iter();
-            positions[number] = sizes
-                .position(|size| size.resolve(members) >= members)
-                .map(|size| Position::Wave(WavePosition { step, group: value.clone(), size }));
-        }
-        positions
     }
 }

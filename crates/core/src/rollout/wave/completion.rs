@@ -1,0 +1,156 @@
+//! Which waves are complete, and whether the rollout is, or has failed: what the counts of nodes say
+//! of it (G15, G37, G39, G40, G42).
+
+use crate::api::{IntOrPercent, NodeName, Position};
+use crate::node::{NodeState, SetAside};
+
+use super::group::{Group, tolerated};
+use super::state::Holding;
+use super::{StateCounts, Waves};
+
+impl Waves {
+    /// True if the wave at this position has passed: each of its nodes is done, has failed or is
+    /// set aside, and the target was tried (G39, G40).
+    pub(crate) fn is_complete(&self, position: &Position) -> bool {
+        let group = self.group(position);
+        self.is_passed(position, group) && !self.lacks_trial(position, group)
+    }
+
+    /// True if nothing but nodes that went down, or leave, after the rollout was done with them
+    /// keeps the wave at this position from being complete.
+    pub(crate) fn lacks_only_absent(&self, position: &Position) -> bool {
+        let Group { open, disturbed_absent, .. } = self.group(position);
+        *disturbed_absent > 0 && open.left() == *disturbed_absent
+    }
+
+    /// True if each node of the wave at this position, whose group is `group`, is done, has failed
+    /// or is set aside.
+    pub(crate) fn is_passed(&self, position: &Position, group: &Group) -> bool {
+        let Group { open, disturbed, disturbed_absent, .. } = group;
+        let left = open.left();
+        // Once the rollout is complete, nobody judges nodes that are up; their time tells.
+        let are_judged = self.policy().failure.is_some_and(|rule| rule.ready_within.is_some());
+        let excused = match position {
+            Position::AllNodes if are_judged => *disturbed_absent,
+            Position::AllNodes | Position::Wave(_) => *disturbed,
+        };
+        let may_pass = left == 0 || left == excused && left <= tolerated(open.total());
+        may_pass && open.total() >= self.size(position, group)
+    }
+
+    /// True if a node that is up still lacks the revision, which is complete: it never had an
+    /// available pod of it (G37).
+    pub(crate) fn has_nodes_left(&self) -> bool {
+        self.all.has_nodes_left() || self.lacks_trial(&Position::AllNodes, &self.all)
+    }
+
+    /// True if the wave at this position, whose group is `group`, has nodes, and has tried none;
+    /// that of all nodes, whether none is done.
+    pub(crate) fn lacks_trial(&self, position: &Position, group: &Group) -> bool {
+        let open = &group.open;
+        let (has_nodes, tried) = match position {
+            // A rollout is never complete without a node that is done (G40).
+            Position::AllNodes => (open.total() + self.held > 0, open.done),
+            Position::Wave(_) => (open.total() > 0, open.tried()),
+        };
+        has_nodes && tried == 0
+    }
+
+    /// True if more nodes have failed than the policy tolerates (G15).
+    pub(crate) fn has_failed_nodes(&self) -> bool {
+        let gone = self.gone_in(NodeState::Failed).count();
+        let (failed, on_target) = (self.all.failed + gone, self.all.on_target + gone);
+        let rule = self.policy().failure.as_ref();
+        rule.is_some_and(|rule| failed > rule.max_nodes.resolve_floor(on_target))
+    }
+
+    /// The nodes that were in this state when they were deleted in this attempt.
+    pub(crate) fn gone_in(&self, state: NodeState) -> impl Iterator<Item = &NodeName> {
+        let gone = self.attempt.iter().flat_map(|attempt| &attempt.gone);
+        gone.filter(move |(_, was)| *was == state).map(|(name, _)| name)
+    }
+
+    /// True if more nodes have failed since the rollout was complete than the policy tolerates
+    /// (G40).
+    pub(crate) fn has_late_failures(&self) -> bool {
+        let rule = self.policy().failure.as_ref();
+        rule.is_some_and(|rule| self.all.late > rule.max_nodes.resolve_floor(self.all.on_target))
+    }
+
+    /// True if more nodes are lost than the policy tolerates: by default one, or a tenth of those
+    /// that have the target (G15).
+    pub(crate) fn has_lost_nodes(&self) -> bool {
+        let Some(rule) = &self.policy().failure else { return false };
+        let gone = self.gone_in(NodeState::SetAside(SetAside::Lost)).count();
+        let max = |max: IntOrPercent| max.resolve_floor(self.all.on_target + gone);
+        let lost = self.all.lost + gone;
+        lost > rule.max_lost.map_or_else(|| max(IntOrPercent::Percent(10)).max(1), max)
+    }
+
+    /// How many pods the target's placement removes, if these are more than the policy allows
+    /// (G42).
+    pub(crate) fn too_many_removals(&self) -> Option<usize> {
+        let allowed = self.policy().failure.map_or(IntOrPercent::Int(0), |rule| rule.max_removed);
+        let removed = self.all.removed;
+        (removed > allowed.resolve_floor(self.all.members)).then_some(removed)
+    }
+
+    /// The same, if the wave at this position removes one: they are its last nodes.
+    pub(crate) fn forbidden_removals(&self, position: &Position) -> Option<usize> {
+        let removes = |(group, size): (&Group, usize)| size > group.members - group.removed;
+        self.too_many_removals().filter(|_| self.sizes(position).any(removes))
+    }
+
+    /// The nodes of the wave at a position by their state: those that are not open yet wait.
+    pub(crate) fn states_at(&self, position: &Position) -> StateCounts {
+        let group = self.group(position);
+        let mut states = group.open;
+        states.waiting += self.size(position, group).saturating_sub(states.total());
+        states
+    }
+
+    /// The nodes for whose outage the wave at this position waits: an earlier attempt has taken
+    /// their pods, and this one is at work on no node of the wave (G14).
+    pub(crate) fn awaited_outages(&self, position: &Position) -> usize {
+        self.outages_of(self.group(position))
+    }
+
+    const fn outages_of(&self, group: &Group) -> usize {
+        if group.open.updating == 0 { self.all.taken } else { 0 }
+    }
+
+    /// The nodes for which the wave at this position waits, so that no progress is expected: those
+    /// that are down or leaving, those of which somebody is asked, outages of an earlier attempt
+    /// and, if it is at work on none of its own, nodes of another wave that are down, and its own
+    /// that pull images (G15, G47, G54, G55).
+    pub(crate) fn awaited(&self, position: &Position, may_pull: bool) -> usize {
+        let group = self.group(position);
+        let Group { absent, open, pulling_in_time, .. } = group;
+        let others = self.all.absent + usize::from(may_pull) * pulling_in_time;
+        let others = if open.updating == 0 { others } else { 0 };
+        absent + others + self.all.unanswered + self.outages_of(group)
+    }
+
+    /// True if the target is everywhere already.
+    pub(crate) fn is_rolled_out(&self) -> bool {
+        match self.all.members {
+            0 => self.has_unaffected(),
+            members => self.all.updated == members,
+        }
+    }
+
+    /// True if the overrides of the target leave the pod of any node as it is (G57).
+    fn has_unaffected(&self) -> bool {
+        self.nodes.iter().any(|node| node.holding == Holding::Unaffected)
+    }
+
+    /// The nodes that keep their pod of the target going back.
+    pub(crate) const fn kept(&self) -> usize {
+        self.all.kept
+    }
+
+    /// True if a node has a pod of the target that it does not keep going back.
+    pub(crate) const fn has_target(&self) -> bool {
+        self.all.on_target > self.all.kept
+    }
+}
