@@ -47,7 +47,7 @@ pub struct NodeOverride {
     pub containers: Vec<ContainerOverride>,
     /// How long the labels of a node must have said that another override counts there, or none,
     /// until its pod is replaced. Of two overrides the longer time counts.
-    #[serde(default = "settle", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "5m"))]
     pub settle: Duration,
     /// Allows requests that are larger than those of the template, by which autoscalers choose the
@@ -61,10 +61,6 @@ pub struct NodeOverride {
     /// The copies of ConfigMaps (G58).
     #[serde(skip)]
     pub copies: Option<Arc<ConfigCopies>>,
-}
-
-const fn settle() -> Duration {
-    Duration::from_secs(300)
 }
 
 /// The nodes of an override. All that is stated must match.

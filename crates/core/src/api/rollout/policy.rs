@@ -113,7 +113,7 @@ pub struct RolloutPolicy {
     /// How long no node of a wave may be done, or fail, until the condition of the DaemonSet says
     /// that the rollout is stuck; `minReadySeconds` and the longest termination grace period are
     /// added. 0s turns that off. It does not end the rollout.
-    #[serde(default = "progress_deadline", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "10m"))]
     pub progress_deadline: Duration,
     /// Nodes whose pods are not replaced, forward or back. In its wave another node takes the place
@@ -142,7 +142,7 @@ pub struct RolloutPolicy {
     pub update: UpdateMethod,
     /// How long a node may have no room for the new resources of a pod that is changed in place.
     /// Then the pod is replaced, or with `InPlaceOnly` the node fails.
-    #[serde(default = "resize_within", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "2m"))]
     pub resize_within: Duration,
     /// The differences between the pods of some nodes and the template: amounts of resources,
@@ -207,11 +207,6 @@ const LEAVING_CONDITIONS: [&str; 6] = [
     "PIDPressure",
 ];
 
-/// As that of Deployments.
-const fn progress_deadline() -> Duration {
-    Duration::from_secs(600)
-}
-
 fn absent_by_default() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([("taints", &LEAVING_TAINTS[..]), ("conditions", &LEAVING_CONDITIONS[..])])
 }
@@ -259,12 +254,8 @@ pub enum UpdateMethod {
 
 schema::schema_of!(UpdateMethod, schema::update_method);
 
-/// How long a node may have no room for new resources by default, and without a policy.
+/// How long a node may have no room for new resources without a policy, as by default with one.
 pub(crate) const RESIZE_WITHIN: Duration = Duration::from_secs(120);
-
-const fn resize_within() -> Duration {
-    RESIZE_WITHIN
-}
 
 /// What happens on a node before its pod is replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -284,7 +275,6 @@ pub struct Prepare {
 pub struct PrepareImages {
     /// Maximum number of nodes that pull at the same time, without those that take longer than
     /// `within`.
-    #[serde(default = "parallel_pulls")]
     #[schemars(
         range(min = 1, max = 500),
         extend("default" = 50, "x-reason" = "must be a whole number from 1 to 500")
@@ -293,7 +283,7 @@ pub struct PrepareImages {
     /// How long a node may pull. Then it fails, and with more than `failure.maxNodes` of them the
     /// rollout, with no old pod gone; unless `failure.cannotStart` is false also once its pull has
     /// failed for a minute. Without `failure` it goes on pulling.
-    #[serde(default = "pull_within", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend(
         "default" = "15m",
         "x-at-least" = "30s",
@@ -301,21 +291,8 @@ pub struct PrepareImages {
     ))]
     pub within: Duration,
     /// With `false` no old pod waits for the images of its node, and no pull that fails counts.
-    #[serde(default = "is_required")]
     #[schemars(extend("default" = true))]
     pub required: bool,
-}
-
-const fn parallel_pulls() -> NonZeroU16 {
-    NonZeroU16::new(50).expect("it is not 0")
-}
-
-const fn pull_within() -> Duration {
-    Duration::from_secs(900)
-}
-
-const fn is_required() -> bool {
-    true
 }
 
 /// How somebody agrees that an old pod goes (G54).
@@ -323,17 +300,13 @@ const fn is_required() -> bool {
 pub struct Agree {
     /// How long a node waits for an answer. Then it is set aside and the rollout goes on to others,
     /// until somebody agrees.
-    #[serde(default = "agree_within", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend(
         "default" = "10m",
         "x-at-least" = "10s",
         "x-reason" = "must be a duration of at least 10s, such as 10m",
     ))]
     pub within: Duration,
-}
-
-const fn agree_within() -> Duration {
-    Duration::from_secs(600)
 }
 
 /// The rule for ConfigMaps and Secrets that templates name (G53).
@@ -363,7 +336,7 @@ pub struct ConfigRule {
     pub config_maps: Option<ConfigMapRule>,
     /// How long the ConfigMaps and the template must not have changed until a rollout of theirs
     /// begins: changes within this time are one. Only with `configMaps`.
-    #[serde(default = "config_settle", deserialize_with = "schema::read_duration")]
+    #[serde(deserialize_with = "schema::read_duration")]
     #[schemars(schema_with = "schema::duration", extend("default" = "30s"))]
     pub settle: Duration,
     /// The names of ConfigMaps that are not copied: pods read them as they are. Only with
@@ -383,10 +356,6 @@ impl ConfigRule {
         let named = config.iter().flat_map(|config| config.config_maps());
         named.filter(|(name, _)| self.config_maps.is_some() && !self.except.contains(name))
     }
-}
-
-const fn config_settle() -> Duration {
-    Duration::from_secs(30)
 }
 
 /// How pods get the ConfigMaps that their template names (G58).
