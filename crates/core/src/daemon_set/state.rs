@@ -67,14 +67,12 @@ pub struct DaemonSetState {
     slots: Vec<Slot>,
     assessing: Assessing,
     index: Index,
-    pending_names: PendingNames,
     labels: RevisionLabels,
     other_pods: OtherPods,
     /// When the deletions of terminating pods were requested, on nodes that were not ready then
     /// (C58).
     deleted_at: BTreeMap<Uid, Timestamp>,
-    /// The annotations of pods that somebody is asked about, or has agreed to replace (G54).
-    replacements: BTreeMap<Uid, Replacement>,
+    asking: Asking,
     /// The pods that are changed in place (G56).
     changes: PodChanges,
     /// The nodes whose labels say that another override counts there (G57).
@@ -83,29 +81,38 @@ pub struct DaemonSetState {
     had_overrides: bool,
     /// The overrides of pods that another controller makes (G57).
     running: RunningOverrides,
-    /// Why nobody could be asked about the last of them.
-    question_refusal: Option<Arc<str>>,
-    /// How often in a row a new pod could not be marked.
-    failed_marks: u32,
     /// The copies of ConfigMaps (G58).
     copying: Copying,
     history: RevisionHistory,
-    /// True if a revision stores the current template, even one that another DaemonSet owns.
-    is_target_stored: Memo<TargetKey, bool>,
-    /// The hash of the current revision, if nothing is to be repaired of the history.
-    repaired: Memo<TargetKey, Option<RevisionHash>>,
+    target: StoredTarget,
     rollout: RolloutState,
     backoffs: Backoffs,
     expectations: Expectations,
     reports: Reports,
-    status_writes: StatusWrites,
-    creation_limits: CreationLimits,
-    /// How far the wall clock was ahead of the steady one at the last plan.
-    wall_ahead_ms: i64,
 }
 
 /// The number of failures in a row after which records do not wait until new pods are marked.
 const FAILED_MARKS_MAX: u32 = 10;
+
+/// The questions whether pods may be replaced (G54).
+#[derive(Debug, Default)]
+struct Asking {
+    /// The annotations of pods that somebody is asked about, or has agreed to replace.
+    replacements: BTreeMap<Uid, Replacement>,
+    /// Why nobody could be asked about the last of them.
+    refusal: Option<Arc<str>>,
+    /// How often in a row a new pod could not be marked.
+    failed_marks: u32,
+}
+
+/// What the stored revisions say of the target.
+#[derive(Debug, Default)]
+struct StoredTarget {
+    /// True if a revision stores the current template, even one that another DaemonSet owns.
+    is_stored: Memo<TargetKey, bool>,
+    /// The hash of the current revision, if nothing is to be repaired of the history.
+    repaired: Memo<TargetKey, Option<RevisionHash>>,
+}
 
 /// Pods that are in no slot.
 #[derive(Debug, Default)]
@@ -128,9 +135,12 @@ struct Assessing {
     timers: BTreeSet<(Timestamp, NodeId)>,
     /// The number of assessments so far.
     count: u64,
+    /// How far the wall clock was ahead of the steady one at the last plan.
+    wall_ahead_ms: i64,
 }
 
-/// The assessments of all slots, as counts and sets, and the order in which their nodes are tried.
+/// The assessments of all slots, as counts and sets, the order in which their nodes are tried, and
+/// under which names.
 #[derive(Debug, Default)]
 struct Index {
     counts: NodeCounts,
@@ -138,18 +148,20 @@ struct Index {
     retry_order: RetryOrder,
     /// Counts and sets of each group of nodes that the policy limits.
     groups: Option<Box<Groups>>,
+    pending_names: PendingNames,
 }
 
-/// The delays of nodes.
+/// The delays of nodes, and those of all creations.
 #[derive(Debug)]
 struct Backoffs {
     /// When pods that have ended are deleted (C24).
     ended_pods: Backoff,
     /// When pods are created again on nodes where other clients delete them (C23).
     lost_pods: Backoff,
+    creations: CreationLimits,
 }
 
-/// Reports that are due, and those that are given once.
+/// Reports that are due, those that are given once, and the status.
 #[derive(Debug)]
 struct Reports {
     /// Reported by the next plan.
@@ -160,6 +172,7 @@ struct Reports {
     was_not_guarded_reported: bool,
     /// The text of an order without effect, of which no record can tell (G43).
     reported_order: Option<Arc<str>>,
+    status: StatusWrites,
 }
 
 /// Earlier writes of the status.
@@ -190,10 +203,12 @@ impl DaemonSetState {
             was_selecting_all_reported: false,
             was_not_guarded_reported: false,
             reported_order: None,
+            status: StatusWrites::default(),
         };
         let backoffs = Backoffs {
             ended_pods: Backoff::new(Cause::Failure),
             lost_pods: Backoff::new(Cause::Loss),
+            creations: CreationLimits::default(),
         };
         let mut state = Self {
             config,
@@ -203,28 +218,21 @@ impl DaemonSetState {
             slots: Vec::new(),
             assessing: Assessing::default(),
             index: Index::default(),
-            pending_names: PendingNames::default(),
             labels: RevisionLabels::new(config.may_override() == MayOverride::Running),
             other_pods: OtherPods::default(),
             deleted_at: BTreeMap::new(),
-            replacements: BTreeMap::new(),
+            asking: Asking::default(),
             changes: PodChanges::default(),
             settling: BTreeMap::new(),
             had_overrides: false,
             running: RunningOverrides::default(),
-            question_refusal: None,
-            failed_marks: 0,
             copying: Copying::default(),
             history: RevisionHistory::default(),
-            is_target_stored: Memo::default(),
-            repaired: Memo::default(),
+            target: StoredTarget::default(),
             rollout: RolloutState::default(),
             backoffs,
             expectations: Expectations::default(),
             reports,
-            status_writes: StatusWrites::default(),
-            creation_limits: CreationLimits::default(),
-            wall_ahead_ms: 0,
         };
         state.backoffs.ended_pods.set_generation(state.daemon_set.status.observed_generation);
         state.backoffs.lost_pods.set_generation(state.daemon_set.generation);
@@ -306,7 +314,7 @@ impl DaemonSetState {
         }
         if new.generation != old.generation {
             self.reports.was_selecting_all_reported = false;
-            self.creation_limits.delay = None;
+            self.backoffs.creations.delay = None;
         }
         let is_assessed_alike = RolloutParameters::new(new) == RolloutParameters::new(&old);
         let mut backed_off =
@@ -315,7 +323,7 @@ impl DaemonSetState {
         if new.retry != old.retry {
             backed_off.extend(self.backoffs.ended_pods.end_all());
             backed_off.extend(self.backoffs.lost_pods.end_all());
-            self.creation_limits.delay = None;
+            self.backoffs.creations.delay = None;
         }
         let overrides = |of: &DaemonSet| of.policy.valid().map(|it| it.overrides().cloned());
         if new.template.canonical != old.template.canonical || overrides(new) != overrides(&old) {
@@ -607,7 +615,7 @@ impl DaemonSetState {
 
     /// True if a new pod has yet to say that its node is updated (G54).
     fn awaits_marks(&self) -> bool {
-        !self.index.work_sets.tells.is_empty() && self.failed_marks < FAILED_MARKS_MAX
+        !self.index.work_sets.tells.is_empty() && self.asking.failed_marks < FAILED_MARKS_MAX
     }
 
     /// The state of the rollout, and its input.
@@ -623,10 +631,10 @@ impl DaemonSetState {
             history: &self.history,
             labels: &self.labels,
             slots: &self.slots,
-            refusal: self.creation_limits.refusal.as_deref(),
-            question_refusal: self.question_refusal.as_ref(),
+            refusal: self.backoffs.creations.refusal.as_deref(),
+            question_refusal: self.asking.refusal.as_ref(),
             config_wait: self.copying.wait(),
-            replacements: &self.replacements,
+            replacements: &self.asking.replacements,
             changes: &self.changes,
             keeps_override: &self.running.kept,
             override_failure: self.changes.failure().filter(|_| awaits_overrides),

@@ -13,7 +13,7 @@ use crate::plan::{
 
 use crate::rollout::revision_beside;
 
-use super::DaemonSetState;
+use super::{DaemonSetState, Index};
 
 impl DaemonSetState {
     /// Plans the next writes.
@@ -98,7 +98,7 @@ impl DaemonSetState {
     fn update_pending_names(&mut self, now: Now, nodes: &NodeTable) {
         // Without surge, a pod must be deleted before the next one on its node can be created.
         let surges = self.daemon_set.strategy().surges();
-        let Self { pending_names, slots, .. } = self;
+        let Self { index: Index { pending_names, retry_order, .. }, slots, .. } = self;
         let find = |node: &NodeName, name: &PodName| {
             let slot = nodes.id(node).and_then(|id| slots.get(id.index()))?;
             let pod = slot.pods.as_slice().iter().find(|pod| pod.name == *name)?;
@@ -110,10 +110,10 @@ impl DaemonSetState {
             slot.is_none_or(Slot::is_vacant)
         };
         for node in pending_names.update(find, is_deleted, now.steady) {
-            self.index.retry_order.clear(&node);
+            retry_order.clear(&node);
         }
         if surges {
-            let mut pending_names = std::mem::take(&mut self.pending_names);
+            let mut pending_names = std::mem::take(&mut self.index.pending_names);
             let assessor = Assessor::new(&self.daemon_set, self.rollout.rules(), &self.labels, now);
             let slots = &self.slots;
             let slot = |node: &NodeName| nodes.id(node).and_then(|id| slots.get(id.index()));
@@ -123,7 +123,7 @@ impl DaemonSetState {
                     && !slot.assessment.budget_use.contains(BudgetUse::SURGE)
             };
             pending_names.update_surges(|node| slot(node).is_some_and(is_another));
-            self.pending_names = pending_names;
+            self.index.pending_names = pending_names;
         }
     }
 
@@ -157,7 +157,7 @@ impl DaemonSetState {
         let Some(hash) = self.plan_revisions(now, nodes, draft) else { return };
         let input = self.sync_input(now, nodes);
         let is_delayed =
-            self.creation_limits.delay.is_some_and(|delay| delay.is_running(now.steady));
+            self.backoffs.creations.delay.is_some_and(|delay| delay.is_running(now.steady));
         if input.creations_suspended || is_delayed {
             draft.suspend_creations();
         }
@@ -187,7 +187,7 @@ impl DaemonSetState {
     ) -> Option<RevisionHash> {
         let key = self.target_key();
         let writes = draft.plan.writes.len();
-        let revision = match self.repaired.get(&key).cloned().flatten() {
+        let revision = match self.target.repaired.get(&key).cloned().flatten() {
             Some(hash) => PodRevision::Stored { hash, has_duplicates: false },
             None => sync::plan_revisions(&self.sync_input(now, nodes), draft),
         };
@@ -197,7 +197,7 @@ impl DaemonSetState {
             PodRevision::Stored { hash, has_duplicates } => {
                 self.history.record_current(has_duplicates, now.steady);
                 if !has_duplicates && draft.plan.writes.len() == writes {
-                    self.repaired.set(key, Some(hash.clone()));
+                    self.target.repaired.set(key, Some(hash.clone()));
                 }
                 Some(hash)
             }
@@ -208,7 +208,7 @@ impl DaemonSetState {
     /// target has the record, that of the base decides where missing pods are created from: without
     /// them neither pods nor counts are right.
     fn awaits_adoption(&self) -> bool {
-        let is_repaired = self.repaired.get(&self.target_key()).is_some();
+        let is_repaired = self.target.repaired.get(&self.target_key()).is_some();
         !self.rollout.gate.is_open() && !is_repaired && self.history.has_orphans(&self.daemon_set)
     }
 
@@ -222,7 +222,7 @@ impl DaemonSetState {
         draft: &mut Draft,
     ) {
         let are_counts_known = self.rollout.gate.is_open()
-            || *self.is_target_stored.last()
+            || *self.target.is_stored.last()
             // Then the status has no counts.
             || !self.creates_pods();
         if are_counts_known && !self.awaits_adoption() {
@@ -293,7 +293,7 @@ impl DaemonSetState {
             awaits_config_maps: self.copying.withholds_revision(now.steady),
             daemon_set: &self.daemon_set,
             slots: &self.slots,
-            replacements: &self.replacements,
+            replacements: &self.asking.replacements,
             changes: &self.changes,
             unplaced: &self.other_pods.unplaced,
             releases: &self.other_pods.releases,
@@ -305,33 +305,37 @@ impl DaemonSetState {
             work_sets: &self.index.work_sets,
             groups: self.index.groups.as_deref(),
             retry_order: &self.index.retry_order,
-            pending_names: &self.pending_names,
-            creations_suspended: self.creation_limits.not_before.is_some_and(|at| now.steady < at),
+            pending_names: &self.index.pending_names,
+            creations_suspended: self
+                .backoffs
+                .creations
+                .not_before
+                .is_some_and(|at| now.steady < at),
             nodes,
         }
     }
 
     fn status_state(&self) -> StatusState {
         StatusState {
-            is_stale: self.status_writes.is_in_flight
+            is_stale: self.reports.status.is_in_flight
                 || self.expectations.is_stale(ObjectKind::DaemonSet)
                 || self.expectations.awaits_deletion(&self.daemon_set.uid),
-            written_at: self.status_writes.last_at,
+            written_at: self.reports.status.last_at,
         }
     }
 
     fn requeue_at(&self, now: Timestamp, waiting: bool) -> Option<Timestamp> {
         let timer = self.assessing.timers.first().map(|(at, _)| *at);
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
-        let surge_release = self.pending_names.next_surge_release(now);
+        let surge_release = self.index.pending_names.next_surge_release(now);
         let [collision_ends, duplicates_end] = self.history.due_at();
         let rule = self.daemon_set.policy.valid().and_then(|policy| policy.snapshots());
         let times = [
             timer,
             collision_ends,
             duplicates_end,
-            self.creation_limits.not_before,
-            self.creation_limits.delay.map(|delay| delay.end()),
+            self.backoffs.creations.not_before,
+            self.backoffs.creations.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
             self.copying.due_at(rule, now),
@@ -364,8 +368,8 @@ impl DaemonSetState {
                 self.rollout.images.record_planned(&new.node, now);
             }
             if write.is_of_status() {
-                self.status_writes.is_in_flight = true;
-                self.status_writes.last_at = Some(now);
+                self.reports.status.is_in_flight = true;
+                self.reports.status.last_at = Some(now);
             }
         }
     }

@@ -249,7 +249,7 @@ impl DaemonSetState {
         }
         let replacement =
             pod.replacement.as_deref().filter(|_| view.flags.contains(PodFlags::ASKED));
-        let is_same = known == Some(&view) && self.replacements.get(&pod.uid) == replacement;
+        let is_same = known == Some(&view) && self.asking.replacements.get(&pod.uid) == replacement;
         if is_same {
             self.labels.release(labels);
             self.mark_changed(location, is_changed);
@@ -264,8 +264,10 @@ impl DaemonSetState {
             self.deleted_at.insert(pod.uid.clone(), at);
         }
         match replacement.cloned() {
-            Some(replacement) => drop(self.replacements.insert(pod.uid.clone(), replacement)),
-            None => drop(self.replacements.remove(&pod.uid)),
+            Some(replacement) => {
+                drop(self.asking.replacements.insert(pod.uid.clone(), replacement))
+            }
+            None => drop(self.asking.replacements.remove(&pod.uid)),
         }
         self.insert_at(view, location, nodes);
         true
@@ -371,7 +373,7 @@ impl DaemonSetState {
     /// When the first change in place is given up, by the steady clock.
     pub(super) fn next_given_up_at(&self) -> Option<Timestamp> {
         let at = self.changes.next_given_up_at(self.resize_within())?;
-        Some(Timestamp(at.0 - self.wall_ahead_ms))
+        Some(Timestamp(at.0 - self.assessing.wall_ahead_ms))
     }
 
     fn resize_within(&self) -> Option<Duration> {
@@ -507,7 +509,7 @@ impl DaemonSetState {
         self.deleted_at.remove(uid);
         self.changes.forget(uid);
         if pod.flags.contains(PodFlags::ASKED) {
-            self.replacements.remove(uid);
+            self.asking.replacements.remove(uid);
         }
         self.labels.release(pod.labels);
         if let PodLocation::Node(id) = location {

@@ -130,7 +130,8 @@ impl DaemonSetState {
     /// Brings counts and sets up to date.
     pub(super) fn refresh(&mut self, now: Now, nodes: &NodeTable) {
         let is_wall_clock_set =
-            std::mem::replace(&mut self.wall_ahead_ms, now.wall_ahead_ms) != now.wall_ahead_ms;
+            std::mem::replace(&mut self.assessing.wall_ahead_ms, now.wall_ahead_ms)
+                != now.wall_ahead_ms;
         self.give_up_changes(now, nodes);
         self.refresh_copies(now.steady);
         let is_changed = self.refresh_current(now, nodes);
@@ -174,7 +175,7 @@ impl DaemonSetState {
             self.mark_all();
         }
         if self.rollout.has_too_many_waves() != had_too_many_waves {
-            self.refresh_rollout(*self.is_target_stored.last(), now, nodes);
+            self.refresh_rollout(*self.target.is_stored.last(), now, nodes);
         }
         self.assess_marked(now, nodes);
         let (rollout, input) = self.rollout_parts(now);
@@ -185,16 +186,16 @@ impl DaemonSetState {
     /// changes which pods are up to date.
     fn refresh_current(&mut self, now: Now, nodes: &NodeTable) -> bool {
         let key = self.target_key();
-        if self.is_target_stored.get(&key).is_some() {
+        if self.target.is_stored.get(&key).is_some() {
             self.refresh_rollout(true, now, nodes);
             return false;
         }
         let current = self.current_revision(now.steady);
-        self.is_target_stored.set(key, current.is_some());
+        self.target.is_stored.set(key, current.is_some());
         let current = current.or_else(|| self.current_generation());
         // While none is stored, the answer depends on the time as well.
         if current.is_none() || self.history.classify(&self.daemon_set).current.is_none() {
-            self.is_target_stored.invalidate();
+            self.target.is_stored.invalidate();
         }
         // Another client may have deleted the revision of the target, or taken its owner from it.
         let is_lost = || {
@@ -227,7 +228,7 @@ impl DaemonSetState {
     fn refresh_pace(&mut self, now: Timestamp) {
         let repeated = self.expectations.deletions_to_repeat();
         let deleted = repeated.filter_map(|pod| pod.node.as_ref());
-        let in_doubt = deleted.chain(self.pending_names.nodes_in_doubt(now));
+        let in_doubt = deleted.chain(self.index.pending_names.nodes_in_doubt(now));
         if self.rollout.refresh_pace(self.daemon_set.policy.valid(), in_doubt, now) {
             self.mark_all();
         }
@@ -387,7 +388,7 @@ impl DaemonSetState {
             self.backoffs.lost_pods.forget(id);
             self.settling.remove(&id);
             self.index.retry_order.clear(nodes.name(id));
-            self.pending_names.settle(nodes.name(id));
+            self.index.pending_names.settle(nodes.name(id));
         }
     }
 

@@ -18,7 +18,7 @@ impl DaemonSetState {
     pub fn apply_result(&mut self, result: WriteResult, now: Timestamp) {
         let WriteResult { write, outcome } = result;
         if write.is_of_status() {
-            self.status_writes.is_in_flight = false;
+            self.reports.status.is_in_flight = false;
         }
         if let Write::WriteRecord { revision, record } = &write {
             let phase = record.phase;
@@ -73,7 +73,7 @@ impl DaemonSetState {
                 self.expect_version(&write, Some(resource_version));
             }
             Outcome::NamespaceTerminating => {
-                self.creation_limits.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
+                self.backoffs.creations.not_before = Some(now + TERMINATING_NAMESPACE_PAUSE);
             }
             Outcome::Skipped => self.not_written(&write),
             Outcome::Failed { message } => self.refused(&write, message),
@@ -90,7 +90,7 @@ impl DaemonSetState {
         let (Some(pace), Some(node)) = (&mut self.rollout.pace, node) else { return };
         let is_repeated = match write.deleted() {
             Some(uid) => self.expectations.is_outcome_unknown(uid),
-            None => self.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
+            None => self.index.pending_names.unsettled_nodes().any(|unsettled| unsettled == node),
         };
         pace.apply_outcome(node, outcome, is_repeated, now);
     }
@@ -109,7 +109,7 @@ impl DaemonSetState {
             self.expectations.record_deletion_outcome(uid);
         }
         if let Write::CreatePod(new) = write {
-            self.pending_names.settle(&new.node);
+            self.index.pending_names.settle(&new.node);
             self.expectations.expect_creation(uid, resource_version);
         }
         if let Write::CreateRevision(new) = write {
@@ -128,8 +128,8 @@ impl DaemonSetState {
     /// The API server has refused a write.
     fn refused(&mut self, write: &Write, why: String) {
         match write {
-            Write::CreatePod(_) => self.creation_limits.refusal = Some(why.into()),
-            Write::AskForReplacement { .. } => self.question_refusal = Some(why.into()),
+            Write::CreatePod(_) => self.backoffs.creations.refusal = Some(why.into()),
+            Write::AskForReplacement { .. } => self.asking.refusal = Some(why.into()),
             Write::PullImages(_) => self.rollout.images.set_refusal(Some(why.into())),
             Write::ChangePod(_) => self.changes.record_failure(why),
             Write::CopyConfigMap(new) => self.copying.record_outcome(new, Some(why)),
@@ -148,7 +148,7 @@ impl DaemonSetState {
 
     /// A write failed. A deletion that an earlier request may have executed is still awaited.
     fn failed(&mut self, write: &Write) {
-        self.failed_marks += u32::from(matches!(write, Write::MarkReplaced { .. }));
+        self.asking.failed_marks += u32::from(matches!(write, Write::MarkReplaced { .. }));
         if !write.deleted().is_some_and(|uid| self.expectations.is_outcome_unknown(uid)) {
             write
                 .target()
@@ -165,7 +165,7 @@ impl DaemonSetState {
         if let Write::CreatePod(new) = write {
             self.index.retry_order.record_failure(&new.node);
             if let Some(name) = &new.name {
-                self.pending_names.record(&new.node, name, now);
+                self.index.pending_names.record(&new.node, name, now);
             }
         } else if let Write::ChangePod(change) = write {
             self.changes.record_doubt(change, now);
@@ -181,8 +181,8 @@ impl DaemonSetState {
 
     fn succeeded(&mut self, write: &Write, now: Timestamp) {
         self.clear_failure(write);
-        self.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
-        self.question_refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
+        self.asking.failed_marks *= u32::from(!matches!(write, Write::MarkReplaced { .. }));
+        self.asking.refusal.take_if(|_| matches!(write, Write::AskForReplacement { .. }));
         if let Write::ChangePod(change) = write {
             self.changes.record_sent(change);
         }
@@ -194,8 +194,8 @@ impl DaemonSetState {
         }
         // While the delay runs, this may be the result of an earlier creation.
         if matches!(write, Write::CreatePod(_)) {
-            self.creation_limits.delay.take_if(|delay| !delay.is_running(now));
-            self.creation_limits.refusal = None;
+            self.backoffs.creations.delay.take_if(|delay| !delay.is_running(now));
+            self.backoffs.creations.refusal = None;
         }
     }
 
@@ -216,9 +216,9 @@ impl DaemonSetState {
     /// created at once. Other pods that were created at the same time do not lengthen the delay.
     fn delay_creations(&mut self, new: &NewPod, change: AdmissionChange, now: Timestamp) {
         self.index.retry_order.record_failure(&new.node);
-        if !self.creation_limits.delay.is_some_and(|delay| delay.is_running(now)) {
-            self.creation_limits.delay =
-                Some(Delay::after(Cause::Failure, self.creation_limits.delay, now));
+        if !self.backoffs.creations.delay.is_some_and(|delay| delay.is_running(now)) {
+            self.backoffs.creations.delay =
+                Some(Delay::after(Cause::Failure, self.backoffs.creations.delay, now));
         }
         if let Some(pod) = new.name.clone() {
             self.reports.problems.push(Problem::ChangedPod { pod, node: new.node.clone(), change });
