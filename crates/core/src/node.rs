@@ -8,7 +8,7 @@ mod state;
 pub(crate) use assess::{
     Assessor, NodeDelays, RolloutParameters, RolloutRules, changing_pods, ended_pods, surplus_pods,
 };
-pub(crate) use pods::{PodFlags, PodView};
+pub(crate) use pods::{NodePods, PodFlags, PodView};
 pub(crate) use slot::{
     BudgetUse, Health, NodeAssessment, NodeProgress, Scheduling, Slot, SlotFlags, Wanted, Wave,
     Work,

@@ -39,9 +39,8 @@ use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
 use crate::config::{Config, PodDuty};
 use crate::node::{Health, PodView, RolloutParameters, Scheduling, Slot, Wave};
 
-use overrides::Settling;
+use overrides::{NodeOverrides, OverrideInput};
 use refresh::TargetKey;
-use running::RunningOverrides;
 
 pub use inspect::{Availability, InspectedPod, Inspection};
 
@@ -75,12 +74,8 @@ pub struct DaemonSetState {
     asking: Asking,
     /// The pods that are changed in place (G56).
     changes: PodChanges,
-    /// The nodes whose labels say that another override counts there (G57).
-    settling: BTreeMap<NodeId, Settling>,
-    /// True if any pod had an override, or should have had one.
-    had_overrides: bool,
-    /// The overrides of pods that another controller makes (G57).
-    running: RunningOverrides,
+    /// The overrides that count on nodes (G57).
+    overrides: NodeOverrides,
     /// The copies of ConfigMaps (G58).
     copying: Copying,
     history: RevisionHistory,
@@ -139,8 +134,8 @@ struct Assessing {
     wall_ahead_ms: i64,
 }
 
-/// The assessments of all slots, as counts and sets, the order in which their nodes are tried, and
-/// under which names.
+/// The assessments of all slots, as counts and sets, and what is known of attempts to create pods:
+/// the order in which nodes are tried, and names that may be taken.
 #[derive(Debug, Default)]
 struct Index {
     counts: NodeCounts,
@@ -223,9 +218,7 @@ impl DaemonSetState {
             deleted_at: BTreeMap::new(),
             asking: Asking::default(),
             changes: PodChanges::default(),
-            settling: BTreeMap::new(),
-            had_overrides: false,
-            running: RunningOverrides::default(),
+            overrides: NodeOverrides::default(),
             copying: Copying::default(),
             history: RevisionHistory::default(),
             target: StoredTarget::default(),
@@ -390,12 +383,12 @@ impl DaemonSetState {
         }
         if nodes.node(id).is_none() {
             self.rollout.images.forget(nodes.name(id));
-            self.settling.remove(&id);
-            self.running.forget(id);
+            self.overrides.forget(id);
         }
         let eligibility = self.evaluate(id, nodes).verdict.eligibility;
         let is_or_was_unreachable = self.apply_reachability(id, nodes);
-        let has_overrides = self.has_overrides();
+        let (overrides, _, input) = self.override_parts();
+        let has_overrides = overrides.has_any(&input);
         let slot = &mut self.slots[id.index()];
         // What has made its pods end may be over: one more try costs a pod.
         let has_recovered = nodes.has_recovered(id);
@@ -473,7 +466,9 @@ impl DaemonSetState {
         let changed = self.history.apply(revision, &self.daemon_set);
         self.reports.problems.extend(problem.filter(|_| changed));
         if changed {
-            self.revisit_kept();
+            // A revision may be stored now of pods that cannot get their override.
+            let kept: Vec<NodeId> = self.overrides.running.kept.keys().copied().collect();
+            kept.into_iter().for_each(|id| self.mark(id));
         }
         changed || was_awaited
     }
@@ -618,6 +613,19 @@ impl DaemonSetState {
         !self.index.work_sets.tells.is_empty() && self.asking.failed_marks < FAILED_MARKS_MAX
     }
 
+    /// The overrides of nodes, the slots, and the input of the overrides.
+    #[inline]
+    fn override_parts(&mut self) -> (&mut NodeOverrides, &mut [Slot], OverrideInput<'_>) {
+        let input = OverrideInput {
+            daemon_set: &self.daemon_set,
+            history: &self.history,
+            labels: &self.labels,
+            rollout: &self.rollout,
+            changes: &self.changes,
+        };
+        (&mut self.overrides, &mut self.slots, input)
+    }
+
     /// The state of the rollout, and its input.
     #[inline]
     fn rollout_parts(&mut self, now: Now) -> (&mut RolloutState, RolloutInput<'_>) {
@@ -636,7 +644,7 @@ impl DaemonSetState {
             config_wait: self.copying.wait(),
             replacements: &self.asking.replacements,
             changes: &self.changes,
-            keeps_override: &self.running.kept,
+            keeps_override: &self.overrides.running.kept,
             override_failure: self.changes.failure().filter(|_| awaits_overrides),
             is_rolled_out: self.index.counts.is_rolled_out(),
             has_too_many_waves: self.rollout.has_too_many_waves(),

@@ -155,7 +155,9 @@ impl DaemonSetState {
         if self.rollout.is_followed() {
             self.refresh_waves(now, nodes);
         }
-        self.end_overrides();
+        if self.labels.are_overrides_of_running() {
+            self.overrides.running.record_text(self.daemon_set.overrides_of_running());
+        }
         self.backoffs.ended_pods.collect(now.steady);
         self.backoffs.lost_pods.collect(now.steady);
         let recount = || cfg!(debug_assertions).then(|| self.recount(now));
@@ -290,6 +292,13 @@ impl DaemonSetState {
         }
     }
 
+    fn refresh_overrides(&mut self, id: NodeId, now: Timestamp, nodes: &NodeTable) {
+        let (overrides, slots, input) = self.override_parts();
+        let pods = &mut slots[id.index()].pods;
+        let due_at = overrides.refresh(id, nodes.node(id), pods, &input, now);
+        self.assessing.timers.extend(due_at.map(|at| (at, id)));
+    }
+
     fn assess(&mut self, id: NodeId, now: Now, nodes: &NodeTable) {
         self.assessing.count += 1;
         self.refresh_overrides(id, now.steady, nodes);
@@ -386,7 +395,7 @@ impl DaemonSetState {
             self.slots[id.index()].flags.remove(SlotFlags::LOST_POD);
             self.backoffs.ended_pods.forget(id);
             self.backoffs.lost_pods.forget(id);
-            self.settling.remove(&id);
+            self.overrides.forget(id);
             self.index.retry_order.clear(nodes.name(id));
             self.index.pending_names.settle(nodes.name(id));
         }

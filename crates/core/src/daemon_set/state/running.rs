@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{ChangeGoal, Node, NodeOverride, Overrides, PodPhase, Timestamp, Uid};
-use crate::node::{PodFlags, PodView};
+use crate::node::{NodePods, PodFlags, PodView};
 use crate::node_table::NodeId;
 
-use super::DaemonSetState;
+use super::overrides::OverrideInput;
 
 /// For how long labels must say that another override counts, if that of a pod is not known any
 /// more.
@@ -76,85 +76,89 @@ impl RunningOverrides {
         let wanted = Wanted { tag, text, settle: own, from, is_of_start };
         self.nodes.entry(id).insert_entry(wanted).into_mut()
     }
+
+    /// Determines which running pods of a node are to get another override in place. Returns when
+    /// that may change by itself.
+    pub(super) fn refresh(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        pods: &mut NodePods,
+        input: &OverrideInput<'_>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        self.kept.remove(&id);
+        let (mut changing, mut flags, mut due_at) = (None, PodFlags::GETS_OVERRIDE, None);
+        if input.daemon_set.may_change_overrides() {
+            let overrides = input.daemon_set.overrides_of_running();
+            let (of_node, text) =
+                (overrides.and_then(|it| it.of_node(node)).cloned(), text_of(overrides));
+            let running = pods.as_slice().iter().find(|pod| runs(pod));
+            let runs = running.map(|pod| settle_of(pod, input));
+            let wanted = self.record(id, of_node.as_ref(), text, runs, now);
+            let from = wanted.from;
+            flags.set(PodFlags::OVERRIDE_NOW, wanted.is_of_start);
+            let tag = of_node.map(|it| it.tag.clone());
+            let pod = running.and_then(|pod| self.changeable(id, pod, tag, input));
+            if from > now {
+                due_at = Some(from);
+            } else {
+                changing = pod;
+            }
+        }
+        pods.record_overrides(|pod| {
+            let gets_it = changing.as_ref() == Some(&pod.uid);
+            if gets_it { flags } else { PodFlags::empty() }
+        });
+        due_at
+    }
+
+    /// The running pod of a node, if it has another override than this, and can be changed. If it
+    /// cannot, it is recorded why.
+    fn changeable(
+        &mut self,
+        id: NodeId,
+        pod: &PodView,
+        tag: Option<Arc<str>>,
+        input: &OverrideInput<'_>,
+    ) -> Option<Uid> {
+        let hash = input.labels.hash(pod.labels)?.clone();
+        let has = match input.changes.get(&pod.uid) {
+            Some(known) if known.keeps_revision() => known.change.to.tag.as_ref(),
+            // It becomes another revision first, or goes.
+            Some(_) => return None,
+            None if input.labels.tag(pod.labels) == tag.as_ref() => return None,
+            None => input.labels.tag(pod.labels),
+        };
+        let is_other = has != tag.as_ref();
+        let is_stored = input.history.template(&hash).is_some();
+        let goal = ChangeGoal { hash, tag };
+        let refusal = input.changes.refusal(&pod.uid, &goal).cloned();
+        let why = refusal.or_else(|| (!is_stored).then(|| "its revision is not stored".into()));
+        if let Some(why) = why {
+            self.kept.insert(id, why);
+            return None;
+        }
+        is_other.then(|| pod.uid.clone())
+    }
+
+    /// Records the overrides that count now: with these, labels of nodes that come have to settle.
+    pub(super) fn record_text(&mut self, overrides: Option<&Arc<Overrides>>) {
+        self.before = Some(text_of(overrides));
+    }
+}
+
+/// For how long labels must say that another override counts than that of this pod.
+fn settle_of(pod: &PodView, input: &OverrideInput<'_>) -> Duration {
+    let Some(tag) = input.labels.tag(pod.labels) else { return Duration::ZERO };
+    let overrides = input.daemon_set.overrides_of_running();
+    let own = overrides.and_then(|overrides| overrides.with_tag(tag));
+    own.map_or(SETTLE, |own| own.settle)
 }
 
 /// The text of overrides; none have none.
 fn text_of(overrides: Option<&Arc<Overrides>>) -> Arc<str> {
     overrides.map(|it| it.text.clone()).unwrap_or_default()
-}
-
-impl DaemonSetState {
-    /// Determines which running pods of a node are to get another override in place.
-    pub(super) fn refresh_running(&mut self, id: NodeId, node: &Node, now: Timestamp) {
-        self.running.kept.remove(&id);
-        let (mut changing, mut flags) = (None, PodFlags::GETS_OVERRIDE);
-        if self.daemon_set.may_change_overrides() {
-            let overrides = self.daemon_set.overrides_of_running();
-            let (of_node, text) =
-                (overrides.and_then(|it| it.of_node(node)).cloned(), text_of(overrides));
-            let mut pods = self.slots[id.index()].pods.as_slice().iter();
-            let runs = pods.find(|pod| runs(pod)).map(|pod| self.settle_of(pod));
-            let wanted = self.running.record(id, of_node.as_ref(), text, runs, now);
-            let from = wanted.from;
-            flags.set(PodFlags::OVERRIDE_NOW, wanted.is_of_start);
-            let pod = self.changeable_pod(id, of_node.map(|it| it.tag.clone()));
-            if from > now {
-                self.assessing.timers.insert((from, id));
-            } else {
-                changing = pod;
-            }
-        }
-        self.slots[id.index()].pods.record_overrides(|pod| {
-            let gets_it = changing.as_ref() == Some(&pod.uid);
-            if gets_it { flags } else { PodFlags::empty() }
-        });
-    }
-
-    /// For how long labels must say that another override counts than that of this pod.
-    fn settle_of(&self, pod: &PodView) -> Duration {
-        let Some(tag) = self.labels.tag(pod.labels) else { return Duration::ZERO };
-        let overrides = self.daemon_set.overrides_of_running();
-        let own = overrides.and_then(|overrides| overrides.with_tag(tag));
-        own.map_or(SETTLE, |own| own.settle)
-    }
-
-    /// The pod of a node that has another override than this, and can be changed. If it cannot, it
-    /// is recorded why.
-    fn changeable_pod(&mut self, id: NodeId, tag: Option<Arc<str>>) -> Option<Uid> {
-        let mut pods = self.slots[id.index()].pods.as_slice().iter();
-        let pod = pods.find(|pod| runs(pod))?;
-        let (uid, hash) = (pod.uid.clone(), self.labels.hash(pod.labels)?.clone());
-        let has = match self.changes.get(&uid) {
-            Some(known) if known.keeps_revision() => known.change.to.tag.as_ref(),
-            // It becomes another revision first, or goes.
-            Some(_) => return None,
-            None if self.labels.tag(pod.labels) == tag.as_ref() => return None,
-            None => self.labels.tag(pod.labels),
-        };
-        let is_other = has != tag.as_ref();
-        let is_stored = self.history.template(&hash).is_some();
-        let goal = ChangeGoal { hash, tag };
-        let refusal = self.changes.refusal(&uid, &goal).cloned();
-        let why = refusal.or_else(|| (!is_stored).then(|| "its revision is not stored".into()));
-        if let Some(why) = why {
-            self.running.kept.insert(id, why);
-            return None;
-        }
-        is_other.then_some(uid)
-    }
-
-    /// Records the overrides that count now: with these, labels of nodes that come have to settle.
-    pub(super) fn end_overrides(&mut self) {
-        if self.labels.are_overrides_of_running() {
-            self.running.before = Some(text_of(self.daemon_set.overrides_of_running()));
-        }
-    }
-
-    /// Looks anew at the pods that cannot get their override, because a revision may be stored now.
-    pub(super) fn revisit_kept(&mut self) {
-        let kept: Vec<NodeId> = self.running.kept.keys().copied().collect();
-        kept.into_iter().for_each(|id| self.mark(id));
-    }
 }
 
 /// True if the pod is one that has started, and stays for now.
