@@ -233,6 +233,11 @@ impl RevisionHistory {
         copies.map(|revision| revision.overrides.as_ref()?.copies.as_ref()).collect()
     }
 
+    /// The copies of ConfigMaps that the current revision of a DaemonSet has, or gets.
+    pub(crate) fn copies_of_target(&self, daemon_set: &DaemonSet) -> Option<Arc<ConfigCopies>> {
+        self.classify(daemon_set).overrides?.copies.clone()
+    }
+
     /// The copies of ConfigMaps of all revisions (G58).
     pub(crate) fn copies(&self) -> impl Iterator<Item = &Arc<ConfigCopies>> + Clone {
         let overrides = self.revisions.values().filter_map(|revision| revision.overrides.as_ref());

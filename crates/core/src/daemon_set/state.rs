@@ -4,9 +4,9 @@
 //! slots and those whose assessment expired, updates counts and sets by the difference, and then
 //! visits only the nodes in those sets.
 
-mod copies;
 mod inspect;
 mod overrides;
+mod parts;
 mod planning;
 mod pods;
 mod refresh;
@@ -17,14 +17,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::{
-    Budget, DaemonSet, DaemonSetKey, Labels, MayOverride, NamespaceNodeSelector, NodeName, Now,
-    Overrides, Pod, PodName, PolicySource, Problem, Replacement, Revision, RevisionHash,
-    RolloutReason, Timestamp, Uid, WaveName,
+    Budget, ConfigCopies, ConfigMap, ConfigMaps, ConfigRule, DaemonSet, DaemonSetKey,
+    KnownConfigMaps, Labels, MayOverride, NamespaceNodeSelector, NodeName, Now, Overrides, Pod,
+    PolicySource, Problem, Revision, RolloutReason, Timestamp, Uid, WaveName,
 };
-use crate::backoff::{Backoff, Cause, Delay};
+use crate::backoff::{Backoff, Cause};
 use crate::copying::Copying;
 use crate::expectations::Expectations;
-use crate::memo::Memo;
 use crate::node_table::{NodeId, NodeTable};
 use crate::ownership::{self, Ownership};
 use crate::placement::{self, Reason};
@@ -35,12 +34,15 @@ use crate::rollout::{
     NodeStanding, RolloutInput, RolloutState, RolloutStatus, StateCounts, WaveStanding,
 };
 
-use super::index::{Groups, NodeCounts, PendingNames, RetryOrder, WorkSets};
+use super::index::NodeCounts;
 use crate::config::{Config, PodDuty};
-use crate::node::{Health, PodView, RolloutParameters, Scheduling, Slot, Wave};
+use crate::node::{Health, RolloutParameters, Scheduling, Slot, Wave};
 
 use overrides::{NodeOverrides, OverrideInput};
-use refresh::TargetKey;
+use parts::{
+    Asking, Assessing, Backoffs, CreationLimits, Index, OtherPods, Reports, StatusWrites,
+    StoredTarget,
+};
 
 pub use inspect::{Availability, InspectedPod, Inspection};
 
@@ -88,105 +90,6 @@ pub struct DaemonSetState {
 
 /// The number of failures in a row after which records do not wait until new pods are marked.
 const FAILED_MARKS_MAX: u32 = 10;
-
-/// The questions whether pods may be replaced (G54).
-#[derive(Debug, Default)]
-struct Asking {
-    /// The annotations of pods that somebody is asked about, or has agreed to replace.
-    replacements: BTreeMap<Uid, Replacement>,
-    /// Why nobody could be asked about the last of them.
-    refusal: Option<Arc<str>>,
-    /// How often in a row a new pod could not be marked.
-    failed_marks: u32,
-}
-
-/// What the stored revisions say of the target.
-#[derive(Debug, Default)]
-struct StoredTarget {
-    /// True if a revision stores the current template, even one that another DaemonSet owns.
-    is_stored: Memo<TargetKey, bool>,
-    /// The hash of the current revision, if nothing is to be repaired of the history.
-    repaired: Memo<TargetKey, Option<RevisionHash>>,
-}
-
-/// Pods that are in no slot.
-#[derive(Debug, Default)]
-struct OtherPods {
-    /// Pods that neither run on a node nor are pinned to one.
-    unplaced: BTreeMap<Uid, PodView>,
-    /// Owned pods that the selector does not match any more (C21).
-    releases: BTreeMap<PodName, Uid>,
-    /// Pods of a former DaemonSet that have yet to end, by node (C36).
-    former: BTreeMap<NodeId, BTreeMap<Uid, PodName>>,
-}
-
-/// The slots that are assessed next.
-#[derive(Debug, Default)]
-struct Assessing {
-    /// Slots that the next plan assesses.
-    marked: Vec<NodeId>,
-    /// When assessments expire: a pod becomes available, a back-off ends. An outdated entry costs
-    /// one assessment and changes nothing.
-    timers: BTreeSet<(Timestamp, NodeId)>,
-    /// The number of assessments so far.
-    count: u64,
-    /// How far the wall clock was ahead of the steady one at the last plan.
-    wall_ahead_ms: i64,
-}
-
-/// The assessments of all slots, as counts and sets, and what is known of attempts to create pods:
-/// the order in which nodes are tried, and names that may be taken.
-#[derive(Debug, Default)]
-struct Index {
-    counts: NodeCounts,
-    work_sets: WorkSets,
-    retry_order: RetryOrder,
-    /// Counts and sets of each group of nodes that the policy limits.
-    groups: Option<Box<Groups>>,
-    pending_names: PendingNames,
-}
-
-/// The delays of nodes, and those of all creations.
-#[derive(Debug)]
-struct Backoffs {
-    /// When pods that have ended are deleted (C24).
-    ended_pods: Backoff,
-    /// When pods are created again on nodes where other clients delete them (C23).
-    lost_pods: Backoff,
-    creations: CreationLimits,
-}
-
-/// Reports that are due, those that are given once, and the status.
-#[derive(Debug)]
-struct Reports {
-    /// Reported by the next plan.
-    problems: Vec<Problem>,
-    was_selecting_all_reported: bool,
-    /// True if it was reported that the built-in controller rolls out by itself: a strategy that
-    /// changes again and again is reported once (G18).
-    was_not_guarded_reported: bool,
-    /// The text of an order without effect, of which no record can tell (G43).
-    reported_order: Option<Arc<str>>,
-    status: StatusWrites,
-}
-
-/// Earlier writes of the status.
-#[derive(Debug, Default)]
-struct StatusWrites {
-    is_in_flight: bool,
-    last_at: Option<Timestamp>,
-}
-
-/// The reasons for which no pods are created for a while (C28).
-#[derive(Debug, Default)]
-struct CreationLimits {
-    /// Set while the namespace is terminating, when creations would be refused again.
-    not_before: Option<Timestamp>,
-    /// The delay after admission has changed a created pod.
-    delay: Option<Delay>,
-    /// Why the last pod could not be created.
-    refusal: Option<Arc<str>>,
-}
 
 impl DaemonSetState {
     /// The state of a DaemonSet that has no pods and no revisions yet.
@@ -494,6 +397,39 @@ impl DaemonSetState {
             changed |= self.replace_revision(revision);
         }
         changed
+    }
+
+    /// True if the ConfigMaps of the namespace must be applied by
+    /// [`apply_config_maps`](Self::apply_config_maps): the policy wants copies of some, or
+    /// there are some.
+    pub fn needs_config_maps(&self) -> bool {
+        let of_template =
+            |rule: &ConfigRule| rule.copied(&self.daemon_set.template.config).count() > 0;
+        self.creates_pods()
+            && (self.snapshots().is_some_and(of_template)
+                || self.copying.has_copies()
+                || self.history.copies().next().is_some())
+    }
+
+    /// Those of all ConfigMaps of the namespace that concern the DaemonSet: those that its template
+    /// names, those of which a revision has copies, and its copies.
+    pub fn known_config_maps(&self, all: &BTreeMap<Arc<str>, ConfigMap>) -> ConfigMaps {
+        let DaemonSet { key, uid, template, .. } = &self.daemon_set;
+        let named = template.config.iter().flat_map(|config| config.config_maps());
+        let copied = self.history.copies().flat_map(|copies| copies.hashes.keys());
+        let sources = named.map(|(name, _)| name).chain(copied);
+        ConfigMaps::Known(KnownConfigMaps::new((key.name.as_str(), uid), sources, all))
+    }
+
+    /// Applies the ConfigMaps that concern the DaemonSet, as far as they are known. Returns whether
+    /// a plan is due.
+    pub fn apply_config_maps(&mut self, config_maps: ConfigMaps) -> bool {
+        self.copying.apply(config_maps)
+    }
+
+    /// The copies that the target has, if it has any.
+    pub fn target_copies(&self) -> Option<Arc<ConfigCopies>> {
+        self.history.copies_of_target(&self.daemon_set)
     }
 
     /// Records that the API server was restored from a backup: writes since that backup may be

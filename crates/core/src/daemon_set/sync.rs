@@ -2,6 +2,7 @@
 //! adds writes to a [`Draft`]; none of them changes the state.
 
 mod changes;
+mod copies;
 mod draft;
 mod images;
 mod manage;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use crate::api::{
     DaemonSet, NodeName, NodeOverride, Now, Overrides, PodName, Replacement, RevisionHash, Uid,
 };
+use crate::copying::Copying;
 use crate::node_table::{NodeId, NodeTable};
 use crate::plan::{NewPod, Write};
 use crate::pod_changes::PodChanges;
@@ -28,6 +30,7 @@ use crate::config::Config;
 use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 
 pub(super) use changes::{finish_changes, override_with_tag};
+pub(super) use copies::plan_copies;
 pub(super) use draft::{Draft, notice_of_end};
 pub(super) use images::pull_images;
 pub(super) use manage::manage;
@@ -41,8 +44,6 @@ pub(super) use status::{StatusState, plan_status};
 pub(super) struct SyncInput<'a> {
     pub now: Now,
     pub config: &'a Config,
-    /// True if no revision is made of the target, because its ConfigMaps may be there soon (G58).
-    pub awaits_config_maps: bool,
     pub daemon_set: &'a DaemonSet,
     pub slots: &'a [Slot],
     /// Pods that neither run on a node nor are pinned to one.
@@ -53,6 +54,7 @@ pub(super) struct SyncInput<'a> {
     pub labels: &'a RevisionLabels,
     pub replacements: &'a BTreeMap<Uid, Replacement>,
     pub changes: &'a PodChanges,
+    pub copying: &'a Copying,
     pub rules: RolloutRules<'a>,
     pub rollout: &'a RolloutState,
     pub counts: &'a NodeCounts,

@@ -152,7 +152,7 @@ impl DaemonSetState {
             self.plan_beside(now, nodes, draft);
             return;
         }
-        self.plan_copies(now.steady, draft);
+        sync::plan_copies(&self.sync_input(now, nodes), draft);
         sync::plan_ownership(&self.sync_input(now, nodes), draft);
         let Some(hash) = self.plan_revisions(now, nodes, draft) else { return };
         let input = self.sync_input(now, nodes);
@@ -290,11 +290,11 @@ impl DaemonSetState {
         SyncInput {
             now,
             config: &self.config,
-            awaits_config_maps: self.copying.withholds_revision(now.steady),
             daemon_set: &self.daemon_set,
             slots: &self.slots,
             replacements: &self.asking.replacements,
             changes: &self.changes,
+            copying: &self.copying,
             unplaced: &self.other_pods.unplaced,
             releases: &self.other_pods.releases,
             history: &self.history,
@@ -329,7 +329,6 @@ impl DaemonSetState {
         let lapse = if waiting { self.expectations.lapses_at() } else { None };
         let surge_release = self.index.pending_names.next_surge_release(now);
         let [collision_ends, duplicates_end] = self.history.due_at();
-        let rule = self.daemon_set.policy.valid().and_then(|policy| policy.snapshots());
         let times = [
             timer,
             collision_ends,
@@ -338,7 +337,7 @@ impl DaemonSetState {
             self.backoffs.creations.delay.map(|delay| delay.end()),
             lapse,
             self.rollout.due_at(&self.labels, now),
-            self.copying.due_at(rule, now),
+            self.copying.due_at(self.snapshots(), now),
             self.next_given_up_at(),
             self.changes.next_settled_at(),
             self.backoffs.ended_pods.collect_at(),

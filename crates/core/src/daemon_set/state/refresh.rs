@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{GroupLimit, Node, Now, Problem, Timestamp};
+use crate::api::{ConfigRule, GroupLimit, Node, Now, Problem, Timestamp};
 use crate::config::UnreachableNodes;
+use crate::copying::Stored;
 use crate::daemon_set::index::{Groups, NodeCounts, WorkSets};
 use crate::node::{Assessor, NodeAssessment, NodeDelays, Slot, SlotFlags, Wanted};
 use crate::node_table::{NodeId, NodeTable};
@@ -164,6 +165,38 @@ impl DaemonSetState {
         if let Some(counts) = self.is_recount_due().then(recount).flatten() {
             debug_assert_eq!(counts, self.index.counts, "of {}", self.daemon_set.key);
         }
+    }
+
+    /// Determines which copies the target is to have.
+    fn refresh_copies(&mut self, now: Timestamp) {
+        if self.copying.is_idle() && self.snapshots().is_none() {
+            return;
+        }
+        let waited = self.copying.wait().cloned();
+        let before = self.daemon_set.copies.take();
+        let policy = self.daemon_set.policy.valid().cloned();
+        let copies = if let Some(rule) = policy.as_ref().and_then(|policy| policy.snapshots()) {
+            let template = &self.daemon_set.template;
+            let stored = Stored {
+                with_template: self.history.copies_with(template),
+                is_empty: self.history.len() == 0,
+            };
+            self.copying.refresh(rule, template, before.as_ref(), &stored, now)
+        } else {
+            self.copying.end();
+            None
+        };
+        if copies != before {
+            self.history.forget_current();
+        }
+        self.daemon_set_changes +=
+            u64::from(copies != before || waited.as_ref() != self.copying.wait());
+        self.daemon_set.copies = copies;
+    }
+
+    /// The rule by which the ConfigMaps of a template are copied.
+    pub(super) fn snapshots(&self) -> Option<&ConfigRule> {
+        self.daemon_set.policy.valid()?.snapshots()
     }
 
     /// Brings the waves of a guarded or paused rollout up to date, and what follows from them.

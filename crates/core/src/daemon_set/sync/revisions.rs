@@ -71,7 +71,8 @@ fn plan_creation(input: &SyncInput<'_>, number: i64, draft: &mut Draft) -> PodRe
             let resource_version = input.daemon_set.resource_version;
             draft.write(Write::RaiseCollisionCount { resource_version, collision_count });
         }
-        None if input.creations_suspended || input.awaits_config_maps => {}
+        None if input.creations_suspended || input.copying.withholds_revision(input.now.steady) => {
+        }
         None => match input.history.delayed_until(&new, input.now.steady) {
             Some(end) => draft.requeue(end),
             None => draft.write(Write::CreateRevision(new)),

@@ -112,7 +112,7 @@ fn rollout(input: &SyncInput<'_>) -> Option<RolloutCondition> {
     let known = input.daemon_set.status.rollout.as_ref();
     let is_of_generation =
         input.daemon_set.status.observed_generation == input.daemon_set.generation;
-    if known.is_some() && is_of_generation && input.awaits_config_maps {
+    if known.is_some() && is_of_generation && input.copying.withholds_revision(input.now.steady) {
         return known.cloned();
     }
     let same = known.filter(|known| known.reason.status() == reason.status());
