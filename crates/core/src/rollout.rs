@@ -9,7 +9,9 @@
 //! | `state` | `RolloutState`, which owns what follows; here the others meet |
 //! | `input` | the parts of its DaemonSet's state that a rollout reads |
 //! | `stage` | where the rollout is, by its record, its policy and the time |
+//! | `facts` | what follows from the stage until anything else changes |
 //! | `transition` | which record comes next |
+//! | `order` | which record an order of a person makes |
 //! | `hindrance` | why it waits between two waves |
 //! | `course` | which event of its course a change of the record is |
 //! | `record_writes` | records whose write has failed, or has an unknown outcome |
@@ -25,6 +27,7 @@
 //! | `beside` | whether the built-in controller beside it has seen the target |
 //! | `rollback` | how nodes go back to the base |
 //! | `condition` | reason and message of its condition |
+//! | `details` | the parts of the message that change with nodes |
 //! | `status` | where it is, for reports |
 //!
 //! Nothing here has I/O or a clock. [`DaemonSetState`](crate::daemon_set::DaemonSetState) observes
@@ -36,11 +39,14 @@ mod beside;
 mod checks;
 mod condition;
 mod course;
+mod details;
+mod facts;
 mod gate;
 mod hindrance;
 mod images;
 mod in_place;
 mod input;
+mod order;
 mod pace;
 mod progress;
 mod record_writes;

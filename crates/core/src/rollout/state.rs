@@ -7,12 +7,11 @@ mod config;
 mod images;
 mod stated;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api::{
-    CheckSubject, NodeName, Opening, Order, Position, PrepareImages, RecordReason, RevisionHash,
-    RolloutPhase, RolloutPolicy, RolloutRecord, Timestamp, UpdateMethod, WaveName,
+    CheckSubject, NodeName, Order, Position, RecordReason, RevisionHash, RolloutPhase,
+    RolloutPolicy, RolloutRecord, Timestamp, WaveName,
 };
 use crate::memo::Memo;
 use crate::node::{NodeAssessment, PodView, RolloutRules, Wave};
@@ -24,6 +23,7 @@ use super::agreement::{told_since, unasked};
 use super::bake::Bake;
 use super::checks::{Checks, ChecksVerdict};
 use super::condition::{Headline, Stated};
+use super::facts::{Motion, StageFacts, StageKey};
 use super::gate::Gate;
 use super::images::{ImagePulls, image_rule};
 use super::input::RolloutInput;
@@ -70,70 +70,6 @@ pub(crate) struct RolloutState {
     has_late_failures: bool,
 }
 
-/// The inputs of stage, gate and condition, except nodes and time.
-#[derive(Debug, PartialEq, Eq)]
-struct StageKey {
-    revisions: u64,
-    labels: u64,
-    daemon_set: u64,
-    /// Why there are too many waves, if there are.
-    excess: Option<Arc<str>>,
-    is_target_known: bool,
-    wall_ahead_ms: i64,
-}
-
-/// The consequences of the rollout's stage.
-#[derive(Debug, Default)]
-struct StageFacts {
-    /// The record of the current revision.
-    record: Option<Arc<RolloutRecord>>,
-    course: Course,
-    /// True if nothing but nodes and time can change the record.
-    awaits_nodes: bool,
-    /// True if somebody must agree that an old pod goes (G54).
-    asks: bool,
-    /// The revisions whose pods go without that.
-    unasked: BTreeSet<RevisionHash>,
-    /// How nodes pull the images of the target before their old pods go (G55).
-    images: Option<PrepareImages>,
-    /// How nodes get another template (G56).
-    update: UpdateMethod,
-    /// When a failed rollout goes back to the base.
-    rollback_at: Option<Timestamp>,
-    /// When a window may open or close.
-    window_until: Option<Timestamp>,
-    /// When the next window opens, if the rollout waits for it.
-    opening: Option<Opening>,
-    /// While the record cannot be read: the last order that was there before (G44).
-    order_before: Option<Option<Arc<str>>>,
-}
-
-/// How a rollout goes on, as far as waves and the condition read that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Course {
-    /// It does not go forward.
-    #[default]
-    None,
-    /// It has yet to begin.
-    Pending,
-    /// It moves forward, or is complete.
-    Moving,
-}
-
-impl Course {
-    const fn of(stage: &Stage<'_>) -> Self {
-        match stage {
-            Stage::Pending => Self::Pending,
-            Stage::Moving(_) => Self::Moving,
-            Stage::Unguarded
-            | Stage::NotGuarded
-            | Stage::Paused
-            | Stage::Halted { .. }
-            | Stage::Failed { .. } => Self::None,
-        }
-    }
-}
-
 impl RolloutState {
     /// The state of the node's wave.
     pub(crate) fn wave(&self, id: NodeId) -> Wave {
@@ -164,8 +100,7 @@ impl RolloutState {
 
     /// The record of a rollout that moves forward.
     pub(crate) fn moving(&self) -> Option<&RolloutRecord> {
-        let moves = self.facts.last().course == Course::Moving;
-        self.record().filter(|_| moves).map(|record| &**record)
+        self.facts.last().moving()
     }
 
     /// True if the policy makes too many waves of the nodes that there are (G50).
@@ -175,7 +110,7 @@ impl RolloutState {
 
     /// True if the rollout waits for a window.
     pub(crate) const fn awaits_window(&self) -> bool {
-        self.facts.last().opening.is_some()
+        self.facts.last().awaits_window()
     }
 
     /// The rules of the rollout that an assessment reads.
@@ -194,7 +129,7 @@ impl RolloutState {
 
     /// True if somebody must agree that old pods go (G54).
     pub(crate) fn asks(&self) -> bool {
-        self.facts.last().asks && self.moving().is_some()
+        self.facts.last().asks()
     }
 
     /// The assessment of a node, by its state in a guarded rollout.
@@ -205,7 +140,7 @@ impl RolloutState {
 
     /// When the next plan is due for the rollout.
     pub(crate) fn due_at(&self, labels: &RevisionLabels, now: Timestamp) -> Option<Timestamp> {
-        let baked_at = self.bake.ended_at();
+        let (facts, baked_at) = (self.facts.last(), self.bake.ended_at());
         let [retry_at, unknown_until] = self.record_writes.due_at();
         let times = [
             retry_at,
@@ -213,21 +148,10 @@ impl RolloutState {
             self.bake.ends_at(),
             self.checks.as_ref().and_then(|checks| checks.due_at(baked_at)),
             self.progress.ends_at(),
-            self.facts.last().rollback_at,
-            self.window_due_at(labels),
+            facts.rollback_at,
+            facts.window_due_at(labels),
         ];
         times.iter().flatten().copied().filter(|at| *at > now).min()
-    }
-
-    /// When a window opens or closes, if that matters: a rollout is under way, or has left nodes
-    /// behind.
-    fn window_due_at(&self, labels: &RevisionLabels) -> Option<Timestamp> {
-        let record = self.moving();
-        let is_under_way = record.is_some_and(|record| record.phase.is_under_way());
-        // On nodes that only keep their pods, too: no count of the status tells of those.
-        let is_done = record.is_some() && !is_under_way && !labels.has_outdated_pods();
-        let waits = self.awaits_window() && !is_done;
-        self.facts.last().window_until.filter(|_| is_under_way || waits)
     }
 
     /// Determines which revisions govern nodes, if anything has changed of what says so. Returns
@@ -267,7 +191,7 @@ impl RolloutState {
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
         let facts = self.facts(&stage, &revisions, input);
-        let movement = stage.movement(input.duties, input.daemon_set, facts.opening.is_some());
+        let movement = stage.movement(input.duties, input.daemon_set, facts.awaits_window());
         let gate = movement.map_or(Gate::Open, |movement| {
             self.gate.guarded(&revisions, input.labels, is_target_known, movement)
         });
@@ -297,16 +221,16 @@ impl RolloutState {
         let opening = window.as_ref().and_then(|window| window.opening());
         let opening =
             opening.filter(|_| stage.needs_window(revisions, || input.has_bad_pods())).cloned();
-        let course = Course::of(stage);
+        let motion = Motion::from_stage(stage);
         let record = revisions.current.and_then(|current| current.record.stored());
         StageFacts {
             record: record.cloned(),
-            course,
-            asks: input.agree_within().is_some(),
+            motion,
+            wants_answers: input.agree_within().is_some(),
             unasked: record.map(|record| unasked(record, input)).unwrap_or_default(),
             images: record.and_then(|record| image_rule(record, input)),
             update: input.update_method(),
-            awaits_nodes: course == Course::Moving
+            awaits_nodes: motion == Motion::Forward
                 && self.transition_input(input, revisions).awaits_nodes(stage),
             order_before: (stage.halt() == Some(Halt::RecordUnreadable)).then(|| {
                 let order = input.daemon_set.order.as_ref();
@@ -467,7 +391,7 @@ impl RolloutState {
         self.refresh_next_wave(input, nodes);
         let facts = self.facts.last();
         let record = facts.record.as_deref();
-        let moving = record.filter(|_| facts.course == Course::Moving);
+        let moving = facts.moving();
         self.bake.refresh(moving, self.waves.as_deref(), input);
         // Then waves are filled as well, which costs as much.
         if let (Some(waves), Some(record)) = (&mut self.waves, record)
@@ -477,7 +401,7 @@ impl RolloutState {
         }
         let waves = self.waves.as_deref();
         self.checks = Checks::refreshed(self.checks.take(), moving, waves, input);
-        let is_held = input.daemon_set.is_paused() || facts.opening.is_some();
+        let is_held = input.daemon_set.is_paused() || facts.awaits_window();
         let waves = self.waves.as_deref_mut();
         let is_refused =
             self.images.refusal().is_some() && self.images.under_way(input.now.steady) == 0;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{
-    DaemonSet, FailedNodes, Opening, Order, OrderVerb, Overrides, Position, RecordReason,
-    RecordState, Revision, RevisionHash, RolloutPhase, RolloutRecord, Timestamp, WaveName,
+    DaemonSet, FailedNodes, Opening, Overrides, Position, RecordReason, RecordState, Revision,
+    RevisionHash, RolloutPhase, RolloutRecord, Timestamp,
 };
 use crate::node::{NodeState, SetAside};
 use crate::plan::{Supersession, Transition};
@@ -28,7 +28,7 @@ pub(crate) struct RecordChange<'a> {
 }
 
 /// A record, and what it means to people.
-type Change = (RolloutRecord, Option<Transition>);
+pub(super) type Change = (RolloutRecord, Option<Transition>);
 
 /// The input of a change of the record.
 pub(crate) struct TransitionInput<'a> {
@@ -290,7 +290,7 @@ impl<'a> TransitionInput<'a> {
 
     /// An order that ends an unreadable record, given since it cannot be read; any other one leaves
     /// it as it is (G44).
-    fn replace_unreadable(&self, target: &Revision) -> Option<Change> {
+    pub(super) fn replace_unreadable(&self, target: &Revision) -> Option<Change> {
         let RecordState::Malformed(_) = target.record else { return None };
         if self.daemon_set.order.as_ref().map(|order| &order.text) == self.order_before {
             return None;
@@ -356,121 +356,6 @@ impl<'a> TransitionInput<'a> {
             _ => Transition::Begun { revision, wave: waves.steps.name(&position) },
         };
         (self.at(&self.new_record(target), position, phase), Some(why))
-    }
-
-    /// The order that names another revision than the target.
-    fn foreign_order(&self) -> Option<&Order> {
-        let order = self.daemon_set.order.as_deref()?;
-        (!self.revisions.current_hashes().contains(&order.revision)).then_some(order)
-    }
-
-    /// Carries out an order that has not been carried out (G10).
-    fn apply_operator_order(&self, record: &RolloutRecord) -> Option<Change> {
-        let order = self.daemon_set.order.as_deref()?;
-        if record.order.as_ref() == Some(&order.text) || self.was_given_before(order) {
-            return None;
-        }
-        let obeyed = match self.foreign_order() {
-            Some(_) => Err("it names another revision"),
-            None => self.effect(record, &order.verb),
-        };
-        let (changed, why) = match obeyed {
-            Ok(changed) => (changed, Transition::Ordered(order.clone())),
-            Err(why) => (record.clone(), Transition::OrderIgnored { order: order.clone(), why }),
-        };
-        Some((RolloutRecord { order: Some(order.text.clone()), ..changed }, Some(why)))
-    }
-
-    /// True if the record of an earlier template states the order.
-    fn was_given_before(&self, order: &Order) -> bool {
-        let records = self.revisions.old.iter().filter_map(|old| old.record.stored());
-        records.filter_map(|record| record.order.as_ref()).any(|text| *text == order.text)
-    }
-
-    /// Why an order has no effect of which no record can tell (G43).
-    pub(crate) fn unrecorded(&self, stage: &Stage<'_>, order: &Order) -> Option<&'static str> {
-        let target = self.revisions.current?;
-        if self.was_given_before(order) || target.record.stored().is_some() {
-            return None;
-        }
-        match stage {
-            Stage::NotGuarded => Some("the built-in controller rolls out by itself"),
-            Stage::Unguarded | Stage::Paused => Some("no rollout policy guards the DaemonSet"),
-            Stage::Halted { why: Halt::RecordUnreadable, .. } => {
-                match self.replace_unreadable(target) {
-                    Some(_) => None,
-                    None => Some("the record of the rollout cannot be read; a retry begins anew"),
-                }
-            }
-            Stage::Halted { .. } | Stage::Pending | Stage::Failed { .. } | Stage::Moving(_) => None,
-        }
-    }
-
-    fn effect(
-        &self,
-        record: &RolloutRecord,
-        verb: &OrderVerb,
-    ) -> Result<RolloutRecord, &'static str> {
-        let is_under_way = record.phase.is_under_way();
-        let waves = self.waves.ok_or("there is no valid rollout policy");
-        let wave = waves.map(|waves| waves.policy().order_name(&record.position));
-        let is_wave = |named: &WaveName| record.has_begun() && wave.as_ref() == Ok(named);
-        match verb {
-            OrderVerb::Approve(named) if !is_wave(named) => Err("the rollout is not at this wave"),
-            OrderVerb::Approve(named) => {
-                let mut changed = record.clone();
-                if !changed.approvals.contains(named) {
-                    changed.approvals.push(named.clone());
-                }
-                Ok(changed)
-            }
-            OrderVerb::Promote(named) if !is_wave(named) => Err("the rollout is not at this wave"),
-            OrderVerb::Promote(_) if record.position == Position::AllNodes => {
-                self.effect(record, &OrderVerb::PromoteFull)
-            }
-            OrderVerb::Promote(_) if self.daemon_set.is_paused() => Err("the rollout is paused"),
-            OrderVerb::Promote(_) => Ok(RolloutRecord {
-                reason: Some(RecordReason::Promoted),
-                ..self.at(record, waves?.steps.after(&record.position), RolloutPhase::Updating)
-            }),
-            OrderVerb::PromoteFull if record.phase == RolloutPhase::Complete => {
-                Err("the rollout is complete")
-            }
-            OrderVerb::PromoteFull => Ok(RolloutRecord {
-                reason: Some(RecordReason::PromotedInFull),
-                // It begins now, or after a failure anew, and measures all times from then.
-                began: match record.phase {
-                    RolloutPhase::Pending | RolloutPhase::Failed => self.wall,
-                    RolloutPhase::Updating
-                    | RolloutPhase::Baking
-                    | RolloutPhase::Complete
-                    | RolloutPhase::Superseded => record.began,
-                },
-                ..self.at(record, Position::AllNodes, RolloutPhase::Updating)
-            }),
-            OrderVerb::Abort if !is_under_way => Err("the rollout is not under way"),
-            OrderVerb::Abort => Ok(RolloutRecord {
-                reason: Some(RecordReason::Aborted),
-                ..self.with_phase(record, RolloutPhase::Failed)
-            }),
-            OrderVerb::Retry if record.phase != RolloutPhase::Failed => {
-                Err("the rollout has not failed")
-            }
-            OrderVerb::Retry => {
-                let first = waves?.steps.first();
-                let is_held = self.daemon_set.is_paused()
-                    || waves?.forbidden_removals(&first).is_some()
-                    || self.unmet_requirement.is_some();
-                let begun = match is_held {
-                    false => self.at(record, first, RolloutPhase::Updating),
-                    true => self.at(record, Position::AllNodes, RolloutPhase::Pending),
-                };
-                let steps_hash = waves?.policy().steps_hash.clone();
-                let (began, approvals) = (self.wall, Vec::new());
-                let (reason, is_rolled_back) = (None, false);
-                Ok(RolloutRecord { began, approvals, reason, is_rolled_back, steps_hash, ..begun })
-            }
-        }
     }
 
     /// The next record if the wave is complete and nothing is awaited. A pause stops it. A wave
@@ -551,11 +436,16 @@ impl<'a> TransitionInput<'a> {
         }
     }
 
-    fn at(&self, record: &RolloutRecord, position: Position, phase: RolloutPhase) -> RolloutRecord {
+    pub(super) fn at(
+        &self,
+        record: &RolloutRecord,
+        position: Position,
+        phase: RolloutPhase,
+    ) -> RolloutRecord {
         RolloutRecord { position, ..self.with_phase(record, phase) }
     }
 
-    fn with_phase(&self, record: &RolloutRecord, phase: RolloutPhase) -> RolloutRecord {
+    pub(super) fn with_phase(&self, record: &RolloutRecord, phase: RolloutPhase) -> RolloutRecord {
         RolloutRecord { phase, since: self.since(phase), ..record.clone() }
     }
 

@@ -8,17 +8,17 @@ use crate::node_table::{NodeId, NodeTable};
 
 use super::super::beside::revision_beside;
 use super::super::checks::ChecksVerdict;
-use super::super::condition::{
-    ConditionInput, OverridesProgress, StartingNodes, Stated, WaveProgress, headline,
-};
+use super::super::condition::{ConditionInput, Stated, headline};
+use super::super::details::{OverridesProgress, StartingNodes, WaveProgress};
+use super::super::facts::Motion;
 use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
 use super::super::rollback::{RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
 use super::super::wave::{LONG_START, Waves};
-use super::{Course, RolloutState};
+use super::RolloutState;
 
-/// The inputs of the headline that [`StageKey`](super::StageKey) does not have.
+/// The inputs of the headline that [`StageKey`](super::super::facts::StageKey) does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeadlineKey {
     blocker: Option<WaveBlocker>,
@@ -213,10 +213,10 @@ impl RolloutState {
     /// Why no wave begins or ends although nobody has to wait or decide by the policy's steps.
     fn hindrance(&self, input: &RolloutInput<'_>) -> Option<Hindrance> {
         let waves = self.waves.as_deref()?;
-        let position = match self.facts.last().course {
-            Course::None => return None,
-            Course::Pending => None,
-            Course::Moving => {
+        let position = match self.facts.last().motion {
+            Motion::None => return None,
+            Motion::Pending => None,
+            Motion::Forward => {
                 Some(&self.moving().filter(|record| record.phase.is_under_way())?.position)
             }
         };
