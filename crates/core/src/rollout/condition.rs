@@ -37,6 +37,8 @@ pub(super) struct ConditionInput<'a> {
     pub has_nodes_left: bool,
     /// The nodes that have failed since the rollout was complete, if these are too many (G40).
     pub late: Option<&'a FailedNodes>,
+    /// Why the record cannot be written, so that nothing follows (G9).
+    pub record_failure: Option<&'a str>,
 }
 
 /// The reason of the condition, and the parts of its message that count no nodes.
@@ -137,8 +139,11 @@ pub(super) fn headline(
         | Stage::Pending
         | Stage::Halted { .. } => false,
     };
-    let note = says_unrestored.then(|| unrestored(input.unrestored)).flatten();
-    Some(Headline { reason, text, note })
+    let unwritten =
+        input.record_failure.map(|why| format!("the record of the rollout is not written: {why}"));
+    let unrestored = says_unrestored.then(|| unrestored(input.unrestored)).flatten();
+    let notes: Vec<String> = unwritten.into_iter().chain(unrestored).collect();
+    Some(Headline { reason, text, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
 /// The reason of the condition, and the beginning of its message.

@@ -1,5 +1,6 @@
 //! Writes of the record whose outcome is a failure, or unknown (G9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::Timestamp;
@@ -15,9 +16,32 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 pub(crate) struct RecordWrites {
     /// Set after a record could not be written: when that is tried again (G9).
     retry_at: Option<Timestamp>,
+    /// The failures since a record was written.
+    failures: Failures,
     /// The record whose last write has an unknown outcome: the stored record may be another one
     /// than the watch has shown.
     unknown: Option<Unknown>,
+}
+
+/// The writes that have failed in a row.
+#[derive(Debug, Default)]
+enum Failures {
+    #[default]
+    None,
+    /// A single one, as another writer or an API server that restarts causes.
+    One,
+    /// More, with the reason for the second one: each other text would write the status again.
+    More(Arc<str>),
+}
+
+impl Failures {
+    fn add(&mut self, why: &str) {
+        match self {
+            Self::None => *self = Self::One,
+            Self::One => *self = Self::More(why.into()),
+            Self::More(_) => {}
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -43,12 +67,23 @@ impl RecordWrites {
     ) -> bool {
         let is_written = matches!(outcome, Outcome::Written { .. } | Outcome::Gone);
         self.retry_at = (!is_written).then(|| now + RETRY_AFTER);
+        if let Outcome::Failed { message } = outcome {
+            self.failures.add(message);
+        }
         if is_written {
-            self.unknown = None;
+            (self.unknown, self.failures) = (None, Failures::None);
         } else if matches!(outcome, Outcome::Unknown { .. }) && self.unknown.is_none() {
             self.unknown = Some(Unknown { revision: revision.clone(), since: now });
         }
         is_written
+    }
+
+    /// Why the record cannot be written, if it has failed more than once.
+    pub(super) fn failure(&self) -> Option<&Arc<str>> {
+        match &self.failures {
+            Failures::More(why) => Some(why),
+            Failures::None | Failures::One => None,
+        }
     }
 
     /// True if the next write has to wait.

@@ -1,5 +1,7 @@
 //! The statement of a rollout's condition, and its inputs that its stage does not determine.
 
+use std::sync::Arc;
+
 use crate::api::{
     FailedNode, FailedNodes, FailureCause, NAMED_NODES, Position, RolloutPhase, Timestamp,
 };
@@ -34,6 +36,8 @@ pub(super) struct HeadlineKey {
     first: Option<Position>,
     /// The nodes that have failed since the rollout was complete, if these are too many.
     late: Option<FailedNodes>,
+    /// Why the record cannot be written.
+    record_failure: Option<Arc<str>>,
 }
 
 /// The parts of the condition beside its headline.
@@ -111,6 +115,7 @@ impl RolloutState {
                 let late = self.nodes_in(NodeState::Failed, input, nodes);
                 FailedNodes::new(late.collect()).without_causes()
             }),
+            record_failure: self.record_writes.failure().cloned(),
         };
         if self.headline.get(&key).is_some() {
             return false;
@@ -131,6 +136,7 @@ impl RolloutState {
             is_stuck: key.stuck_since.is_some(),
             has_nodes_left: key.has_nodes_left,
             late: key.late.as_ref(),
+            record_failure: key.record_failure.as_deref(),
         };
         let headline = headline(input.daemon_set, &stage, &parts);
         self.headline.set(key, headline);
