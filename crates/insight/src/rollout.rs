@@ -219,7 +219,7 @@ impl Rollout {
 
     /// True if events may tell more about a cause. It is worth reading them only then.
     pub fn events_may_tell_more(&self) -> bool {
-        self.held_up.iter().any(|held_up| !held_up.cause.is_turn())
+        self.held_up.iter().any(|held_up| !held_up.cause.awaits_turn())
     }
 
     /// True if a pod of the current revision is stuck, or can't be created.

@@ -136,7 +136,7 @@ impl RolloutNodes {
 /// The nodes whose pods are held up, each with the cause, without those that wait for their turn.
 fn causes(snapshot: &Snapshot, key: &DaemonSetKey, now: Timestamp) -> BTreeMap<NodeName, String> {
     let held_up = Rollout::of(snapshot, key, now).map(|rollout| rollout.held_up);
-    let held_up = held_up.into_iter().flatten().filter(|it| !it.cause.is_turn());
+    let held_up = held_up.into_iter().flatten().filter(|it| !it.cause.awaits_turn());
     held_up.filter_map(|it| Some((it.node?, it.cause.text))).collect()
 }
 

@@ -3,8 +3,8 @@
 //! comes next (G1–G11, G15). Without a policy, a pause and a record it stays empty.
 
 mod candidate;
-mod config;
 mod images;
+mod requirements;
 mod stated;
 
 use std::sync::Arc;

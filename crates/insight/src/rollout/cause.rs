@@ -125,7 +125,7 @@ struct Row {
     gravity: Gravity,
     /// A pod of an older revision is replaced first of all if it fails, but not if it does not end,
     /// or if the controller does nothing.
-    outlasts_replacement: bool,
+    survives_replacement: bool,
     text: fn(&Occurrence<'_>) -> String,
     message: fn(&Occurrence<'_>) -> Option<String>,
     next: fn(&Occurrence<'_>) -> Option<String>,
@@ -137,7 +137,7 @@ impl CauseKind {
         match self {
             Self::Failing => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Failing),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| at.state().to_string(),
                 message: |at| {
                     let kill = || at.evidence.kill(at.pod?).map(|event| event.message.clone());
@@ -147,7 +147,7 @@ impl CauseKind {
             },
             Self::Unschedulable => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Unschedulable),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| {
                     let reason = scheduler_reason(at.state().message());
                     format!("can't be scheduled: {}", reason.replace(PORTS_TAKEN, PORT_IN_USE))
@@ -163,7 +163,7 @@ impl CauseKind {
             },
             Self::Preempting => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Unschedulable),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| format!("waiting for the pods to end that it preempts{}", at.age),
                 message: |at| {
                     let (names, _) = at.evidence.preemption(at.pod?)?;
@@ -174,7 +174,7 @@ impl CauseKind {
             },
             Self::AwaitsScheduler => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Stuck),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| {
                     let name = at.scheduler().map(|name| format!(" {name}")).unwrap_or_default();
                     format!("waiting for the scheduler{name}{}", at.age)
@@ -193,21 +193,21 @@ impl CauseKind {
             },
             Self::CreationFails => Row {
                 gravity: Gravity::StuckInTime(Situation::Missing, Situation::NotCreated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "can't be created".into(),
                 message: |at| at.evidence.refusal().map(|refusal| refusal.message.clone()),
                 next: |at| Some(after_refusal(at.evidence.refusal()?, at.key())),
             },
             Self::Starting => Row {
                 gravity: Gravity::StuckInTime(Situation::NotReady, Situation::Stuck),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| format!("{}{}{}", at.state(), at.age, at.warnings_reason()),
                 message: |at| Some(at.warning()?.message.clone()),
                 next: |at| at.describe().filter(|_| at.is_long() || at.warning().is_some()),
             },
             Self::Terminating => Row {
                 gravity: Gravity::StuckInTime(Situation::Terminating, Situation::Stuck),
-                outlasts_replacement: true,
+                survives_replacement: true,
                 text: |at| {
                     let finalizers = match at.finalizers() {
                         [] => String::new(),
@@ -232,7 +232,7 @@ impl CauseKind {
             },
             Self::NodeNotReady => Row {
                 gravity: Gravity::StuckInTime(Situation::NodeNotReady, Situation::NodeNotReady),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| format!("node not ready{}", at.age),
                 message: |at| {
                     let (_, message) = at.evidence.node_not_ready(at.node)?;
@@ -241,7 +241,7 @@ impl CauseKind {
                 next: |at| Some(format!("kubectl describe node {}", at.node?)),
             },
             Self::CannotStop => Row {
-                outlasts_replacement: true,
+                survives_replacement: true,
                 text: |at| format!("node not ready{}, its pod can't stop", at.age),
                 next: |at| {
                     let node = at.node?;
@@ -253,7 +253,7 @@ impl CauseKind {
             },
             Self::NotCreated => Row {
                 gravity: Gravity::StuckInTime(Situation::Missing, Situation::NotCreated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| format!("not created{}", at.age),
                 message: |_| None,
                 next: |at| match at.age {
@@ -265,7 +265,7 @@ impl CauseKind {
             },
             Self::NotYetAvailable => Row {
                 gravity: Gravity::Recovers(Situation::NotYetAvailable),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| {
                     let seconds = at.evidence.daemon_set().min_ready_seconds;
                     format!("ready for less than {seconds} s (minReadySeconds)")
@@ -286,7 +286,7 @@ impl CauseKind {
             },
             Self::AwaitsReplacement => Row {
                 gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
-                outlasts_replacement: true,
+                survives_replacement: true,
                 text: |at| match at.age {
                     Age::Long => format!("older revision, not replaced{}", at.age),
                     Age::Short | Age::Unknown => "older revision, waiting to be replaced".into(),
@@ -296,14 +296,14 @@ impl CauseKind {
             },
             Self::Paused => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "older revision, kept while the rollout is paused".into(),
                 message: |_| None,
                 next: |at| of_reason(RolloutReason::Paused, None, at.evidence.daemon_set()),
             },
             Self::Asked => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "older revision, somebody must agree that it goes".into(),
                 message: |_| None,
                 next: |at| {
@@ -316,7 +316,7 @@ impl CauseKind {
             },
             Self::PullsImages => Row {
                 gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |at| {
                     let text = "older revision, its node pulls the new images first";
                     match at.evidence.puller(at.node).map(|puller| puller.state) {
@@ -334,7 +334,7 @@ impl CauseKind {
             },
             Self::Changes => Row {
                 gravity: Gravity::StuckInTime(Situation::Outdated, Situation::Stuck),
-                outlasts_replacement: true,
+                survives_replacement: true,
                 text: |at| {
                     let change = at.pod.and_then(|pod| pod.pod.change.as_deref());
                     match change.map(|change| change.state) {
@@ -358,14 +358,14 @@ impl CauseKind {
             },
             Self::WaveNotOpen => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "older revision, its wave is not open".into(),
                 message: |_| None,
                 next: |_| None,
             },
             Self::Held => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "older revision, the rollout policy holds its node".into(),
                 message: |_| None,
                 next: |at| {
@@ -378,14 +378,14 @@ impl CauseKind {
             },
             Self::OutsideWindow => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| "older revision, kept until a window of the rollout opens".into(),
                 message: |at| at.evidence.stated_message().map(str::to_owned),
                 next: |_| None,
             },
             Self::AwaitsDeletion => Row {
                 gravity: Gravity::Recovers(Situation::Outdated),
-                outlasts_replacement: false,
+                survives_replacement: false,
                 text: |_| AWAITS_DELETION.into(),
                 message: |_| None,
                 next: |at| {
@@ -425,12 +425,12 @@ impl Cause {
     }
 
     /// True if it matters of a pod of an older revision, too.
-    pub(super) const fn outlasts_replacement(&self) -> bool {
-        self.kind.row().outlasts_replacement
+    pub(super) const fn survives_replacement(&self) -> bool {
+        self.kind.row().survives_replacement
     }
 
     /// True if the node waits for its turn, so that other nodes hold up the rollout.
-    pub(crate) fn is_turn(&self) -> bool {
+    pub(crate) fn awaits_turn(&self) -> bool {
         self.situation() == Situation::Outdated
     }
 }

@@ -76,7 +76,7 @@ impl CauseGroup {
         let is_nowhere_desired = self.desired == 0;
         let severity = self.cause.situation();
         let is_behind = self.cause.kind == CauseKind::WaveNotOpen;
-        let is_last = (self.set_aside, self.cause.is_turn(), is_behind);
+        let is_last = (self.set_aside, self.cause.awaits_turn(), is_behind);
         (!self.stuck, is_nowhere_desired, is_last, Reverse(self.desired), severity)
     }
 }
@@ -129,7 +129,7 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
         let pod = detail.map(|detail| &detail.pod);
         let outdated = pod.is_some_and(|pod| evidence.is_outdated(pod));
         let desired = evidence.is_desired(node);
-        let is_late = cause.outlasts_replacement();
+        let is_late = cause.survives_replacement();
         let sets_aside = desired && awaited == Awaited::OfRollout;
         let set_aside = evidence.set_aside(node, detail, &cause).filter(|_| sets_aside);
         let is_leaving = set_aside == Some(SetAside::Leaving);
@@ -150,7 +150,7 @@ pub(super) fn held_up(evidence: &Evidence<'_>, missing: u32, awaited: Awaited) -
     let pods = snapshot.pods_of(&daemon_set.key).filter_map(|detail| {
         let cause = evidence.cause_of(detail, evidence.is_outdated(&detail.pod))?;
         let node = detail.pod.target_node_name();
-        if cause.is_turn() && node.is_some_and(|node| replaced.contains(node)) {
+        if cause.awaits_turn() && node.is_some_and(|node| replaced.contains(node)) {
             return None;
         }
         Some(held_up(detail.pod.target_node_name(), Some(detail), cause))

@@ -112,7 +112,7 @@ impl Rollout {
             (Phase::Progressing, _) if let Some(message) = self.not_tried() => {
                 self.with_hindrance(message.to_owned())
             }
-            (Phase::Progressing, group) if group.is_none_or(|group| group.cause.is_turn()) => {
+            (Phase::Progressing, group) if group.is_none_or(|group| group.cause.awaits_turn()) => {
                 match (self.outside_window(), group) {
                     (Some(message), _) => message.to_owned(),
                     (None, Some(group)) => group.to_string(),
@@ -130,7 +130,7 @@ impl Rollout {
 
     /// The text with the worst cause that is not the turn of other nodes, if there is one.
     fn with_hindrance(&self, text: String) -> String {
-        match self.groups().iter().find(|group| !group.cause.is_turn()) {
+        match self.groups().iter().find(|group| !group.cause.awaits_turn()) {
             Some(group) => format!("{text}; {group}"),
             None => text,
         }
@@ -147,7 +147,7 @@ impl Rollout {
     /// The reason why the rollout waits, and the number of further causes.
     pub fn reason(&self) -> String {
         let groups = self.groups();
-        let further = groups.iter().skip(1).filter(|group| !group.cause.is_turn()).count();
+        let further = groups.iter().skip(1).filter(|group| !group.cause.awaits_turn()).count();
         let waits_for = self.waits_for();
         match (self.stated_group(groups), further) {
             (None, _) | (_, 0) => waits_for,

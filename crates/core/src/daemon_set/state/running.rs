@@ -20,14 +20,14 @@ pub(super) struct RunningOverrides {
     /// The text of the overrides for nodes that are not known yet: that of the plan before. `None`
     /// until there was one.
     before: Option<Arc<str>>,
-    nodes: BTreeMap<NodeId, Wanted>,
+    nodes: BTreeMap<NodeId, OverrideOfNode>,
     /// Why the pod of a node keeps other resources than those of its override.
     pub kept: BTreeMap<NodeId, Arc<str>>,
 }
 
 /// The override that counts on a node.
 #[derive(Debug)]
-struct Wanted {
+struct OverrideOfNode {
     /// Its tag; `None` for the template.
     tag: Option<Arc<str>>,
     /// The text of the overrides that say so.
@@ -58,7 +58,7 @@ impl RunningOverrides {
         text: Arc<str>,
         runs: Option<Duration>,
         now: Timestamp,
-    ) -> &Wanted {
+    ) -> &OverrideOfNode {
         let tag = of_node.map(|it| it.tag.clone());
         let own = of_node.map_or(Duration::ZERO, |it| it.settle);
         let known = self.nodes.get(&id);
@@ -73,7 +73,7 @@ impl RunningOverrides {
             }
         };
         let is_of_start = runs.is_none() || known.is_some_and(|it| it.is_of_start && it.tag == tag);
-        let wanted = Wanted { tag, text, settle: own, from, is_of_start };
+        let wanted = OverrideOfNode { tag, text, settle: own, from, is_of_start };
         self.nodes.entry(id).insert_entry(wanted).into_mut()
     }
 

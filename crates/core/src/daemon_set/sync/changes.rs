@@ -17,7 +17,7 @@ use super::SyncInput;
 use super::draft::Draft;
 
 /// How a node gets the revision that governs it.
-pub(super) enum Way {
+pub(super) enum ReplaceMethod {
     /// Its old pod is changed.
     Change(NewChange),
     /// Its old pod is deleted.
@@ -103,16 +103,16 @@ impl SyncInput<'_> {
 
     /// How the node gets the revision that governs it, although it has this old pod. `target` is
     /// the hash of the current revision.
-    pub(super) fn way(
+    pub(super) fn replace_method(
         &self,
         node: &NodeName,
         id: NodeId,
         pod: &PodView,
         target: &RevisionHash,
-    ) -> Way {
+    ) -> ReplaceMethod {
         let method = self.rollout.update_method();
         if method == UpdateMethod::Replace {
-            return Way::Delete;
+            return ReplaceMethod::Delete;
         }
         let slot = &self.slots[id.index()];
         let governing = self.rollout.gate.governing(slot.pods.as_slice(), slot.wave, self.labels);
@@ -125,15 +125,15 @@ impl SyncInput<'_> {
                 // The policy may have other overrides by now.
                 let of_node =
                     own.or_else(|| self.override_of_node(id, of_running).filter(|_| has_any()));
-                Way::Change(self.new_change(node, pod, to, (from, template), of_node))
+                ReplaceMethod::Change(self.new_change(node, pod, to, (from, template), of_node))
             }
             OldPod::CannotChange(_)
                 if method == UpdateMethod::InPlaceOnly
                     && self.rules.guarded == Some(Direction::Forward) =>
             {
-                Way::None
+                ReplaceMethod::None
             }
-            OldPod::CannotChange(_) | OldPod::IsReplaced => Way::Delete,
+            OldPod::CannotChange(_) | OldPod::IsReplaced => ReplaceMethod::Delete,
         }
     }
 

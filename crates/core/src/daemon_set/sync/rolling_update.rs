@@ -11,7 +11,7 @@ use crate::daemon_set::index::{AdmissionOrder, Admitted, NodeSet};
 use crate::node_table::NodeId;
 use crate::plan::Write;
 
-use super::changes::Way;
+use super::changes::ReplaceMethod;
 use super::draft::Draft;
 use super::{Room, SyncInput};
 
@@ -226,9 +226,9 @@ fn delete_old(
 ) -> bool {
     let old = input.assessor().old_pod(&input.slots[id.index()]);
     let Some(pod) = old.filter(|_| !draft.touched.contains(&id)) else { return false };
-    match input.way(name, id, pod, target) {
-        Way::Change(change) => draft.change(id, change),
-        Way::Delete => draft.delete(name, id, pod),
-        Way::None => false,
+    match input.replace_method(name, id, pod, target) {
+        ReplaceMethod::Change(change) => draft.change(id, change),
+        ReplaceMethod::Delete => draft.delete(name, id, pod),
+        ReplaceMethod::None => false,
     }
 }

@@ -1,5 +1,5 @@
-//! The policy's requirements on the target: on the names of its configuration (G53), and that pods
-//! can be changed to it (G56).
+//! The policy's requirements on the target: on the names of its configuration (G53), that pods can
+//! be changed to it (G56), and that its ConfigMaps are copied (G58).
 
 use crate::api::{ConfigObject, ConfigRequirement, ConfigRule, Template, UpdateMethod};
 use crate::copying::ConfigWait;
