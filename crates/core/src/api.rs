@@ -62,10 +62,13 @@ pub use rollout::{
     PrepareImages, RECORD_ANNOTATION, ReasonClass, RecordReason, RecordState, ResourceOverride,
     RolloutCheck, RolloutCondition, RolloutPhase, RolloutPolicy, RolloutReason, RolloutRecord,
     RolloutStep, StatedAnswer, StatedCheck, TimeOfDay, UpdateMethod, Wait, WaveName, WavePosition,
-    Window, WindowState, Windows, stated_checks, stated_wave, stated_without_override,
-    statements_of_checks, time_zone, with_statements,
+    Window, WindowState, Windows, is_pulling_stated, stated_after, stated_checks, stated_wave,
+    stated_without_override, statements_of_checks, time_zone, with_statements,
 };
-pub(crate) use rollout::{NAMED_NODES, RESIZE_WITHIN, utc_text, without_override};
+pub(crate) use rollout::{
+    NAMED_NODES, PULLING, RESIZE_WITHIN, is_updated, must_be_approved, nodes_of, utc_text,
+    without_override,
+};
 pub use scheduling::{
     NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Placement, Term, Toleration,
     TolerationOperator, default_tolerations,

@@ -20,6 +20,7 @@ use crate::api::{
 
 pub use change::NewChange;
 pub use config_map::{CopyReference, NewCopy};
+pub use display::{ADMISSION_CHANGED, OTHERS_DELETE};
 pub use notice::{Notice, Supersession, Transition};
 
 pub use crate::backoff::DELAY_MAX as ENDED_POD_DELAY_MAX;

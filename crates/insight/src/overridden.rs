@@ -1,7 +1,8 @@
 //! The nodes on which the overrides of a policy count.
 
 use everynode_core::api::{
-    CANNOT_CHANGE, DaemonSet, NodeName, OVERRIDE_LABEL, Pod, Revision, stated_without_override,
+    CANNOT_CHANGE, DaemonSet, NodeName, OVERRIDE_LABEL, Pod, Revision, stated_after,
+    stated_without_override,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,11 +73,7 @@ pub(crate) fn missing_override(
     };
     let stated = daemon_set.status.rollout.as_ref().map(|stated| &*stated.message);
     let why = stated.and_then(|message| stated_without_override(message, node));
-    let why = why.map(str::to_owned);
-    let why = why.or_else(|| {
-        let (_, why) = stated?.split_once(CANNOT_CHANGE)?;
-        Some(why.split("; ").next()?.to_owned())
-    });
+    let why = why.or_else(|| stated_after(stated?, CANNOT_CHANGE));
     Some(match why {
         Some(why) => format!("{lacks}: {why}"),
         None => format!("{lacks}, until it is changed in place"),

@@ -14,11 +14,11 @@ pub use check::{
     CheckAnswer, CheckKind, CheckStatement, CheckVerdict, Decimal, JobPresence, RolloutCheck,
     StatedAnswer, StatedCheck, stated_checks, with_statements,
 };
-pub(crate) use condition::without_override;
 pub use condition::{
-    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, stated_wave,
-    stated_without_override, statements_of_checks,
+    CANNOT_CHANGE, CANNOT_PULL, ReasonClass, RolloutCondition, RolloutReason, is_pulling_stated,
+    stated_after, stated_wave, stated_without_override, statements_of_checks,
 };
+pub(crate) use condition::{PULLING, is_updated, must_be_approved, nodes_of, without_override};
 pub use course::{Attribution, Course, CourseEvent, CourseEventKind};
 pub use overrides::{
     Amount, ContainerAmounts, ContainerOverride, EnvOverride, MayOverride, NodeOverride,

@@ -12,6 +12,12 @@ use crate::plan::{
     CheckQuestion, NewChange, Notice, Plan, PodReference, Supersession, Transition, Waiting, Write,
 };
 
+/// The beginning of the message that admission has changed a new pod.
+pub const ADMISSION_CHANGED: &str = "admission changed pod";
+
+/// The beginning of the message that pods are deleted before they are ready.
+pub const OTHERS_DELETE: &str = "other clients delete the pods";
+
 impl fmt::Display for Plan {
     /// One line for each write, question and notice.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -310,7 +316,7 @@ impl fmt::Display for Problem {
             }
             Self::ChangedPod { pod, node, change } => write!(
                 f,
-                "admission changed pod {pod}, created for node {node}: {change}; the next creation \
+                "{ADMISSION_CHANGED} {pod}, created for node {node}: {change}; the next creation \
                  is delayed",
             ),
             Self::UnchangedPod { pod, why, stays } => {
@@ -319,7 +325,7 @@ impl fmt::Display for Problem {
             }
             Self::LostPods { node, delay } => write!(
                 f,
-                "other clients delete the pods on node {node}, or change their labels or owner, \
+                "{OTHERS_DELETE} on node {node}, or change their labels or owner, \
                  before they are ready; the next one is created in {} s",
                 delay.as_secs(),
             ),

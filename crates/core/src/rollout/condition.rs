@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::api::{
     CANNOT_CHANGE, CheckStatement, ConfigObject, DaemonSet, FailedNodes, Opening,
     PAUSED_ANNOTATION, PolicySource, RecordReason, RolloutPhase, RolloutReason, RolloutRecord,
-    Timestamp, WaveName, unrestored, utc_text, with_statements, without_override,
+    Timestamp, WaveName, is_updated, must_be_approved, nodes_of, unrestored, utc_text,
+    with_statements, without_override,
 };
 
 use crate::copying::ConfigWait;
@@ -223,11 +224,6 @@ fn beginning(
     })
 }
 
-/// The nodes of the wave of this name; all nodes without one.
-fn nodes_of(wave: Option<&WaveName>) -> String {
-    wave.map_or_else(|| "all nodes".to_owned(), |name| format!("wave {name}"))
-}
-
 /// The condition of a rollout that is under way, at the wave of this name.
 fn moving(
     wave: Option<&WaveName>,
@@ -235,10 +231,6 @@ fn moving(
     opening: Option<&Opening>,
     is_stuck: bool,
 ) -> (RolloutReason, String) {
-    let is_updated = || match wave {
-        Some(name) => format!("wave {name} is updated"),
-        None => "all nodes are updated".to_owned(),
-    };
     let its = if wave.is_some() { "its" } else { "the" };
     match (blocker, opening) {
         (Some(WaveBlocker::Nodes), _) => {
@@ -248,17 +240,16 @@ fn moving(
             );
             (RolloutReason::Baking, message)
         }
-        (Some(WaveBlocker::Bake), _) => {
-            (RolloutReason::Baking, format!("{}, and {its} bake time is not over", is_updated()))
-        }
+        (Some(WaveBlocker::Bake), _) => (
+            RolloutReason::Baking,
+            format!("{}, and {its} bake time is not over", is_updated(wave)),
+        ),
         (Some(WaveBlocker::Checks), _) => {
-            let message = format!("{}, and {its} checks have not passed yet", is_updated());
+            let message = format!("{}, and {its} checks have not passed yet", is_updated(wave));
             (RolloutReason::AwaitingChecks, message)
         }
         (Some(WaveBlocker::Approval), _) => {
-            let subject = wave.map(|name| format!("wave {name}"));
-            let subject = subject.unwrap_or_else(|| format!("{}: the rollout", is_updated()));
-            (RolloutReason::AwaitingApproval, format!("{subject} must be approved"))
+            (RolloutReason::AwaitingApproval, must_be_approved(wave))
         }
         (Some(WaveBlocker::Nothing) | None, None) => {
             let nodes = nodes_of(wave);
@@ -274,7 +265,7 @@ fn moving(
             outside(opening, &format!("the update of {} goes on", nodes_of(wave)))
         }
         (Some(WaveBlocker::Nothing), Some(opening)) => {
-            outside(opening, &format!("{}; the next one begins", is_updated()))
+            outside(opening, &format!("{}; the next one begins", is_updated(wave)))
         }
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use everynode_core::api::{
     CANNOT_CHANGE, CANNOT_PULL, DaemonSet, HOLD_LABEL, ImagePuller, Labels, Node, NodeName, Pod,
-    Readiness, ReasonClass, RolloutPhase, Timestamp, Uid, UpdateStrategy,
+    Readiness, ReasonClass, RolloutPhase, Timestamp, Uid, UpdateStrategy, is_pulling_stated,
+    stated_after,
 };
 use everynode_core::placement::{self, Eligibility};
 use everynode_core::plan::Write;
@@ -146,8 +147,7 @@ impl<'a> Evidence<'a> {
     pub(super) fn stated_refusal(&self) -> Option<String> {
         let message = self.stated_message()?;
         [CANNOT_PULL, CANNOT_CHANGE].into_iter().find_map(|what| {
-            let (_, why) = message.split_once(what)?;
-            let why = why.split("; ").next().unwrap_or_default();
+            let why = stated_after(message, what)?;
             Some(format!("{what}{why}"))
         })
     }
@@ -155,7 +155,7 @@ impl<'a> Evidence<'a> {
     /// True if the controller states that nodes pull images. Only it knows which ones have them,
     /// and which wait for their turn.
     pub(crate) fn is_pulling_stated(&self) -> bool {
-        self.stated_message().is_some_and(|message| message.contains(" pulling images"))
+        self.stated_message().is_some_and(is_pulling_stated)
     }
 
     /// True if the rollout of the current template has yet to begin.

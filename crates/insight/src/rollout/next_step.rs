@@ -4,6 +4,7 @@
 use everynode_core::api::{
     DaemonSet, DaemonSetKey, NodeName, PolicySource, RETRY_ANNOTATION, RolloutReason,
 };
+use everynode_core::plan::{ADMISSION_CHANGED, OTHERS_DELETE};
 
 use super::evidence::{Evidence, Refusal};
 use crate::program::command;
@@ -195,10 +196,10 @@ fn after_message(message: &str, key: &DaemonSetKey) -> String {
     if message.contains("violates PodSecurity") {
         return format!("kubectl get namespace {namespace} --show-labels");
     }
-    if message.contains("webhook \"") || message.contains("admission changed pod") {
+    if message.contains("webhook \"") || message.contains(ADMISSION_CHANGED) {
         return WEBHOOKS.to_owned();
     }
-    if message.starts_with("other clients delete the pods") {
+    if message.starts_with(OTHERS_DELETE) {
         return format!("kubectl -n {namespace} get events --sort-by=.lastTimestamp");
     }
     if message.contains("because it is being terminated") {

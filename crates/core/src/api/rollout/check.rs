@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::api::schema::{self, rule};
 use crate::api::{Timestamp, is_hidden};
 
+use super::condition::PART_SEPARATOR;
 use super::variables::CheckSubject;
 
 /// Maximum number of characters of an answer, which conditions, events and records state.
@@ -298,8 +299,6 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// Separates the statements of a condition's message.
-const SEPARATOR: &str = "; ";
 const NOT_ASKED: &str = "has no answer yet";
 
 impl fmt::Display for CheckStatement {
@@ -322,7 +321,7 @@ pub fn with_statements<'a>(
 ) -> String {
     let mut text = message.to_owned();
     for statement in statements {
-        text += SEPARATOR;
+        text += PART_SEPARATOR;
         text += &statement.to_string();
     }
     text
@@ -340,7 +339,7 @@ pub struct StatedCheck<'a> {
 
 /// The statements of a condition's message, in their order.
 pub fn stated_checks(message: &str) -> impl Iterator<Item = StatedCheck<'_>> {
-    message.split(SEPARATOR).filter_map(|part| {
+    message.split(PART_SEPARATOR).filter_map(|part| {
         let (name, rest) = part.strip_prefix("check ")?.split_once(' ')?;
         if rest == NOT_ASKED {
             return Some(StatedCheck { name, last: None });

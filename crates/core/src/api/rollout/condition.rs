@@ -4,11 +4,30 @@ use std::sync::Arc;
 
 use crate::api::{NodeName, Timestamp};
 
+use super::wave_name::WaveName;
+
+/// Separates the parts of a message.
+pub(super) const PART_SEPARATOR: &str = "; ";
+
 /// The beginning of the statement that no pod that pulls images can be created (G55).
 pub const CANNOT_PULL: &str = "nodes cannot pull the images ahead: ";
 
 /// The beginning of the statement that a request to change a pod in place failed (G56).
 pub const CANNOT_CHANGE: &str = "pods cannot be changed in place: ";
+
+/// The rest of the part of a message that begins so, such as why nodes [cannot pull](CANNOT_PULL).
+pub fn stated_after<'a>(message: &'a str, beginning: &str) -> Option<&'a str> {
+    let (_, rest) = message.split_once(beginning)?;
+    rest.split(PART_SEPARATOR).next()
+}
+
+/// The state of nodes that pull images, as a message numbers them.
+pub(crate) const PULLING: &str = "pulling images";
+
+/// True if a message states that nodes pull images.
+pub fn is_pulling_stated(message: &str) -> bool {
+    message.contains(&format!(" {PULLING}"))
+}
 
 /// How the condition begins to name the nodes whose running pods cannot get their override (G57).
 const WITHOUT_OVERRIDE: &str = "without the resources of their override: ";
@@ -48,17 +67,43 @@ impl RolloutCondition {
     /// without one.
     pub fn is_about_wave(&self, name: Option<&str>) -> bool {
         let about = match name {
-            Some(name) => self.message.strip_prefix("wave ").and_then(|it| it.strip_prefix(name)),
-            None => self.message.strip_prefix("all nodes"),
+            Some(name) => self.message.strip_prefix(WAVE).and_then(|it| it.strip_prefix(name)),
+            None => self.message.strip_prefix(ALL_NODES),
         };
         about.is_some_and(|rest| rest.starts_with(' '))
     }
 }
 
+const WAVE: &str = "wave ";
+const ALL_NODES: &str = "all nodes";
+const IS_UPDATED: &str = " is updated";
+const MUST_BE_APPROVED: &str = " must be approved";
+
+/// The nodes of the wave of this name; all nodes without one.
+pub(crate) fn nodes_of(wave: Option<&WaveName>) -> String {
+    wave.map_or_else(|| ALL_NODES.to_owned(), |name| format!("{WAVE}{name}"))
+}
+
+/// The statement that the nodes of a wave are updated; all nodes without one.
+pub(crate) fn is_updated(wave: Option<&WaveName>) -> String {
+    match wave {
+        Some(name) => format!("{WAVE}{name}{IS_UPDATED}"),
+        None => format!("{ALL_NODES} are updated"),
+    }
+}
+
+/// The statement that a wave awaits its approval; after all nodes without one.
+pub(crate) fn must_be_approved(wave: Option<&WaveName>) -> String {
+    match wave {
+        Some(name) => format!("{WAVE}{name}{MUST_BE_APPROVED}"),
+        None => format!("{}: the rollout{MUST_BE_APPROVED}", is_updated(None)),
+    }
+}
+
 /// The wave that a condition's message says to be updated, or to await its approval.
 pub fn stated_wave(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("wave ")?;
-    let ends = [" is updated", " must be approved"];
+    let rest = message.strip_prefix(WAVE)?;
+    let ends = [IS_UPDATED, MUST_BE_APPROVED];
     ends.iter().find_map(|end| rest.split_once(end)).map(|(name, _)| name)
 }
 

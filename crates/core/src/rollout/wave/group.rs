@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::api::PULLING;
 use crate::node::{NodeState, SetAside};
 use crate::node_table::NodeId;
 
@@ -131,7 +132,7 @@ impl fmt::Display for StateCounts {
         let reasons: Vec<_> = self.reasons().collect();
         let aside: usize = reasons.iter().map(|(_, nodes)| nodes).sum();
         let parts = [
-            (*pulling, "pulling images"),
+            (*pulling, PULLING),
             (*asked, "asked"),
             (*updating, "updating"),
             (*failed, "failed"),
