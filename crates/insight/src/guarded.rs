@@ -85,7 +85,7 @@ pub struct GuardedRollout {
 pub struct CheckProgress {
     /// The name of the check.
     pub name: String,
-    /// What it asks: `http`, `prometheus` or `cronJob`.
+    /// What it asks: the field of the policy, such as `http`.
     pub kind: &'static str,
     /// The question in words.
     pub question: String,
@@ -129,7 +129,7 @@ pub struct RolloutChecks {
 pub struct CheckResult {
     /// The name of the check.
     pub name: String,
-    /// What it asks: `http`, `prometheus` or `cronJob`.
+    /// What it asks: the field of the policy, such as `http`.
     pub kind: &'static str,
     /// The question in words.
     pub question: String,

@@ -139,8 +139,8 @@ impl RolloutMetrics {
             check_answers: register(
                 r,
                 "check_answers",
-                "Answers to the checks of guarded rollouts: by what is asked (`http`, \
-                 `prometheus`, `cronJob`), and by what is answered (`passed`, `failed`, `unknown`)",
+                "Answers to the checks of guarded rollouts: by what is asked (the field of the \
+                 policy, such as `http`), and by what is answered (`passed`, `failed`, `unknown`)",
                 Family::default(),
             ),
             exported: Mutex::default(),
