@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use everynode_core::api::{ReasonClass, RolloutReason};
 use kube::api::PostParams;
 use regex::Regex;
 use serde_json::{Value, json};
@@ -48,6 +49,21 @@ fn the_page_about_metrics_lists_every_alert() -> Result<()> {
     let names: BTreeSet<String> = alerts()?.iter().map(|rule| text(rule, "alert")).collect();
     let listed: BTreeSet<String> = matches(r"`(Everynode[A-Za-z]+)`", PAGE).collect();
     ensure!(names == listed, "the rules have {names:?}, docs/metrics.md {listed:?}");
+    Ok(())
+}
+
+#[test]
+fn an_alert_names_every_reason_that_waits_for_a_person() -> Result<()> {
+    let alerts = alerts()?;
+    let mut alerts = alerts.iter();
+    let alert = alerts.find(|rule| text(rule, "alert") == "EverynodeRolloutAwaitsApproval");
+    let expression = text(alert.context("no such alert")?, "expr");
+    let reasons: String = matches("reason=~\"([^\"]*)\"", &expression).collect();
+    let waiting =
+        RolloutReason::ALL.into_iter().filter(|it| it.class() == ReasonClass::WaitsForPerson);
+    let named: BTreeSet<&str> = reasons.split('|').collect();
+    let waiting: BTreeSet<&str> = waiting.map(RolloutReason::as_str).collect();
+    ensure!(named == waiting, "the alert names {named:?}, a person decides on {waiting:?}");
     Ok(())
 }
 
