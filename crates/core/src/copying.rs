@@ -203,7 +203,7 @@ impl Copying {
     }
 
     /// The hashes of the copies of ConfigMaps as they are. For one that is gone it is that which
-    /// the target `kept`; one that may be missing has the hash of none. `None` if they are not
+    /// the target `kept`; one that may be missing has the hash of no content. `None` if they are not
     /// known.
     fn present(
         &self,
@@ -237,7 +237,7 @@ impl Copying {
     ) -> Option<ConfigWait> {
         let known = match &self.known {
             _ if rule.copied(&template.config).next().is_none() => return None,
-            // Whoever looks from outside does not know.
+            // A snapshot without ConfigMaps.
             ConfigMaps::Unread => return None,
             ConfigMaps::Pending => return Some(ConfigWait::Unlisted),
             ConfigMaps::Refused => {

@@ -125,7 +125,7 @@ pub enum Transition {
         /// The lost nodes.
         nodes: FailedNodes,
     },
-    /// No pod of the revision was created for too long (G15).
+    /// The rollout was done with no node for too long (G15).
     NoProgress {
         /// The number of nodes that are neither updated nor failed.
         nodes: usize,

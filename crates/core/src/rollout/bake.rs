@@ -34,8 +34,8 @@ struct BakeTime {
 enum BakeEnd {
     /// At this time, by the steady clock, unless a node is not available then.
     At(Timestamp),
-    /// It was at this time, and that remains so while its nodes stay available, as far as
-    /// they are not down or leaving.
+    /// It ended then. It starts again if a node that is neither down nor leaving becomes
+    /// unavailable.
     Over(Timestamp),
 }
 

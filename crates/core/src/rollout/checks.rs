@@ -14,8 +14,7 @@ use crate::plan::{CheckQuestion, Notice, Plan};
 use super::input::RolloutInput;
 use super::wave::Waves;
 
-/// How old an answer may be that the condition states while others have another text and say the
-/// same. Each change of it is a write.
+/// How long a stated answer stays although the text changes; each restatement is a write.
 const STATED_FOR: Duration = Duration::from_secs(10);
 /// Maximum number of Jobs for a check of a wave: one, and one more after it was deleted without a
 /// result.

@@ -168,7 +168,7 @@ fn beginning(
         Stage::Failed { record, back_at, goes_back } => {
             let stated = failed(record, back_at.filter(|_| !goes_back), *goes_back, rollback);
             match (stated.0, input.config_wait) {
-                // Another content is about to be rolled out: who waits for that is not done.
+                // Other content is about to be rolled out, so the rollout is not done.
                 (RolloutReason::Failed, Some(ConfigWait::Settles(_))) => {
                     hindered(Hindrance::ConfigSoonReady, None, input)
                 }

@@ -123,7 +123,7 @@ impl<'a> Stage<'a> {
                     let is_base = !revisions.old.iter().any(|old| completed_after(old, record));
                     if is_base { Self::Moving(record) } else { Self::Pending }
                 }
-                // Who promotes a rollout in full wants none of the policy's steps, old or new.
+                // A rollout promoted in full skips the policy's steps, old or new.
                 Some(record)
                     if record.is_promoted_in_full()
                         || record.has_begun() && record.steps_hash == policy.steps_hash =>

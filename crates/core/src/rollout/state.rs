@@ -363,7 +363,7 @@ impl RolloutState {
         });
         let limits = (
             !is_promoted && waves.is_some_and(|waves| waves.too_many_removals().is_some()),
-            // Who goes back to a revision that was complete, or gets the one in use, tries nothing.
+            // Nodes that go back, or get the revision in use, do not count as tried.
             is_complete && waves.is_some_and(Waves::has_late_failures) && !input.has_bad_pods(),
         );
         let known = (self.are_removals_forbidden, self.has_late_failures);

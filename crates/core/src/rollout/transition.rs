@@ -411,7 +411,7 @@ impl<'a> TransitionInput<'a> {
             Position::AllNodes => Some(self.completed(target, record)),
             Position::Wave(_) => advance(),
         };
-        // Who promotes a rollout in full waits for nothing.
+        // A rollout promoted in full skips the policy's steps.
         let has_wait = || !record.is_promoted_in_full() && waves.wait(position).is_some();
         match record.phase {
             RolloutPhase::Updating if has_wait() => {

@@ -204,7 +204,7 @@ impl Waves {
     /// Applies the labels of a node; `None` if it was deleted.
     pub(crate) fn apply_node(&mut self, id: NodeId, name: &NodeName, labels: Option<&Labels>) {
         let Some(labels) = labels else {
-            // Whoever replaces broken machines must not hide what a template does to them.
+            // A replaced machine still counts as failed.
             let state = self.state(id);
             let counts = matches!(state, NodeState::Failed | NodeState::SetAside(SetAside::Lost));
             if let Some(attempt) = self.attempt.as_mut().filter(|_| counts) {

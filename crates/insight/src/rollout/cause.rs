@@ -424,7 +424,7 @@ impl Cause {
         }
     }
 
-    /// True if it matters of a pod of an older revision, too.
+    /// True if the cause keeps an outdated pod from being replaced, too.
     pub(super) const fn survives_replacement(&self) -> bool {
         self.kind.row().survives_replacement
     }

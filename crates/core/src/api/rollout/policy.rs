@@ -118,8 +118,8 @@ pub struct RolloutPolicy {
     pub progress_deadline: Duration,
     /// Nodes whose pods are not replaced, forward or back. In its wave another node takes the place
     /// of such a node, unless the rollout has begun on it; once it is no longer held, it is updated
-    /// with a later wave. A rollout is
-    /// complete without them; `status` names them, and waits for them with `--all-nodes`.
+    /// with a later wave. A rollout is complete without them; `status` names them, and waits for
+    /// them with `--all-nodes`.
     #[schemars(extend("default" = {
         "matchExpressions": [{ "key": HOLD_LABEL, "operator": "Exists" }],
     }))]

@@ -131,7 +131,7 @@ pub enum RecordReason {
     NodesFailed(FailedNodes),
     /// More nodes went down after they got the target than the policy tolerates (G15).
     NodesLost(FailedNodes),
-    /// No pod of the revision was created for too long, and nodes are left (G15).
+    /// The rollout was done with no node for too long, and nodes are left (G15).
     NoProgress,
     /// A check has failed: which one, what it asked, and what was answered (G15).
     CheckFailed(Arc<str>),

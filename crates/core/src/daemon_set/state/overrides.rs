@@ -100,7 +100,7 @@ impl NodeOverrides {
         if !self.has_any(input) {
             return None;
         }
-        // What pods are marked with is taken back by the same means.
+        // Later passes also clear the flags.
         self.had_any = true;
         let node = node?;
         if input.labels.are_overrides_of_running() {
@@ -131,7 +131,7 @@ impl NodeOverrides {
     }
 
     /// Records since when the labels of a node say that another override counts there than the one
-    /// that made its pod. A rollout of other overrides is none of that. Returns when that one
+    /// that made its pod. A rollout of other overrides does not count. Returns when that one
     /// counts, if that is new.
     fn settle(
         &mut self,

@@ -31,9 +31,8 @@ impl RolloutState {
         labels.current_hashes().any(|hash| *hash == puller.revision)
     }
 
-    /// How far the node has the images, as its pullers show; `None` if nothing waits for them. Who
-    /// only reads the cluster does not know which nodes have them, and takes those for warm that
-    /// pull none.
+    /// How far the node has the images, as its pullers show; `None` if nothing waits for them. A
+    /// reader of snapshots assumes that nodes without a puller have the images.
     pub(super) fn observe_images(
         &mut self,
         id: NodeId,

@@ -30,7 +30,7 @@ bitflags! {
         /// it was changed in place (G56). One that is older than the node was that of a former
         /// machine.
         const FORMER = 1 << 4;
-        /// Only a request without an answer says so.
+        /// Its change in place is only assumed: a request has no answer.
         const ASSUMED = 1 << 5;
         /// Its pod was being changed, and cannot be.
         const GIVEN_UP = 1 << 6;
