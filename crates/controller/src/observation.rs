@@ -1,7 +1,9 @@
 //! The watched resources, and what watches and live lists report to the event loop.
 //!
 //! Each resource is one row of a table. Its watch, its name in metrics and in the log, its first
-//! list and the paths of all requests follow from the row.
+//! list and the paths of all requests follow from the row. ConfigMaps are watched outside the
+//! table: only in namespaces where a policy copies some, so that no other one awaits their first
+//! list (G58).
 
 use std::sync::Arc;
 
