@@ -12,6 +12,7 @@ mod openers;
 mod places;
 mod rule_codes;
 mod shape;
+mod structs;
 mod uses;
 mod width;
 mod words;
@@ -34,6 +35,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut problems = imports::check(&architecture, &sources)?;
     problems.extend(words::check(&architecture, &glossary, &sources)?);
     problems.extend(shape::check(&sources));
+    problems.extend(structs::check(&sources));
     problems.extend(width::check(&sources, width_max));
     problems.extend(openers::check(&sources));
     problems.extend(rule_codes::check(&rules, &sources, &pages));
