@@ -1,8 +1,8 @@
 //! The index: the state of every DaemonSet, and which of them an observation affects. Sans-IO.
 //!
-//! Everything but nodes and ClusterRolloutPolicies belongs to one namespace, and so does every decision about it. The index
-//! passes an observation to the DaemonSets that it affects and returns the keys of those that
-//! changed. It makes no decisions; [`DaemonSetState`] does.
+//! Everything but nodes and ClusterRolloutPolicies belongs to one namespace, and so does every
+//! decision about it. The index passes an observation to the DaemonSets that it affects and returns
+//! the keys of those that changed. It makes no decisions; [`DaemonSetState`] does.
 
 mod config_maps;
 mod entry;

@@ -14,8 +14,8 @@ pub enum Mode {
     /// All of it but guarded rollouts, like the built-in controller: policies, pauses, orders and
     /// records have no effect.
     Unguarded,
-    /// Only guarded rollouts of DaemonSets with the strategy `OnDelete`, and amounts of running pods
-    /// by overrides (G57): the built-in controller does all else (G18).
+    /// Only guarded rollouts of DaemonSets with the strategy `OnDelete`, and overrides of running
+    /// pods (G57): the built-in controller does all else (G18).
     Beside {
         /// True if a failed rollout goes back to the base by a change of the DaemonSet's template
         /// (G20).

@@ -203,8 +203,8 @@ impl Copying {
     }
 
     /// The hashes of the copies of ConfigMaps as they are. For one that is gone it is that which
-    /// the target `kept`; one that may be missing has the hash of no content. `None` if they are not
-    /// known.
+    /// the target `kept`; one that may be missing has the hash of no content. `None` if they are
+    /// not known.
     fn present(
         &self,
         template: &Template,

@@ -11,7 +11,6 @@ mod planning;
 mod pods;
 mod refresh;
 mod results;
-mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

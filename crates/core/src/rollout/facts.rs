@@ -1,5 +1,5 @@
-//! What follows from the stage of a rollout, until a revision, the policy, a window or an order
-//! changes it.
+//! The consequences of a rollout's stage. They stay the same until a revision, the policy, a window
+//! or an order changes it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Which override counts on a node, and which of its pods were made by another one (G57).
 
+mod running;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use crate::pod_changes::PodChanges;
 use crate::revisions::{RevisionHistory, RevisionLabels};
 use crate::rollout::RolloutState;
 
-use super::running::RunningOverrides;
+use running::RunningOverrides;
 
 /// The overrides that count on nodes.
 #[derive(Debug, Default)]

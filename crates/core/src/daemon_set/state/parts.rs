@@ -23,7 +23,7 @@ pub(super) struct Asking {
     pub failed_marks: u32,
 }
 
-/// What the stored revisions say of the target.
+/// The state of the target in the revision history.
 #[derive(Debug, Default)]
 pub(super) struct StoredTarget {
     /// True if a revision stores the current template, even one that another DaemonSet owns.

@@ -1,5 +1,5 @@
-//! Which waves are complete, and whether the rollout is, or has failed: what the counts of nodes say
-//! of it (G15, G37, G39, G40, G42).
+//! Which waves are complete, and whether the rollout is, or has failed, by the counts of nodes
+//! (G15, G37, G39, G40, G42).
 
 use crate::api::{IntOrPercent, NodeName, Position};
 use crate::node::{NodeState, SetAside};

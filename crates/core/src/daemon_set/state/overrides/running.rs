@@ -8,7 +8,7 @@ use crate::api::{ChangeGoal, Node, NodeOverride, Overrides, PodPhase, Timestamp,
 use crate::node::{NodePods, PodFlags, PodView};
 use crate::node_table::NodeId;
 
-use super::overrides::OverrideInput;
+use super::OverrideInput;
 
 /// For how long labels must say that another override counts, if that of a pod is not known any
 /// more.
