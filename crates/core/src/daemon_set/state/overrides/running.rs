@@ -16,7 +16,7 @@ const SETTLE: Duration = Duration::from_secs(300);
 
 /// The overrides that count on nodes, and the pods that cannot have them.
 #[derive(Debug, Default)]
-pub(super) struct RunningOverrides {
+pub(in super::super) struct RunningOverrides {
     /// The text of the overrides for nodes that are not known yet: that of the plan before. `None`
     /// until there was one.
     before: Option<Arc<str>>,
@@ -143,7 +143,7 @@ impl RunningOverrides {
     }
 
     /// Records the overrides that count now: with these, labels of nodes that come have to settle.
-    pub(super) fn record_text(&mut self, overrides: Option<&Arc<Overrides>>) {
+    pub(in super::super) fn record_text(&mut self, overrides: Option<&Arc<Overrides>>) {
         self.before = Some(text_of(overrides));
     }
 }
