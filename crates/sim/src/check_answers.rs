@@ -18,7 +18,7 @@ use crate::network::lock;
 const DRAWN: u32 = 3;
 
 /// The name of a check that always fails.
-pub(crate) const FAILING: &str = "failing";
+pub const FAILING: &str = "failing";
 
 /// The revision, the wave and its attempt that a question is about.
 type Attempt = (String, String, String, Timestamp);

@@ -10,7 +10,6 @@
 //!
 //! - [`runner`] plays the schedule of a seed, and [`shrink`] reduces a schedule that violates a
 //!   property.
-//! - [`scenario`] has fixed sequences of actions, for tests that inject a fault at each write.
 //! - [`mutation`] has deliberate bugs, with which tests verify that the checkers find violations.
 //!
 //! The same seed always gives the same run: all random numbers come from the seed, in a fixed
@@ -24,7 +23,7 @@ use everynode_allocator as _;
 mod admission;
 mod answer;
 mod api_servers;
-mod check_answers;
+pub mod check_answers;
 pub mod checker;
 mod decisions;
 mod event_ledger;
@@ -40,7 +39,6 @@ mod open_watch;
 mod replica;
 pub mod role;
 pub mod runner;
-pub mod scenario;
 pub mod schedule;
 mod seen;
 mod serve;

@@ -1,7 +1,7 @@
 //! Random changes by users and by other components of the cluster.
 
 mod admission;
-pub(crate) mod config_map;
+pub mod config_map;
 mod daemon_set;
 mod finally;
 mod fleet;

@@ -60,7 +60,7 @@ fn config(rng: &mut Pcg64Mcg) -> Value {
 }
 
 /// Lets the template name the ConfigMaps.
-pub(crate) fn name_maps(ds: &mut Value) {
+pub fn name_maps(ds: &mut Value) {
     let spec = &mut ds["spec"]["template"]["spec"];
     spec["volumes"] = json!([{"name": "v", "configMap": {"name": MAPS[0]}}]);
     let rules = json!([{"configMapRef": {"name": MAPS[1], "optional": true}}]);
@@ -82,7 +82,7 @@ fn change_content(world: &mut World, rng: &mut Pcg64Mcg) {
 }
 
 /// Gives a ConfigMap a content, and creates it if it is missing.
-pub(crate) fn put(world: &mut World, name: &str, data: Value) {
+pub fn put(world: &mut World, name: &str, data: Value) {
     let map = json!({"metadata": {"name": name, "namespace": NAMESPACE}, "data": data});
     match world.cluster.store().find(&CONFIG_MAP, NAMESPACE, name).is_some() {
         true => world.update(&CONFIG_MAP, map),

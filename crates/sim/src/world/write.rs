@@ -21,7 +21,7 @@ impl World {
     }
 
     /// Updates an object. A refused update is recorded and not retried.
-    pub(crate) fn update(&mut self, kind: &'static Kind, object: Value) {
+    pub fn update(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
         let done = self.registry().update(kind, &namespace, &name, object, &options);
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Creates an object. A refused creation is recorded and not retried.
-    pub(crate) fn create(&mut self, kind: &'static Kind, object: Value) {
+    pub fn create(&mut self, kind: &'static Kind, object: Value) {
         let (name, namespace) = name_and_namespace(&object);
         let options = self.write_options();
         let done = self.registry().create(kind, &namespace, object, &options);
@@ -37,7 +37,7 @@ impl World {
     }
 
     /// Deletes an object. A refused deletion is recorded and not retried.
-    pub(crate) fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
+    pub fn delete(&mut self, kind: &'static Kind, object: &Value, delete: &DeleteOptions) {
         let (name, namespace) = name_and_namespace(object);
         let options = self.write_options();
         let done = self.registry().delete(kind, &namespace, &name, delete, &options);
@@ -45,13 +45,7 @@ impl World {
     }
 
     /// Adds a write to the transcript.
-    pub(crate) fn log_write(
-        &mut self,
-        verb: &str,
-        kind: &Kind,
-        name: &str,
-        refused: Option<Status>,
-    ) {
+    pub fn log_write(&mut self, verb: &str, kind: &Kind, name: &str, refused: Option<Status>) {
         let refused = refused.map_or(String::new(), |status| format!(": refused, {status}"));
         self.log(|| format!("somebody {verb} {} {name}{refused}", kind.kind));
     }

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everynode_core::api::{DaemonSetKey, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, Timestamp};
+use everynode_core::api::{
+    DaemonSetKey, HASH_LABEL, NAMESPACE_NODE_SELECTOR_ANNOTATION, NodeName, Timestamp,
+};
 use everynode_insight::explain::{Explanation, explain, explain_node};
 use everynode_insight::forecast::{Forecast, Proposal, changes, forecast};
 use everynode_insight::situation::Situation;
@@ -32,7 +34,6 @@ const ROLLOUT_MS: i64 = 15 * 60_000;
 /// Renewal interval of nodes. A node that has not renewed for one and a half intervals is dead.
 const LEASE_MS: i64 = 30_000;
 const DETECTION_MS: i64 = 2 * LEASE_MS;
-const HASH_LABEL: &str = "controller-revision-hash";
 
 /// C10, C12, C13, C15, C50, C52, C53, C55: the controller's decisions equal the forecast. This
 /// covers which nodes should run a pod; which nodes gain, lose and keep one; the waves of the

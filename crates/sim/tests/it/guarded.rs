@@ -1,10 +1,11 @@
 //! Guarded rollouts in fixed scenarios: where they end.
 
+use everynode_core::api::RECORD_ANNOTATION;
 use std::collections::BTreeSet;
 
+use crate::scenario::{SCENARIOS, SPOILED_CONFIG_MAP, Scenario};
 use everynode_sandbox::json::Value;
 use everynode_sandbox::kinds::{CONFIG_MAP, CONTROLLER_REVISION, POD};
-use everynode_sim::scenario::{SCENARIOS, SPOILED_CONFIG_MAP, Scenario};
 use everynode_sim::workload::NAMESPACE;
 use everynode_sim::world::World;
 
@@ -16,7 +17,7 @@ pub(crate) fn scenario(name: &str) -> &'static Scenario {
 pub(crate) fn record(world: &World) -> Value {
     let revisions = world.cluster.store().iter(&CONTROLLER_REVISION, None);
     let newest = revisions.max_by_key(|revision| revision.value()["revision"].as_i64());
-    let record = newest.and_then(|newest| newest.annotation("everynode.dev/rollout"));
+    let record = newest.and_then(|newest| newest.annotation(RECORD_ANNOTATION));
     serde_json::from_str(record.unwrap_or("null")).expect("a record is JSON")
 }
 

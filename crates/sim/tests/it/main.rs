@@ -5,4 +5,5 @@ mod forecasts;
 mod guarded;
 mod night;
 mod regressions;
+mod scenario;
 mod schedules;

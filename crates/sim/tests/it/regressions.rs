@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use crate::scenario::{SCENARIOS, Scenario};
 use everynode_sim::mutation::Mutation;
-use everynode_sim::scenario::{SCENARIOS, Scenario};
 use everynode_sim::schedule::Schedule;
 use everynode_sim::world::{InjectedFault, World};
 

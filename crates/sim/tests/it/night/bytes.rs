@@ -1,8 +1,8 @@
 //! Bytes that are not UTF-8 in all objects of every scenario.
 
+use crate::scenario::SCENARIOS;
 use everynode_controller::metrics::ReasonLabels;
 use everynode_sim::fault::Faults;
-use everynode_sim::scenario::SCENARIOS;
 
 /// C1, C4: every version of every object has such bytes in texts that no decision reads. Each is
 /// counted, and every scenario has the writes that it has without them.

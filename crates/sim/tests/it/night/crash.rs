@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use everynode_sim::scenario::{SCENARIOS, Scenario};
+use crate::scenario::{SCENARIOS, Scenario};
 use everynode_sim::world::{CombinedFault, InjectedFault, WatchFailure, WriteFailure};
 
 fn exhaust(injected_fault: InjectedFault) {

@@ -1,6 +1,6 @@
 //! Guarded rollouts whose leader crashes after any write: how far they get, and what that costs.
 
-use everynode_sim::scenario::{KILLER, SPOILED_CONFIG_MAP, WAVES};
+use crate::scenario::{KILLER, SPOILED_CONFIG_MAP, WAVES};
 use everynode_sim::world::InjectedFault;
 
 use crate::guarded::{contents, images, reached_by, record, scenario};

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
+use crate::scenario::SCENARIOS;
 use everynode_sim::checker::Property;
 use everynode_sim::mutation::Mutation;
-use everynode_sim::scenario::SCENARIOS;
 use everynode_sim::schedule::{Policies, Schedule};
 use everynode_sim::shrink;
 use everynode_sim::world::{InjectedFault, World};
@@ -60,17 +60,17 @@ fn next<T>(remaining: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     remaining.lock().expect("no thread panics while it takes one").next()
 }
 
-/// The number of plays until the checker of this property catches the bug, and the last play. One
-/// that violates the property without the bug, too, does not count.
+/// The number of plays until the checker of this property catches the bug, the last play, and what
+/// the checker says. A play that violates the property without the bug, too, does not count.
 fn caught(mutation: Mutation, property: Property) -> Option<String> {
-    let ((by, _), plays) = plays(mutation).zip(1..).find(|((_, play), _)| {
-        let violates = |mutation| {
+    plays(mutation).zip(1..).find_map(|((by, play), plays)| {
+        let violated = |mutation| {
             let violation = play(mutation).violation;
-            violation.is_some_and(|violation| violation.property == property)
+            violation.filter(|violation| violation.property == property)
         };
-        violates(Some(mutation)) && !violates(None)
-    })?;
-    Some(format!("{plays}: {by}"))
+        let violation = violated(Some(mutation)).filter(|_| violated(None).is_none())?;
+        Some(format!("{plays}: {by}: {}", violation.message))
+    })
 }
 
 /// The bugs that are inserted: all, or those whose names `EVERYNODE_BUGS` lists.

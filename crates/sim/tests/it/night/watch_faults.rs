@@ -1,7 +1,7 @@
 //! Faults of watches, and missing rights, in every scenario.
 
+use crate::scenario::SCENARIOS;
 use everynode_sim::fault::Faults;
-use everynode_sim::scenario::SCENARIOS;
 
 /// Plays every scenario with these faults, which end with its steps. Each converges, and some have
 /// the fault of this name.

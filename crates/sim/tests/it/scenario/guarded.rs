@@ -1,19 +1,16 @@
 //! What users do in the scenarios of guarded rollouts: node-0001 is the canary.
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{HASH_LABEL, HOLD_LABEL, ORDER_ANNOTATION, POLICY_ANNOTATION, Timestamp};
 use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 
-use crate::check_answers::FAILING;
-use crate::workload::{NAMESPACE, config_map, manifest};
-use crate::world::World;
+use everynode_sim::check_answers::FAILING;
+use everynode_sim::workload::{NAMESPACE, config_map, manifest};
+use everynode_sim::world::World;
 
-const POLICY: &str = "everynode.dev/rollout-policy";
-const ORDER: &str = "everynode.dev/order";
-const HOLD: &str = "everynode.dev/hold";
 const CANARY: &str = "node-0001";
 /// The node that is updated after a rollout is complete.
 const LATE: &str = "node-0002";
@@ -26,7 +23,7 @@ const KILLED_FOR_SECONDS: u32 = 120;
 const PLACED_WITHIN_SECONDS: u32 = 120;
 
 /// Number of waves of the policy, without the last one of all other nodes.
-pub const WAVES: u64 = 3;
+pub(crate) const WAVES: u64 = 3;
 
 /// A canary that bakes and must be approved, then one zone after the other.
 fn policy() -> Value {
@@ -43,7 +40,7 @@ fn policy() -> Value {
 
 fn create_with(world: &mut World, policy: &Value) {
     let mut ds = manifest("a", 1);
-    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    ds["metadata"]["annotations"] = json!({POLICY_ANNOTATION: policy.to_string()});
     world.create(&DAEMON_SET, ds);
 }
 
@@ -100,7 +97,7 @@ pub(super) fn create_with_config_maps(world: &mut World) {
     });
     let mut ds = manifest("a", 1);
     config_map::name_maps(&mut ds);
-    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    ds["metadata"]["annotations"] = json!({POLICY_ANNOTATION: policy.to_string()});
     world.create(&DAEMON_SET, ds);
 }
 
@@ -118,7 +115,7 @@ pub(super) fn correct_config_map(world: &mut World) {
 /// Two nodes may be unavailable.
 fn create_two_at_a_time(world: &mut World, policy: &Value, min_ready_seconds: u32) {
     let mut ds = manifest("a", 1);
-    ds["metadata"]["annotations"] = json!({POLICY: policy.to_string()});
+    ds["metadata"]["annotations"] = json!({POLICY_ANNOTATION: policy.to_string()});
     ds["spec"]["minReadySeconds"] = json!(min_ready_seconds);
     let two = json!({"maxSurge": 0, "maxUnavailable": 2});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": two});
@@ -127,7 +124,7 @@ fn create_two_at_a_time(world: &mut World, policy: &Value, min_ready_seconds: u3
 
 pub(super) fn create_with_surge(world: &mut World) {
     let mut ds = manifest("a", 1);
-    ds["metadata"]["annotations"] = json!({POLICY: policy().to_string()});
+    ds["metadata"]["annotations"] = json!({POLICY_ANNOTATION: policy().to_string()});
     let surge = json!({"maxSurge": 1, "maxUnavailable": 0});
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": surge});
     world.create(&DAEMON_SET, ds);
@@ -167,10 +164,10 @@ fn order(world: &mut World, verb: &str, wave: &str) {
     let store = world.cluster.store();
     let newest =
         store.iter(&CONTROLLER_REVISION, None).max_by_key(|r| r.value()["revision"].as_i64());
-    let hash = newest.map(|r| r.value()["metadata"]["labels"]["controller-revision-hash"].clone());
+    let hash = newest.map(|r| r.value()["metadata"]["labels"][HASH_LABEL].clone());
     let Some(hash) = hash.as_ref().and_then(Value::as_str) else { return };
     let order = format!("{verb} {hash}{wave} {}", world.now.0);
-    annotate(world, ORDER, Some(order));
+    annotate(world, ORDER_ANNOTATION, Some(order));
 }
 
 fn annotate(world: &mut World, key: &str, value: Option<String>) {
@@ -213,7 +210,7 @@ pub(super) fn keep_fewer_revisions(world: &mut World) {
 }
 
 pub(super) fn remove_policy(world: &mut World) {
-    annotate(world, POLICY, None);
+    annotate(world, POLICY_ANNOTATION, None);
 }
 
 /// The canary's pod.
@@ -336,8 +333,8 @@ pub(super) fn restore_canary(world: &mut World) {
 
 /// Two nodes may be unavailable, but only the first one may be updated.
 pub(super) fn create_with_held_nodes(world: &mut World) {
-    label_node(world, LATE, HOLD, Some(""));
-    label_node(world, LAST, HOLD, Some(""));
+    label_node(world, LATE, HOLD_LABEL, Some(""));
+    label_node(world, LAST, HOLD_LABEL, Some(""));
     create_two_at_a_time(world, &json!({"failure": {"maxNodes": 0, "readyWithin": "30s"}}), 0);
 }
 
@@ -346,9 +343,9 @@ pub(super) fn create_with_held_nodes(world: &mut World) {
 pub(super) fn release_nodes(world: &mut World) {
     world.run_for(90_000);
     label_node(world, LATE, "life", Some("never-ready"));
-    label_node(world, LATE, HOLD, None);
+    label_node(world, LATE, HOLD_LABEL, None);
     world.run_for(3 * 60_000);
-    label_node(world, LAST, HOLD, None);
+    label_node(world, LAST, HOLD_LABEL, None);
 }
 
 /// The pod on the second node becomes ready.

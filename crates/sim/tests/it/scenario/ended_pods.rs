@@ -3,8 +3,8 @@
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{NODE, POD};
 
-use crate::workload::NAMESPACE;
-use crate::world::World;
+use everynode_sim::workload::NAMESPACE;
+use everynode_sim::world::World;
 
 const FAILING: &str = "node-0001";
 const OTHER: &str = "node-0002";

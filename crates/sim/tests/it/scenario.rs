@@ -4,24 +4,24 @@
 mod ended_pods;
 mod guarded;
 
+use everynode_core::api::HASH_LABEL;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
+use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
 use everynode_sandbox::nodes;
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
-
-use crate::failure::Failure;
-use crate::fault::Faults;
-use crate::mutation::Mutation;
-use crate::workload::{NAMESPACE, manifest};
-use crate::world::{ElectionTiming, InjectedFault, Setting, World};
+use everynode_sim::failure::Failure;
+use everynode_sim::fault::Faults;
+use everynode_sim::mutation::Mutation;
+use everynode_sim::workload::{NAMESPACE, manifest};
+use everynode_sim::world::{ElectionTiming, InjectedFault, Setting, World};
 
 /// An action of a user.
 type Step = fn(&mut World);
 
 /// A named sequence of actions of a user, with time for the controller to react to each.
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// The name, by which regression files refer to the scenario.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     steps: &'static [Step],
 }
 
@@ -30,7 +30,7 @@ const SETTING: Setting =
 const STEP_MS: i64 = 12_000;
 
 /// All scenarios.
-pub const SCENARIOS: &[Scenario] = &[
+pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "first placement", steps: &[create] },
     Scenario { name: "rollout", steps: &[create, second_image] },
     Scenario { name: "rollout of two at a time", steps: &[create_two_at_a_time, second_image] },
@@ -230,16 +230,16 @@ pub const SCENARIOS: &[Scenario] = &[
     },
 ];
 /// The scenario of a rollout that stops the nodes that it reaches.
-pub const KILLER: &str = "guarded rollout that stops its nodes";
+pub(crate) const KILLER: &str = "guarded rollout that stops its nodes";
 
 /// The name of the scenario in which a ConfigMap gets a bad content.
-pub const SPOILED_CONFIG_MAP: &str = "guarded rollout of a bad ConfigMap";
+pub(crate) const SPOILED_CONFIG_MAP: &str = "guarded rollout of a bad ConfigMap";
 
-pub use guarded::WAVES;
+pub(crate) use guarded::WAVES;
 
 impl Scenario {
     /// Plays the scenario, optionally with a fault at one write and with a deliberate bug.
-    pub fn play(
+    pub(crate) fn play(
         &self,
         injected_fault: Option<(u64, InjectedFault)>,
         mutation: Option<Mutation>,
@@ -248,7 +248,7 @@ impl Scenario {
     }
 
     /// Plays the scenario with these faults from the start.
-    pub fn play_with_faults(&self, faults: Faults) -> World {
+    pub(crate) fn play_with_faults(&self, faults: Faults) -> World {
         let mut world = World::new(SETTING);
         world.faults = faults;
         self.play_in(&mut world);
@@ -286,7 +286,7 @@ impl Scenario {
     /// # Errors
     ///
     /// The first failure.
-    pub fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
+    pub(crate) fn exhaust(&self, injected_fault: InjectedFault) -> Result<u64, Box<Failure>> {
         // No write has this number, so the fault is not injected.
         let without_fault = self.play(Some((0, injected_fault)), None);
         let writes = without_fault.writes;
@@ -322,18 +322,12 @@ fn setting(injected_fault: Option<(u64, InjectedFault)>) -> Setting {
     }
 }
 
-fn create_daemon_set(world: &mut World, ds: Value) {
-    let options = world.write_options();
-    let done = world.registry().create(&DAEMON_SET, NAMESPACE, ds, &options).map(|_| ());
-    world.log(|| format!("somebody creates the DaemonSet: {done:?}"));
-}
-
 fn create(world: &mut World) {
-    create_daemon_set(world, manifest("a", 1));
+    world.create(&DAEMON_SET, manifest("a", 1));
 }
 
 fn create_second(world: &mut World) {
-    create_daemon_set(world, manifest("a", 2));
+    world.create(&DAEMON_SET, manifest("a", 2));
 }
 
 fn create_with(world: &mut World, strategy: Value, limit: u32) {
@@ -341,7 +335,7 @@ fn create_with(world: &mut World, strategy: Value, limit: u32) {
     ds["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": strategy});
     ds["spec"]["revisionHistoryLimit"] = json!(limit);
     ds["spec"]["minReadySeconds"] = json!(1);
-    create_daemon_set(world, ds);
+    world.create(&DAEMON_SET, ds);
 }
 
 fn create_two_at_a_time(world: &mut World) {
@@ -357,7 +351,7 @@ fn wait(_: &mut World) {}
 fn create_with_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(10);
-    create_daemon_set(world, ds);
+    world.create(&DAEMON_SET, ds);
 }
 
 /// The wait exceeds the interval of bookmarks, which would otherwise start a sync even if timers do
@@ -365,7 +359,7 @@ fn create_with_min_ready(world: &mut World) {
 fn create_with_long_min_ready(world: &mut World) {
     let mut ds = manifest("a", 1);
     ds["spec"]["minReadySeconds"] = json!(90);
-    create_daemon_set(world, ds);
+    world.create(&DAEMON_SET, ds);
 }
 
 fn create_without_history(world: &mut World) {
@@ -376,9 +370,7 @@ fn set_image(world: &mut World, image: u32) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
-    let options = world.write_options();
-    let done = world.registry().update(&DAEMON_SET, NAMESPACE, "a", ds, &options).map(|_| ());
-    world.log(|| format!("somebody sets image:{image}: {done:?}"));
+    world.update(&DAEMON_SET, ds);
 }
 
 fn first_image(world: &mut World) {
@@ -395,9 +387,12 @@ fn third_image(world: &mut World) {
 
 fn delete_with(world: &mut World, policy: PropagationPolicy) {
     let delete = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
-    let options = world.write_options();
-    let done = world.registry().delete(&DAEMON_SET, NAMESPACE, "a", &delete, &options).map(|_| ());
-    world.log(|| format!("somebody deletes the DaemonSet: {done:?}"));
+    world.delete(&DAEMON_SET, &named("a"), &delete);
+}
+
+/// Metadata with which an object is found.
+fn named(name: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": NAMESPACE}})
 }
 
 fn delete(world: &mut World) {
@@ -431,28 +426,21 @@ fn duplicate_revision(world: &mut World) {
     let metadata = copy["metadata"].as_object_mut().expect("objects have metadata");
     metadata.retain(|key, _| matches!(key.as_str(), "namespace" | "labels" | "ownerReferences"));
     metadata.insert("name".to_owned(), json!("a-double"));
-    copy["metadata"]["labels"]["controller-revision-hash"] = json!("double");
-    let options = world.write_options();
-    let done = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, copy, &options).map(|_| ());
-    world.log(|| format!("somebody duplicates a revision: {done:?}"));
+    copy["metadata"]["labels"][HASH_LABEL] = json!("double");
+    world.create(&CONTROLLER_REVISION, copy);
 }
 
 /// Replaces every revision with one that has the same name and other data.
 fn replace_revisions(world: &mut World) {
     for revision in revisions(world) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.write_options();
-        let gone = DeleteOptions::default();
-        let deleted =
-            world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
+        world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default());
         let other = json!({
             "metadata": {"name": name, "namespace": NAMESPACE},
             "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": []}}}},
             "revision": 1,
         });
-        let created =
-            world.registry().create(&CONTROLLER_REVISION, NAMESPACE, other, &options).map(|_| ());
-        world.log(|| format!("somebody takes the name {name}: {} {created:?}", deleted.is_ok()));
+        world.create(&CONTROLLER_REVISION, other);
     }
 }
 
@@ -461,50 +449,32 @@ fn replace_revisions(world: &mut World) {
 fn drop_default(world: &mut World) {
     let newest = revisions(world).into_iter().max_by_key(|revision| revision["revision"].as_i64());
     let Some(mut revision) = newest else { return };
-    let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default());
     let metadata = revision["metadata"].as_object_mut().expect("objects have metadata");
     metadata.retain(|key, _| !matches!(key.as_str(), "uid" | "resourceVersion"));
     let spec = revision["data"]["spec"]["template"]["spec"].as_object_mut();
-    let dropped = spec.and_then(|spec| spec.remove("dnsPolicy"));
-    let (options, gone) = (world.write_options(), DeleteOptions::default());
-    let deleted = world.registry().delete(&CONTROLLER_REVISION, NAMESPACE, &name, &gone, &options);
-    let created = world.registry().create(&CONTROLLER_REVISION, NAMESPACE, revision, &options);
-    let done = (deleted.is_ok(), created.map(|_| ()), dropped);
-    world.log(|| format!("somebody drops a default of revision {name}: {done:?}"));
+    spec.and_then(|spec| spec.remove("dnsPolicy"));
+    world.create(&CONTROLLER_REVISION, revision);
 }
 
 fn remove_revision_labels(world: &mut World) {
     for mut revision in revisions(world) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
-            labels.remove("controller-revision-hash");
+            labels.remove(HASH_LABEL);
         }
-        let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let options = world.write_options();
-        let done = world
-            .registry()
-            .update(&CONTROLLER_REVISION, NAMESPACE, &name, revision, &options)
-            .map(|_| ());
-        world.log(|| format!("somebody removes the hash label of revision {name}: {done:?}"));
+        world.update(&CONTROLLER_REVISION, revision);
     }
 }
 
 fn relabel(world: &mut World) {
     let Some(mut pod) = ended_pods::first(world) else { return };
     pod["metadata"]["labels"]["app"] = json!("none");
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.write_options();
-    let done = world.registry().update(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.log(|| format!("somebody relabels {name}: {done:?}"));
+    world.update(&POD, pod);
 }
 
 fn delete_node(world: &mut World) {
-    let options = world.write_options();
-    let kind = &everynode_sandbox::kinds::NODE;
-    let done = world
-        .registry()
-        .delete(kind, "", "node-0002", &DeleteOptions::default(), &options)
-        .map(|_| ());
-    world.log(|| format!("somebody deletes node-0002: {done:?}"));
+    let node = json!({"metadata": {"name": "node-0002"}});
+    world.delete(&NODE, &node, &DeleteOptions::default());
 }
 
 fn add_node(world: &mut World) {
