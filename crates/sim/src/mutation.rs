@@ -3,6 +3,7 @@
 //! property must catch each of them.
 
 mod beside;
+mod bugs;
 mod config_map;
 mod forgetting;
 mod guarded;
@@ -13,7 +14,9 @@ use everynode_controller::event::Event;
 use everynode_controller::observation::Observation;
 use everynode_controller::recorder::Occurrence;
 use everynode_controller::watch::Change as WatchChange;
-use everynode_core::api::{AdmissionChange, Now, ResourceVersion, RevisionHash, Timestamp};
+use everynode_core::api::{
+    AdmissionChange, Now, ResourceVersion, RevisionHash, TEMPLATE_GENERATION_ANNOTATION, Timestamp,
+};
 use everynode_core::daemon_set::Mode;
 use everynode_core::plan::{Outcome, Plan, ScheduleBy, Write, WriteResult};
 use everynode_sandbox::json::{Value, json};
@@ -27,6 +30,8 @@ use crate::network::Request;
 use crate::role::Role;
 use crate::serve::Target;
 
+use bugs::bugs;
+
 pub use beside::BesideMutation;
 pub use config_map::ConfigMapMutation;
 pub(crate) use forgetting::Forgetting;
@@ -38,130 +43,131 @@ const COUNTS_LATE_MS: i64 = 10_000;
 /// How late the timers of [`Mutation::LateTimers`] are.
 const TIMERS_LATE_MS: i64 = 30_000;
 
-/// A deliberate bug.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+bugs! {
+    /// A deliberate bug.
+    Mutation (
+        /// One of guarded rollouts.
+        Guarded(GuardedMutation),
+        /// One of copies of ConfigMaps.
+        ConfigMap(ConfigMapMutation),
+        /// One of a replica beside the built-in controller.
+        Beside(BesideMutation),
+    ):
     /// The controller does not wait to observe its writes (C60).
-    SkipExpectations,
+    SkipExpectations: Duplicate,
     /// A terminating pod is treated as deleted (C22).
-    TerminatingIsGone,
+    TerminatingIsGone: Duplicate,
     /// A creation without an answer is treated as refused (C34).
-    UnansweredCreationIsRefused,
+    UnansweredCreationIsRefused: Duplicate,
     /// A creation without an answer is sent again under another name (C35).
-    AnotherName,
+    AnotherName: Duplicate,
     /// `maxUnavailable` is one too high (C52).
-    BudgetOffByOne,
+    BudgetOffByOne: Budget,
     /// A ready pod counts as available at once (C54).
-    ForgetMinReadySeconds,
+    ForgetMinReadySeconds: Budget,
     /// A deletion without an answer is treated as refused (C52).
-    UnansweredDeletionIsRefused,
+    UnansweredDeletionIsRefused: Budget,
     /// Pods of other controllers are treated as the DaemonSet's own (C21).
-    IgnoreOwner,
+    IgnoreOwner: Foreign,
     /// Writes have no UID precondition (C61).
-    DropUidPrecondition,
+    DropUidPrecondition: Foreign,
     /// Orphans are adopted regardless of their labels (C21).
-    AdoptUnselected,
+    AdoptUnselected: Foreign,
     /// Revisions are deleted instead of renumbered (C42).
-    DeleteInsteadOfRaise,
+    DeleteInsteadOfRaise: Revision,
     /// The newest revision is deleted instead of the oldest (C44).
-    DeleteNewestRevision,
+    DeleteNewestRevision: Revision,
     /// A pod gets a hash that no revision has (C30).
-    WrongHash,
+    WrongHash: Template,
     /// A pod that the controller should bind is created without a node name (C31).
-    LeaveUnbound,
+    LeaveUnbound: Template,
     /// A pod is created from the oldest template but has the current hash (C30).
-    StaleTemplate,
+    StaleTemplate: Template,
     /// Changes of nodes are not observed (C16).
-    LoseNodeChanges,
+    LoseNodeChanges: Placement,
     /// Pods are not deleted from nodes that must not run them (C23).
-    LeavePods,
+    LeavePods: ExpectationLapse,
     /// NoExecute taints are not observed (C13).
-    IgnoreNoExecute,
+    IgnoreNoExecute: Placement,
     /// The status is not written (C70).
-    SkipStatus,
+    SkipStatus: Status,
     /// The status is not written if the number of misscheduled pods changes (C70).
-    SkipMisscheduled,
+    SkipMisscheduled: Status,
     /// A plan that waits raises observedGeneration (C56).
-    ObserveTooEarly,
+    ObserveTooEarly: Status,
     /// The status counts pods as available as soon as they are ready (C70).
-    ReadyIsAvailable,
+    ReadyIsAvailable: Status,
     /// Pods that are not ready count as ready (C52, C70).
-    CountUnready,
+    CountUnready: Budget,
     /// Timers do not start a sync (C54).
-    ForgetTimers,
+    ForgetTimers: Status,
     /// Timers start a sync half a minute too late (C24, C28).
-    LateTimers,
+    LateTimers: Placement,
     /// The deletion of a pod starts no sync (C23).
-    OverlookDeletions,
+    OverlookDeletions: Placement,
     /// No Event says that a pod was created (C71).
-    OmitEvents,
+    OmitEvents: Event,
     /// The Event of a deletion names another pod (C71).
-    MisnamePods,
+    MisnamePods: Event,
     /// The stored status always differs from the computed one (C70).
-    StatusNeverRight,
+    StatusNeverRight: WriteRate,
     /// The number of the current revision is always too low (C42).
-    RevisionNeverRight,
+    RevisionNeverRight: Revision,
     /// The status is written again every few minutes (C70, C80).
-    ForgetStatus,
+    ForgetStatus: Quiescence,
     /// The number of the newest revision is written again every few minutes (C42, C80).
-    ForgetNumber,
+    ForgetNumber: Quiescence,
     /// Deletions of pods are not observed (C60).
-    LoseDeletions,
+    LoseDeletions: ExpectationLapse,
     /// The controller waits for a write that was never made (C60).
-    WaitForTooMuch,
+    WaitForTooMuch: ExpectationLapse,
     /// Counts are computed for an earlier time (C80).
-    CountEarlier,
+    CountEarlier: Recount,
     /// Counts omit the latest observation (C80).
-    CountTooFew,
+    CountTooFew: Recount,
     /// No pod counts as up to date (C45).
-    ForgetHash,
+    ForgetHash: Deletion,
     /// NoSchedule taints remove pods (C13).
-    EvictForNoSchedule,
+    EvictForNoSchedule: Deletion,
     /// Succeeded pods are treated as running (C24).
-    LeaveSucceeded,
+    LeaveSucceeded: Backoff,
     /// Failed pods are treated as running (C24).
-    LeaveFailed,
+    LeaveFailed: Backoff,
     /// A node never recovers, so that its back-off goes on (C24).
-    ForgetRecovery,
+    ForgetRecovery: Backoff,
     /// Each change of a node ends its back-off (C24).
-    RecoverAlways,
+    RecoverAlways: Backoff,
     /// A pod that a former DaemonSet has left is treated as any other (C36).
-    ForgetFormer,
+    ForgetFormer: Duplicate,
     /// The template generation of revisions is not read (C41).
-    ForgetGeneration,
+    ForgetGeneration: Revision,
     /// A pod is current by its template generation alone (C45).
-    GenerationAlone,
+    GenerationAlone: Budget,
     /// Pods that wait for `minReadySeconds` are treated as not ready (C52).
-    ReplaceWaiting,
+    ReplaceWaiting: Budget,
     /// NoSchedule taints are not observed (C57).
-    IgnoreNoSchedule,
+    IgnoreNoSchedule: Status,
     /// Nodes whose kubelet does not answer are treated as those whose kubelet says that they are
     /// not ready (C58).
-    WaitForUnreachable,
+    WaitForUnreachable: Budget,
     /// Nodes whose kubelet does not answer have always been so (C58).
-    ForgetBeginnings,
+    ForgetBeginnings: Budget,
     /// Nodes whose kubelet does not answer were up when their pods were created or deleted (C58).
-    AssumeBeginnings,
+    AssumeBeginnings: Budget,
     /// `maxSurge` does not limit (C53).
-    UnlimitedSurge,
+    UnlimitedSurge: Budget,
     /// `maxUnavailable` is never more than one (C52).
-    SlowRollout,
+    SlowRollout: Budget,
     /// A pod that admission has changed is treated as any other (C28).
-    TrustAdmission,
+    TrustAdmission: Backoff,
     /// Any created pod is treated as changed by admission (C28).
-    DistrustAdmission,
+    DistrustAdmission: Placement,
     /// Three revisions more than `revisionHistoryLimit` are kept (C44).
-    LongHistory,
+    LongHistory: Revision,
     /// A paused rollout goes on (G6).
-    IgnorePause,
+    IgnorePause: Gate,
     /// A pod of the base is made from the current template (G16).
-    BaseOfTarget,
-    /// One of guarded rollouts.
-    Guarded(GuardedMutation),
-    /// One of copies of ConfigMaps.
-    ConfigMap(ConfigMapMutation),
-    /// One of a replica beside the built-in controller.
-    Beside(BesideMutation),
+    BaseOfTarget: Template,
 }
 
 /// How a watch reports a change.
@@ -176,87 +182,6 @@ pub enum ReportedChange {
 }
 
 impl Mutation {
-    const PLAIN: [(Self, Property); 57] = [
-        (Self::SkipExpectations, Property::Duplicate),
-        (Self::TerminatingIsGone, Property::Duplicate),
-        (Self::UnansweredCreationIsRefused, Property::Duplicate),
-        (Self::AnotherName, Property::Duplicate),
-        (Self::BudgetOffByOne, Property::Budget),
-        (Self::ForgetMinReadySeconds, Property::Budget),
-        (Self::UnansweredDeletionIsRefused, Property::Budget),
-        (Self::CountUnready, Property::Budget),
-        (Self::IgnoreOwner, Property::Foreign),
-        (Self::DropUidPrecondition, Property::Foreign),
-        (Self::AdoptUnselected, Property::Foreign),
-        (Self::DeleteInsteadOfRaise, Property::Revision),
-        (Self::DeleteNewestRevision, Property::Revision),
-        (Self::WrongHash, Property::Template),
-        (Self::StaleTemplate, Property::Template),
-        (Self::LeaveUnbound, Property::Template),
-        (Self::LoseNodeChanges, Property::Placement),
-        (Self::IgnoreNoExecute, Property::Placement),
-        (Self::SkipStatus, Property::Status),
-        (Self::SkipMisscheduled, Property::Status),
-        (Self::ForgetTimers, Property::Status),
-        (Self::LateTimers, Property::Placement),
-        (Self::OverlookDeletions, Property::Placement),
-        (Self::OmitEvents, Property::Event),
-        (Self::MisnamePods, Property::Event),
-        (Self::ObserveTooEarly, Property::Status),
-        (Self::ReadyIsAvailable, Property::Status),
-        (Self::StatusNeverRight, Property::WriteRate),
-        (Self::RevisionNeverRight, Property::Revision),
-        (Self::ForgetStatus, Property::Quiescence),
-        (Self::ForgetNumber, Property::Quiescence),
-        (Self::LoseDeletions, Property::ExpectationLapse),
-        (Self::LeavePods, Property::ExpectationLapse),
-        (Self::WaitForTooMuch, Property::ExpectationLapse),
-        (Self::CountEarlier, Property::Recount),
-        (Self::CountTooFew, Property::Recount),
-        (Self::ForgetHash, Property::Deletion),
-        (Self::EvictForNoSchedule, Property::Deletion),
-        (Self::LeaveSucceeded, Property::Backoff),
-        (Self::LeaveFailed, Property::Backoff),
-        (Self::ForgetRecovery, Property::Backoff),
-        (Self::RecoverAlways, Property::Backoff),
-        (Self::ForgetFormer, Property::Duplicate),
-        (Self::ForgetGeneration, Property::Revision),
-        (Self::GenerationAlone, Property::Budget),
-        (Self::ReplaceWaiting, Property::Budget),
-        (Self::IgnoreNoSchedule, Property::Status),
-        (Self::WaitForUnreachable, Property::Budget),
-        (Self::ForgetBeginnings, Property::Budget),
-        (Self::AssumeBeginnings, Property::Budget),
-        (Self::UnlimitedSurge, Property::Budget),
-        (Self::SlowRollout, Property::Budget),
-        (Self::LongHistory, Property::Revision),
-        (Self::IgnorePause, Property::Gate),
-        (Self::BaseOfTarget, Property::Template),
-        (Self::TrustAdmission, Property::Backoff),
-        (Self::DistrustAdmission, Property::Placement),
-    ];
-
-    /// Every mutation, with the property that it violates.
-    pub fn all() -> impl Iterator<Item = (Self, Property)> {
-        let guarded = GuardedMutation::ALL.into_iter();
-        let guarded = guarded.map(|(mutation, property)| (Self::Guarded(mutation), property));
-        let config_map = ConfigMapMutation::ALL.into_iter();
-        let config_map = config_map.map(|(bug, property)| (Self::ConfigMap(bug), property));
-        let beside = BesideMutation::ALL.into_iter();
-        let beside = beside.map(|(mutation, property)| (Self::Beside(mutation), property));
-        Self::PLAIN.into_iter().chain(guarded).chain(config_map).chain(beside)
-    }
-
-    /// The name of the mutation.
-    pub fn name(self) -> String {
-        match self {
-            Self::Guarded(mutation) => format!("{mutation:?}"),
-            Self::ConfigMap(mutation) => format!("{mutation:?}"),
-            Self::Beside(mutation) => format!("{mutation:?}"),
-            other => format!("{other:?}"),
-        }
-    }
-
     /// Returns the mutation with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().map(|(mutation, _)| mutation).find(|mutation| mutation.name() == name)
@@ -314,7 +239,7 @@ impl Mutation {
             (Self::RevisionNeverRight, "ControllerRevision") => value["revision"] = json!(0),
             (Self::ForgetGeneration, "ControllerRevision") => {
                 let annotations = value["metadata"]["annotations"].as_object_mut();
-                annotations.map(|all| all.remove("deprecated.daemonset.template.generation"));
+                annotations.map(|all| all.remove(TEMPLATE_GENERATION_ANNOTATION));
             }
             _ if is_changed => {}
             _ => return object.json(),

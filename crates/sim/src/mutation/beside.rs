@@ -1,53 +1,40 @@
 //! Deliberate bugs of a replica that guards rollouts beside the built-in controller.
 
+use everynode_core::api::ROLLED_BACK_ANNOTATION;
 use everynode_core::daemon_set::Mode;
 use everynode_sandbox::json::{Value, json};
 
 use super::GuardedMutation;
-use crate::checker::Property;
+use super::bugs::bugs;
 use crate::network::Request;
 
-const ROLLED_BACK: &str = "everynode.dev/rolled-back";
 /// Who acts on a new template, as conditions say, and as they say with a deliberate bug.
 const WHO: [&str; 2] = ["the built-in controller", "another controller"];
 
-/// A deliberate bug beside the built-in controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BesideMutation {
+bugs! {
+    /// A deliberate bug beside the built-in controller.
+    BesideMutation:
     /// It does all that the built-in controller does, too (G20).
-    ControlToo,
+    ControlToo: Beside,
     /// Any strategy is treated as `OnDelete` (G18).
-    IgnoreStrategy,
+    IgnoreStrategy: Gate,
     /// The newest generation counts as observed (G19).
-    TrustGeneration,
+    TrustGeneration: Beside,
     /// Revisions are numbered by the time of their creation (G19).
-    NumberByAge,
+    NumberByAge: Budget,
     /// A failed rollout is not rolled back, although it may be (G20).
-    NeverRollBack,
+    NeverRollBack: Beside,
     /// The attempt that was rolled back last is forgotten (G20).
-    ForgetRollBack,
+    ForgetRollBack: Beside,
     /// `maxRemoved` is 100% (G42).
-    PermitRemovals,
+    PermitRemovals: Record,
     /// `maxRemoved` is one too high (G42).
-    PermitRemoval,
+    PermitRemoval: Record,
     /// The condition of a rollout that waits for the built-in controller does not say so (G19).
-    StateAnother,
+    StateAnother: Beside,
 }
 
 impl BesideMutation {
-    /// Every bug, with the property that it violates.
-    pub const ALL: [(Self, Property); 9] = [
-        (Self::ControlToo, Property::Beside),
-        (Self::IgnoreStrategy, Property::Gate),
-        (Self::TrustGeneration, Property::Beside),
-        (Self::NumberByAge, Property::Budget),
-        (Self::NeverRollBack, Property::Beside),
-        (Self::ForgetRollBack, Property::Beside),
-        (Self::PermitRemovals, Property::Record),
-        (Self::PermitRemoval, Property::Record),
-        (Self::StateAnother, Property::Beside),
-    ];
-
     /// How the replica runs.
     pub(super) const fn mode(self, mode: Mode) -> Mode {
         match (self, mode) {
@@ -84,7 +71,7 @@ impl BesideMutation {
             }
             (Self::ForgetRollBack, "DaemonSet") => {
                 let annotations = object["metadata"]["annotations"].as_object_mut();
-                annotations.into_iter().for_each(|all| drop(all.remove(ROLLED_BACK)));
+                annotations.into_iter().for_each(|all| drop(all.remove(ROLLED_BACK_ANNOTATION)));
             }
             _ => return false,
         }

@@ -7,37 +7,27 @@ use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::CONFIG_MAP;
 use everynode_sandbox::store::Store;
 
-use crate::checker::Property;
+use super::bugs::bugs;
 use crate::network::Request;
 
-/// A deliberate bug of copies of ConfigMaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigMapMutation {
+bugs! {
+    /// A deliberate bug of copies of ConfigMaps.
+    ConfigMapMutation:
     /// Another content counts at once.
-    IgnoreSettle,
+    IgnoreSettle: Copies,
     /// Another content never counts.
-    NeverSettle,
+    NeverSettle: Copies,
     /// Where a new content would be copied, the copy of another one is deleted.
-    DeleteUsedCopies,
+    DeleteUsedCopies: Copies,
     /// A copy has another content than its ConfigMap.
-    ChangeCopies,
+    ChangeCopies: Copies,
     /// Going back restores the template, but no ConfigMaps.
-    RestoreTemplateOnly,
+    RestoreTemplateOnly: Template,
     /// A pod of the target names the ConfigMaps themselves.
-    NameNoCopies,
+    NameNoCopies: Template,
 }
 
 impl ConfigMapMutation {
-    /// Every bug, with the property that it violates.
-    pub const ALL: [(Self, Property); 6] = [
-        (Self::IgnoreSettle, Property::Copies),
-        (Self::NeverSettle, Property::Copies),
-        (Self::DeleteUsedCopies, Property::Copies),
-        (Self::ChangeCopies, Property::Copies),
-        (Self::RestoreTemplateOnly, Property::Template),
-        (Self::NameNoCopies, Property::Template),
-    ];
-
     /// Changes a DaemonSet as the replica receives it. Returns whether this bug does.
     pub(super) fn change_daemon_set(self, ds: &mut Value) -> bool {
         let settle = match self {

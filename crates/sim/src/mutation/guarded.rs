@@ -5,286 +5,195 @@ mod in_place;
 mod policy;
 
 use everynode_core::api::{
-    CheckAnswer, CheckVerdict, Position, RecordReason, RolloutPhase, RolloutRecord,
+    CheckAnswer, CheckVerdict, ORDER_ANNOTATION, POLICY_ANNOTATION, Position, RECORD_ANNOTATION,
+    RecordReason, RolloutPhase, RolloutRecord,
 };
 use everynode_core::plan::{Plan, Write};
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
 
-use crate::checker::Property;
+use super::bugs::bugs;
 use crate::network::Request;
 
-const POLICY: &str = "everynode.dev/rollout-policy";
-const ORDER: &str = "everynode.dev/order";
-const RECORD: &str = "everynode.dev/rollout";
 /// A condition of nodes that leave.
 const LEAVING: &str = "Drained";
 /// The labels by which the first steps of policies select nodes.
 const STEP_LABELS: [&str; 2] = ["pool", "kubernetes.io/hostname"];
 
-/// A deliberate bug of guarded rollouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GuardedMutation {
+bugs! {
+    /// A deliberate bug of guarded rollouts.
+    GuardedMutation:
     /// Policies are not read (G1).
-    IgnorePolicy,
+    IgnorePolicy: Gate,
     /// All waves are open (G1).
-    IgnorePosition,
+    IgnorePosition: Gate,
     /// A record is written whatever its version (G9).
-    IgnoreVersion,
+    IgnoreVersion: Record,
     /// A plan with a record holds another write (G9).
-    WriteBesideRecord,
+    WriteBesideRecord: Record,
     /// A number in `upTo` is one too high (G5).
-    LargerWaves,
+    LargerWaves: Gate,
     /// A percentage in `upTo` is 100% (G5).
-    WholeWaves,
+    WholeWaves: Gate,
     /// After a wave come all nodes (G11).
-    SkipWaves,
+    SkipWaves: Record,
     /// The next wave is the first one again (G11).
-    RepeatWaves,
+    RepeatWaves: Record,
     /// `bake` is zero (G5).
-    IgnoreBake,
+    IgnoreBake: Record,
     /// A wave bakes since the attempt began (G5).
-    BakeSinceBeginning,
+    BakeSinceBeginning: Record,
     /// `approval` is false (G5).
-    IgnoreApproval,
+    IgnoreApproval: Record,
     /// A wave that bakes is approved (G10).
-    ApproveUnasked,
+    ApproveUnasked: Record,
     /// `checks` of steps are not read (G5).
-    IgnoreChecks,
+    IgnoreChecks: Record,
     /// A check that fails passes (G15).
-    PassFailedChecks,
+    PassFailedChecks: Record,
     /// A check that says neither yes nor no fails (G15).
-    FailUnknownChecks,
+    FailUnknownChecks: Record,
     /// A check that fails says neither yes nor no (G15).
-    IgnoreFailedChecks,
+    IgnoreFailedChecks: Record,
     /// `initialDelay` is not read (G46).
-    IgnoreInitialDelay,
+    IgnoreInitialDelay: Check,
     /// `initialDelay` is a third of what the policy says (G46).
-    ShorterInitialDelay,
+    ShorterInitialDelay: Check,
     /// `interval` is a fifth of what the policy says (G5).
-    ShorterInterval,
+    ShorterInterval: Check,
     /// A check may fail once more than the policy says (G15).
-    ForgiveChecks,
+    ForgiveChecks: Record,
     /// `finally` is not read, and nothing is awaited (G45).
-    IgnoreFinally,
+    IgnoreFinally: Record,
     /// `finally` is not read, and the end awaits what the last step does (G45).
-    FinallyAsLastStep,
+    FinallyAsLastStep: Record,
     /// Without `finally` nothing is awaited (G45).
-    NoDefault,
+    NoDefault: Record,
     /// `approval` of `finally` is false (G45).
-    IgnoreLastApproval,
+    IgnoreLastApproval: Record,
     /// `checks` of `finally` are not read (G45).
-    IgnoreLastChecks,
+    IgnoreLastChecks: Record,
     /// Without `finally` the end of a rollout must be approved (G45).
-    AwaitLastApproval,
+    AwaitLastApproval: Record,
     /// An order about the last wave is read as one about the whole rollout (G45).
-    PromoteInsteadOfFinally,
+    PromoteInsteadOfFinally: Record,
     /// A rollout that was promoted in full awaits what others do (G45).
-    PromotedStillWaits,
+    PromotedStillWaits: Record,
     /// The policy's `maxUnavailable` is not read (G5).
-    IgnorePolicyBudget,
+    IgnorePolicyBudget: Budget,
     /// The policy's `maxUnavailable` is one too high (G5).
-    LargerPolicyBudget,
+    LargerPolicyBudget: Budget,
     /// `maxUnavailablePer` is not read (G5).
-    IgnoreGroupLimit,
+    IgnoreGroupLimit: Budget,
     /// The limit of each group of nodes is one too high (G5).
-    LargerGroupLimit,
+    LargerGroupLimit: Budget,
     /// `podsPerMinute` is not read (G5).
-    IgnorePace,
+    IgnorePace: Pace,
     /// `prepare` is not read (G55).
-    IgnoreImages,
+    IgnoreImages: Gate,
     /// `prepare.images.parallel` is one too high (G55).
-    LargerParallel,
+    LargerParallel: Budget,
     /// `update` is `InPlaceIfPossible` where a policy does not have it (G56).
-    ChangeUnasked,
+    ChangeUnasked: Gate,
     /// `InPlaceOnly` is not read (G56).
-    IgnoreOnly,
+    IgnoreOnly: Gate,
     /// A pod that is being changed has been changed (G56).
-    ChangedAtOnce,
+    ChangedAtOnce: Budget,
     /// Its kubelet is done with it (G56).
-    FinishEarly,
+    FinishEarly: Template,
     /// `podsPerMinute` is one too high (G5).
-    LargerPace,
+    LargerPace: Pace,
     /// `windows` is not read (G5).
-    IgnoreWindows,
+    IgnoreWindows: Record,
     /// A window closes ten minutes late (G5).
-    LateWindows,
+    LateWindows: Record,
     /// A window is one by the clock of UTC (G5).
-    WindowsInUtc,
+    WindowsInUtc: Record,
     /// New pods that are not ready count as ready (G14).
-    CountStarting,
+    CountStarting: Budget,
     /// Old pods that are not ready are treated as failed (G14).
-    UnreadyIsFailed,
+    UnreadyIsFailed: Deletion,
     /// A failed rollout goes on (G15).
-    FailedGoesOn,
+    FailedGoesOn: Gate,
     /// A failed rollout goes back although the policy does not say so (G15).
-    GoBackUnasked,
+    GoBackUnasked: Gate,
     /// A failed rollout does not go back although the policy says so (G15).
-    NeverGoBack,
+    NeverGoBack: Budget,
     /// A rollout that goes back is paused (G11).
-    PauseGoingBack,
+    PauseGoingBack: Budget,
     /// A pod of the base has a template generation (G16).
-    BaseWithGeneration,
+    BaseWithGeneration: Template,
     /// Nodes that are not ready count as ready (G33).
-    IgnoreDownNodes,
+    IgnoreDownNodes: Gate,
     /// Those whose kubelet says so do, but for their taints (G33).
-    IgnoreUnready,
+    IgnoreUnready: Gate,
     /// Those whose kubelet says so are treated as those whose kubelet does not answer (C58, G33).
-    UnreadyIsUnreachable,
+    UnreadyIsUnreachable: Budget,
     /// Nodes that leave count as all others (G33).
-    IgnoreLeaving,
+    IgnoreLeaving: Gate,
     /// All nodes count as leaving (G33).
-    AllNodesLeave,
+    AllNodesLeave: Budget,
     /// Steps do not select nodes that leave, so that their waves are empty (G39, G40).
-    LeavingIsGone,
+    LeavingIsGone: Record,
     /// A node with a pod of the target that is no longer ready counts as done (G39).
-    DisturbedIsDone,
+    DisturbedIsDone: Record,
     /// The same on half of the nodes, not on a tenth of them (G39).
-    LargerTenth,
+    LargerTenth: Record,
     /// Any number of nodes may fail after the rollout is complete (G40).
-    LateNodesGoOn,
+    LateNodesGoOn: Gate,
     /// A node on which the rollout begins after it is complete fails an hour later (G40).
-    LateNodesNeverFail,
+    LateNodesNeverFail: Gate,
     /// A pod that has ended counts as one that restarts too often (G34).
-    EndedIsBlamed,
+    EndedIsBlamed: Record,
     /// `readyWithin` is as short as it can be (G34).
-    BlameEarly,
+    BlameEarly: Record,
     /// `maxLost` is 100% (G15).
-    IgnoreLost,
+    IgnoreLost: Record,
     /// Old pods that are not available count as available (G14).
-    IgnoreOutages,
+    IgnoreOutages: Budget,
     /// All nodes may be unavailable while a rollout goes back (G41).
-    GoBackAtOnce,
+    GoBackAtOnce: Budget,
     /// A rollout goes back on one node in a minute (G41).
-    GoBackSlowly,
+    GoBackSlowly: Budget,
     /// `maxRemoved` is 100% (G42).
-    AllowRemovals,
+    AllowRemovals: Gate,
     /// `maxRemoved` is one too high (G42).
-    LargerRemovals,
+    LargerRemovals: Gate,
     /// `failure` is not read (G15).
-    IgnoreFailures,
+    IgnoreFailures: Record,
     /// `maxRestarts` is not read (G15).
-    IgnoreRestarts,
+    IgnoreRestarts: Record,
     /// A rollout fails for want of progress when its next wave begins (G15).
-    GiveUp,
+    GiveUp: Record,
     /// An invalid policy is treated as none (G7).
-    InvalidIsNone,
+    InvalidIsNone: Gate,
     /// A record of a rollout that is under way is treated as that of a superseded one (G7, G11).
-    UnderWayIsSuperseded,
+    UnderWayIsSuperseded: Record,
     /// The last order of a record is not read (G10).
-    RepeatOrders,
+    RepeatOrders: Record,
     /// An order to retry is read as one to promote (G10).
-    PromoteInsteadOfRetry,
+    PromoteInsteadOfRetry: Record,
     /// The steps of a record are never those of the policy (G11).
-    ForgetSteps,
+    ForgetSteps: Record,
     /// A rollout is complete when its last wave begins (G11).
-    CompleteTooEarly,
+    CompleteTooEarly: Record,
     /// A failed revision is treated as complete (G11).
-    FailedIsComplete,
+    FailedIsComplete: Gate,
     /// A rollout that must wait begins (G38).
-    BeginWhileHeld,
+    BeginWhileHeld: Record,
     /// The revision that is in use is recorded as superseded, not as complete (G37).
-    AdoptedIsSuperseded,
+    AdoptedIsSuperseded: Record,
     /// A record counts whatever revision it names (G44).
-    TrustForeignRecords,
+    TrustForeignRecords: Record,
     /// A record that cannot be read is treated as none (G44).
-    UnreadableIsNone,
+    UnreadableIsNone: Record,
     /// The condition of a rollout that awaits an approval states that it bakes (G21).
-    StateBaking,
+    StateBaking: Condition,
     /// The condition of a complete rollout states that it goes on (G21).
-    StateUpdating,
+    StateUpdating: Condition,
 }
 
 impl GuardedMutation {
-    /// Every bug, with the property that it violates, in the order of the invariants in
-    /// docs/simulation.md.
-    pub const ALL: [(Self, Property); 84] = [
-        (Self::IgnorePolicy, Property::Gate),
-        (Self::IgnorePosition, Property::Gate),
-        (Self::IgnoreVersion, Property::Record),
-        (Self::WriteBesideRecord, Property::Record),
-        (Self::LargerWaves, Property::Gate),
-        (Self::WholeWaves, Property::Gate),
-        (Self::SkipWaves, Property::Record),
-        (Self::RepeatWaves, Property::Record),
-        (Self::IgnoreBake, Property::Record),
-        (Self::BakeSinceBeginning, Property::Record),
-        (Self::IgnoreApproval, Property::Record),
-        (Self::ApproveUnasked, Property::Record),
-        (Self::IgnoreChecks, Property::Record),
-        (Self::PassFailedChecks, Property::Record),
-        (Self::FailUnknownChecks, Property::Record),
-        (Self::IgnoreFailedChecks, Property::Record),
-        (Self::IgnoreInitialDelay, Property::Check),
-        (Self::ShorterInitialDelay, Property::Check),
-        (Self::ShorterInterval, Property::Check),
-        (Self::ForgiveChecks, Property::Record),
-        (Self::IgnoreFinally, Property::Record),
-        (Self::FinallyAsLastStep, Property::Record),
-        (Self::NoDefault, Property::Record),
-        (Self::IgnoreLastChecks, Property::Record),
-        (Self::IgnoreLastApproval, Property::Record),
-        (Self::AwaitLastApproval, Property::Record),
-        (Self::PromoteInsteadOfFinally, Property::Record),
-        (Self::PromotedStillWaits, Property::Record),
-        (Self::IgnorePolicyBudget, Property::Budget),
-        (Self::LargerPolicyBudget, Property::Budget),
-        (Self::IgnoreGroupLimit, Property::Budget),
-        (Self::LargerGroupLimit, Property::Budget),
-        (Self::IgnorePace, Property::Pace),
-        (Self::IgnoreImages, Property::Gate),
-        (Self::LargerParallel, Property::Budget),
-        (Self::ChangeUnasked, Property::Gate),
-        (Self::IgnoreOnly, Property::Gate),
-        (Self::ChangedAtOnce, Property::Budget),
-        (Self::FinishEarly, Property::Template),
-        (Self::LargerPace, Property::Pace),
-        (Self::IgnoreWindows, Property::Record),
-        (Self::LateWindows, Property::Record),
-        (Self::WindowsInUtc, Property::Record),
-        (Self::CountStarting, Property::Budget),
-        (Self::UnreadyIsFailed, Property::Deletion),
-        (Self::FailedGoesOn, Property::Gate),
-        (Self::GoBackUnasked, Property::Gate),
-        (Self::NeverGoBack, Property::Budget),
-        (Self::PauseGoingBack, Property::Budget),
-        (Self::BaseWithGeneration, Property::Template),
-        (Self::IgnoreDownNodes, Property::Gate),
-        (Self::IgnoreUnready, Property::Gate),
-        (Self::UnreadyIsUnreachable, Property::Budget),
-        (Self::IgnoreLeaving, Property::Gate),
-        (Self::AllNodesLeave, Property::Budget),
-        (Self::LeavingIsGone, Property::Record),
-        (Self::DisturbedIsDone, Property::Record),
-        (Self::LargerTenth, Property::Record),
-        (Self::LateNodesGoOn, Property::Gate),
-        (Self::LateNodesNeverFail, Property::Gate),
-        (Self::EndedIsBlamed, Property::Record),
-        (Self::BlameEarly, Property::Record),
-        (Self::IgnoreLost, Property::Record),
-        (Self::IgnoreOutages, Property::Budget),
-        (Self::GoBackAtOnce, Property::Budget),
-        (Self::GoBackSlowly, Property::Budget),
-        (Self::AllowRemovals, Property::Gate),
-        (Self::LargerRemovals, Property::Gate),
-        (Self::IgnoreFailures, Property::Record),
-        (Self::IgnoreRestarts, Property::Record),
-        (Self::GiveUp, Property::Record),
-        (Self::InvalidIsNone, Property::Gate),
-        (Self::UnderWayIsSuperseded, Property::Record),
-        (Self::RepeatOrders, Property::Record),
-        (Self::PromoteInsteadOfRetry, Property::Record),
-        (Self::ForgetSteps, Property::Record),
-        (Self::CompleteTooEarly, Property::Record),
-        (Self::FailedIsComplete, Property::Gate),
-        (Self::BeginWhileHeld, Property::Record),
-        (Self::AdoptedIsSuperseded, Property::Record),
-        (Self::TrustForeignRecords, Property::Record),
-        (Self::UnreadableIsNone, Property::Record),
-        (Self::StateBaking, Property::Condition),
-        (Self::StateUpdating, Property::Condition),
-    ];
-
     /// Changes an object as the replica receives it. Returns whether this bug does.
     pub(super) fn change(self, kind: &str, object: &mut Value) -> bool {
         match kind {
@@ -300,7 +209,7 @@ impl GuardedMutation {
             }
             "ControllerRevision" => {
                 let uid = object["metadata"]["uid"].clone();
-                let annotation = &mut object["metadata"]["annotations"][RECORD];
+                let annotation = &mut object["metadata"]["annotations"][RECORD_ANNOTATION];
                 let record = annotation.as_str().and_then(|text| serde_json::from_str(text).ok());
                 let Some(mut record): Option<Value> = record else { return false };
                 match self {
@@ -332,26 +241,26 @@ impl GuardedMutation {
 
     fn change_annotations(self, annotations: &mut Value) {
         if self == Self::PromoteInsteadOfRetry
-            && let Some(order) = annotations[ORDER].as_str()
+            && let Some(order) = annotations[ORDER_ANNOTATION].as_str()
         {
-            annotations[ORDER] = json!(order.replace("retry", "promote-full"));
+            annotations[ORDER_ANNOTATION] = json!(order.replace("retry", "promote-full"));
         }
         if self == Self::PromoteInsteadOfFinally
-            && let Some(order) = annotations[ORDER].as_str()
+            && let Some(order) = annotations[ORDER_ANNOTATION].as_str()
             && order.contains(" finally ")
         {
             let order = order.replace("approve ", "promote-full ").replace(" finally ", " ");
-            annotations[ORDER] = json!(order);
+            annotations[ORDER_ANNOTATION] = json!(order);
         }
-        let Some(text) = annotations[POLICY].as_str() else { return };
+        let Some(text) = annotations[POLICY_ANNOTATION].as_str() else { return };
         let policy: Option<Value> = serde_json::from_str(text).ok();
         let is_valid = policy.as_ref().is_some_and(|policy| policy["unknown"].is_null());
         let hides = self == Self::IgnorePolicy || self == Self::InvalidIsNone && !is_valid;
         if hides {
-            annotations.as_object_mut().map(|all| all.remove(POLICY));
+            annotations.as_object_mut().map(|all| all.remove(POLICY_ANNOTATION));
         } else if let Some(mut policy) = policy.filter(|_| is_valid) {
             self.change_policy(&mut policy);
-            annotations[POLICY] = json!(policy.to_string());
+            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
         }
     }
 
@@ -427,25 +336,27 @@ impl GuardedMutation {
     /// Changes a DaemonSet whose rollout goes back, as its condition says, or an order.
     fn change_going_back(self, ds: &mut Value) {
         let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
-        let order = ds["metadata"]["annotations"][ORDER].as_str().unwrap_or_default();
+        let order = ds["metadata"]["annotations"][ORDER_ANNOTATION].as_str().unwrap_or_default();
         let goes_back = order.starts_with("abort")
             || conditions.any(|condition| condition["reason"] == "RollingBack");
         if !goes_back {
             return;
         }
         let annotations = &mut ds["metadata"]["annotations"];
-        let policy = annotations[POLICY].as_str().and_then(|text| serde_json::from_str(text).ok());
+        let policy = annotations[POLICY_ANNOTATION]
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
         let Some(mut policy): Option<Value> = policy.filter(Value::is_object) else { return };
         match self {
             Self::GoBackAtOnce => {
                 policy.as_object_mut().map(|policy| policy.remove("maxUnavailable"));
-                annotations[POLICY] = json!(policy.to_string());
+                annotations[POLICY_ANNOTATION] = json!(policy.to_string());
                 let all = json!({"maxSurge": 0, "maxUnavailable": "100%"});
                 ds["spec"]["updateStrategy"]["rollingUpdate"] = all;
             }
             Self::GoBackSlowly => {
                 policy["podsPerMinute"] = json!(1);
-                annotations[POLICY] = json!(policy.to_string());
+                annotations[POLICY_ANNOTATION] = json!(policy.to_string());
             }
             _ => {}
         }
@@ -461,11 +372,13 @@ impl GuardedMutation {
         let mut conditions = ds["status"]["conditions"].as_array().into_iter().flatten();
         let is_complete = conditions.any(|condition| condition["reason"] == "Complete");
         let annotations = &mut ds["metadata"]["annotations"];
-        let policy = annotations[POLICY].as_str().and_then(|text| serde_json::from_str(text).ok());
+        let policy = annotations[POLICY_ANNOTATION]
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
         let has_rule = |policy: &Value| policy["failure"].is_object();
         if let Some(mut policy) = policy.filter(|policy| is_complete && has_rule(policy)) {
             policy["failure"][changed.0] = changed.1;
-            annotations[POLICY] = json!(policy.to_string());
+            annotations[POLICY_ANNOTATION] = json!(policy.to_string());
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a replica reads of objects, with a deliberate bug.
 
-use everynode_core::api::PAUSED_ANNOTATION;
+use everynode_core::api::{HASH_LABEL, PAUSED_ANNOTATION, TEMPLATE_GENERATION_LABEL};
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::object::Object;
 
@@ -51,8 +51,8 @@ impl Mutation {
             Self::ForgetHash => {
                 let labels = pod["metadata"]["labels"].as_object_mut();
                 labels.into_iter().for_each(|all| {
-                    all.remove("controller-revision-hash");
-                    all.remove("pod-template-generation");
+                    all.remove(HASH_LABEL);
+                    all.remove(TEMPLATE_GENERATION_LABEL);
                 });
             }
             Self::LeaveFailed | Self::LeaveSucceeded => {
@@ -67,7 +67,7 @@ impl Mutation {
             }
             Self::GenerationAlone => {
                 let labels = pod["metadata"]["labels"].as_object_mut();
-                labels.into_iter().for_each(|all| drop(all.remove("controller-revision-hash")));
+                labels.into_iter().for_each(|all| drop(all.remove(HASH_LABEL)));
             }
             Self::ForgetFormer => {
                 let owners = pod["metadata"]["ownerReferences"].as_array_mut();

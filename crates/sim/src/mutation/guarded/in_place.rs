@@ -1,22 +1,20 @@
 //! What the replica reads of pods that are changed in place, with a deliberate bug.
 
+use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL};
 use everynode_sandbox::json::{Value, json};
 
 use super::GuardedMutation;
 
-const CHANGING: &str = "everynode.dev/changing";
-const HASH: &str = "controller-revision-hash";
-
 impl GuardedMutation {
     pub(super) fn change_changing(self, pod: &mut Value) {
-        let stated = pod["metadata"]["annotations"][CHANGING].as_str();
+        let stated = pod["metadata"]["annotations"][CHANGING_ANNOTATION].as_str();
         let stated = stated.and_then(|text| serde_json::from_str::<Value>(text).ok());
         let Some(stated) = stated else { return };
         match self {
             Self::ChangedAtOnce => {
-                pod["metadata"]["labels"][HASH] = stated["to"].clone();
+                pod["metadata"]["labels"][HASH_LABEL] = stated["to"].clone();
                 let annotations = pod["metadata"]["annotations"].as_object_mut();
-                annotations.map(|all| all.remove(CHANGING));
+                annotations.map(|all| all.remove(CHANGING_ANNOTATION));
             }
             Self::FinishEarly => {
                 let generation = pod["metadata"]["generation"].clone();
