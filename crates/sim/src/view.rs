@@ -297,13 +297,6 @@ impl Drop for View {
     }
 }
 
-impl WriteOutcome {
-    /// Whether the outcome of the write is unknown.
-    pub fn is_unknown(&self) -> bool {
-        matches!(self.result.outcome, Outcome::Unknown { .. })
-    }
-}
-
 pub(crate) fn is_pod_write(write: &Write) -> bool {
     matches!(write, Write::CreatePod(_) | Write::DeletePod(_) | Write::ChangePod(_))
 }

@@ -1,6 +1,7 @@
 //! What is done beside the built-in controller: the writes that G20 lists and no other, and
 //! deletions of old pods while it is known what replaces them (G18–G20).
 
+use everynode_core::api::{RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION};
 use std::collections::BTreeSet;
 
 use everynode_core::plan::Write;
@@ -21,9 +22,6 @@ use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, record, rolled_back, violation, waves};
 use crate::role::{Installation, Role};
 use crate::view::View;
-
-const RECORD: &str = "everynode.dev/rollout";
-const ROLLED_BACK: &str = "everynode.dev/rolled-back";
 
 /// Judges a plan that is made beside the built-in controller.
 pub(super) fn judge(
@@ -115,11 +113,11 @@ pub(super) fn check(
         }
         (Role::Beside, "PATCH", false) if kind == CONTROLLER_REVISION.kind => {
             let metadata = &write.body["metadata"];
-            let record = &metadata["annotations"][RECORD];
+            let record = &metadata["annotations"][RECORD_ANNOTATION];
             let only = json!({"metadata": {
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
-                "annotations": {RECORD: record},
+                "annotations": {RECORD_ANNOTATION: record},
             }});
             (*write.body != only).then_some("gets more than a record")
         }
@@ -150,7 +148,7 @@ fn unstated_wait(conditions: &Value, view: &View, history: &History) -> Option<&
 /// Why the template must not be replaced like this (G20).
 fn roll_back_problem(body: &Value, view: &View, history: &History) -> Option<&'static str> {
     let situation = Situation::of(view, history)?;
-    let attempt = body["metadata"]["annotations"][ROLLED_BACK].as_str();
+    let attempt = body["metadata"]["annotations"][ROLLED_BACK_ANNOTATION].as_str();
     let current = situation.revisions.current.last().copied();
     let base = match situation.base() {
         Governing::Old(base) => base,

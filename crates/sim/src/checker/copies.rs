@@ -4,13 +4,11 @@
 //! Which content counts depends on when a replica saw it change, so its view states the copies of
 //! the target. [`check_statement`] judges it; everything else uses it as a part of the template.
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{CONFIG_LABEL, Timestamp};
 use everynode_sandbox::kinds::CONFIG_MAP;
 
 use super::history::{History, Objects};
-use super::model::{
-    ConfigMap, Pod, PolicySource, Revision, Snapshots, TAG, copy_name, is_same, named,
-};
+use super::model::{ConfigMap, Pod, PolicySource, Revision, Snapshots, copy_name, is_same, named};
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, violation};
 use crate::view::View;
@@ -221,7 +219,7 @@ impl<'a> Situation<'a> {
         // Pods may have others of which no revision is known.
         let all = || self.revisions.current.iter().chain(&self.revisions.old);
         let is_known = |pod: &Pod| all().any(|it| named(&it.template) == pod.config_maps);
-        let has_tag = |pod: &Pod| pod.metadata.labels.contains_key(TAG);
+        let has_tag = |pod: &Pod| pod.metadata.labels.contains_key(CONFIG_LABEL);
         if self.our_pods().any(|pod| has_tag(pod) && !is_known(pod)) {
             return None;
         }

@@ -4,10 +4,11 @@
 //! What counts is what the replica had seen: an object that was released, or whose labels changed,
 //! after the plan may still be written. Another object of the same name may not.
 
+use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL};
 use everynode_sandbox::kinds::{CONTROLLER_REVISION, POD};
 use http::Method;
 
-use super::model::{CHANGING, HASH_LABEL, Metadata};
+use super::model::Metadata;
 use super::situation::Situation;
 use super::{Checks, PendingWrite, Property, Violation, violation};
 use crate::view::View;
@@ -65,7 +66,7 @@ fn patch_problem(
             () if !ds.owns(seen) => Some("which the DaemonSet does not own"),
             () if write.target.kind.kind != POD.kind || hash.is_null() => None,
             // That the change is done is judged by its effect (G56).
-            () if write.body["metadata"]["annotations"].get(CHANGING).is_some() => None,
+            () if write.body["metadata"]["annotations"].get(CHANGING_ANNOTATION).is_some() => None,
             () if is_relabelled(situation, seen, hash.as_str()?) => None,
             () => Some("which does not have the hash of a duplicate"),
         };

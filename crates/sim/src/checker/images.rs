@@ -2,6 +2,7 @@
 //!
 //! What counts is the effect: the images that the kubelet has when a pod is deleted.
 
+use everynode_core::api::PULLS_FOR_LABEL;
 use everynode_core::plan::Write;
 use everynode_sandbox::json::Value;
 use everynode_sandbox::kinds::POD;
@@ -13,14 +14,12 @@ use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, violation};
 use crate::view::View;
 
-/// The label of a pod that pulls images, with the UID of its DaemonSet.
-const PULLER: &str = "everynode.dev/pulls-images-for";
 /// The command of its containers, which it has whatever admission does to its labels.
 const COMMAND: &str = "/dev/null/everynode-only-pulls-the-image";
 
 /// Whether the write creates a pod that only pulls images, or deletes one, which may be gone.
 pub(super) fn is_of_puller(write: &PendingWrite, view: &View) -> bool {
-    let is_puller = |pod: &Value| pod["metadata"]["labels"][PULLER].is_string();
+    let is_puller = |pod: &Value| pod["metadata"]["labels"][PULLS_FOR_LABEL].is_string();
     let was_puller = |pod: &Value| pod["spec"]["containers"][0]["command"][0] == COMMAND;
     let is_planned = |planned: &Write| match planned {
         Write::DeletePuller(pod) => write.uid_precondition() == Some(&*pod.uid.to_string()),
@@ -52,7 +51,7 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
     };
     let pods = write.store.iter(&POD, None).map(|pod| pod.value());
     let pulling = pods.filter(|pod| {
-        pod["metadata"]["labels"][PULLER] == uid.as_str()
+        pod["metadata"]["labels"][PULLS_FOR_LABEL] == uid.as_str()
             && pod["metadata"]["deletionTimestamp"].is_null()
             && pod["status"]["phase"] == "Pending"
     });
@@ -71,11 +70,7 @@ pub(super) fn check_deletion(
     reason: Deletion,
     situation: &Situation,
 ) -> Option<Violation> {
-    let policy = situation.ds.policy.valid()?;
-    let is_required = policy.images.is_some_and(|images| images.required);
-    let Stage::Moving(record) = &situation.stage else { return None };
-    let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
-    if !is_wanted || reason != Deletion::WithinBudget || write.arrives_late {
+    if write.arrives_late {
         return None;
     }
     let pod = write.object()?.value();
@@ -86,9 +81,26 @@ pub(super) fn check_deletion(
     if created(machine) > created(pod) {
         return None;
     }
-    let containers = situation.ds.template["spec"]["containers"].as_array().into_iter().flatten();
-    let mut images = containers.filter_map(|container| container["image"].as_str());
-    let missing = images.find(|image| !(write.has_image)(node, image))?;
+    let missing = missing(write, reason, situation, node, &situation.ds.template)?;
     let name = &write.target.name;
     violation(Property::Gate, format!("pod {name} goes, and {node} lacks the image {missing}"))
+}
+
+/// An image of a template, or of a change of a pod, that the node lacks, although it must have it
+/// before an available pod goes.
+pub(super) fn missing<'a>(
+    write: &PendingWrite,
+    reason: Deletion,
+    situation: &Situation,
+    node: &str,
+    template: &'a Value,
+) -> Option<&'a str> {
+    let is_required = situation.ds.policy.valid()?.images.is_some_and(|images| images.required);
+    let Stage::Moving(record) = &situation.stage else { return None };
+    let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
+    let containers = template["spec"]["containers"].as_array().into_iter().flatten();
+    let mut images = containers.filter_map(|container| container["image"].as_str());
+    images.find(|image| {
+        is_wanted && reason == Deletion::WithinBudget && !(write.has_image)(node, image)
+    })
 }

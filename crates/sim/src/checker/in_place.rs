@@ -3,18 +3,16 @@
 //! What counts is the effect: what the kubelet states of the pod when it gets the label of its
 //! revision, and how many pods are being changed at the same time.
 
+use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL};
 use everynode_sandbox::json::Value;
 use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::history::History;
-use super::model::{
-    CHANGING, Eligibility, HASH_LABEL, Pod, Revision, containers, has_amounts, is_same,
-};
+use super::model::{Eligibility, Pod, Revision, containers, has_amounts, is_same};
 use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
-use super::stage::Stage;
-use super::{PendingWrite, Property, Violation, budget, violation};
+use super::{PendingWrite, Property, Violation, budget, images, violation};
 
 /// Shorter than any time after which a node is blamed or replaced.
 const CHANGES_WITHIN_MS: i64 = 25_000;
@@ -50,7 +48,7 @@ pub(super) fn step(write: &PendingWrite) -> Option<Step> {
         return None;
     }
     let metadata = &write.body["metadata"];
-    let stated = metadata["annotations"].get(CHANGING);
+    let stated = metadata["annotations"].get(CHANGING_ANNOTATION);
     let hash = metadata["labels"][HASH_LABEL].as_str();
     match (stated, hash) {
         _ if write.target.is_resize => Some(Step::Resize),
@@ -177,17 +175,8 @@ impl Change<'_> {
     /// that its node lacks.
     fn missing_image(&self, reason: Deletion) -> Problem {
         let Self { write, situation, pod, .. } = self;
-        let policy = situation.ds.policy.valid()?;
-        let is_required = policy.images.is_some_and(|images| images.required);
-        let Stage::Moving(record) = &situation.stage else { return None };
-        let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
-        if !is_wanted || reason != Deletion::WithinBudget {
-            return None;
-        }
         let node = pod.node()?;
-        let containers = write.body["spec"]["containers"].as_array().into_iter().flatten();
-        let mut images = containers.filter_map(|container| container["image"].as_str());
-        let missing = images.find(|image| !(write.has_image)(node, image))?;
+        let missing = images::missing(write, reason, situation, node, write.body)?;
         Some((Property::Gate, format!("while {node} lacks the image {missing}")))
     }
 

@@ -21,15 +21,15 @@ mod selector;
 mod template;
 mod window;
 
-pub(super) use config_map::{ConfigMap, Snapshots, TAG, copy_name, named, take_tag};
+pub(super) use config_map::{ConfigMap, Snapshots, copy_name, named, take_tag};
 pub(super) use created_pod::{BoundBy, expected_pod};
 pub(super) use daemon_set::DaemonSet;
 pub(super) use in_place::{InPlace, can_change, containers, has_amounts};
-pub(super) use metadata::{HASH_LABEL, Metadata};
+pub(super) use metadata::Metadata;
 pub(super) use namespace::Namespace;
 pub(super) use node::Node;
 pub(super) use placement::Eligibility;
-pub(super) use pod::{CHANGING, Pod, PodStatus};
+pub(super) use pod::{Pod, PodStatus};
 pub(super) use policy::{Group, Policy, PolicySource, Position, Wait};
 pub(super) use record::{Order, Phase, Record, Verb};
 pub(super) use revision::Revision;

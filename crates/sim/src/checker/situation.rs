@@ -129,8 +129,6 @@ pub(super) struct Revisions<'a> {
     pub old: Vec<&'a Revision>,
     /// Those that it adopts (C21).
     pub orphans: Vec<&'a Revision>,
-    /// Those that it releases (C21).
-    pub released: Vec<&'a Revision>,
 }
 
 /// The active pods of a node, by revision: those that are neither orphans nor going (C52).
@@ -608,8 +606,6 @@ impl<'a> Revisions<'a> {
             let metadata = &revision.metadata;
             if ds.adopts(metadata) {
                 revisions.orphans.push(revision);
-            } else if ds.releases(metadata) {
-                revisions.released.push(revision);
             } else if ds.owns(metadata) && ds.is_stored_by(revision) {
                 revisions.current.push(revision);
             } else if ds.owns(metadata) {

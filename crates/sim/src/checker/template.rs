@@ -3,9 +3,10 @@
 //! (C14, C30, C31, C40, C45, G1, G16).
 
 use super::guard::Governing;
-use super::model::{BoundBy, HASH_LABEL, TAG, expected_pod, is_same, named, reduced, take_tag};
+use super::model::{BoundBy, expected_pod, is_same, named, reduced, take_tag};
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, violation};
+use everynode_core::api::{CONFIG_LABEL, HASH_LABEL};
 use everynode_sandbox::json::Value;
 
 pub(super) fn check(
@@ -61,6 +62,7 @@ pub(super) fn check(
 fn is_mistaken(situation: &Situation, pod: &Value, tag: Option<String>) -> bool {
     let Some(tag) = tag else { return false };
     let names = named(pod);
-    let tagged = situation.our_pods().filter_map(|pod| Some((pod, pod.metadata.labels.get(TAG)?)));
+    let tagged =
+        situation.our_pods().filter_map(|pod| Some((pod, pod.metadata.labels.get(CONFIG_LABEL)?)));
     tagged.into_iter().any(|(other, of_other)| (*of_other == tag) != (other.config_maps == names))
 }

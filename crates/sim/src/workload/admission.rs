@@ -1,6 +1,6 @@
 //! Webhooks and quotas that refuse or change created pods for a while.
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{HASH_LABEL, Timestamp};
 use everynode_sandbox::kinds::NODE;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -21,7 +21,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
         5 | 6 => Effect::Extend,
         7 => Effect::RemoveLabels,
         8 => Effect::RemoveLabel("app"),
-        9 => Effect::RemoveLabel("controller-revision-hash"),
+        9 => Effect::RemoveLabel(HASH_LABEL),
         10 => Effect::RemoveAffinity,
         _ => Effect::SetNode(node),
     };

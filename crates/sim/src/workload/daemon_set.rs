@@ -1,5 +1,6 @@
 //! Changes of DaemonSets and their revisions by users.
 
+use everynode_core::api::{HASH_LABEL, PAUSED_ANNOTATION};
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET};
 use everynode_sandbox::store::{DeleteOptions, PropagationPolicy};
@@ -59,7 +60,7 @@ pub(super) fn change_in(world: &mut World, namespace: &str, name: &str, rng: &mu
         19 => {
             // The malformed value pauses, too (G7).
             let value = pick(rng, &["false", "false", "true", "true", "yes"]);
-            ds["metadata"]["annotations"]["everynode.dev/paused"] = json!(value);
+            ds["metadata"]["annotations"][PAUSED_ANNOTATION] = json!(value);
             world.update(&DAEMON_SET, ds);
         }
         _ => {
@@ -131,7 +132,7 @@ fn change_revision(world: &mut World, rng: &mut Pcg64Mcg) {
         }
         _ => {
             if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
-                labels.remove("controller-revision-hash");
+                labels.remove(HASH_LABEL);
             }
             world.update(&CONTROLLER_REVISION, revision);
         }

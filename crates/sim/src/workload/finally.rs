@@ -1,6 +1,7 @@
 //! The end of a rollout: what it awaits after its last wave, and who decides about that one; and
 //! how long checks wait before they are asked.
 
+use everynode_core::api::{ORDER_ANNOTATION, POLICY_ANNOTATION};
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::DAEMON_SET;
 use rand::RngExt;
@@ -12,7 +13,7 @@ use crate::world::{NAMESPACE, World};
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][rollout::POLICY].as_str();
+    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
     let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
         return;
@@ -22,11 +23,11 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
         let verb = pick(rng, &["approve", "approve", "promote"]);
         let Some(hash) = rollout::hashes(world, &ds).pop() else { return };
         let order = format!("{verb} {hash} finally {}", world.now.0);
-        ds["metadata"]["annotations"][rollout::ORDER] = json!(order);
+        ds["metadata"]["annotations"][ORDER_ANNOTATION] = json!(order);
     } else {
         policy["finally"] = finally(rng);
         policy["checks"][0]["initialDelay"] = pick(rng, &[json!("0s"), json!("8s"), json!("25s")]);
-        ds["metadata"]["annotations"][rollout::POLICY] = json!(policy.to_string());
+        ds["metadata"]["annotations"][POLICY_ANNOTATION] = json!(policy.to_string());
     }
     world.update(&DAEMON_SET, ds);
 }

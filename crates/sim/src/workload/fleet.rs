@@ -1,6 +1,7 @@
 //! A fleet in motion: nodes join, go down and come back, leave, and lose the pods that they run;
 //! templates move to other nodes.
 
+use everynode_core::api::POLICY_ANNOTATION;
 use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
@@ -14,7 +15,6 @@ use rand_pcg::Pcg64Mcg;
 use super::{node, pick};
 use crate::world::{NAMESPACE, World, name_and_namespace};
 
-const POLICY: &str = "everynode.dev/rollout-policy";
 /// Makes the random choices of [`repair`] independent of those of other repairs.
 const REPAIR_SEED: u64 = 0xbb67_ae85_84ca_a73b;
 /// Taints and conditions of nodes that leave; the second taint means nothing, unless a policy names
@@ -163,7 +163,7 @@ fn change_placement(world: &mut World, rng: &mut Pcg64Mcg) {
 fn change_policy(world: &mut World, rng: &mut Pcg64Mcg) {
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][POLICY].as_str();
+    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
     let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
         return;
@@ -178,7 +178,7 @@ fn change_policy(world: &mut World, rng: &mut Pcg64Mcg) {
             policy.as_object_mut().map(|all| all.remove("absent"));
         }
     }
-    ds["metadata"]["annotations"][POLICY] = json!(policy.to_string());
+    ds["metadata"]["annotations"][POLICY_ANNOTATION] = json!(policy.to_string());
     world.update(&DAEMON_SET, ds);
 }
 

@@ -1,6 +1,9 @@
 //! Guarded rollouts: policies come, change and go, people give orders, and all pods of a DaemonSet
 //! become unready at once.
 
+use everynode_core::api::{
+    HASH_LABEL, HOLD_LABEL, ORDER_ANNOTATION, POLICY_ANNOTATION, RECORD_ANNOTATION,
+};
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, NODE, POD};
@@ -10,11 +13,6 @@ use rand_pcg::Pcg64Mcg;
 use super::{in_place, pick};
 use crate::role::Installation;
 use crate::world::{NAMESPACE, World};
-
-pub(super) const POLICY: &str = "everynode.dev/rollout-policy";
-pub(super) const ORDER: &str = "everynode.dev/order";
-const RECORD: &str = "everynode.dev/rollout";
-const HOLD: &str = "everynode.dev/hold";
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let name = pick(rng, &["a", "a", "a", "b"]);
@@ -34,12 +32,15 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
             if !is_beside && rng.random_ratio(1, 4) {
                 in_place::set_update(rng, &mut policy);
             }
-            ds["metadata"]["annotations"][POLICY] = json!(policy.to_string());
+            ds["metadata"]["annotations"][POLICY_ANNOTATION] = json!(policy.to_string());
         }
-        6 => ds["metadata"]["annotations"][POLICY] = json!(pick(rng, &["{", "{\"unknown\": 1}"])),
+        6 => {
+            ds["metadata"]["annotations"][POLICY_ANNOTATION] =
+                json!(pick(rng, &["{", "{\"unknown\": 1}"]))
+        }
         7 => {
             if let Some(annotations) = ds["metadata"]["annotations"].as_object_mut() {
-                annotations.remove(POLICY);
+                annotations.remove(POLICY_ANNOTATION);
             }
         }
         8 => return label_node(world, rng),
@@ -47,7 +48,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
         10 => return disturb_all(world, name),
         _ => {
             let Some(order) = order(world, &ds, rng) else { return };
-            ds["metadata"]["annotations"][ORDER] = json!(order);
+            ds["metadata"]["annotations"][ORDER_ANNOTATION] = json!(order);
         }
     }
     world.update(&DAEMON_SET, ds);
@@ -67,7 +68,7 @@ pub(super) fn begin(world: &mut World, rng: &mut Pcg64Mcg) {
     }
     let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
     let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    ds["metadata"]["annotations"][POLICY] = json!(policy(rng).to_string());
+    ds["metadata"]["annotations"][POLICY_ANNOTATION] = json!(policy(rng).to_string());
     if world.setting.installation != Installation::Controller {
         ds["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
     }
@@ -205,7 +206,7 @@ pub(super) fn hashes(world: &World, ds: &Value) -> Vec<String> {
         revisions.map(|revision| revision.value()).filter(|value| is_owned(value)).collect();
     revisions.sort_by_key(|revision| revision["revision"].as_i64());
     let hash = |revision: &Value| {
-        revision["metadata"]["labels"]["controller-revision-hash"].as_str().map(ToOwned::to_owned)
+        revision["metadata"]["labels"][HASH_LABEL].as_str().map(ToOwned::to_owned)
     };
     revisions.into_iter().filter_map(hash).collect()
 }
@@ -226,8 +227,8 @@ fn label_node(world: &mut World, rng: &mut Pcg64Mcg) {
         1 | 2 => node["metadata"]["labels"]["zone"] = json!(pick(rng, &["x", "y", "z"])),
         _ => {
             let Some(labels) = node["metadata"]["labels"].as_object_mut() else { return };
-            if labels.remove(HOLD).is_none() {
-                labels.insert(HOLD.to_owned(), json!(""));
+            if labels.remove(HOLD_LABEL).is_none() {
+                labels.insert(HOLD_LABEL.to_owned(), json!(""));
             }
         }
     }
@@ -238,13 +239,13 @@ fn label_node(world: &mut World, rng: &mut Pcg64Mcg) {
 fn lose_record(world: &mut World, rng: &mut Pcg64Mcg) {
     let Some(mut revision) = world.random_object(&CONTROLLER_REVISION, rng) else { return };
     let other = world.random_object(&CONTROLLER_REVISION, rng);
-    let copy = other.map(|other| other["metadata"]["annotations"][RECORD].clone());
+    let copy = other.map(|other| other["metadata"]["annotations"][RECORD_ANNOTATION].clone());
     let Some(annotations) = revision["metadata"]["annotations"].as_object_mut() else { return };
-    let had_record = annotations.remove(RECORD).is_some();
+    let had_record = annotations.remove(RECORD_ANNOTATION).is_some();
     match (rng.random_range(0..4), copy) {
-        (0, _) if had_record => drop(annotations.insert(RECORD.to_owned(), json!("{}"))),
+        (0, _) if had_record => drop(annotations.insert(RECORD_ANNOTATION.to_owned(), json!("{}"))),
         (1, Some(copy)) if copy.is_string() => {
-            annotations.insert(RECORD.to_owned(), copy);
+            annotations.insert(RECORD_ANNOTATION.to_owned(), copy);
         }
         _ => {}
     }
@@ -271,9 +272,9 @@ pub(super) fn repair(world: &mut World) {
     let all: Vec<Value> =
         world.cluster.store().iter(&DAEMON_SET, None).map(|ds| ds.value().clone()).collect();
     for mut ds in all {
-        let has_policy = ds["metadata"]["annotations"][POLICY].is_string();
+        let has_policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].is_string();
         let Some(hash) = hashes(world, &ds).pop().filter(|_| has_policy) else { continue };
-        ds["metadata"]["annotations"][ORDER] =
+        ds["metadata"]["annotations"][ORDER_ANNOTATION] =
             json!(format!("promote-full {hash} {}", world.now.0));
         world.update(&DAEMON_SET, ds);
     }

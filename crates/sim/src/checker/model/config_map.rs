@@ -2,19 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::copy_hash;
+use everynode_core::api::{CONFIG_ANNOTATION, CONFIG_LABEL, COPY_OF_ANNOTATION, copy_hash};
 use everynode_k8s::convert;
 use everynode_sandbox::json::{Value, json};
 
 use super::metadata::{Metadata, text};
 use crate::statement::Copies;
 
-/// The annotation of a revision with its copies.
-const COPIES: &str = "everynode.dev/config-maps";
-/// The annotation of a copy with the name of the ConfigMap that was copied.
-const COPY_OF: &str = "everynode.dev/copy-of";
-/// The label and annotation of pods with copies.
-pub(in crate::checker) const TAG: &str = "everynode.dev/config";
 /// The key of bad contents.
 const LIFECYCLE: &str = "sandbox.everynode.dev.lifecycle";
 /// The fields of volumes and variables that refer to a ConfigMap.
@@ -49,7 +43,9 @@ impl ConfigMap {
             content: json!([object["data"], object["binaryData"]]),
             digest: read.map(|map| map.digest.to_string()).unwrap_or_default(),
             is_bad: object["data"][LIFECYCLE].is_string(),
-            copy_of: object["metadata"]["annotations"][COPY_OF].as_str().map(ToOwned::to_owned),
+            copy_of: object["metadata"]["annotations"][COPY_OF_ANNOTATION]
+                .as_str()
+                .map(ToOwned::to_owned),
             is_immutable: object["immutable"] == true,
         }
     }
@@ -92,7 +88,7 @@ pub(in crate::checker) fn copy_name(name: &str, hash: &str) -> String {
 
 /// The copies that the annotations of a revision state.
 pub(super) fn stated_copies(annotations: &Value) -> Copies {
-    let stated = annotations[COPIES].as_str();
+    let stated = annotations[CONFIG_ANNOTATION].as_str();
     stated.and_then(|stated| serde_json::from_str(stated).ok()).unwrap_or_default()
 }
 
@@ -119,7 +115,7 @@ pub(in crate::checker) fn named(object: &Value) -> Vec<String> {
 
 /// Removes the tag of its copies from a pod. It is a label and an annotation.
 pub(in crate::checker) fn take_tag(pod: &mut Value) -> Option<String> {
-    let mut take = |of: &str| pod["metadata"][of].as_object_mut()?.remove(TAG);
+    let mut take = |of: &str| pod["metadata"][of].as_object_mut()?.remove(CONFIG_LABEL);
     let (label, annotation) = (take("labels"), take("annotations"));
     label.filter(|label| Some(label) == annotation.as_ref()).map(|label| text(&label))
 }

@@ -1,9 +1,10 @@
 //! The pod that a DaemonSet creates (C14, C30, C31).
 
+use everynode_core::api::{HASH_LABEL, TEMPLATE_GENERATION_LABEL};
 use everynode_sandbox::json::{Value, json};
 
 use super::daemon_set::DaemonSet;
-use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata};
+use super::metadata::Metadata;
 use super::placement::default_tolerations;
 use super::revision::Revision;
 use super::template::reduced;
@@ -35,7 +36,7 @@ pub(in crate::checker) fn expected_pod(
     }
     labels[HASH_LABEL] = hash.into();
     if let Some(generation) = ds.template_generation.filter(|_| older.is_none()) {
-        labels[GENERATION_LABEL] = generation.to_string().into();
+        labels[TEMPLATE_GENERATION_LABEL] = generation.to_string().into();
     }
     let mut metadata = json!({
         "generateName": format!("{name}-"),
@@ -111,7 +112,7 @@ mod tests {
             }},
         }));
         let pod = expected_pod(&ds, None, "n", "h", BoundBy::Scheduler);
-        let labels = json!({"app": "d", HASH_LABEL: "h", GENERATION_LABEL: "4"});
+        let labels = json!({"app": "d", HASH_LABEL: "h", TEMPLATE_GENERATION_LABEL: "4"});
         assert_eq!(pod["metadata"]["labels"], labels);
         assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
         assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], "u");

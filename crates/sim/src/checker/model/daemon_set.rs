@@ -1,8 +1,11 @@
 //! DaemonSets.
 
+use everynode_core::api::{
+    CONFIG_LABEL, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION,
+};
 use everynode_sandbox::json::Value;
 
-use super::config_map::{Snapshots, TAG, named, with_copies};
+use super::config_map::{Snapshots, named, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
 use super::policy::PolicySource;
@@ -12,9 +15,6 @@ use super::selector::Selector;
 use super::template::{is_same, reduced};
 use super::{Pod, Revision};
 use crate::statement::Copies;
-
-/// The annotation that names the attempt whose template was replaced by that of the base.
-const ROLLED_BACK: &str = "everynode.dev/rolled-back";
 
 /// A DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl DaemonSet {
     fn with_policy(object: &Value, policy: PolicySource) -> Self {
         let spec = &object["spec"];
         let annotations = &object["metadata"]["annotations"];
-        let generation = &annotations["deprecated.daemonset.template.generation"];
+        let generation = &annotations[TEMPLATE_GENERATION_ANNOTATION];
         let limit = spec["revisionHistoryLimit"].as_u64().unwrap_or(10);
         Self {
             metadata: Metadata::parse(object),
@@ -80,11 +80,9 @@ impl DaemonSet {
             is_on_delete: spec["updateStrategy"]["type"] == "OnDelete",
             min_ready_seconds: spec["minReadySeconds"].as_i64().unwrap_or_default(),
             history_limit: usize::try_from(limit).unwrap_or(usize::MAX),
-            has_pause: annotations["everynode.dev/paused"]
-                .as_str()
-                .is_some_and(|text| text != "false"),
+            has_pause: annotations[PAUSED_ANNOTATION].as_str().is_some_and(|text| text != "false"),
             order: Order::parse(annotations),
-            rolled_back: annotations[ROLLED_BACK].as_str().map(ToOwned::to_owned),
+            rolled_back: annotations[ROLLED_BACK_ANNOTATION].as_str().map(ToOwned::to_owned),
             policy,
             promoted: None,
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
@@ -192,7 +190,7 @@ impl DaemonSet {
     /// (C45).
     pub(in crate::checker) fn has_copies_of(&self, pod: &Pod) -> bool {
         match self.copies.is_empty() {
-            true => !pod.metadata.labels.contains_key(TAG),
+            true => !pod.metadata.labels.contains_key(CONFIG_LABEL),
             false => self.config_maps == pod.config_maps,
         }
     }

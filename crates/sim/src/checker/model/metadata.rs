@@ -3,13 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{HASH_LABEL, Timestamp};
 use everynode_sandbox::json::Value;
-
-/// The label with the hash of a pod's revision, or of the revision itself (C30, C40).
-pub(in crate::checker) const HASH_LABEL: &str = "controller-revision-hash";
-/// The label with a pod's template generation (C30).
-pub(in crate::checker) const GENERATION_LABEL: &str = "pod-template-generation";
 
 /// The metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,11 +84,6 @@ pub(super) fn texts(value: &Value) -> BTreeMap<String, String> {
 
 /// Parses a time such as `2026-01-01T00:00:00Z`.
 pub(super) fn time(text: &str) -> Option<Timestamp> {
-    let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
-    // The year begins in March, so that a leap day is its last day.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
-    let seconds = (number(11..13)? * 60 + number(14..16)?) * 60 + number(17..19)?;
-    Some(Timestamp((days * 86_400 + seconds) * 1000))
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp(time.as_millisecond()))
 }

@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{CHANGING_ANNOTATION, HASH_LABEL, TEMPLATE_GENERATION_LABEL, Timestamp};
 use everynode_sandbox::json::Value;
 
 use super::config_map::named;
-use super::metadata::{GENERATION_LABEL, HASH_LABEL, Metadata, text, time};
+use super::metadata::{Metadata, text, time};
 
 /// What kubelets put before the names of images without a registry.
 const REGISTRY: &str = "docker.io/library/";
-/// The annotation of a pod that is being changed in place (G56).
-pub(in crate::checker) const CHANGING: &str = "everynode.dev/changing";
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,7 +170,7 @@ impl Pod {
         if self.change.is_some() {
             return None;
         }
-        self.metadata.labels.get(GENERATION_LABEL)?.parse().ok()
+        self.metadata.labels.get(TEMPLATE_GENERATION_LABEL)?.parse().ok()
     }
 
     /// Whether the pod has been ready for this number of seconds (C54). One that is being changed
@@ -188,7 +186,7 @@ impl Pod {
 /// The metadata of a pod with the hash of the revision of which it counts, and its change.
 fn changed_metadata(object: &Value) -> (Metadata, Option<Change>) {
     let mut metadata = Metadata::parse(object);
-    let changing = object["metadata"]["annotations"][CHANGING].as_str();
+    let changing = object["metadata"]["annotations"][CHANGING_ANNOTATION].as_str();
     let stated = changing.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(to) = stated.and_then(|stated| Some(stated["to"].as_str()?.to_owned())) else {
         return (metadata, None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{POLICY_ANNOTATION, Timestamp};
 use everynode_sandbox::json::Value;
 
 use super::config_map::Snapshots;
@@ -14,8 +14,6 @@ use super::window::Window;
 
 /// The name of the last wave, that of all nodes, in orders and checks (G45).
 const FINALLY: &str = "finally";
-/// The annotation with a policy.
-const POLICY: &str = "everynode.dev/rollout-policy";
 /// The fields of a policy that is followed.
 const FIELDS: [&str; 15] = [
     "paused",
@@ -173,7 +171,7 @@ pub(in crate::checker) enum Group {
 impl PolicySource {
     /// The policy in the annotations of a DaemonSet. The simulated users write it as JSON.
     pub(super) fn parse(annotations: &Value) -> Self {
-        let Some(text) = annotations[POLICY].as_str() else { return Self::None };
+        let Some(text) = annotations[POLICY_ANNOTATION].as_str() else { return Self::None };
         let policy: Option<Value> = serde_json::from_str(text).ok();
         let is_followed = |policy: &Value| {
             let mut fields = policy.as_object().into_iter().flatten();

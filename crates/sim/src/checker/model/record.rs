@@ -1,15 +1,10 @@
 //! The record of a rollout, on the ControllerRevision of its template (G8), and orders (G10).
 
-use everynode_core::api::Timestamp;
+use everynode_core::api::{ORDER_ANNOTATION, RECORD_ANNOTATION, Timestamp};
 use everynode_sandbox::json::Value;
 
 use super::metadata::time;
 use super::policy::{Group, Position};
-
-/// The annotation with a record.
-const RECORD: &str = "everynode.dev/rollout";
-/// The annotation of a DaemonSet with an order.
-const ORDER: &str = "everynode.dev/order";
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +62,7 @@ impl Record {
     /// Whether the revision with this UID has a record that cannot be read: one that names another
     /// revision is a copy, which does not count (G44).
     pub(in crate::checker) fn is_unreadable(annotations: &Value, uid: &str) -> bool {
-        let Some(text) = annotations[RECORD].as_str() else { return false };
+        let Some(text) = annotations[RECORD_ANNOTATION].as_str() else { return false };
         let record: Value = serde_json::from_str(text).unwrap_or_default();
         let is_copy = record["revision"].as_str().is_some_and(|named| named != uid);
         !is_copy && Self::parse(annotations, uid).is_none()
@@ -76,7 +71,7 @@ impl Record {
     /// The record in the annotations of a revision; `None` if it cannot be read, or if the one that
     /// it names is not this one (G44).
     pub(in crate::checker) fn parse(annotations: &Value, uid: &str) -> Option<Self> {
-        let record: Value = serde_json::from_str(annotations[RECORD].as_str()?).ok()?;
+        let record: Value = serde_json::from_str(annotations[RECORD_ANNOTATION].as_str()?).ok()?;
         if record["revision"] != uid {
             return None;
         }
@@ -142,7 +137,7 @@ impl Record {
 impl Order {
     /// The order in the annotations of a DaemonSet: `VERB HASH [WAVE] TIME`.
     pub(super) fn parse(annotations: &Value) -> Option<Self> {
-        let text = annotations[ORDER].as_str()?;
+        let text = annotations[ORDER_ANNOTATION].as_str()?;
         let (verb, hash) = match text.split(' ').collect::<Vec<_>>()[..] {
             ["approve", hash, wave, _] => (Verb::Approve(wave.to_owned()), hash),
             ["promote", hash, wave, _] => (Verb::Promote(wave.to_owned()), hash),

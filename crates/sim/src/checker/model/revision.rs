@@ -1,5 +1,6 @@
 //! ControllerRevisions.
 
+use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 use everynode_sandbox::json::Value;
 
 use super::config_map::{stated_copies, with_copies};
@@ -40,7 +41,7 @@ impl Revision {
         let template = with_copies(&own_template, &copies);
         let (annotations, uid) = (&object["metadata"]["annotations"], &object["metadata"]["uid"]);
         let uid = uid.as_str().unwrap_or_default();
-        let generation = &annotations["deprecated.daemonset.template.generation"];
+        let generation = &annotations[TEMPLATE_GENERATION_ANNOTATION];
         Self {
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             metadata: Metadata::parse(object),
