@@ -12,6 +12,9 @@ mod ownership;
 mod pod;
 mod rollout;
 
+use everynode_core::api::POLICY_ANNOTATION;
+use everynode_sandbox::json::Value;
+use everynode_sandbox::kinds::DAEMON_SET;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -143,6 +146,20 @@ pub fn repair(world: &mut World) {
     ownership::repair(world);
     rollout::repair(world);
     world.settle();
+}
+
+/// The DaemonSet a and its policy, if that is valid.
+fn guarded(world: &World) -> Option<(Value, Value)> {
+    let ds = world.stored(&DAEMON_SET, NAMESPACE, "a")?;
+    let policy = valid_policy(&ds)?;
+    Some((ds, policy))
+}
+
+/// The policy of a DaemonSet, if it is valid.
+fn valid_policy(ds: &Value) -> Option<Value> {
+    let text = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str()?;
+    let policy: Value = serde_json::from_str(text).ok()?;
+    (policy.is_object() && policy["unknown"].is_null()).then_some(policy)
 }
 
 fn pick<T: Clone>(rng: &mut Pcg64Mcg, choices: &[T]) -> T {

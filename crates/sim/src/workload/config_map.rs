@@ -8,7 +8,7 @@ use everynode_sandbox::store::DeleteOptions;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::pick;
+use super::{pick, valid_policy};
 use crate::world::{NAMESPACE, World};
 
 /// The ConfigMaps of the template. The second one may be missing.
@@ -19,11 +19,8 @@ const LIFECYCLE: &str = "sandbox.everynode.dev.lifecycle";
 const REPAIR_SEED: u64 = 0x1f83_d9ab_fb41_bd6b;
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
-    let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
+    let Some(mut policy) = valid_policy(&ds) else {
         return change_content(world, rng);
     };
     match rng.random_range(0..16) {
@@ -91,16 +88,14 @@ pub fn put(world: &mut World, name: &str, data: Value) {
 }
 
 fn delete(world: &mut World, name: &str) {
-    let stored = world.cluster.store().find(&CONFIG_MAP, NAMESPACE, name);
-    if let Some(map) = stored.map(|object| object.value().clone()) {
+    if let Some(map) = world.stored(&CONFIG_MAP, NAMESPACE, name) {
         world.delete(&CONFIG_MAP, &map, &DeleteOptions::default());
     }
 }
 
 fn delete_copy(world: &mut World, rng: &mut Pcg64Mcg) {
-    let maps = world.cluster.store().iter(&CONFIG_MAP, None).map(|map| map.value());
-    let is_copy = |map: &Value| map["immutable"] == true;
-    let copies: Vec<Value> = maps.filter(|map| is_copy(map)).cloned().collect();
+    let maps = world.all(&CONFIG_MAP).into_iter();
+    let copies: Vec<Value> = maps.filter(|map| map["immutable"] == true).collect();
     if !copies.is_empty() {
         world.delete(&CONFIG_MAP, &pick(rng, &copies), &DeleteOptions::default());
     }

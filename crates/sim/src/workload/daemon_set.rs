@@ -38,8 +38,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
 
 /// Changes a DaemonSet in a namespace, or creates it.
 pub(super) fn change_in(world: &mut World, namespace: &str, name: &str, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, namespace, name);
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else {
+    let Some(mut ds) = world.stored(&DAEMON_SET, namespace, name) else {
         let mut made = manifest(name, rng.random_range(1..4));
         made["metadata"]["namespace"] = json!(namespace);
         change_spec(rng, &mut made);

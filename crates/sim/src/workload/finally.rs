@@ -7,17 +7,11 @@ use everynode_sandbox::kinds::DAEMON_SET;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::{pick, rollout};
-use crate::world::{NAMESPACE, World};
+use super::{guarded, pick, rollout};
+use crate::world::World;
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
-    let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
-        return;
-    };
+    let Some((mut ds, mut policy)) = guarded(world) else { return };
     let is_decided = policy["finally"].is_object() && rng.random_ratio(3, 4);
     if is_decided {
         let verb = pick(rng, &["approve", "approve", "promote"]);

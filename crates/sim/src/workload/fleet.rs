@@ -6,13 +6,12 @@ use everynode_k8s::record::time_text;
 use everynode_sandbox::cluster::DOWN_ANNOTATION;
 use everynode_sandbox::cluster::lifecycle::LIFECYCLE_ANNOTATION;
 use everynode_sandbox::json::{Value, json};
-use everynode_sandbox::kind::Kind;
 use everynode_sandbox::kinds::{DAEMON_SET, NODE, POD};
 use everynode_sandbox::store::DeleteOptions;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{node, pick};
+use super::{guarded, node, pick};
 use crate::world::{NAMESPACE, World, name_and_namespace};
 
 /// Makes the random choices of [`repair`] independent of those of other repairs.
@@ -38,10 +37,9 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     }
     let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
-    let Some(stored) = world.cluster.store().find(&NODE, "", &name) else {
+    let Some(mut node) = world.stored(&NODE, "", &name) else {
         return node::add(world, number);
     };
-    let mut node = stored.value().clone();
     match rng.random_range(0..20) {
         0 => return world.delete(&NODE, &node, &DeleteOptions::default()),
         1..5 => {
@@ -66,10 +64,9 @@ fn set_up(world: &mut World, mut node: Value, is_up: bool) {
     node["metadata"]["annotations"][DOWN_ANNOTATION] = json!((!is_up).to_string());
     let (name, _) = name_and_namespace(&node);
     world.update(&NODE, node);
-    let Some(stored) = world.cluster.store().find(&NODE, "", &name) else { return };
-    let mut node = stored.value().clone();
+    let Some(mut node) = world.stored(&NODE, "", &name) else { return };
     set_condition(&mut node, "Ready", is_up, world);
-    update_status(world, &NODE, node);
+    world.update_status(&NODE, node);
 }
 
 /// Adds a taint of a node that leaves, or removes it.
@@ -95,7 +92,7 @@ fn change_condition(world: &mut World, mut node: Value, rng: &mut Pcg64Mcg) {
     let mut conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     let is_set = conditions.any(|it| it["type"] == kind && it["status"] == "True");
     set_condition(&mut node, kind, !is_set, world);
-    update_status(world, &NODE, node);
+    world.update_status(&NODE, node);
 }
 
 fn set_condition(object: &mut Value, kind: &str, is_true: bool, world: &World) {
@@ -113,16 +110,9 @@ fn set_condition(object: &mut Value, kind: &str, is_true: bool, world: &World) {
     }
 }
 
-fn update_status(world: &mut World, kind: &'static Kind, object: Value) {
-    let (name, namespace) = name_and_namespace(&object);
-    let options = world.write_options();
-    let done = world.registry().update_status(kind, &namespace, &name, object, &options);
-    world.log_write("sets the status of", kind, &name, done.err());
-}
-
 fn pods_on(world: &World, node: &str) -> Vec<Value> {
-    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-    pods.filter(|pod| pod["spec"]["nodeName"] == node).cloned().collect()
+    let pods = world.all(&POD).into_iter();
+    pods.filter(|pod| pod["spec"]["nodeName"] == node).collect()
 }
 
 /// No pod of a node is ready any more, or all become ready again.
@@ -146,13 +136,12 @@ fn end_pod(world: &mut World, node: &str, rng: &mut Pcg64Mcg) {
     for kind in ["Ready", "ContainersReady"] {
         set_condition(&mut pod, kind, false, world);
     }
-    update_status(world, &POD, pod);
+    world.update_status(&POD, pod);
 }
 
 /// A new template that may run on some of the nodes only, or on all.
 fn change_placement(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     let spec = &mut ds["spec"]["template"]["spec"];
     spec["nodeSelector"] = pick(rng, &[Value::Null, json!({"zone": "x"}), json!({"zone": "y"})]);
     spec["containers"][0]["image"] = json!(format!("image:{}", rng.random_range(1..4)));
@@ -161,13 +150,7 @@ fn change_placement(world: &mut World, rng: &mut Pcg64Mcg) {
 
 /// Sets what a policy says of nodes that leave, are lost, or lose their pods.
 fn change_policy(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
-    let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
-        return;
-    };
+    let Some((mut ds, mut policy)) = guarded(world) else { return };
     match rng.random_range(0..6) {
         0 => policy["failure"]["maxLost"] = pick(rng, &[json!(0), json!(1), json!("50%")]),
         1 => policy["failure"]["maxRemoved"] = pick(rng, &[json!(1), json!("100%"), json!("100%")]),
@@ -186,9 +169,7 @@ fn change_policy(world: &mut World, rng: &mut Pcg64Mcg) {
 pub(super) fn repair(world: &mut World) {
     let rng = &mut Pcg64Mcg::seed_from_u64(world.setting.seed ^ REPAIR_SEED);
     let all_stay = rng.random_ratio(1, 2);
-    let nodes: Vec<Value> =
-        world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
-    for mut node in nodes {
+    for mut node in world.all(&NODE) {
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let is_not_ready =
             conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "False");
@@ -201,11 +182,10 @@ pub(super) fn repair(world: &mut World) {
             }
         }
         if node["status"]["conditions"].as_array() != Some(&conditions) {
-            update_status(world, &NODE, node.clone());
+            world.update_status(&NODE, node.clone());
         }
         let (name, _) = name_and_namespace(&node);
-        let Some(stored) = world.cluster.store().find(&NODE, "", &name) else { continue };
-        let mut node = stored.value().clone();
+        let Some(mut node) = world.stored(&NODE, "", &name) else { continue };
         let Some(taints) = node["spec"]["taints"].as_array_mut().filter(|_| all_stay) else {
             continue;
         };

@@ -9,21 +9,15 @@ use everynode_sandbox::kinds::{DAEMON_SET, NODE};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::pick;
+use super::{guarded, pick};
 use crate::admission::{Admission, Effect};
-use crate::world::{NAMESPACE, World, name_and_namespace};
+use crate::world::{World, name_and_namespace};
 
 /// The lifecycles of nodes whose kubelets refuse, defer or delay resizes.
 const RESIZES: [&str; 3] = ["resize-infeasible", "resize-deferred", "slow-resize"];
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
-    let policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].as_str();
-    let policy = policy.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(mut policy) = policy.filter(|it| it.is_object() && it["unknown"].is_null()) else {
-        return;
-    };
+    let Some((mut ds, mut policy)) = guarded(world) else { return };
     if policy["update"].is_null() {
         set_update(rng, &mut policy);
         prepare(rng, &mut ds);
@@ -138,11 +132,9 @@ fn deny_changes(world: &mut World, rng: &mut Pcg64Mcg) {
 
 /// Lets all kubelets resize.
 pub(super) fn repair(world: &mut World) {
-    let nodes = world.cluster.store().iter(&NODE, None).map(|node| node.value().clone());
     let is_changed =
         |node: &Value| node["metadata"]["annotations"][LIFECYCLE_ANNOTATION].is_string();
-    let changed: Vec<Value> = nodes.filter(is_changed).collect();
-    for mut node in changed {
+    for mut node in world.all(&NODE).into_iter().filter(is_changed) {
         if let Some(annotations) = node["metadata"]["annotations"].as_object_mut() {
             annotations.remove(LIFECYCLE_ANNOTATION);
         }

@@ -15,8 +15,7 @@ const OTHER: &str = "other";
 const NODE_SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
-    let stored = world.cluster.store().find(&NAMESPACE_KIND, "", OTHER);
-    let Some(mut namespace) = stored.map(|object| object.value().clone()) else {
+    let Some(mut namespace) = world.stored(&NAMESPACE_KIND, "", OTHER) else {
         world.create(&NAMESPACE_KIND, json!({"metadata": {"name": OTHER}}));
         return daemon_set::change_in(world, OTHER, "b", rng);
     };
@@ -32,8 +31,7 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
 
 /// Removes the node selector.
 pub(super) fn repair(world: &mut World) {
-    let stored = world.cluster.store().find(&NAMESPACE_KIND, "", OTHER);
-    let Some(mut namespace) = stored.map(|object| object.value().clone()) else { return };
+    let Some(mut namespace) = world.stored(&NAMESPACE_KIND, "", OTHER) else { return };
     if let Some(annotations) = namespace["metadata"]["annotations"].as_object_mut()
         && annotations.remove(NODE_SELECTOR).is_some()
     {

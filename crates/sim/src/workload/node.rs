@@ -14,10 +14,9 @@ use crate::world::World;
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let number = rng.random_range(1..=world.setting.nodes_max);
     let name = format!("node-{number:04}");
-    let Some(stored) = world.cluster.store().find(&NODE, "", &name) else {
+    let Some(mut node) = world.stored(&NODE, "", &name) else {
         return add(world, number);
     };
-    let mut node = stored.value().clone();
     match rng.random_range(0..12) {
         0 => return world.delete(&NODE, &node, &DeleteOptions::default()),
         1..4 => node["metadata"]["labels"]["role"] = json!(pick(rng, &["a", "b"])),
@@ -52,9 +51,7 @@ pub(super) fn add(world: &mut World, number: u32) {
 
 /// Starts all nodes that are down and lets new pods on all nodes become ready.
 pub(super) fn repair(world: &mut World) {
-    let nodes: Vec<Value> =
-        world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
-    for mut node in nodes {
+    for mut node in world.all(&NODE) {
         let lifecycle = node["metadata"]["labels"].get("life");
         let is_down = node["metadata"]["annotations"].get(DOWN_ANNOTATION) == Some(&json!("true"));
         if !is_down && lifecycle.is_none_or(|lifecycle| lifecycle == "well") {

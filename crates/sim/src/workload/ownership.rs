@@ -103,9 +103,7 @@ fn remove_finalizer(object: &mut Value) -> bool {
 /// Removes all finalizers, so that deleted objects disappear, and gives revisions back.
 pub(super) fn repair(world: &mut World) {
     for kind in [&POD, &CONTROLLER_REVISION, &DAEMON_SET] {
-        let objects: Vec<Value> =
-            world.cluster.store().iter(kind, None).map(|object| object.value().clone()).collect();
-        for mut object in objects {
+        for mut object in world.all(kind) {
             let is_released = remove_finalizer(&mut object);
             let is_back = kind.kind == CONTROLLER_REVISION.kind && give_back(&mut object);
             if is_released || is_back {

@@ -36,7 +36,6 @@ fn evict(world: &mut World, pod: &Value) {
 
 /// Sets a terminal phase, as the kubelet does after an eviction or a completion.
 fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
-    let (name, namespace) = name_and_namespace(&pod);
     let phase = pick(rng, &["Failed", "Failed", "Succeeded"]);
     pod["status"]["phase"] = json!(phase);
     for condition in pod["status"]["conditions"].as_array_mut().into_iter().flatten() {
@@ -44,9 +43,7 @@ fn finish(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {
             condition["status"] = json!("False");
         }
     }
-    let options = world.write_options();
-    let done = world.registry().update_status(&POD, &namespace, &name, pod, &options);
-    world.log_write(phase, &POD, &name, done.err());
+    world.update_status(&POD, pod);
 }
 
 fn relabel(world: &mut World, mut pod: Value, rng: &mut Pcg64Mcg) {

@@ -16,8 +16,7 @@ use crate::world::{NAMESPACE, World};
 
 pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     let name = pick(rng, &["a", "a", "a", "b"]);
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, name);
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, name) else { return };
     let is_beside = world.setting.installation != Installation::Controller;
     if is_beside && rng.random_ratio(1, 2) {
         ds["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
@@ -57,17 +56,14 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
 /// Gives the DaemonSets a policy, and the nodes zones and canaries. The names alone decide, so that
 /// nodes which are added later have them as well.
 pub(super) fn begin(world: &mut World, rng: &mut Pcg64Mcg) {
-    let nodes: Vec<Value> =
-        world.cluster.store().iter(&NODE, None).map(|node| node.value().clone()).collect();
-    for (index, mut node) in nodes.into_iter().enumerate() {
+    for (index, mut node) in world.all(&NODE).into_iter().enumerate() {
         node["metadata"]["labels"]["zone"] = json!(if index % 2 == 0 { "x" } else { "y" });
         if index == 0 {
             node["metadata"]["labels"]["pool"] = json!("canary");
         }
         world.update(&NODE, node);
     }
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|object| object.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     ds["metadata"]["annotations"][POLICY_ANNOTATION] = json!(policy(rng).to_string());
     if world.setting.installation != Installation::Controller {
         ds["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
@@ -255,9 +251,7 @@ fn lose_record(world: &mut World, rng: &mut Pcg64Mcg) {
 /// All pods become unready, as if a datastore had failed.
 fn disturb_all(world: &mut World, daemon_set: &str) {
     let is_its = |pod: &Value| pod["metadata"]["labels"]["app"] == daemon_set;
-    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-    let pods: Vec<Value> = pods.filter(|pod| is_its(pod)).cloned().collect();
-    for mut pod in pods {
+    for mut pod in world.all(&POD).into_iter().filter(is_its) {
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!("never-ready");
         world.update(&POD, pod);
     }
@@ -269,9 +263,7 @@ pub(super) fn repair(world: &mut World) {
     if rng.random_ratio(1, 2) {
         return;
     }
-    let all: Vec<Value> =
-        world.cluster.store().iter(&DAEMON_SET, None).map(|ds| ds.value().clone()).collect();
-    for mut ds in all {
+    for mut ds in world.all(&DAEMON_SET) {
         let has_policy = ds["metadata"]["annotations"][POLICY_ANNOTATION].is_string();
         let Some(hash) = hashes(world, &ds).pop().filter(|_| has_policy) else { continue };
         ds["metadata"]["annotations"][ORDER_ANNOTATION] =

@@ -10,6 +10,16 @@ use rand_pcg::Pcg64Mcg;
 use super::World;
 
 impl World {
+    /// The stored object with a name.
+    pub fn stored(&self, kind: &'static Kind, namespace: &str, name: &str) -> Option<Value> {
+        Some(self.cluster.store().find(kind, namespace, name)?.value().clone())
+    }
+
+    /// All stored objects of a kind.
+    pub fn all(&self, kind: &'static Kind) -> Vec<Value> {
+        self.cluster.store().iter(kind, None).map(|object| object.value().clone()).collect()
+    }
+
     /// Returns a random object of a kind.
     pub(crate) fn random_object(&self, kind: &'static Kind, rng: &mut Pcg64Mcg) -> Option<Value> {
         let count = self.cluster.store().count(kind);
@@ -26,6 +36,14 @@ impl World {
         let options = self.write_options();
         let done = self.registry().update(kind, &namespace, &name, object, &options);
         self.log_write("edits", kind, &name, done.err());
+    }
+
+    /// Updates the status of an object. A refused update is recorded and not retried.
+    pub fn update_status(&mut self, kind: &'static Kind, object: Value) {
+        let (name, namespace) = name_and_namespace(&object);
+        let options = self.write_options();
+        let done = self.registry().update_status(kind, &namespace, &name, object, &options);
+        self.log_write("sets the status of", kind, &name, done.err());
     }
 
     /// Creates an object. A refused creation is recorded and not retried.

@@ -367,8 +367,7 @@ fn create_without_history(world: &mut World) {
 }
 
 fn set_image(world: &mut World, image: u32) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     ds["spec"]["template"]["spec"]["containers"][0]["image"] = json!(format!("image:{image}"));
     world.update(&DAEMON_SET, ds);
 }
@@ -413,13 +412,10 @@ fn delete_orphan(world: &mut World) {
     delete_with(world, PropagationPolicy::Orphan);
 }
 
-fn revisions(world: &World) -> Vec<Value> {
-    world.cluster.store().iter(&CONTROLLER_REVISION, None).map(|r| r.value().clone()).collect()
-}
-
 /// Creates a second revision of the same template, as an older controller may have left it.
 fn duplicate_revision(world: &mut World) {
-    let Some(mut copy) = revisions(world).into_iter().find(|revision| revision["revision"] == 1)
+    let Some(mut copy) =
+        world.all(&CONTROLLER_REVISION).into_iter().find(|revision| revision["revision"] == 1)
     else {
         return;
     };
@@ -432,7 +428,7 @@ fn duplicate_revision(world: &mut World) {
 
 /// Replaces every revision with one that has the same name and other data.
 fn replace_revisions(world: &mut World) {
-    for revision in revisions(world) {
+    for revision in world.all(&CONTROLLER_REVISION) {
         let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default());
         let other = json!({
@@ -447,7 +443,10 @@ fn replace_revisions(world: &mut World) {
 /// Replaces the newest revision with one that lacks a default, as an API server of an earlier
 /// version has stored it.
 fn drop_default(world: &mut World) {
-    let newest = revisions(world).into_iter().max_by_key(|revision| revision["revision"].as_i64());
+    let newest = world
+        .all(&CONTROLLER_REVISION)
+        .into_iter()
+        .max_by_key(|revision| revision["revision"].as_i64());
     let Some(mut revision) = newest else { return };
     world.delete(&CONTROLLER_REVISION, &revision, &DeleteOptions::default());
     let metadata = revision["metadata"].as_object_mut().expect("objects have metadata");
@@ -458,7 +457,7 @@ fn drop_default(world: &mut World) {
 }
 
 fn remove_revision_labels(world: &mut World) {
-    for mut revision in revisions(world) {
+    for mut revision in world.all(&CONTROLLER_REVISION) {
         if let Some(labels) = revision["metadata"]["labels"].as_object_mut() {
             labels.remove(HASH_LABEL);
         }

@@ -3,14 +3,13 @@
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{NODE, POD};
 
-use everynode_sim::workload::NAMESPACE;
 use everynode_sim::world::World;
 
 const FAILING: &str = "node-0001";
 const OTHER: &str = "node-0002";
 
 pub(super) fn first(world: &World) -> Option<Value> {
-    world.cluster.store().iter(&POD, None).next().map(|pod| pod.value().clone())
+    world.all(&POD).into_iter().next()
 }
 
 pub(super) fn fail(world: &mut World) {
@@ -39,23 +38,18 @@ pub(super) fn reboot(world: &mut World) {
 }
 
 fn fail_on(world: &mut World, node: &str) {
-    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-    let pod = pods.filter(|pod| pod["spec"]["nodeName"] == node).last().cloned();
+    let pod = world.all(&POD).into_iter().rfind(|pod| pod["spec"]["nodeName"] == node);
     fail_pod(world, pod);
 }
 
 fn fail_pod(world: &mut World, pod: Option<Value>) {
     let Some(mut pod) = pod else { return };
     pod["status"]["phase"] = json!("Failed");
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.write_options();
-    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.log(|| format!("pod {name} fails: {done:?}"));
+    world.update_status(&POD, pod);
 }
 
 fn change_node(world: &mut World, change: fn(&mut Value)) {
-    let stored = world.cluster.store().find(&NODE, "", FAILING);
-    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(mut node) = world.stored(&NODE, "", FAILING) else { return };
     change(&mut node);
     let options = world.write_options();
     let of_status = world.registry().update_status(&NODE, "", FAILING, node.clone(), &options);

@@ -171,8 +171,7 @@ fn order(world: &mut World, verb: &str, wave: &str) {
 }
 
 fn annotate(world: &mut World, key: &str, value: Option<String>) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     match (value, ds["metadata"]["annotations"].as_object_mut()) {
         (Some(value), Some(annotations)) => drop(annotations.insert(key.to_owned(), json!(value))),
         (None, Some(annotations)) => drop(annotations.remove(key)),
@@ -203,8 +202,7 @@ pub(super) fn promote_in_full(world: &mut World) {
 
 /// A new generation, so that the controller plans: its status must state that it was seen.
 pub(super) fn keep_fewer_revisions(world: &mut World) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     ds["spec"]["revisionHistoryLimit"] = json!(5);
     world.update(&DAEMON_SET, ds);
 }
@@ -215,8 +213,7 @@ pub(super) fn remove_policy(world: &mut World) {
 
 /// The canary's pod.
 fn canary_pod(world: &World) -> Option<Value> {
-    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-    pods.filter(|pod| pod["spec"]["nodeName"] == CANARY).last().cloned()
+    world.all(&POD).into_iter().rfind(|pod| pod["spec"]["nodeName"] == CANARY)
 }
 
 /// The containers of the canary's pod have restarted twice.
@@ -225,7 +222,7 @@ pub(super) fn restart_canary(world: &mut World) {
     for container in pod["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
         container["restartCount"] = json!(2);
     }
-    update_status(world, pod);
+    world.update_status(&POD, pod);
 }
 
 /// The canary's new pod takes longer to become ready than the shortest `readyWithin`.
@@ -241,14 +238,7 @@ pub(super) fn roll_out_slowly(world: &mut World) {
 pub(super) fn fail_canary(world: &mut World) {
     let Some(mut pod) = canary_pod(world) else { return };
     pod["status"]["phase"] = json!("Failed");
-    update_status(world, pod);
-}
-
-fn update_status(world: &mut World, pod: Value) {
-    let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let options = world.write_options();
-    let done = world.registry().update_status(&POD, NAMESPACE, &name, pod, &options).map(|_| ());
-    world.log(|| format!("the status of pod {name} changes: {done:?}"));
+    world.update_status(&POD, pod);
 }
 
 /// Somebody must approve when all nodes have the new template.
@@ -270,8 +260,7 @@ pub(super) fn create_without_steps(world: &mut World) {
 
 /// A template that runs on one node only.
 pub(super) fn run_on_one_node(world: &mut World) {
-    let stored = world.cluster.store().find(&DAEMON_SET, NAMESPACE, "a");
-    let Some(mut ds) = stored.map(|ds| ds.value().clone()) else { return };
+    let Some(mut ds) = world.stored(&DAEMON_SET, NAMESPACE, "a") else { return };
     let spec = &mut ds["spec"]["template"]["spec"];
     spec["nodeSelector"] = json!({"kubernetes.io/hostname": "node-0002"});
     world.update(&DAEMON_SET, ds);
@@ -288,8 +277,7 @@ pub(super) fn return_canary(world: &mut World) {
 }
 
 fn set_drained(world: &mut World, is_drained: bool) {
-    let stored = world.cluster.store().find(&NODE, "", CANARY);
-    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(mut node) = world.stored(&NODE, "", CANARY) else { return };
     let now = time_text(world.now);
     let status = if is_drained { "True" } else { "False" };
     let drained = json!({"type": "Drained", "status": status, "lastTransitionTime": now});
@@ -297,9 +285,7 @@ fn set_drained(world: &mut World, is_drained: bool) {
         conditions.retain(|condition| condition["type"] != "Drained");
         conditions.push(drained);
     }
-    let options = world.write_options();
-    let done = world.registry().update_status(&NODE, "", CANARY, node, &options).map(|_| ());
-    world.log(|| format!("{CANARY} is drained: {is_drained}: {done:?}"));
+    world.update_status(&NODE, node);
 }
 
 /// The canary goes down for longer than the watches take to agree.
@@ -354,8 +340,7 @@ pub(super) fn restore_late_node(world: &mut World) {
 }
 
 fn label_node(world: &mut World, name: &str, key: &str, value: Option<&str>) {
-    let stored = world.cluster.store().find(&NODE, "", name);
-    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(mut node) = world.stored(&NODE, "", name) else { return };
     let Some(labels) = node["metadata"]["labels"].as_object_mut() else { return };
     match value {
         Some(value) => drop(labels.insert(key.to_owned(), json!(value))),
@@ -370,9 +355,7 @@ pub(super) fn disturb_all(world: &mut World) {
 }
 
 fn set_lifecycle(world: &mut World, lifecycle: &str, is_it: fn(&Value) -> bool) {
-    let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-    let pods: Vec<Value> = pods.filter(|pod| is_it(pod)).cloned().collect();
-    for mut pod in pods {
+    for mut pod in world.all(&POD).into_iter().filter(is_it) {
         pod["metadata"]["annotations"][LIFECYCLE_ANNOTATION] = json!(lifecycle);
         world.update(&POD, pod);
     }
@@ -389,16 +372,12 @@ pub(super) fn start_node(world: &mut World) {
 
 /// Sets whether a node is up, with its kubelet and its condition.
 fn set_node(world: &mut World, name: &str, is_up: bool) {
-    let stored = world.cluster.store().find(&NODE, "", name);
-    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(mut node) = world.stored(&NODE, "", name) else { return };
     node["metadata"]["annotations"][DOWN_ANNOTATION] = json!((!is_up).to_string());
     world.update(&NODE, node);
-    let stored = world.cluster.store().find(&NODE, "", name);
-    let Some(mut node) = stored.map(|node| node.value().clone()) else { return };
+    let Some(mut node) = world.stored(&NODE, "", name) else { return };
     set_ready(&mut node, is_up, world.now);
-    let options = world.write_options();
-    let done = world.registry().update_status(&NODE, "", name, node, &options).map(|_| ());
-    world.log(|| format!("{name} is up: {is_up}: {done:?}"));
+    world.update_status(&NODE, node);
 }
 
 /// Sets the condition `Ready` of a node or a pod.
@@ -441,13 +420,11 @@ pub(super) fn roll_out_killer(world: &mut World) {
             pod["spec"]["containers"][0]["image"] == "image:2"
                 && pod["status"]["phase"] == "Running"
         };
-        let pods = world.cluster.store().iter(&POD, None).map(|pod| pod.value());
-        let killers: Vec<Value> = pods.filter(|pod| is_killer(pod)).cloned().collect();
-        for mut pod in killers {
+        for mut pod in world.all(&POD).into_iter().filter(is_killer) {
             let node = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
             set_node(world, &node, false);
             set_ready(&mut pod, false, world.now);
-            update_status(world, pod);
+            world.update_status(&POD, pod);
         }
     }
 }
