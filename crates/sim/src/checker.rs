@@ -64,7 +64,7 @@ use question::Questions;
 use reason::{Deletion, JudgedPlan};
 use situation::Situation;
 
-pub use coverage::{Coverage, Judged};
+pub use coverage::{Coverage, Section};
 
 /// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,12 +245,15 @@ impl Checks {
 
     /// Records a fault.
     pub fn record_fault(&mut self, kind: &'static str) {
-        self.coverage.record_fault(kind, self.history.has_rollout());
+        self.coverage.count(Section::Faults, kind);
+        if self.history.has_rollout() {
+            self.coverage.count(Section::FaultsInRollouts, kind);
+        }
     }
 
     /// Checks that a Kubernetes Event says what is true.
     pub(crate) fn check_event(&mut self, occurrence: &Occurrence) -> Option<Violation> {
-        self.coverage.events += 1;
+        self.coverage.count(Section::Others, "event");
         let problem = event::problem(occurrence, &self.history)?;
         let Occurrence { regarding, reason, note, .. } = occurrence;
         violation(Property::Event, format!("{}: {reason}: {note}: {problem}", regarding.name))
@@ -319,7 +322,7 @@ impl Checks {
         if seen?.metadata.is_terminating {
             return None;
         }
-        self.coverage.idle += 1;
+        self.coverage.count(Section::Others, "replica with nothing to do");
         let has_status = *waited_ms > self.status_interval_ms;
         let left_undone = |situation: &Situation| match view.role {
             // Nothing is done until a watch shows whether a record was written (G9).
@@ -336,7 +339,8 @@ impl Checks {
     /// Notes that a record was judged, and by which policy it was begun.
     fn note_record(&mut self, write: &PendingWrite, view: &View) {
         let Some(record) = record::written(write) else { return };
-        self.coverage.record_rollout(&record);
+        let reason = record.reason.as_ref().map_or(String::new(), |reason| format!(" {reason}"));
+        self.coverage.count(Section::Records, format!("{:?}{reason}", record.phase));
         let seen = self.history.daemon_sets(view.role).at(&view.daemon_set, view.feeds.daemon_sets);
         if let Some(policy) = seen.and_then(|ds| ds.policy.valid()).cloned() {
             self.history.note_steps(&record, &policy);
@@ -360,10 +364,13 @@ impl Checks {
     fn record(&mut self, creates: bool, deletes: bool, reason: Option<&'static str>) {
         match (creates, deletes) {
             (true, _) => {
-                self.coverage.record_creation(reason, self.bound_by == BoundBy::Controller);
+                self.coverage.count_judged(Section::Creations, reason);
+                if self.bound_by == BoundBy::Controller && reason.is_some() {
+                    self.coverage.count(Section::Others, "pod bound by the controller");
+                }
             }
-            (_, true) => self.coverage.record_deletion(reason),
-            _ => reason.into_iter().for_each(|write| self.coverage.record_other(write)),
+            (_, true) => self.coverage.count_judged(Section::Deletions, reason),
+            _ => reason.into_iter().for_each(|it| self.coverage.count(Section::Others, it)),
         }
     }
 

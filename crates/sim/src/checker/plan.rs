@@ -11,7 +11,7 @@ use everynode_core::api::Timestamp;
 use everynode_core::plan::{NewPod, Outcome, PodReference, Write};
 
 use super::backoff::Backoffs;
-use super::coverage::Coverage;
+use super::coverage::{Coverage, Section};
 use super::creation_delay;
 use super::demands::Demands;
 use super::history::History;
@@ -278,7 +278,7 @@ impl<'a> Judge<'a> {
                 );
                 return error(situation, Property::Budget, message);
             }
-            coverage.record_budget(used + within >= max);
+            coverage.count_budget(Section::Budgets, used + within >= max);
         }
         let within = surging(Creation::SurgeWithinBudget);
         if let (Some(Budget::Surge(max)), 1..) = (situation.budget(), within) {
@@ -290,7 +290,7 @@ impl<'a> Judge<'a> {
                 );
                 return error(situation, Property::Budget, message);
             }
-            coverage.record_surge(used + within >= max);
+            coverage.count_budget(Section::Surges, used + within >= max);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use everynode_sim::checker::Coverage;
+use everynode_sim::checker::{Coverage, Section};
 use everynode_sim::runner;
 use everynode_sim::schedule::Policies;
 
@@ -24,6 +24,13 @@ const IDLE_MIN: u64 = 20;
 const EVENTS_MIN: u64 = 5;
 /// This number of schedules is enough for a failed rollout that is rolled back.
 const ROLL_BACK_MIN: u64 = 500;
+/// A full budget, a full `maxSurge` and a pod that the controller has bound must be among the
+/// schedules.
+const REQUIRED: [(Section, &str); 3] = [
+    (Section::Budgets, "full"),
+    (Section::Surges, "full"),
+    (Section::Others, "pod bound by the controller"),
+];
 /// The records of guarded rollouts that must be among the schedules.
 const RECORDS: [&str; 9] = [
     "Baking",
@@ -84,13 +91,12 @@ fn no_schedule_violates_a_property() {
     // An answer that is lost, or that a crashed replica would have read, is not reported.
     assert!(reported > 0 || invalid == 0, "none of {invalid} objects was reported");
     if count >= COVERAGE_MIN {
-        assert!(coverage.budgets.judged > 0, "no rollout has used its budget: {coverage}");
-        assert!(coverage.surges.judged > 0, "no rollout has used maxSurge: {coverage}");
-        assert!(coverage.bound > 0, "the controller has bound no pod: {coverage}");
-        let is_missing = |record: &&str| !coverage.records.contains_key(*record);
-        assert_eq!(RECORDS.into_iter().find(is_missing), None, "a record is missing: {coverage}");
-        let is_missing = |fault: &&str| !coverage.faults_in_rollouts.contains_key(fault);
-        assert_eq!(FAULTS.into_iter().find(is_missing), None, "a fault is missing: {coverage}");
+        let required = REQUIRED.into_iter();
+        let records = RECORDS.into_iter().map(|record| (Section::Records, record));
+        let faults = FAULTS.into_iter().map(|fault| (Section::FaultsInRollouts, fault));
+        for (section, kind) in required.chain(records).chain(faults) {
+            assert!(coverage.number(section, kind) > 0, "{section:?} lack {kind}: {coverage}");
+        }
     }
 }
 
@@ -100,8 +106,8 @@ fn no_schedule_violates_a_property() {
 fn no_schedule_beside_the_built_in_controller_violates_a_property() {
     let count = number("EVERYNODE_SCHEDULES").unwrap_or(SCHEDULES) / 5;
     let Played { coverage, .. } = play(count, Policies::Beside);
-    let has_rolled_back = coverage.others.contains_key("DaemonSet rolled back");
-    assert!(has_rolled_back || count < ROLL_BACK_MIN, "nothing was rolled back: {coverage}");
+    let rolled_back = coverage.number(Section::Others, "DaemonSet rolled back");
+    assert!(rolled_back > 0 || count < ROLL_BACK_MIN, "nothing was rolled back: {coverage}");
 }
 
 /// What the schedules of a test have led to.
@@ -150,9 +156,10 @@ fn play(count: u64, policies: Policies) -> Played {
     let (invalid, reported) = (invalid.into_inner(), reported.into_inner());
     let coverage = coverage.into_inner().expect(UNPOISONED);
     println!("{coverage}");
-    assert!(coverage.deletions.percent() >= JUDGED_MIN, "{coverage}");
-    assert!(coverage.creations.percent() >= JUDGED_MIN, "{coverage}");
-    assert!(coverage.idle >= count * IDLE_MIN, "{coverage}");
-    assert!(coverage.events >= count * EVENTS_MIN, "{coverage}");
+    assert!(coverage.judged_percent(Section::Deletions) >= JUDGED_MIN, "{coverage}");
+    assert!(coverage.judged_percent(Section::Creations) >= JUDGED_MIN, "{coverage}");
+    let idle = coverage.number(Section::Others, "replica with nothing to do");
+    assert!(idle >= count * IDLE_MIN, "{coverage}");
+    assert!(coverage.number(Section::Others, "event") >= count * EVENTS_MIN, "{coverage}");
     Played { invalid, reported, coverage }
 }

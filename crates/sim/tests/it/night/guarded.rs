@@ -1,6 +1,7 @@
 //! Guarded rollouts whose leader crashes after any write: how far they get, and what that costs.
 
 use crate::scenario::{KILLER, SPOILED_CONFIG_MAP, WAVES};
+use everynode_sim::checker::Section;
 use everynode_sim::world::InjectedFault;
 
 use crate::guarded::{contents, images, reached_by, record, scenario};
@@ -32,7 +33,7 @@ fn a_crash_repeats_no_wave() {
     for write in 0..=writes {
         let world = scenario.play(Some((write, InjectedFault::CrashLeader)), None);
         assert_eq!(world.violation, None, "after write {write}");
-        let records: u64 = world.checks.coverage.records.values().sum();
+        let records = world.checks.coverage.total(Section::Records);
         assert!(records <= RECORDS_MAX * (WAVES + 1), "after write {write}: {records} records");
     }
 }

@@ -1,6 +1,7 @@
 //! Faults of watches, and missing rights, in every scenario.
 
 use crate::scenario::SCENARIOS;
+use everynode_sim::checker::Section;
 use everynode_sim::fault::Faults;
 
 /// Plays every scenario with these faults, which end with its steps. Each converges, and some have
@@ -10,7 +11,7 @@ fn converge(faults: Faults, name: &str) {
     for scenario in SCENARIOS {
         let world = scenario.play_with_faults(faults);
         assert_eq!(world.violation, None, "{}", scenario.name);
-        count += world.checks.coverage.faults.get(name).copied().unwrap_or_default();
+        count += world.checks.coverage.number(Section::Faults, name);
     }
     assert!(count > 0, "no scenario has the fault {name:?}");
 }
