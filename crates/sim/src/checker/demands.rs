@@ -52,10 +52,8 @@ impl<'a> Demands<'a> {
         at_rest: bool,
     ) -> Self {
         let is_guarded = situation.is_guarded();
-        let waits_for_images =
-            |policy: &Policy| policy.images.is_some_and(|images| images.required);
         let depends_on_attempts = |policy: &Policy| {
-            policy.limits_groups() || policy.pods_per_minute.is_some() || waits_for_images(policy)
+            policy.limits_groups() || policy.pods_per_minute.is_some() || policy.requires_images()
         };
         let policy = situation.ds.policy.valid();
         let mut left = match () {

@@ -12,7 +12,7 @@ use everynode_sandbox::store::{Action, Store};
 use crate::role::{Installation, Role};
 use crate::statement::Copies;
 
-use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision};
+use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision, Step};
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub(super) struct History {
     /// DaemonSets whose target has copies of ConfigMaps, as replicas state it.
     with_copies: Assumed<DaemonSet>,
     /// The steps of policies, by what identifies them in records.
-    steps: BTreeMap<String, Value>,
+    steps: BTreeMap<String, Vec<Step>>,
     /// The time at which each version was current for the first time.
     times: Vec<(Timestamp, u64)>,
     version: u64,
@@ -139,12 +139,12 @@ impl History {
 
     /// Notes by which policy a record was begun.
     pub(super) fn note_steps(&mut self, record: &Record, policy: &Policy) {
-        self.steps.entry(record.steps.clone()).or_insert_with(|| policy.text.clone());
+        self.steps.entry(record.steps.clone()).or_insert_with(|| policy.steps.clone());
     }
 
     /// Whether the position of a record refers to the steps of this policy.
     pub(super) fn is_of_steps(&self, record: &Record, policy: &Policy) -> bool {
-        self.steps.get(&record.steps) == Some(&policy.text)
+        self.steps.get(&record.steps) == Some(&policy.steps)
     }
 
     /// Notes that an available pod of the target is deleted to go back.

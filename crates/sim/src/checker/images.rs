@@ -8,6 +8,7 @@ use everynode_sandbox::json::Value;
 use everynode_sandbox::kinds::POD;
 use http::Method;
 
+use super::model::Policy;
 use super::reason::Deletion;
 use super::situation::Situation;
 use super::stage::Stage;
@@ -45,7 +46,7 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
     }
     let uid = &situation.ds.metadata.uid;
     let name = &situation.ds.metadata.name;
-    let Some(images) = situation.ds.policy.valid().and_then(|policy| policy.images) else {
+    let Some(parallel) = situation.ds.policy.valid().and_then(Policy::parallel_pulls) else {
         let message = format!("{name}: images are pulled, which no policy asks for");
         return violation(Property::Gate, message);
     };
@@ -56,7 +57,7 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
             && pod["status"]["phase"] == "Pending"
     });
     let pulling = pulling.count();
-    if pulling >= images.parallel {
+    if pulling >= parallel {
         let message = format!("{name}: {pulling} nodes pull already");
         return violation(Property::Budget, message);
     }
@@ -95,7 +96,7 @@ pub(super) fn missing<'a>(
     node: &str,
     template: &'a Value,
 ) -> Option<&'a str> {
-    let is_required = situation.ds.policy.valid()?.images.is_some_and(|images| images.required);
+    let is_required = situation.ds.policy.valid()?.requires_images();
     let Stage::Moving(record) = &situation.stage else { return None };
     let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
     let containers = template["spec"]["containers"].as_array().into_iter().flatten();

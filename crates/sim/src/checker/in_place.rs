@@ -9,7 +9,7 @@ use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::history::History;
-use super::model::{Eligibility, Pod, Revision, containers, has_amounts, is_same};
+use super::model::{Eligibility, Pod, Revision, Update, containers, has_amounts, is_same};
 use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::{PendingWrite, Property, Violation, budget, images, violation};
@@ -361,8 +361,7 @@ pub(super) fn mislabelled(history: &History, since: u64) -> Option<Violation> {
 /// annotation goes". On a node that is down nobody carries out a change, and a pod that cannot be
 /// changed stays with `InPlaceOnly`, where its node gets no other, and while no pod is replaced.
 pub(super) fn left_over(situation: &Situation) -> Option<String> {
-    let is_only =
-        situation.in_place().is_some_and(|in_place| in_place.only) && !situation.goes_back();
+    let is_only = situation.update() == Update::InPlaceOnly && !situation.goes_back();
     let present = situation.nodes.values().filter(|on_node| !situation.is_away(on_node));
     let is_left = |on_node: &OnNode, pod: &Pod| {
         let stays =

@@ -9,7 +9,7 @@ mod past;
 use std::collections::BTreeSet;
 
 use super::history::History;
-use super::model::{Eligibility, Node, Phase, Pod, Policy};
+use super::model::{Eligibility, Node, Phase, Pod, Policy, Update};
 use super::situation::{OnNode, OurPod, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, Memory, NodeState, NodeStates, Standing};
@@ -183,7 +183,7 @@ impl Reading<'_, '_> {
 
     /// Whether pods that cannot be changed in place stay, so that their nodes fail (G56).
     fn may_stay(&self) -> bool {
-        self.policy.in_place.is_some_and(|in_place| in_place.only)
+        self.policy.update == Update::InPlaceOnly
     }
 
     /// The states of a node without a pod whose wave is closed, or whose pods end.

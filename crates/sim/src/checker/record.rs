@@ -31,7 +31,7 @@ pub(super) fn written(write: &PendingWrite) -> Option<Record> {
     let is_patch = write.request.method == http::Method::PATCH;
     let annotations = &write.body["metadata"]["annotations"];
     let uid = write.uid_precondition().or(write.object().map(|object| object.uid()));
-    let written = || Record::parse(annotations, uid.unwrap_or_default());
+    let written = || Record::parse(annotations, uid.unwrap_or_default()).ok()?;
     (is_revision && is_patch).then(written).flatten()
 }
 
@@ -86,6 +86,7 @@ pub(super) fn check(
 /// The record of a template whose rollout has not begun (G38).
 fn pending(new: &Record, order: Option<String>) -> Record {
     Record {
+        revision: new.revision.clone(),
         phase: Phase::Pending,
         position: Position::AllNodes,
         began: new.began,
@@ -249,19 +250,7 @@ impl Judge<'_> {
             let why = self.incomplete(&Position::AllNodes);
             return Some(format!("is complete at once: {why:?}"));
         }
-        let expected = Record {
-            phase,
-            position,
-            began: new.began,
-            since: new.since,
-            approvals: Vec::new(),
-            steps: new.steps.clone(),
-            order,
-            reason: None,
-            failed_nodes: Vec::new(),
-            is_rolled_back: false,
-            base: None,
-        };
+        let expected = Record { phase, position, ..pending(new, order) };
         let waits = self.situation.awaits_window || self.situation.ds.is_paused();
         let may_wait = self.situation.may_await_removals()
             || self.situation.may_not_be_in_place()

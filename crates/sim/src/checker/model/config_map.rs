@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use everynode_core::api::{CONFIG_ANNOTATION, CONFIG_LABEL, COPY_OF_ANNOTATION, copy_hash};
 use everynode_k8s::convert;
 use everynode_sandbox::json::{Value, json};
+use serde::Deserialize;
 
-use super::metadata::{Metadata, text};
+use super::metadata::{Metadata, duration, text};
 use crate::statement::Copies;
 
 /// The key of bad contents.
@@ -28,9 +29,11 @@ pub(in crate::checker) struct ConfigMap {
 }
 
 /// The rule by which ConfigMaps are copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(in crate::checker) struct Snapshots {
+    #[serde(rename = "settle", deserialize_with = "duration")]
     pub settle_ms: i64,
+    #[serde(default)]
     except: Vec<String>,
 }
 
@@ -57,16 +60,6 @@ impl ConfigMap {
 }
 
 impl Snapshots {
-    /// The rule in a policy with this `settle`.
-    pub(super) fn parse(policy: &Value, settle_ms: Option<i64>) -> Option<Self> {
-        let config = &policy["config"];
-        let except = config["except"].as_array().into_iter().flatten();
-        (config["configMaps"] == "snapshot").then(|| Self {
-            settle_ms: settle_ms.unwrap_or(30_000),
-            except: except.map(text).collect(),
-        })
-    }
-
     /// The names of the ConfigMaps of a template that are copied, each with whether it may be
     /// missing.
     pub(in crate::checker) fn copied(&self, template: &Value) -> BTreeMap<String, bool> {

@@ -4,11 +4,12 @@ use everynode_core::api::{
     CONFIG_LABEL, PAUSED_ANNOTATION, ROLLED_BACK_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION,
 };
 use everynode_sandbox::json::Value;
+use serde::Deserialize;
 
 use super::config_map::{Snapshots, named, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
-use super::policy::PolicySource;
+use super::policy::{PolicySource, Update};
 use super::record::Order;
 use super::rollout::Strategy;
 use super::selector::Selector;
@@ -54,7 +55,8 @@ impl DaemonSet {
     pub(in crate::checker) fn parse(object: &Value) -> Self {
         let policy = PolicySource::parse(&object["metadata"]["annotations"]);
         let read = Self::with_policy(object, policy);
-        let is_in_place = read.policy.valid().is_some_and(|policy| policy.in_place.is_some());
+        let is_in_place =
+            read.policy.valid().is_some_and(|policy| policy.update != Update::Replace);
         if !is_in_place || !read.strategy.surges() {
             return read;
         }
@@ -71,7 +73,7 @@ impl DaemonSet {
         Self {
             metadata: Metadata::parse(object),
             generation: object["metadata"]["generation"].as_i64().unwrap_or_default(),
-            selector: Selector::parse(&spec["selector"]),
+            selector: Selector::deserialize(&spec["selector"]).unwrap_or_default(),
             meaning: reduced(&spec["template"]),
             copies: Copies::new(),
             config_maps: named(&spec["template"]),
@@ -103,7 +105,7 @@ impl DaemonSet {
     /// The rule by which ConfigMaps are copied, if they are (G58).
     pub(in crate::checker) fn snapshots(&self) -> Option<&Snapshots> {
         let policy = self.promoted.as_deref().unwrap_or(self).policy.valid()?;
-        policy.snapshots.as_ref()
+        policy.config.as_ref()
     }
 
     /// The DaemonSet whose target has these copies of ConfigMaps (G58).

@@ -12,37 +12,12 @@ const DOMAINS: [&str; 6] =
 /// Annotations with one of these in their key mean a restart.
 const RESTARTS: [&str; 7] =
     ["checksum", "hash", "redeploy", "reload", "restart", "rollme", "timestamp"];
-/// `resizeWithin` by default.
-const RESIZE_WITHIN_MS: i64 = 120_000;
-
-/// How running pods are changed instead of being replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::checker) struct InPlace {
-    /// Whether a pod that cannot be changed stays, with `InPlaceOnly`.
-    pub only: bool,
-    /// How long a node may have no room for the new resources of a pod.
-    pub resize_within_ms: i64,
-}
-
 /// The classes of quality of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quality {
     Guaranteed,
     Burstable,
     BestEffort,
-}
-
-impl InPlace {
-    /// `resize_within_ms` is that of the policy.
-    pub(super) fn parse(policy: &Value, resize_within_ms: Option<i64>) -> Option<Self> {
-        let only = match policy["update"].as_str() {
-            Some("InPlaceIfPossible") => false,
-            Some("InPlaceOnly") => true,
-            _ => return None,
-        };
-        let resize_within_ms = resize_within_ms.unwrap_or(RESIZE_WITHIN_MS);
-        Some(Self { only, resize_within_ms })
-    }
 }
 
 /// Whether two templates that are [reduced] to their meaning differ in nothing but images of

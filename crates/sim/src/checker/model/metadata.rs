@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use everynode_core::api::{HASH_LABEL, Timestamp};
 use everynode_sandbox::json::Value;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 /// The metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,4 +88,21 @@ pub(super) fn texts(value: &Value) -> BTreeMap<String, String> {
 pub(super) fn time(text: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(Timestamp(time.as_millisecond()))
+}
+
+/// Decodes such a time.
+pub(super) fn at<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+    time(&String::deserialize(from)?).ok_or_else(|| Error::custom("is not a time"))
+}
+
+/// A duration such as `30s` or `10m`, in milliseconds. The simulated users write no other unit.
+pub(super) fn duration<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<i64>,
+{
+    let text = String::deserialize(from)?;
+    let number = |unit| text.strip_suffix(unit)?.parse::<i64>().ok();
+    let seconds = number('s').or_else(|| Some(number('m')? * 60));
+    seconds.map(|it| (it * 1000).into()).ok_or_else(|| Error::custom("is not a duration"))
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use everynode_core::api::NAMESPACE_NODE_SELECTOR_ANNOTATION;
 use everynode_sandbox::json::Value;
 
 use super::Node;
 use super::metadata::Metadata;
-
-const NODE_SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
 /// A namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +18,8 @@ pub(in crate::checker) struct Namespace {
 
 impl Namespace {
     pub(in crate::checker) fn parse(object: &Value) -> Self {
-        let annotation = object["metadata"]["annotations"][NODE_SELECTOR].as_str();
+        let annotation =
+            object["metadata"]["annotations"][NAMESPACE_NODE_SELECTOR_ANNOTATION].as_str();
         let requirements = annotation.unwrap_or_default().split(',');
         let requirements = requirements.filter_map(|requirement| requirement.split_once('='));
         let node_selector =

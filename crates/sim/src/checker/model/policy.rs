@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use everynode_core::api::{POLICY_ANNOTATION, Timestamp};
+use everynode_core::api::{HOLD_LABEL, POLICY_ANNOTATION, Timestamp};
 use everynode_sandbox::json::Value;
+use serde::Deserialize;
 
 use super::config_map::Snapshots;
-use super::in_place::InPlace;
+use super::metadata::duration;
 use super::node::Node;
 use super::percent::of;
 use super::selector::Selector;
@@ -14,24 +15,6 @@ use super::window::Window;
 
 /// The name of the last wave, that of all nodes, in orders and checks (G45).
 const FINALLY: &str = "finally";
-/// The fields of a policy that is followed.
-const FIELDS: [&str; 15] = [
-    "paused",
-    "steps",
-    "finally",
-    "maxUnavailable",
-    "maxUnavailablePer",
-    "podsPerMinute",
-    "windows",
-    "failure",
-    "hold",
-    "checks",
-    "absent",
-    "prepare",
-    "update",
-    "resizeWithin",
-    "config",
-];
 /// The taints of nodes that leave, unless the policy names others (G33).
 const LEAVING_TAINTS: [&str; 4] = [
     "ToBeDeletedByClusterAutoscaler",
@@ -53,6 +36,8 @@ const CORDONED: &str = "node.kubernetes.io/unschedulable";
 /// How long a node has no available pod, or is lost, before it is set aside, unless the policy says
 /// otherwise: 10 minutes (G33).
 const READY_WITHIN_MS: i64 = 600_000;
+/// `resizeWithin` by default.
+const RESIZE_WITHIN_MS: i64 = 120_000;
 
 /// The policy of a DaemonSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,107 +49,141 @@ pub(in crate::checker) enum PolicySource {
 }
 
 /// A policy that is followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(in crate::checker) struct Policy {
     pub paused: bool,
-    /// `steps` as it is written.
-    pub text: Value,
     pub steps: Vec<Step>,
     pub finally: Option<Wait>,
     pub max_unavailable: Value,
-    /// `maxUnavailablePer`: the label and the limit.
-    per: Option<(String, Value)>,
+    max_unavailable_per: Option<GroupLimit>,
     pub pods_per_minute: Option<usize>,
     windows: Vec<Window>,
     pub failure: Option<Failure>,
-    /// `prepare.images` (G55).
-    pub images: Option<Images>,
-    /// `update`, if pods are changed in place (G56).
-    pub in_place: Option<InPlace>,
-    /// `config.configMaps: snapshot` (G58).
-    pub snapshots: Option<Snapshots>,
-    hold: Selector,
+    prepare: Prepare,
+    pub update: Update,
+    #[serde(deserialize_with = "duration")]
+    resize_within: Option<i64>,
+    /// The rule by which ConfigMaps are copied (G58).
+    pub config: Option<Snapshots>,
+    hold: Option<Selector>,
     absent: Absent,
-    /// By name.
-    checks: BTreeMap<String, Check>,
+    checks: Vec<Check>,
+}
+
+/// A limit that each group of nodes has (G5).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct GroupLimit {
+    label: String,
+    max: Value,
+}
+
+/// What comes before a rollout (G55).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+struct Prepare {
+    images: Option<Images>,
 }
 
 /// How nodes pull images before their old pods go (G55).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::checker) struct Images {
-    pub parallel: usize,
-    pub required: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+struct Images {
+    parallel: Option<usize>,
+    required: Option<bool>,
 }
 
-impl Images {
-    fn parse(images: &Value) -> Option<Self> {
-        images.is_object().then(|| Self {
-            parallel: images["parallel"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(50),
-            required: images["required"] != false,
-        })
-    }
+/// How pods get another template (G56).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(in crate::checker) enum Update {
+    #[default]
+    Replace,
+    InPlaceIfPossible,
+    InPlaceOnly,
 }
 
 /// When a check is asked, and how often it may fail.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(in crate::checker) struct Check {
+    name: String,
     /// How long after the first node of a wave is done it is asked for the first time (G46).
+    #[serde(rename = "initialDelay", default, deserialize_with = "duration")]
     pub initial_delay_ms: i64,
     /// How long after a question the next one is asked (G5).
+    #[serde(rename = "interval", default, deserialize_with = "duration")]
     pub interval_ms: i64,
-    /// After as many failures in a row the rollout fails (G15).
-    pub failures: usize,
+    failures: Option<usize>,
 }
 
 /// Which nodes leave (G33).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 struct Absent {
-    taints: Vec<String>,
-    conditions: Vec<String>,
-    nodes: Option<Selector>,
+    taints: Option<Vec<String>>,
+    conditions: Option<Vec<String>>,
+    cordoned: bool,
+    nodes: Selector,
 }
 
 /// A step of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(in crate::checker) struct Step {
     pub name: String,
+    #[serde(default)]
     nodes: Selector,
     by: Option<String>,
-    sizes: Vec<Value>,
+    #[serde(default = "all_nodes")]
+    up_to: Vec<Value>,
+    #[serde(flatten)]
     pub wait: Wait,
 }
 
 /// What must pass before a rollout goes on from a wave (G5), or is complete (G45).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(in crate::checker) struct Wait {
+    #[serde(rename = "bake", deserialize_with = "duration")]
     pub bake_ms: i64,
+    #[serde(rename = "approval")]
     pub needs_approval: bool,
     /// The names of the checks that must pass.
     pub checks: Vec<String>,
 }
 
 /// When a rollout fails (G15).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(in crate::checker) struct Failure {
     max_nodes: Value,
     max_lost: Value,
     max_removed: Value,
     pub max_restarts: Option<u64>,
+    #[serde(rename = "readyWithin", deserialize_with = "duration")]
     pub ready_within_ms: Option<i64>,
+    #[serde(rename = "rollbackAfter", deserialize_with = "duration")]
     pub rollback_after_ms: Option<i64>,
 }
 
 /// How far a rollout is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(untagged)]
 pub(in crate::checker) enum Position {
-    Wave { step: usize, group: Group, size: usize },
+    Wave {
+        step: usize,
+        #[serde(default)]
+        group: Group,
+        size: usize,
+    },
+    #[default]
     AllNodes,
 }
 
 /// The nodes of a step that have the same value of its label; those without it are the last.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(untagged)]
 pub(in crate::checker) enum Group {
     Value(String),
+    #[default]
     Unlabelled,
 }
 
@@ -172,15 +191,7 @@ impl PolicySource {
     /// The policy in the annotations of a DaemonSet. The simulated users write it as JSON.
     pub(super) fn parse(annotations: &Value) -> Self {
         let Some(text) = annotations[POLICY_ANNOTATION].as_str() else { return Self::None };
-        let policy: Option<Value> = serde_json::from_str(text).ok();
-        let is_followed = |policy: &Value| {
-            let mut fields = policy.as_object().into_iter().flatten();
-            policy.is_object() && fields.all(|(key, _)| FIELDS.contains(&key.as_str()))
-        };
-        match policy.filter(is_followed) {
-            Some(policy) => Self::Valid(Policy::parse(&policy).into()),
-            None => Self::Invalid,
-        }
+        serde_json::from_str(text).map_or(Self::Invalid, |policy| Self::Valid(Box::new(policy)))
     }
 
     pub(in crate::checker) fn valid(&self) -> Option<&Policy> {
@@ -192,54 +203,9 @@ impl PolicySource {
 }
 
 impl Policy {
-    fn parse(policy: &Value) -> Self {
-        let steps = policy["steps"].as_array().into_iter().flatten();
-        let failure = &policy["failure"];
-        let held = everynode_sandbox::json::json!({
-            "matchExpressions": [{"key": "everynode.dev/hold", "operator": "Exists"}],
-        });
-        let hold = if policy["hold"].is_null() { &held } else { &policy["hold"] };
-        Self {
-            paused: policy["paused"] == true,
-            text: policy["steps"].as_array().cloned().unwrap_or_default().into(),
-            steps: steps.map(Step::parse).collect(),
-            finally: policy["finally"].is_object().then(|| Wait::parse(&policy["finally"])),
-            max_unavailable: policy["maxUnavailable"].clone(),
-            per: policy["maxUnavailablePer"]["label"]
-                .as_str()
-                .map(|label| (label.to_owned(), policy["maxUnavailablePer"]["max"].clone())),
-            pods_per_minute: policy["podsPerMinute"].as_u64().and_then(|it| it.try_into().ok()),
-            windows: policy["windows"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(Window::parse)
-                .collect(),
-            failure: failure.is_object().then(|| Failure {
-                max_nodes: failure["maxNodes"].clone(),
-                max_lost: failure["maxLost"].clone(),
-                max_removed: failure["maxRemoved"].clone(),
-                max_restarts: failure["maxRestarts"].as_u64(),
-                ready_within_ms: duration(&failure["readyWithin"]),
-                rollback_after_ms: duration(&failure["rollbackAfter"]),
-            }),
-            images: Images::parse(&policy["prepare"]["images"]),
-            in_place: InPlace::parse(policy, duration(&policy["resizeWithin"])),
-            snapshots: Snapshots::parse(policy, duration(&policy["config"]["settle"])),
-            hold: Selector::parse(hold),
-            absent: Absent::parse(&policy["absent"]),
-            checks: policy["checks"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|check| (name(&check["name"]), Check::parse(check)))
-                .collect(),
-        }
-    }
-
     /// The check with this name.
     pub(in crate::checker) fn check(&self, name: &str) -> Option<&Check> {
-        self.checks.get(name)
+        self.checks.iter().find(|check| check.name == name)
     }
 
     /// What the nodes that are in no step await without `finally` (G45).
@@ -259,10 +225,31 @@ impl Policy {
 
     /// Whether a node leaves (G33).
     pub(in crate::checker) fn is_leaving(&self, node: &Node) -> bool {
-        let Absent { taints, conditions, nodes } = &self.absent;
-        node.taints.iter().any(|taint| taints.contains(&taint.key))
-            || conditions.iter().any(|condition| node.conditions.contains(condition))
-            || nodes.as_ref().is_some_and(|nodes| nodes.matches(&node.metadata.labels))
+        let Absent { taints, conditions, cordoned, nodes } = &self.absent;
+        let is_one = |keys: &Option<Vec<String>>, defaults: &[&str], key: &str| match keys {
+            Some(keys) => keys.iter().any(|it| it == key),
+            None => defaults.contains(&key),
+        };
+        let has_taint =
+            |key: &str| is_one(taints, &LEAVING_TAINTS, key) || *cordoned && key == CORDONED;
+        node.taints.iter().any(|taint| has_taint(&taint.key))
+            || node.conditions.iter().any(|it| is_one(conditions, &LEAVING_CONDITIONS, it))
+            || !nodes.is_empty() && nodes.matches(&node.metadata.labels)
+    }
+
+    /// How many nodes may pull images at the same time, if the policy lets them (G55).
+    pub(in crate::checker) fn parallel_pulls(&self) -> Option<usize> {
+        self.prepare.images.map(|images| images.parallel.unwrap_or(50))
+    }
+
+    /// Whether nodes must have the images before their old pods go (G55).
+    pub(in crate::checker) fn requires_images(&self) -> bool {
+        self.prepare.images.is_some_and(|images| images.required != Some(false))
+    }
+
+    /// How long a node may have no room for the new resources of a pod (G56).
+    pub(in crate::checker) fn resize_within_ms(&self) -> i64 {
+        self.resize_within.unwrap_or(RESIZE_WITHIN_MS)
     }
 
     /// How long a node has no available pod, or is lost, before it is set aside (G33).
@@ -283,18 +270,18 @@ impl Policy {
 
     /// Whether each group of nodes has a limit of its own.
     pub(in crate::checker) fn limits_groups(&self) -> bool {
-        self.per.is_some()
+        self.max_unavailable_per.is_some()
     }
 
     /// The group to whose limit a node with these labels counts.
     pub(in crate::checker) fn limited_group(&self, labels: &BTreeMap<String, String>) -> Group {
-        let value = self.per.as_ref().and_then(|(label, _)| labels.get(label));
+        let value = self.max_unavailable_per.as_ref().and_then(|limit| labels.get(&limit.label));
         value.map_or(Group::Unlabelled, |value| Group::Value(value.clone()))
     }
 
     /// How many of the nodes of a group may be unavailable, if this many should run a pod.
     pub(in crate::checker) fn group_limit(&self, desired: usize) -> usize {
-        self.per.as_ref().map_or(usize::MAX, |(_, max)| of(max, desired))
+        self.max_unavailable_per.as_ref().map_or(usize::MAX, |limit| of(&limit.max, desired))
     }
 
     /// The step of a position; `None` after the last one.
@@ -307,7 +294,10 @@ impl Policy {
 
     /// Whether nodes with these labels are excluded from rollouts.
     pub(in crate::checker) fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
-        !self.hold.is_empty() && self.hold.matches(labels)
+        match &self.hold {
+            Some(hold) => !hold.is_empty() && hold.matches(labels),
+            None => labels.contains_key(HOLD_LABEL),
+        }
     }
 
     /// The name by which orders and checks refer to a position (G45).
@@ -324,7 +314,7 @@ impl Policy {
             (Some(_), Group::Value(value)) => format!("/{value}"),
             (Some(_), Group::Unlabelled) => "/(unlabelled)".to_owned(),
         };
-        let size = match &step.sizes[..] {
+        let size = match &step.up_to[..] {
             [_] => String::new(),
             sizes => match sizes.get(*size)? {
                 Value::String(percent) => format!(":{percent}"),
@@ -351,7 +341,7 @@ impl Policy {
 
     /// How many of the nodes of a group of a step have the target after its last wave.
     pub(in crate::checker) fn last_size(&self, step: usize, members: usize) -> usize {
-        let last = self.steps.get(step).and_then(|step| step.sizes.last());
+        let last = self.steps.get(step).and_then(|step| step.up_to.last());
         last.map_or(0, |size| of(size, members).min(members))
     }
 
@@ -365,7 +355,7 @@ impl Policy {
         let Position::Wave { step: at_step, group: at_group, size } = position else {
             return members;
         };
-        let Some(sizes) = self.steps.get(step).map(|step| &step.sizes) else { return 0 };
+        let Some(sizes) = self.steps.get(step).map(|step| &step.up_to) else { return 0 };
         let size = match (step, group).cmp(&(*at_step, at_group)) {
             std::cmp::Ordering::Less => sizes.last(),
             std::cmp::Ordering::Equal => sizes.get(*size).or(sizes.last()),
@@ -376,66 +366,23 @@ impl Policy {
 }
 
 impl Step {
-    fn parse(step: &Value) -> Self {
-        let sizes = step["upTo"].as_array().cloned();
-        Self {
-            name: step["name"].as_str().unwrap_or_default().to_owned(),
-            nodes: Selector::parse(&step["nodes"]),
-            by: step["by"].as_str().map(ToOwned::to_owned),
-            sizes: sizes.unwrap_or_else(|| vec!["100%".into()]),
-            wait: Wait::parse(step),
-        }
-    }
-
     /// Number of waves of each group.
     pub(in crate::checker) fn size_count(&self) -> usize {
-        self.sizes.len()
+        self.up_to.len()
     }
 }
 
 impl Check {
-    fn parse(check: &Value) -> Self {
-        Self {
-            initial_delay_ms: duration(&check["initialDelay"]).unwrap_or(0),
-            interval_ms: duration(&check["interval"]).unwrap_or(0),
-            failures: check["failures"]
-                .as_u64()
-                .map_or(1, |it| it.try_into().unwrap_or(usize::MAX)),
-        }
+    /// After as many failures in a row the rollout fails (G15).
+    pub(in crate::checker) fn failures(&self) -> usize {
+        self.failures.unwrap_or(1)
     }
 }
 
 impl Wait {
-    fn parse(of: &Value) -> Self {
-        Self {
-            bake_ms: duration(&of["bake"]).unwrap_or(0),
-            needs_approval: of["approval"] == true,
-            checks: of["checks"].as_array().into_iter().flatten().map(name).collect(),
-        }
-    }
-
     /// Whether nothing is awaited.
     pub(in crate::checker) fn is_nothing(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-impl Absent {
-    fn parse(absent: &Value) -> Self {
-        let keys = |given: &Value, default: &[&str]| match given.as_array() {
-            Some(keys) => keys.iter().map(name).collect(),
-            None => default.iter().map(ToString::to_string).collect(),
-        };
-        let mut taints: Vec<String> = keys(&absent["taints"], &LEAVING_TAINTS);
-        if absent["cordoned"] == true {
-            taints.push(CORDONED.to_owned());
-        }
-        let nodes = Some(&absent["nodes"]).filter(|nodes| !nodes.is_null()).map(Selector::parse);
-        Self {
-            taints,
-            conditions: keys(&absent["conditions"], &LEAVING_CONDITIONS),
-            nodes: nodes.filter(|nodes| !nodes.is_empty()),
-        }
     }
 }
 
@@ -465,19 +412,18 @@ fn rounded_down(number: &Value, total: usize) -> usize {
     }
 }
 
-fn name(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// A number of seconds such as `30s`, in milliseconds. The simulated users write no other unit.
-pub(super) fn duration(value: &Value) -> Option<i64> {
-    value.as_str()?.strip_suffix('s')?.parse::<i64>().ok().map(|seconds| seconds * 1000)
+fn all_nodes() -> Vec<Value> {
+    vec!["100%".into()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use everynode_sandbox::json::json;
+
+    fn policy(policy: Value) -> Policy {
+        Policy::deserialize(&policy).expect("the policy is valid")
+    }
 
     fn node(taint: &str, condition: &str) -> Node {
         Node::parse(&json!({
@@ -490,17 +436,17 @@ mod tests {
     /// G33: a node leaves by a taint, a condition or a label that the policy names.
     #[test]
     fn nodes_leave_as_the_policy_says() {
-        let default = Policy::parse(&json!({}));
+        let default = policy(json!({}));
         assert!(default.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
         assert!(default.is_leaving(&node("t", "Drained")));
         assert!(!default.is_leaving(&node("DeletionCandidateOfClusterAutoscaler", "Ready")));
         assert!(!default.is_leaving(&node(CORDONED, "Ready")));
-        let cordoned = Policy::parse(&json!({"absent": {"cordoned": true, "conditions": []}}));
+        let cordoned = policy(json!({"absent": {"cordoned": true, "conditions": []}}));
         assert!(cordoned.is_leaving(&node(CORDONED, "Ready")));
         assert!(cordoned.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
         assert!(!cordoned.is_leaving(&node("t", "Drained")));
         let nodes = json!({"matchLabels": {"pool": "spot"}});
-        let spot = Policy::parse(&json!({"absent": {"taints": [], "nodes": nodes}}));
+        let spot = policy(json!({"absent": {"taints": [], "nodes": nodes}}));
         assert!(spot.is_leaving(&node("karpenter.sh/disrupted", "Ready")));
     }
 
@@ -508,7 +454,7 @@ mod tests {
     /// otherwise.
     #[test]
     fn losses_and_removals_have_limits() {
-        let rule = |failure: Value| Policy::parse(&json!({"failure": failure}));
+        let rule = |failure: Value| policy(json!({"failure": failure}));
         let max_lost = |failure: Value, touched: usize| {
             rule(failure).failure.map(|rule| rule.max_lost(touched))
         };

@@ -2,19 +2,27 @@
 
 use everynode_core::api::{ORDER_ANNOTATION, RECORD_ANNOTATION, Timestamp};
 use everynode_sandbox::json::Value;
+use serde::Deserialize;
 
-use super::metadata::time;
-use super::policy::{Group, Position};
+use super::metadata::at;
+use super::policy::Position;
 
 /// A record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(in crate::checker) struct Record {
+    /// The UID of its revision.
+    pub revision: String,
     pub phase: Phase,
+    #[serde(rename = "wave", default)]
     pub position: Position,
     /// When the attempt began.
+    #[serde(deserialize_with = "at")]
     pub began: Timestamp,
     /// When the phase began.
+    #[serde(deserialize_with = "at")]
     pub since: Timestamp,
+    #[serde(default)]
     pub approvals: Vec<String>,
     /// Identifies the steps that the position refers to.
     pub steps: String,
@@ -22,16 +30,24 @@ pub(in crate::checker) struct Record {
     pub order: Option<String>,
     pub reason: Option<String>,
     /// The first nodes by which the rollout failed (G35).
-    pub failed_nodes: Vec<String>,
+    #[serde(default)]
+    pub failed_nodes: Vec<FailedNode>,
     /// Whether its template was replaced by that of the base (G20).
+    #[serde(rename = "rolledBack", default)]
     pub is_rolled_back: bool,
     /// The hash of the base, if that differs from its revision in overrides or in copies of
     /// ConfigMaps only (G57).
     pub base: Option<String>,
 }
 
+/// A node by which a rollout failed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(in crate::checker) struct FailedNode {
+    pub node: String,
+}
+
 /// The phases of a rollout (G11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(in crate::checker) enum Phase {
     Pending,
     Updating,
@@ -59,53 +75,22 @@ pub(in crate::checker) enum Verb {
 }
 
 impl Record {
-    /// Whether the revision with this UID has a record that cannot be read: one that names another
-    /// revision is a copy, which does not count (G44).
-    pub(in crate::checker) fn is_unreadable(annotations: &Value, uid: &str) -> bool {
-        let Some(text) = annotations[RECORD_ANNOTATION].as_str() else { return false };
-        let record: Value = serde_json::from_str(text).unwrap_or_default();
-        let is_copy = record["revision"].as_str().is_some_and(|named| named != uid);
-        !is_copy && Self::parse(annotations, uid).is_none()
-    }
-
-    /// The record in the annotations of a revision; `None` if it cannot be read, or if the one that
-    /// it names is not this one (G44).
-    pub(in crate::checker) fn parse(annotations: &Value, uid: &str) -> Option<Self> {
-        let record: Value = serde_json::from_str(annotations[RECORD_ANNOTATION].as_str()?).ok()?;
-        if record["revision"] != uid {
-            return None;
+    /// The record in the annotations of a revision, unless it is a copy: the one that it names is
+    /// not this one (G44).
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub(in crate::checker) fn parse(
+        annotations: &Value,
+        uid: &str,
+    ) -> Result<Option<Self>, serde_json::Error> {
+        let Some(text) = annotations[RECORD_ANNOTATION].as_str() else { return Ok(None) };
+        let named: Value = serde_json::from_str(text).unwrap_or_default();
+        match named["revision"].as_str() {
+            Some(named) if named != uid => Ok(None),
+            _ => serde_json::from_str(text).map(Some),
         }
-        let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
-        let approvals = record["approvals"].as_array().into_iter().flatten();
-        let failed = record["failedNodes"].as_array().into_iter().flatten();
-        Some(Self {
-            phase: match record["phase"].as_str()? {
-                "Pending" => Phase::Pending,
-                "Updating" => Phase::Updating,
-                "Baking" => Phase::Baking,
-                "Complete" => Phase::Complete,
-                "Failed" => Phase::Failed,
-                "Superseded" => Phase::Superseded,
-                _ => return None,
-            },
-            position: match &record["wave"] {
-                Value::Null => Position::AllNodes,
-                wave => Position::Wave {
-                    step: index(&wave["step"])?,
-                    group: text(&wave["group"]).map_or(Group::Unlabelled, Group::Value),
-                    size: index(&wave["size"])?,
-                },
-            },
-            began: time(record["began"].as_str()?)?,
-            since: time(record["since"].as_str()?)?,
-            approvals: approvals.filter_map(text).collect(),
-            steps: text(&record["steps"])?,
-            order: text(&record["order"]),
-            reason: text(&record["reason"]),
-            failed_nodes: failed.filter_map(|failed| text(&failed["node"])).collect(),
-            is_rolled_back: record["rolledBack"] == true,
-            base: text(&record["base"]),
-        })
     }
 
     /// Whether the rollout has yet to end.
@@ -148,8 +133,4 @@ impl Order {
         };
         Some(Self { verb, hash: hash.to_owned(), text: text.to_owned() })
     }
-}
-
-fn index(value: &Value) -> Option<usize> {
-    value.as_u64()?.try_into().ok()
 }

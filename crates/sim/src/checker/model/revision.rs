@@ -40,13 +40,13 @@ impl Revision {
         let own_template = stored_template(object);
         let template = with_copies(&own_template, &copies);
         let (annotations, uid) = (&object["metadata"]["annotations"], &object["metadata"]["uid"]);
-        let uid = uid.as_str().unwrap_or_default();
+        let record = Record::parse(annotations, uid.as_str().unwrap_or_default());
         let generation = &annotations[TEMPLATE_GENERATION_ANNOTATION];
         Self {
             template_generation: generation.as_str().and_then(|text| text.parse().ok()),
             metadata: Metadata::parse(object),
-            record: Record::parse(annotations, uid),
-            has_unreadable_record: Record::is_unreadable(annotations, uid),
+            has_unreadable_record: record.is_err(),
+            record: record.unwrap_or_default(),
             number: object["revision"].as_i64().unwrap_or_default(),
             placement: Placement::parse(&template),
             template,

@@ -6,11 +6,13 @@ use everynode_sandbox::json::Value;
 use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Span};
+use serde::Deserialize;
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "Value")]
 pub(super) struct Window {
     days: Vec<String>,
     from: i64,
@@ -18,8 +20,8 @@ pub(super) struct Window {
     zone: TimeZone,
 }
 
-impl Window {
-    pub(super) fn parse(window: &Value) -> Self {
+impl From<Value> for Window {
+    fn from(window: Value) -> Self {
         let minutes = |time: &Value, default: &str| {
             let (hour, minute) =
                 time.as_str().unwrap_or(default).split_once(':').unwrap_or_default();
@@ -37,7 +39,9 @@ impl Window {
             zone: TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC),
         }
     }
+}
 
+impl Window {
     /// Whether it is open at a time.
     pub(super) fn is_open(&self, at: Timestamp) -> bool {
         let Ok(at) = jiff::Timestamp::from_millisecond(at.0) else { return false };

@@ -5,7 +5,7 @@ use everynode_core::plan::{NewChange, Outcome, Write};
 use super::{Judge, error};
 use crate::checker::guard::Governing;
 use crate::checker::history::History;
-use crate::checker::model::{Eligibility, InPlace, Phase, Pod, Revision, can_change};
+use crate::checker::model::{Eligibility, Phase, Pod, Policy, Revision, Update, can_change};
 use crate::checker::reason::{Deletion, Doubt};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
@@ -17,11 +17,11 @@ use crate::view::View;
 const TOLERANCE_MS: i64 = 3_000;
 
 impl<'a> Situation<'a> {
-    /// How pods are changed in place, if they are.
-    pub(in crate::checker) fn in_place(&self) -> Option<InPlace> {
+    /// How pods get another template.
+    pub(in crate::checker) fn update(&self) -> Update {
         let is_it = self.role == Role::Controller && !self.ds.strategy.surges();
         let policy = self.ds.policy.valid().filter(|_| is_it);
-        policy.and_then(|policy| policy.in_place)
+        policy.map_or(Update::Replace, |policy| policy.update)
     }
 
     /// Whether a rollout whose target differs in more than can be changed in place may have to
@@ -29,7 +29,7 @@ impl<'a> Situation<'a> {
     /// another template (G56).
     pub(in crate::checker) fn may_not_be_in_place(&self) -> bool {
         let target = self.revisions.current.last();
-        self.in_place().is_some_and(|in_place| in_place.only)
+        self.update() == Update::InPlaceOnly
             && match self.base() {
                 Governing::Old(base) => {
                     target.is_some_and(|it| !can_change(&base.own_template, &it.own_template))
@@ -42,7 +42,7 @@ impl<'a> Situation<'a> {
     /// Whether pods that cannot be changed may stay: with `InPlaceOnly`. Which ones cannot is not
     /// stored (G56).
     pub(in crate::checker) fn may_keep_unchangeable_pods(&self) -> bool {
-        self.goes_forward() && self.in_place().is_some_and(|in_place| in_place.only)
+        self.goes_forward() && self.update() == Update::InPlaceOnly
     }
 
     /// Whether it surely has to.
@@ -102,7 +102,7 @@ pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletio
     if pod.change.as_ref().is_some_and(|change| change.to == new.hash.as_str()) {
         return Ok(None);
     }
-    if situation.in_place().is_none() {
+    if situation.update() == Update::Replace {
         return fail(Property::Gate, "which no policy allows");
     }
     if pod.change.is_some() {
@@ -142,10 +142,10 @@ pub(super) fn unnecessary(
     pod: &Pod,
     reason: Option<Deletion>,
 ) -> Option<&'static str> {
-    let in_place = situation.in_place()?;
+    let update = situation.update();
     let goes_back = match reason {
-        Some(Deletion::WithinBudget) => false,
-        Some(Deletion::GoingBack) => true,
+        Some(Deletion::WithinBudget) if update != Update::Replace => false,
+        Some(Deletion::GoingBack) if update != Update::Replace => true,
         _ => return None,
     };
     let on_node = situation.nodes.get(pod.node()?)?;
@@ -153,7 +153,10 @@ pub(super) fn unnecessary(
     let (from, to) = situation.change_of(pod, on_node)?;
     match () {
         () if from.copies != to.copies => None,
-        () if in_place.only && !goes_back && !replaces_nevertheless(situation, history) => {
+        () if update == Update::InPlaceOnly
+            && !goes_back
+            && !replaces_nevertheless(situation, history) =>
+        {
             Some("although pods are changed or stay")
         }
         () if can_be_changed && pod.is_running && !is_refused(view, pod) => {
@@ -173,15 +176,16 @@ pub(super) fn unfinished(
     on_node: &OnNode,
     pod: &Pod,
 ) -> Option<Deletion> {
-    let in_place = situation.in_place();
-    let stays = in_place.is_some_and(|in_place| in_place.only)
+    let update = situation.update();
+    let stays = update == Update::InPlaceOnly
         && !situation.goes_back()
         && !replaces_nevertheless(situation, history);
     // A node that gets no other pod keeps this one.
     let is_replaced = !stays && on_node.eligibility == Eligibility::ShouldRun;
     let change = pod.change.as_ref().filter(|_| is_replaced)?;
     // The policy may change pods in place no longer.
-    let within_ms = in_place.map_or(0, |in_place| in_place.resize_within_ms);
+    let policy = situation.ds.policy.valid().filter(|_| update != Update::Replace);
+    let within_ms = policy.map_or(0, Policy::resize_within_ms);
     let is_due = pod.pending_resize.as_ref().is_some_and(|(reason, since)| {
         let waited_ms = since.map_or(0, |since| situation.now.0 - since.0);
         reason == "Infeasible" || waited_ms + TOLERANCE_MS >= within_ms

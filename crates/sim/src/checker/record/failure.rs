@@ -129,7 +129,7 @@ impl Judge<'_> {
         };
         let is_by_nodes = matches!(new.reason.as_deref(), Some("NodesFailed" | "NodesLost"));
         let names = &new.failed_nodes;
-        match names.iter().find(|name| !may_be_it(name)) {
+        match names.iter().map(|failed| &failed.node).find(|name| !may_be_it(name)) {
             Some(name) => Some(format!("names node {name}, which has not failed")),
             None if names.len() > 10 => Some("names more than ten nodes".to_owned()),
             None if is_by_nodes && names.is_empty() => Some("names no node".to_owned()),
@@ -206,7 +206,7 @@ impl Judge<'_> {
             let (Some(last), Some(check)) = (answers.last(), policy.check(name)) else {
                 return false;
             };
-            let count = check.failures;
+            let count = check.failures();
             let row = answers.iter().rev().take(count);
             answers.len() >= count
                 && row.into_iter().all(|known| {
