@@ -21,7 +21,7 @@ pub(super) struct Backoffs {
 #[derive(Clone, Debug)]
 struct Backoff {
     observed_generation: i64,
-    node: Node,
+    node: Option<Node>,
     /// The version that the watch of nodes had reached.
     nodes: u64,
     /// If the back-offs do not count before the node was added again, or may have recovered.
@@ -45,10 +45,11 @@ impl Backoffs {
     ) -> Option<Timestamp> {
         let node = on_node.node?;
         let backoff = self.by_node.get(&key(view, &node.metadata.name))?;
-        let is_same = node.metadata.uid == backoff.node.metadata.uid;
+        let is_same = |before: &&Node| node.metadata.uid == before.metadata.uid;
+        let before = backoff.node.as_ref().filter(is_same);
         let has_recovered = match doubt {
-            Doubt::Demands => is_same && node.has_recovered_since(&backoff.node),
-            Doubt::Allows => !is_same || backoff.may_have_recovered(node, view, history),
+            Doubt::Demands => before.is_some_and(|before| node.has_recovered_since(before)),
+            Doubt::Allows => before.is_none_or(|it| backoff.may_have_recovered(it, view, history)),
         };
         let is_current = backoff.observed_generation == observed_generation(situation)
             && !has_recovered
@@ -93,7 +94,7 @@ impl Backoffs {
                 },
                 longest_ms: next_ms(Doubt::Demands, |last| last.longest_ms),
                 observed_generation: observed_generation(situation),
-                node: on_node.node.cloned().unwrap_or_default(),
+                node: on_node.node.cloned(),
                 nodes: view.feeds.nodes,
                 since: view.planned_at,
             };
@@ -104,10 +105,10 @@ impl Backoffs {
 
 impl Backoff {
     /// Whether the node has recovered at some time since.
-    fn may_have_recovered(&self, node: &Node, view: &View, history: &History) -> bool {
-        let states = history.nodes.of(&node.metadata.uid);
+    fn may_have_recovered(&self, before: &Node, view: &View, history: &History) -> bool {
+        let states = history.nodes.of(&before.metadata.uid);
         let mut later = states.filter(|(at, _)| (self.nodes + 1..=view.feeds.nodes).contains(at));
-        let mut before = &self.node;
+        let mut before = before;
         later.any(|(_, state)| state.has_recovered_since(std::mem::replace(&mut before, state)))
     }
 }

@@ -162,11 +162,7 @@ impl<'a> Situation<'a> {
             // Any revision may be the base: what each of them allows is allowed.
             Governing::Unknown => return Eligibility::ShouldRun,
         };
-        let found = placement.eligibility(node);
-        let is_restricted = namespace.is_some_and(|namespace| !namespace.allows(node));
-        if found == Eligibility::ShouldRun && is_restricted {
-            return Eligibility::MayKeep;
-        }
+        let found = placement.eligibility(node, namespace);
         let is_known = |pod: &Pod| self.is_updated(pod) || self.old_revision_of(pod).is_some();
         if wanted != Wanted::Kept || on_node.pods.iter().all(|our| is_known(our.pod)) {
             found

@@ -131,7 +131,7 @@ impl Reading<'_, '_> {
         let was_available =
             self.past.available_ms.is_some_and(|ago_ms| ago_ms + TOLERANCE_MS < REPAIRABLE_MS);
         match () {
-            () if self.node.unready_since.is_none() || was_available => Answer::No,
+            () if !self.node.is_unready() || was_available => Answer::No,
             () if old.any(|our| self.situation.is_surely_available(our.pod)) => Answer::No,
             () if self.past.without_ready_ms >= REPAIRABLE_MS + UNORDERED_MS => Answer::Yes,
             () => Answer::Maybe,
@@ -267,7 +267,7 @@ impl Reading<'_, '_> {
     }
 
     fn is_surely_aside(&self) -> bool {
-        let is_down_before = self.node.unreachable_since.is_some_and(|since| {
+        let is_down_before = self.node.unreachable_since().is_some_and(|since| {
             self.situation.now.0 - since.0 > self.past.elapsed_ms + UNORDERED_MS
         });
         is_down_before || self.past.has_surely_joined || self.is_lost() == Answer::Yes

@@ -32,7 +32,7 @@ impl<'a> Situation<'a> {
     fn is_removed_by_target(&self, on_node: &OnNode<'a>, pod: &Pod) -> Answer {
         let own = self.old_revision_of(pod);
         let allows = |own: &Revision| {
-            on_node.node.is_some_and(|node: &Node| own.placement.eligibility(node).keeps())
+            on_node.node.is_some_and(|node: &Node| own.placement.eligibility(node, None).keeps())
         };
         match own {
             _ if self.is_updated(pod) => Answer::No,
@@ -73,7 +73,7 @@ impl<'a> Situation<'a> {
     /// placement demands.
     pub(super) fn may_have_lost(&self, on_node: &OnNode<'a>) -> bool {
         let mut old = self.revisions.old.iter();
-        let allows = |node: &Node| old.any(|old| old.placement.eligibility(node).keeps());
+        let allows = |node: &Node| old.any(|old| old.placement.eligibility(node, None).keeps());
         self.role == Role::Beside
             && on_node.by_target == Eligibility::MustNotRun
             && on_node.node.is_some_and(allows)
@@ -206,8 +206,8 @@ fn was_surely_removed(
         node.is_ready()
             && !policy.is_leaving(node)
             && !policy.holds(&node.metadata.labels)
-            && base.placement.eligibility(node) == Eligibility::ShouldRun
-            && situation.ds.placement.eligibility(node) == Eligibility::MustNotRun
+            && base.placement.eligibility(node, None) == Eligibility::ShouldRun
+            && situation.ds.placement.eligibility(node, None) == Eligibility::MustNotRun
     };
     let mut later = history.nodes.of(&node.metadata.uid).filter(|(at, _)| *at > since);
     let was_its_own = history.nodes.at(&node.metadata.uid, since).is_some_and(is_its_own);

@@ -231,12 +231,7 @@ impl<'a> Situation<'a> {
         let namespace = namespaces.into_values().find(is_ours);
         let mut nodes = BTreeMap::new();
         for node in history.nodes.seen(feeds.nodes).into_values() {
-            let mut eligibility = ds.placement.eligibility(node);
-            if eligibility == Eligibility::ShouldRun
-                && namespace.is_some_and(|namespace| !namespace.allows(node))
-            {
-                eligibility = Eligibility::MayKeep;
-            }
+            let eligibility = ds.placement.eligibility(node, namespace);
             let by_target = eligibility;
             let on_node = OnNode { node: Some(node), eligibility, by_target, ..OnNode::default() };
             nodes.insert(node.metadata.name.as_str(), on_node);
@@ -479,7 +474,7 @@ impl<'a> Situation<'a> {
     /// Whether the kubelet of the node does not answer, and the update had not begun there before:
     /// nobody had deleted its old pod, or created its new one (C58).
     fn was_unreachable_before(&self, on_node: &OnNode<'a>, active: &Active<'_>) -> bool {
-        let Some(since) = on_node.node.and_then(|node| node.unreachable_since) else {
+        let Some(since) = on_node.node.and_then(|node| node.unreachable_since()) else {
             return false;
         };
         let is_later = |at: Option<Timestamp>| at.is_some_and(|at| at >= since);

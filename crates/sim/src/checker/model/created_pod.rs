@@ -5,9 +5,19 @@ use everynode_sandbox::json::{Value, json};
 
 use super::daemon_set::DaemonSet;
 use super::metadata::Metadata;
-use super::placement::default_tolerations;
 use super::revision::Revision;
 use super::template::reduced;
+
+/// The taints that every pod of a DaemonSet tolerates (C14). The last one needs the host's network.
+const TOLERATED: [(&str, &str); 7] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    ("node.kubernetes.io/network-unavailable", "NoSchedule"),
+];
 
 /// The component that binds a created pod to its node (C31).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +85,13 @@ pub(in crate::checker) fn expected_pod(
         BoundBy::Controller => spec["nodeName"] = node.into(),
     }
     reduced(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+/// The default tolerations (C14).
+fn default_tolerations(uses_host_network: bool) -> impl Iterator<Item = Value> {
+    let count = if uses_host_network { 7 } else { 6 };
+    let toleration = |(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect});
+    TOLERATED.into_iter().take(count).map(toleration)
 }
 
 /// Replaces the required node affinity by one for a node. Other affinity stays.

@@ -1,11 +1,8 @@
 //! Namespaces.
 
-use std::collections::BTreeMap;
-
-use everynode_core::api::NAMESPACE_NODE_SELECTOR_ANNOTATION;
+use everynode_core::api::{Labels, NAMESPACE_NODE_SELECTOR_ANNOTATION};
 use everynode_sandbox::json::Value;
 
-use super::Node;
 use super::metadata::Metadata;
 
 /// A namespace.
@@ -13,7 +10,7 @@ use super::metadata::Metadata;
 pub(in crate::checker) struct Namespace {
     pub metadata: Metadata,
     /// The labels that its pods require of a node (C15).
-    node_selector: BTreeMap<String, String>,
+    pub node_selector: Labels,
 }
 
 impl Namespace {
@@ -22,13 +19,7 @@ impl Namespace {
             object["metadata"]["annotations"][NAMESPACE_NODE_SELECTOR_ANNOTATION].as_str();
         let requirements = annotation.unwrap_or_default().split(',');
         let requirements = requirements.filter_map(|requirement| requirement.split_once('='));
-        let node_selector =
-            requirements.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
-        Self { metadata: Metadata::parse(object), node_selector: node_selector.collect() }
-    }
-
-    /// Whether new pods of the namespace may run on the node.
-    pub(in crate::checker) fn allows(&self, node: &Node) -> bool {
-        self.node_selector.iter().all(|(key, value)| node.metadata.labels.get(key) == Some(value))
+        let node_selector = requirements.map(|(key, value)| (key.trim(), value.trim())).collect();
+        Self { metadata: Metadata::parse(object), node_selector }
     }
 }

@@ -232,8 +232,8 @@ impl Policy {
         };
         let has_taint =
             |key: &str| is_one(taints, &LEAVING_TAINTS, key) || *cordoned && key == CORDONED;
-        node.taints.iter().any(|taint| has_taint(&taint.key))
-            || node.conditions.iter().any(|it| is_one(conditions, &LEAVING_CONDITIONS, it))
+        node.read.taints.iter().any(|taint| has_taint(&taint.key))
+            || node.read.conditions.iter().any(|it| is_one(conditions, &LEAVING_CONDITIONS, it))
             || !nodes.is_empty() && nodes.matches(&node.metadata.labels)
     }
 
@@ -427,7 +427,7 @@ mod tests {
 
     fn node(taint: &str, condition: &str) -> Node {
         Node::parse(&json!({
-            "metadata": {"labels": {"pool": "spot"}},
+            "metadata": {"name": "n", "labels": {"pool": "spot"}},
             "spec": {"taints": [{"key": taint, "effect": "NoSchedule"}]},
             "status": {"conditions": [{"type": condition, "status": "True"}]},
         }))

@@ -102,14 +102,15 @@ impl Situation<'_> {
             let mut states = on_node.node.map(|node| history.nodes.of(&node.metadata.uid));
             let created = states.as_mut().and_then(Iterator::next).map_or(0, |(at, _)| at);
             let is_excluded =
-                |node: &Node| self.ds.placement.eligibility(node) == Eligibility::MustNotRun;
+                |node: &Node| self.ds.placement.eligibility(node, None) == Eligibility::MustNotRun;
             let at_first = |node: &Node| {
                 history.nodes.at(&node.metadata.uid, attempt.max(created)).is_some_and(is_excluded)
             };
             let need_none = |node: &Node| {
                 let mut states = history.nodes.of(&node.metadata.uid);
-                states
-                    .any(|(_, node)| self.ds.placement.eligibility(node) != Eligibility::ShouldRun)
+                states.any(|(_, node)| {
+                    self.ds.placement.eligibility(node, None) != Eligibility::ShouldRun
+                })
             };
             let past = Past {
                 may_have_been_done: on_node.node.is_some_and(need_none),
