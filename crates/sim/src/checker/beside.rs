@@ -14,7 +14,7 @@ use super::guard::Governing;
 use super::history::History;
 use super::lost_pods::LossDelays;
 use super::model::Revision;
-use super::plan::{Judge, error};
+use super::plan::Judge;
 use super::reason::{Doubt, JudgedPlan};
 use super::rolled_back::attempt_of;
 use super::situation::Situation;
@@ -45,7 +45,7 @@ pub(super) fn judge(
         };
         if let Some(unknown) = unknown {
             let message = format!("pod {} is deleted, although {unknown}", reference.name);
-            return error(situation, Property::Beside, message);
+            return Err(situation.violation(Property::Beside, message));
         }
         judged.deletions.insert(reference.uid.to_string(), reason);
     }
@@ -196,7 +196,7 @@ pub(super) fn left_out(
         return None;
     }
     let current = situation.revisions.current.last()?;
-    let mut all = situation.revisions.old.iter().chain([current]);
+    let mut all = situation.revisions.old_and_target();
     if let Some(unmarked) = all.find(|it| rolled_back::marked(situation, it).is_some()) {
         let name = &unmarked.metadata.name;
         let message = format!("the record of {name} does not say that it was rolled back");

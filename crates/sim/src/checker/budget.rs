@@ -7,7 +7,7 @@ use super::reason::JudgedPlan;
 use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
 use super::standing::{Answer, NodeState};
-use super::{Property, Violation, violation};
+use super::{Property, Violation};
 
 /// Judges on how many nodes a plan begins. `pending` is the number of nodes on which a creation of
 /// unknown outcome may begin.
@@ -24,8 +24,7 @@ pub(super) fn check(
         true => begun.exceeds_going_back(situation, max, pending, history),
         false => begun.exceeds(situation, policy, max, pending),
     }?;
-    let metadata = &situation.ds.metadata;
-    violation(Property::Budget, format!("{}/{}: {problem}", metadata.namespace, metadata.name))
+    Some(situation.violation(Property::Budget, problem))
 }
 
 /// The budget of all nodes.

@@ -10,7 +10,7 @@ use everynode_sandbox::kinds::CONFIG_MAP;
 use super::history::{History, Objects};
 use super::model::{ConfigMap, Pod, PolicySource, Revision, Snapshots, copy_name, is_same, named};
 use super::situation::Situation;
-use super::{PendingWrite, Property, Violation, violation};
+use super::{PendingWrite, Property, Violation};
 use crate::view::View;
 
 /// Changes within this time may be shown together.
@@ -33,8 +33,8 @@ pub(super) fn check_statement(
             (!is_known).then_some("which no revision has, without a policy")?
         }
     };
-    let name = &ds.metadata.name;
-    violation(Property::Copies, format!("{name}: the target has the copies {copies:?}, {problem}"))
+    let problem = format!("the target has the copies {copies:?}, {problem}");
+    Some(situation.violation(Property::Copies, problem))
 }
 
 /// The states of all revisions that the DaemonSet has had.
@@ -184,8 +184,8 @@ impl<'a> Situation<'a> {
 
     /// The names of the copies that the target or another revision has.
     fn needed_copies(&self) -> Vec<(&String, String)> {
-        let all = self.revisions.current.iter().chain(&self.revisions.old);
-        let copies = all.flat_map(|revision| &revision.copies).chain(&self.ds.copies);
+        let copies =
+            self.revisions.all().flat_map(|revision| &revision.copies).chain(&self.ds.copies);
         copies.map(|(name, hash)| (name, copy_name(name, hash))).collect()
     }
 
@@ -217,8 +217,8 @@ impl<'a> Situation<'a> {
             return None;
         }
         // Pods may have others of which no revision is known.
-        let all = || self.revisions.current.iter().chain(&self.revisions.old);
-        let is_known = |pod: &Pod| all().any(|it| named(&it.template) == pod.config_maps);
+        let is_known =
+            |pod: &Pod| self.revisions.all().any(|it| named(&it.template) == pod.config_maps);
         let has_tag = |pod: &Pod| pod.metadata.labels.contains_key(CONFIG_LABEL);
         if self.our_pods().any(|pod| has_tag(pod) && !is_known(pod)) {
             return None;
@@ -257,8 +257,7 @@ pub(super) fn check(
     } else {
         return None;
     };
-    let ds = &situation.ds.metadata.name;
-    violation(Property::Copies, format!("{ds}: ConfigMap {name} {problem}"))
+    Some(situation.violation(Property::Copies, format!("ConfigMap {name} {problem}")))
 }
 
 /// Why a copy must not be written like this.

@@ -41,9 +41,8 @@ impl<'a> Situation<'a> {
         let has_bad_pod = || {
             let is_bad =
                 |record: &Record| matches!(record.phase, Phase::Failed | Phase::Superseded);
-            let bad =
-                self.revisions.old.iter().filter(|old| old.record.as_ref().is_some_and(is_bad));
-            bad.into_iter().any(|old| self.is_used(old.metadata.pod_hash()))
+            let mut bad = self.revisions.old.iter().filter(|old| old.is_recorded(is_bad));
+            bad.any(|old| self.is_used(old.metadata.pod_hash()))
         };
         let goes_forward = match &self.stage {
             Stage::Pending => !self.revisions.old.is_empty(),
@@ -83,9 +82,10 @@ impl<'a> Situation<'a> {
 
     /// Whether the node is down or leaves (G33).
     pub(super) fn is_away(&self, on_node: &OnNode<'a>) -> bool {
-        let leaves =
-            |node: &Node| self.ds.policy.valid().is_some_and(|policy| policy.is_leaving(node));
-        on_node.node.is_some_and(|node| !node.is_ready() || leaves(node))
+        let policy = self.ds.policy.valid();
+        let is_away =
+            |node: &Node| policy.map_or(!node.is_ready(), |policy| policy.is_absent(node));
+        on_node.node.is_some_and(is_away)
     }
 
     /// Whether the rollout wants the pod on its node.
@@ -186,11 +186,7 @@ impl<'a> Situation<'a> {
         let is_left = |pod: &Pod| any_stays && pod.metadata.is_terminating;
         let governs = pods().any(|pod| self.is_target(pod) && !is_left(pod));
         let is_open = self.open_nodes.contains(name);
-        let policy = self.ds.policy.valid();
-        let is_held = on_node
-            .node
-            .zip(policy)
-            .is_some_and(|(node, policy)| policy.holds(&node.metadata.labels));
+        let is_held = on_node.is_held(self.ds.policy.valid());
         if movement.goes_back && has_target && is_held {
             return (Governing::Target, Wanted::Kept);
         }
@@ -212,23 +208,15 @@ impl<'a> Situation<'a> {
     /// known, or the target if there is none.
     pub(super) fn base(&self) -> Governing<'a> {
         let current = self.revisions.current.last().copied();
-        let all = self.revisions.old.iter().copied().chain(current);
-        let completed = all.filter_map(|revision| {
-            let record = revision.record.as_ref()?;
-            (record.phase == Phase::Complete).then_some(((record.since, revision.number), revision))
-        });
-        let last = completed.max_by_key(|(at, _)| *at).map(|(_, revision)| revision);
+        let completed = self.revisions.old_and_target().filter(|it| it.is_complete());
+        let last = completed.max_by_key(|it| (it.record.as_ref().map(|it| it.since), it.number));
         let is_current = |revision: &Revision| {
             current.is_some_and(|current| current.metadata.uid == revision.metadata.uid)
         };
         // Somebody has gone back to the target without a guard.
         let is_left = |last: &Revision| {
-            let was_complete = |revision: &Revision| {
-                revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
-            };
-            current.is_some_and(|current| {
-                was_complete(current) && self.is_used(current.metadata.pod_hash())
-            }) && !self.is_used(last.metadata.pod_hash())
+            current.is_some_and(|it| it.is_complete() && self.is_used(it.metadata.pod_hash()))
+                && !self.is_used(last.metadata.pod_hash())
         };
         let stated = current.and_then(|current| current.record.as_ref()?.base.as_ref());
         let is_of = |hash: &String| {

@@ -180,10 +180,13 @@ impl History {
             (other.phase, &other.position, other.since)
                 == (record.phase, &record.position, record.since)
         };
-        let mut states = self.revisions.of(uid);
-        let (first, _) =
-            states.find(|(_, revision)| revision.record.as_ref().is_some_and(is_it))?;
-        Some(first)
+        self.records(uid).find(|(_, other)| is_it(other)).map(|(at, _)| at)
+    }
+
+    /// The records that a revision has had, with the versions of its states.
+    pub(super) fn records(&self, uid: &str) -> impl Iterator<Item = (u64, &Record)> {
+        let states = self.revisions.of(uid);
+        states.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?)))
     }
 
     /// The pods that a DaemonSet had lost up to a version: their deletion had begun, or they were

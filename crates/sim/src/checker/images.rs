@@ -45,10 +45,9 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
         return None;
     }
     let uid = &situation.ds.metadata.uid;
-    let name = &situation.ds.metadata.name;
     let Some(parallel) = situation.ds.policy.valid().and_then(Policy::parallel_pulls) else {
-        let message = format!("{name}: images are pulled, which no policy asks for");
-        return violation(Property::Gate, message);
+        let problem = "images are pulled, which no policy asks for";
+        return Some(situation.violation(Property::Gate, problem));
     };
     let pods = write.store.iter(&POD, None).map(|pod| pod.value());
     let pulling = pods.filter(|pod| {
@@ -58,8 +57,8 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
     });
     let pulling = pulling.count();
     if pulling >= parallel {
-        let message = format!("{name}: {pulling} nodes pull already");
-        return violation(Property::Budget, message);
+        let problem = format!("{pulling} nodes pull already");
+        return Some(situation.violation(Property::Budget, problem));
     }
     None
 }

@@ -193,7 +193,7 @@ impl Change<'_> {
         let policy = situation.ds.policy.valid()?;
         let is_present = |name: &str| {
             let node = history.nodes.all().find(|node| node.metadata.name == name);
-            node.is_some_and(|node| node.is_ready() && !policy.is_leaving(node))
+            node.is_some_and(|node| !policy.is_absent(node))
         };
         let uses_budget = |other: &&Pod| {
             situation.ds.owns(&other.metadata)
@@ -366,20 +366,14 @@ pub(super) fn left_over(situation: &Situation) -> Option<String> {
     let is_left = |on_node: &OnNode, pod: &Pod| {
         let stays =
             is_only || on_node.eligibility == Eligibility::MayKeep || situation.keeps_pods(on_node);
-        let is_stuck = || pod.pending_resize.is_some() || !is_known(situation, pod);
+        let is_stuck = || {
+            pod.pending_resize.is_some()
+                || !pod.change.as_ref().is_some_and(|change| situation.knows(change))
+        };
         pod.change.is_some() && !(stays && is_stuck())
     };
     let mut left =
         present.flat_map(|on_node| on_node.deletable().filter(move |pod| is_left(on_node, pod)));
     let left = left.next()?;
     Some(format!("the change of pod {} is not done", left.metadata.name))
-}
-
-/// Whether the DaemonSet has the revisions from which and to which the pod is changed. It may have
-/// adopted the pod, and others may have taken a revision.
-fn is_known(situation: &Situation, pod: &Pod) -> bool {
-    let all = || situation.revisions.old.iter().chain(&situation.revisions.current);
-    let has = |hash: &str| all().any(|revision| revision.metadata.pod_hash() == hash);
-    let change = pod.change.as_ref();
-    change.is_some_and(|change| has(&change.to) && change.label.as_deref().is_some_and(has))
 }

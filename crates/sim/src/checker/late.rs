@@ -5,7 +5,7 @@ use super::model::Phase;
 use super::reason::JudgedPlan;
 use super::situation::Situation;
 use super::stage::Stage;
-use super::{Property, Violation, violation};
+use super::{Property, Violation};
 
 /// Judges whether a plan may begin on further nodes.
 pub(super) fn check(situation: &Situation, judged: &JudgedPlan) -> Option<Violation> {
@@ -16,12 +16,10 @@ pub(super) fn check(situation: &Situation, judged: &JudgedPlan) -> Option<Violat
     let first = begun.first()?;
     let failed = surely_failed(situation, &begun);
     let max = max_failed(situation, situation.nodes.len())?;
-    let name = &situation.ds.metadata.name;
-    let message = format!(
-        "{name}: a complete rollout begins on {first}, although {failed:?} have failed since, \
-         {max} may"
+    let problem = format!(
+        "a complete rollout begins on {first}, although {failed:?} have failed since, {max} may"
     );
-    (failed.len() > max).then(|| violation(Property::Gate, message))?
+    (failed.len() > max).then(|| situation.violation(Property::Gate, problem))
 }
 
 /// Whether a complete rollout may begin on no further node.

@@ -29,7 +29,7 @@ pub(super) use metadata::Metadata;
 pub(super) use namespace::Namespace;
 pub(super) use node::Node;
 pub(super) use placement::Eligibility;
-pub(super) use pod::{Pod, PodStatus};
+pub(super) use pod::{Change, Pod, PodStatus};
 pub(super) use policy::{Group, Policy, PolicySource, Position, Step, Update, Wait};
 pub(super) use record::{Order, Phase, Record, Verb};
 pub(super) use revision::Revision;

@@ -118,11 +118,6 @@ impl Reading<'_, '_> {
         self.of_target().next().is_none() && self.of_others().any(|our| !our.is_going)
     }
 
-    /// Whether the node is not ready, or leaves (G33).
-    fn is_absent(&self) -> bool {
-        !self.node.is_ready() || self.policy.is_leaving(self.node)
-    }
-
     /// Whether the node's broken pod may be why its kubelet says that it is not ready: the node has
     /// had no available pod for a minute (G33). A replica sees that later, and knows nothing of
     /// what was before it looked.
@@ -178,7 +173,7 @@ impl Reading<'_, '_> {
     fn was_tried(&self, pod: &Pod) -> bool {
         let mut old = self.situation.revisions.old.iter();
         let own = old.find(|old| old.metadata.hash() == pod.metadata.hash());
-        own.is_some_and(|own| own.record.as_ref().is_some_and(|it| it.phase != Phase::Complete))
+        own.is_some_and(|own| own.is_recorded(|it| it.phase != Phase::Complete))
     }
 
     /// Whether pods that cannot be changed in place stay, so that their nodes fail (G56).
@@ -191,7 +186,7 @@ impl Reading<'_, '_> {
         if self.on_node.by_target != Eligibility::ShouldRun {
             return [NodeState::Waiting, NodeState::Done, NodeState::SetAside].into();
         }
-        match self.is_absent() || self.is_held() || !self.on_node.pods.is_empty() {
+        match self.policy.is_absent(self.node) || self.is_held() || !self.on_node.pods.is_empty() {
             true => [NodeState::Waiting, NodeState::SetAside].into(),
             false => [NodeState::Waiting].into(),
         }
@@ -204,7 +199,7 @@ impl Reading<'_, '_> {
         }
         let must_run_none = self.on_node.by_target != Eligibility::ShouldRun;
         let is_empty = self.on_node.occupants().next().is_none();
-        if self.is_surely_done() || must_run_none && is_empty && !self.is_absent() {
+        if self.is_surely_done() || must_run_none && is_empty && !self.policy.is_absent(self.node) {
             // A pod that restarts too often fails its node, available or not.
             return match self.may_have_failed() {
                 true => [NodeState::Done, NodeState::Failed].into(),
@@ -246,7 +241,8 @@ impl Reading<'_, '_> {
 
     /// Whether something else than the template may be the reason that a node is not done (G33).
     fn may_be_aside(&self) -> bool {
-        let may_be_absent = self.is_absent() && !self.is_surely_updating_although_absent();
+        let may_be_absent =
+            self.policy.is_absent(self.node) && !self.is_surely_updating_although_absent();
         let may_have_joined = !self.past.has_seen_old;
         let may_be_broken = self.past.elapsed_ms + TOLERANCE_MS >= self.policy.ready_within_ms()
             && (!self.past.was_surely_well || self.is_promoted_in_full());
@@ -316,7 +312,7 @@ impl Reading<'_, '_> {
             self.past.may_have_been_well || self.situation.role == Role::Beside;
         let max_restarts = rule.max_restarts;
         let may_restart_too_often = max_restarts.is_some_and(|max| self.past.restarts > max);
-        !self.is_absent()
+        !self.policy.is_absent(self.node)
             && may_have_been_well
             && !self.past.was_surely_unready
             && (is_late || may_restart_too_often)
@@ -329,7 +325,7 @@ impl Reading<'_, '_> {
         let is_judged = matches!(stage, Stage::Moving(record) if record.is_under_way());
         is_judged
             && !self.is_promoted_in_full()
-            && !self.is_absent()
+            && !self.policy.is_absent(self.node)
             && self.past.was_surely_well
             && self.past.has_seen_old
             && self.on_node.by_target.keeps()

@@ -38,11 +38,11 @@ pub(super) fn judge(
     let has_pods = writes.iter().any(is_pod_write);
     if has_pods && situation.ds.metadata.is_terminating {
         let message = "pods are written although the DaemonSet is terminating".to_owned();
-        return error(situation, Property::Deletion, message);
+        return Err(situation.violation(Property::Deletion, message));
     }
     if has_pods && situation.ds.selector.is_empty() {
         let message = "pods are written although the selector is empty".to_owned();
-        return error(situation, Property::Deletion, message);
+        return Err(situation.violation(Property::Deletion, message));
     }
     if let Some(violation) = waves::check(situation, history) {
         return Err(violation);
@@ -61,7 +61,7 @@ pub(super) fn judge(
                 let reason = judge.creation(new)?;
                 if judged.creations.insert(new.node.to_string(), reason).is_some() {
                     let message = format!("two pods are created on {}", new.node);
-                    return error(situation, Property::Duplicate, message);
+                    return Err(situation.violation(Property::Duplicate, message));
                 }
             }
             Write::ChangePod(new) => {
@@ -123,7 +123,7 @@ impl<'a> Judge<'a> {
         problem: &str,
     ) -> Result<T, Violation> {
         let message = format!("pod {} is deleted, {problem}", reference.name);
-        error(self.situation, property, message)
+        Err(self.situation.violation(property, message))
     }
 
     /// No rule gives a reason for a deletion.
@@ -198,7 +198,7 @@ impl<'a> Judge<'a> {
         let eligibility = on_node.map_or(Eligibility::NoNode, |on_node| on_node.eligibility);
         let (Some(on_node), Eligibility::ShouldRun) = (on_node, eligibility) else {
             let message = format!("a pod is created on {} ({eligibility:?})", new.node);
-            return error(situation, Property::Placement, message);
+            return Err(situation.violation(Property::Placement, message));
         };
         if let Some(end) = self.creations_delayed_until {
             let message = format!(
@@ -206,7 +206,7 @@ impl<'a> Judge<'a> {
                  are delayed until {}",
                 new.node, self.view.planned_at.0, end.0
             );
-            return error(situation, Property::Backoff, message);
+            return Err(situation.violation(Property::Backoff, message));
         }
         if let Some(end) = self.losses.certain_end(new.node.as_str()) {
             let message = format!(
@@ -214,7 +214,7 @@ impl<'a> Judge<'a> {
                  creation, and the next is delayed until {} or later",
                 new.node, self.view.planned_at.0, end.0
             );
-            return error(situation, Property::Backoff, message);
+            return Err(situation.violation(Property::Backoff, message));
         }
         if let Some(pending) = on_node.pending
             && new.name.as_ref().is_none_or(|name| name.as_str() != pending.name)
@@ -224,7 +224,7 @@ impl<'a> Judge<'a> {
                 "a pod is created on {} with name {:?}, although pod {} may be created",
                 new.node, new.name, pending.name
             );
-            return error(situation, Property::Duplicate, message);
+            return Err(situation.violation(Property::Duplicate, message));
         }
         situation.reason_to_create(on_node, Doubt::Allows).ok_or_else(|| {
             let beside: Vec<String> = on_node.pods.iter().map(|our| describe(our.pod)).collect();
@@ -233,7 +233,7 @@ impl<'a> Judge<'a> {
                 true => Property::Gate,
                 false => Property::Duplicate,
             };
-            Violation { property, message: with_key(situation, message) }
+            situation.violation(property, message)
         })
     }
 
@@ -276,7 +276,7 @@ impl<'a> Judge<'a> {
                     "{within} available pods are deleted while {used} nodes are unavailable, \
                      {max} allowed: {unavailable:?}"
                 );
-                return error(situation, Property::Budget, message);
+                return Err(situation.violation(Property::Budget, message));
             }
             coverage.count_budget(Section::Budgets, used + within >= max);
         }
@@ -288,7 +288,7 @@ impl<'a> Judge<'a> {
                     "{within} pods surge while {used} nodes do, {max} allowed; {pending} creations \
                      are of unknown outcome"
                 );
-                return error(situation, Property::Budget, message);
+                return Err(situation.violation(Property::Budget, message));
             }
             coverage.count_budget(Section::Surges, used + within >= max);
         }
@@ -358,7 +358,7 @@ impl<'a> Judge<'a> {
             let pod = describe(situation.pods[uid]);
             let property = reason.property();
             let message = format!("pod {pod} is not deleted ({})", reason.name());
-            return error(situation, property, message);
+            return Err(situation.violation(property, message));
         }
         let deleted = judged.replaced().map(|(uid, _)| uid);
         let deleted: BTreeSet<&str> =
@@ -370,7 +370,7 @@ impl<'a> Judge<'a> {
             .find(|node| !judged.creations.contains_key(**node) && !deleted.contains(**node));
         if let Some(node) = left_out.filter(|_| may_create) {
             let message = format!("no pod is created on {node}");
-            return error(situation, Property::Placement, message);
+            return Err(situation.violation(Property::Placement, message));
         }
         if may_delete {
             self.demands_deletions(&demanded, judged, &deleted)?;
@@ -403,7 +403,7 @@ impl<'a> Judge<'a> {
                 "{begun} old pods that are not available are deleted, although there are {all} \
                  and {left} may be"
             );
-            return error(situation, Property::Budget, message);
+            return Err(situation.violation(Property::Budget, message));
         }
         let candidates = &demanded.within_budget;
         let done = candidates.iter().filter(is_deleted).count();
@@ -442,7 +442,7 @@ impl<'a> Judge<'a> {
         if done < all.min(left) {
             let message =
                 format!("{done} old pods are deleted, although there are {all} and {left} may be");
-            return error(situation, Property::Budget, message);
+            return Err(situation.violation(Property::Budget, message));
         }
         Ok(())
     }
@@ -484,7 +484,7 @@ impl<'a> Judge<'a> {
                 "{begun} pods surge beside unavailable ones, although {at_once} and \
                  {beginnings_left} may"
             );
-            return error(situation, Property::Budget, message);
+            return Err(situation.violation(Property::Budget, message));
         }
         let left = left.min(beginnings_left.saturating_sub(begun));
         // Guarded, nodes with an unavailable pod use the budget from now on, too (G14, G41).
@@ -495,7 +495,7 @@ impl<'a> Judge<'a> {
         if done < all.min(left) {
             let message =
                 format!("{done} pods surge, although {all} and {left} may: {:?}", demanded.surges);
-            return error(situation, Property::Budget, message);
+            return Err(situation.violation(Property::Budget, message));
         }
         Ok(())
     }
@@ -503,19 +503,6 @@ impl<'a> Judge<'a> {
 
 fn describe(pod: &Pod) -> String {
     format!("{} (terminating: {})", pod.metadata.name, pod.metadata.is_terminating)
-}
-
-fn with_key(situation: &Situation, message: String) -> String {
-    let metadata = &situation.ds.metadata;
-    format!("{}/{}: {message}", metadata.namespace, metadata.name)
-}
-
-pub(super) fn error<T>(
-    situation: &Situation,
-    property: Property,
-    message: String,
-) -> Result<T, Violation> {
-    Err(Violation { property, message: with_key(situation, message) })
 }
 
 /// Whether the plan surges on the node within the budget.

@@ -151,13 +151,10 @@ impl Asked<'_> {
 
     /// The versions at which pods of the revision were ready on nodes of a wave.
     fn ready_since(&self, policy: &Policy, position: &Position) -> impl Iterator<Item = u64> {
-        let is_of = move |name: &str| match position {
-            Position::AllNodes => true,
-            Position::Wave { step, group, .. } => {
-                let states = self.history.nodes.states().map(|(_, node)| &node.metadata);
-                let mut states = states.filter(|metadata| metadata.name == name);
-                states.any(|metadata| policy.groups(&metadata.labels).get(step) == Some(group))
-            }
+        let is_of = move |name: &str| {
+            let mut nodes = self.history.nodes.states().map(|(_, node)| &node.metadata);
+            *position == Position::AllNodes
+                || nodes.any(|node| node.name == name && policy.is_in(position, &node.labels))
         };
         let pods = self.history.pods.states();
         // Without a hash, as admission may leave it, and with that of no revision of the

@@ -41,8 +41,7 @@ pub(super) fn check(
             let (uid, clocks) = (&ds.metadata.uid, Clocks::right(now));
             let situation = Situation::seen(uid, &seen, clocks, stated(uid), history)?;
             let (property, message) = problem(&situation, installation)?;
-            let message = format!("{}: {message}", ds.metadata.name);
-            Some(Violation { property, message })
+            Some(situation.violation(property, message))
         })
     };
     installation.roles().iter().find_map(|role| of_role(*role))
@@ -80,7 +79,7 @@ pub(super) fn left_undone(
         .or_else(|| revisions(situation).filter(|_| count == 1))
         .or_else(|| status(situation).filter(|_| count > 0 && has_status))
         .or_else(|| copies(situation).filter(|_| waited_ms > COPIES_WITHIN_MS))?;
-    Some(Violation { property, message: format!("{}: {message}", situation.ds.metadata.name) })
+    Some(situation.violation(property, message))
 }
 
 type Problem = Option<(Property, String)>;
@@ -187,7 +186,7 @@ fn revisions(situation: &Situation) -> Problem {
         let (newer, current) = (&newer.metadata.name, &current.metadata.name);
         return problem(format!("revision {newer} is not older than the current one, {current}"));
     }
-    let mut all = revisions.old.iter().chain([current]);
+    let mut all = revisions.all();
     if let Some(unlabelled) = all.find(|revision| revision.metadata.hash().is_none()) {
         return problem(format!("revision {} has no hash", unlabelled.metadata.name));
     }
@@ -329,16 +328,10 @@ fn states_at<'s>(
     situation: &'s Situation,
     position: &'s Position,
 ) -> impl Iterator<Item = (&'s str, &'s NodeStates)> {
-    let policy = situation.ds.policy.valid();
-    let is_of = move |on_node: &OnNode| match position {
-        Position::AllNodes => true,
-        Position::Wave { step, group, .. } => policy
-            .zip(on_node.node)
-            .is_some_and(|(it, node)| it.groups(&node.metadata.labels).get(step) == Some(group)),
-    };
     let nodes = situation.nodes.iter();
     let open = nodes.filter(|(_, on)| on.is_member && on.wanted == Wanted::Target);
-    open.filter(move |(_, on)| is_of(on)).map(|(name, on)| (*name, &on.standing.states))
+    let open = open.filter(move |(_, on_node)| situation.is_in(position, on_node));
+    open.map(|(name, on)| (*name, &on.standing.states))
 }
 
 /// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
@@ -365,12 +358,9 @@ fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
 /// Whether a revision is in use that should be recorded as the base, because none is (G37).
 fn lacks_base(situation: &Situation) -> bool {
     let Some(target) = situation.revisions.current.last() else { return false };
-    let mut all = situation.revisions.old.iter().chain([target]);
-    let is_complete = |revision: &&&Revision| {
-        revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
-    };
+    let mut all = situation.revisions.old_and_target();
     situation.ds.is_to_be_guarded()
-        && !all.clone().any(|revision| is_complete(&revision))
+        && !all.clone().any(Revision::is_complete)
         && all.any(|it| !it.has_record() && situation.pods_of(it, target) > 0)
 }
 

@@ -13,7 +13,7 @@ use super::model::{Eligibility, Order, Phase, Policy, Position, Record, Revision
 use super::situation::{OnNode, Situation};
 use super::stage::Stage;
 use super::standing::NodeState;
-use super::{PendingWrite, Property, Violation, removal, rolled_back, violation};
+use super::{PendingWrite, Property, Violation, removal, rolled_back};
 use crate::role::Role;
 use crate::view::View;
 
@@ -79,8 +79,7 @@ pub(super) fn check(
             }
         }
     }?;
-    let name = &situation.ds.metadata.name;
-    violation(Property::Record, format!("{name}: the record {new:?} {problem}"))
+    Some(situation.violation(Property::Record, format!("the record {new:?} {problem}")))
 }
 
 /// The record of a template whose rollout has not begun (G38).
@@ -135,15 +134,13 @@ impl Judge<'_> {
             is_rolled_back: false,
             ..new.clone()
         };
-        let all = || situation.revisions.old.iter().chain(situation.revisions.current.last());
-        let is_established = all().any(|revision| {
-            revision.record.as_ref().is_some_and(|record| record.phase == Phase::Complete)
-        });
+        let all = || situation.revisions.old_and_target();
+        let is_established = all().any(Revision::is_complete);
         let target = situation.revisions.current.last()?;
         let pods = |revision: &Revision| situation.pods_of(revision, target);
         let in_use = pods(chosen);
-        let most = all().map(|revision| pods(revision)).max().unwrap_or_default();
-        let most_unknown = all().filter(|revision| !revision.has_record()).map(|it| pods(it)).max();
+        let most = all().map(pods).max().unwrap_or_default();
+        let most_unknown = all().filter(|revision| !revision.has_record()).map(pods).max();
         let is_first = in_use == 0 && !situation.has_outdated_pods();
         let why = match () {
             () if !situation.ds.is_to_be_guarded() => "is of a DaemonSet that nothing guards",
@@ -289,8 +286,7 @@ impl Judge<'_> {
         let Some(order) = order.filter(|order| Some(&order.text) == new.order.as_ref()) else {
             return Some("has an order that nobody gave".to_owned());
         };
-        let all = self.situation.revisions.old.iter().chain(&self.situation.revisions.current);
-        let mut records = all.filter_map(|revision| revision.record.as_ref());
+        let mut records = self.situation.revisions.all().filter_map(|it| it.record.as_ref());
         if records.any(|record| record.order.as_ref() == Some(&order.text)) {
             return Some("carries out an order a second time".to_owned());
         }

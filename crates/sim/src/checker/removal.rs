@@ -7,7 +7,7 @@ use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState};
-use super::{Property, Violation, violation, waves};
+use super::{Property, Violation, waves};
 use crate::role::Role;
 
 impl<'a> Situation<'a> {
@@ -118,9 +118,9 @@ pub(super) fn check(
     if record.phase == Phase::Complete || may_be_allowed(situation, record, history) {
         return None;
     }
-    let (ds, pod) = (situation.ds, &situation.pods[removed.as_str()].metadata.name);
-    let message = format!("{}: pod {pod} is removed, which no policy allows", ds.metadata.name);
-    violation(Property::Gate, message)
+    let pod = &situation.pods[removed.as_str()].metadata.name;
+    let problem = format!("pod {pod} is removed, which no policy allows");
+    Some(situation.violation(Property::Gate, problem))
 }
 
 /// Whether the rollout surely has done nothing on the node.
@@ -134,10 +134,7 @@ fn is_untouched(on_node: &OnNode) -> bool {
 fn may_be_allowed(situation: &Situation, record: &Record, history: &History) -> bool {
     let Some(current) = situation.revisions.current.last() else { return true };
     let is_of_attempt = |other: &&Record| other.began == record.began;
-    let records = || {
-        let states = history.revisions.of(&current.metadata.uid);
-        states.filter_map(|(at, revision)| Some((at, revision.record.as_ref()?)))
-    };
+    let records = || history.records(&current.metadata.uid);
     let first = records().find(|(_, other)| is_of_attempt(other)).map_or(0, |(at, _)| at);
     let (nodes, removed) = (situation.nodes.len(), situation.sure_removals());
     let allows = |policy: &Policy| policy.max_removed(nodes) >= removed.max(1);
@@ -174,8 +171,7 @@ pub(super) fn unawaited(
     let max = |policy: &Policy| policy.max_removed(situation.nodes.len());
     let may_have_allowed = |ds: &DaemonSet| ds.policy.valid().is_some_and(|it| max(it) > 0);
     let current = situation.revisions.current.last()?;
-    let mut records = history.revisions.of(&current.metadata.uid);
-    let was_promoted = records.any(|(_, it)| it.record.as_ref().is_some_and(Record::is_promoted));
+    let was_promoted = history.records(&current.metadata.uid).any(|(_, it)| it.is_promoted());
     if was_promoted || states[first..].iter().any(|(_, ds)| may_have_allowed(ds)) {
         return None;
     }
@@ -203,8 +199,7 @@ fn was_surely_removed(
 ) -> bool {
     let (Some(node), Governing::Old(base)) = (on_node.node, situation.base()) else { return false };
     let is_its_own = |node: &Node| {
-        node.is_ready()
-            && !policy.is_leaving(node)
+        !policy.is_absent(node)
             && !policy.holds(&node.metadata.labels)
             && base.placement.eligibility(node, None) == Eligibility::ShouldRun
             && situation.ds.placement.eligibility(node, None) == Eligibility::MustNotRun

@@ -1,7 +1,10 @@
 //! What a replica knew about a DaemonSet when it made a plan: the objects that its watches had
 //! shown, and the outcomes of its own writes.
 
+mod revisions;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use everynode_core::api::{AdmissionChange, Timestamp};
@@ -10,16 +13,19 @@ use everynode_core::plan::{Outcome, Write};
 use super::history::{History, Objects};
 use super::in_doubt::ChangeInDoubt;
 use super::model::{
-    Budget, ConfigMap, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Record,
-    Revision,
+    Budget, ConfigMap, DaemonSet, Eligibility, Metadata, Namespace, Node, Pod, PodStatus, Policy,
+    Position, Record, Revision,
 };
 use super::stage::{Stage, Wanted};
 use super::standing::{Memory, Standing};
+use super::{Property, Violation};
 use crate::feeds::Feeds;
 use crate::machine::CLOCK_TOLERANCE_MS;
 use crate::role::Role;
 use crate::statement::Statement;
 use crate::view::{KnownOrphans, View};
+
+pub(super) use revisions::Revisions;
 
 /// Longer than a creation waits that has found its name taken, and its answer is delayed (C43).
 const NAME_TAKEN_MS: i64 = 15_000;
@@ -118,17 +124,6 @@ pub(super) struct Pending<'a> {
     pub name: &'a str,
     /// When the first of the consecutive creations ended.
     pub since: Timestamp,
-}
-
-/// The revisions of a DaemonSet.
-#[derive(Default)]
-pub(super) struct Revisions<'a> {
-    /// Those that store the current template, by number and name.
-    pub current: Vec<&'a Revision>,
-    /// Those that store other templates, by number and name.
-    pub old: Vec<&'a Revision>,
-    /// Those that it adopts (C21).
-    pub orphans: Vec<&'a Revision>,
 }
 
 /// The active pods of a node, by revision: those that are neither orphans nor going (C52).
@@ -367,6 +362,19 @@ impl<'a> Situation<'a> {
             && seen.any(|(_, pod)| pod.metadata.controller.is_some() && !is_ours(pod))
     }
 
+    /// A violation of a property by what is done for the DaemonSet.
+    pub(super) fn violation(&self, property: Property, problem: impl Display) -> Violation {
+        let Metadata { namespace, name, .. } = &self.ds.metadata;
+        Violation { property, message: format!("{namespace}/{name}: {problem}") }
+    }
+
+    /// Whether a node is in the group of a position.
+    pub(super) fn is_in(&self, position: &Position, on_node: &OnNode<'a>) -> bool {
+        let policy = self.ds.policy.valid().zip(on_node.node);
+        *position == Position::AllNodes
+            || policy.is_some_and(|(policy, node)| policy.is_in(position, &node.metadata.labels))
+    }
+
     /// Number of nodes that should run a pod.
     pub(super) fn desired(&self) -> usize {
         self.nodes.values().filter(|on| on.eligibility == Eligibility::ShouldRun).count()
@@ -582,6 +590,12 @@ impl<'a> OnNode<'a> {
         self.deletable().filter(|pod| pod.status == PodStatus::Unfinished)
     }
 
+    /// Whether the policy excludes the node from rollouts.
+    pub(super) fn is_held(&self, policy: Option<&Policy>) -> bool {
+        let node = self.node.zip(policy);
+        node.is_some_and(|(node, policy)| policy.holds(&node.metadata.labels))
+    }
+
     /// Whether the node should run a pod and has none (C22, C23).
     pub(super) fn needs_pod(&self, surges: bool) -> bool {
         let has_orphan = self.pods.iter().any(|our| our.is_orphan);
@@ -590,31 +604,6 @@ impl<'a> OnNode<'a> {
             && !has_orphan
             && (surges || !self.has_former)
             && occupants.all(|our| surges && our.is_going)
-    }
-}
-
-impl<'a> Revisions<'a> {
-    fn of(ds: &DaemonSet, all: &Objects<'a, Revision>) -> Self {
-        let mut revisions = Self::default();
-        let in_namespace = |metadata: &Metadata| metadata.namespace == ds.metadata.namespace;
-        for revision in all.values().copied().filter(|revision| in_namespace(&revision.metadata)) {
-            let metadata = &revision.metadata;
-            if ds.adopts(metadata) {
-                revisions.orphans.push(revision);
-            } else if ds.owns(metadata) && ds.is_stored_by(revision) {
-                revisions.current.push(revision);
-            } else if ds.owns(metadata) {
-                revisions.old.push(revision);
-            }
-        }
-        for list in [&mut revisions.current, &mut revisions.old] {
-            list.sort_by_key(|revision| (revision.number, &revision.metadata.name));
-        }
-        if revisions.current.is_empty() {
-            let newest = revisions.old.pop_if(|newest| ds.has_generation_of(newest));
-            revisions.current.extend(newest);
-        }
-        revisions
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> Stage<'a> {
             PolicySource::Invalid => Self::Halted { has_failed },
             // The record of the replaced template comes first (G11).
             PolicySource::Valid(_)
-                if old.iter().any(|old| old.record.as_ref().is_some_and(Record::is_under_way)) =>
+                if old.iter().any(|old| old.is_recorded(Record::is_under_way)) =>
             {
                 Self::Pending
             }

@@ -39,7 +39,7 @@ pub(super) fn check(write: &PendingWrite, view: &View, history: &History) -> Opt
     } else {
         collision_problem(&situation, status)
     }?;
-    violation(Property::Status, format!("{}: the status {problem}", situation.ds.metadata.name))
+    Some(situation.violation(Property::Status, format!("the status {problem}")))
 }
 
 /// Which count of a status is wrong (C70).

@@ -7,7 +7,7 @@ use super::history::History;
 use super::model::{Group, Policy, Position};
 use super::situation::Situation;
 use super::stage::Stage;
-use super::{Property, Violation, violation};
+use super::{Property, Violation};
 use crate::role::Role;
 
 /// The groups of a policy, by step and value.
@@ -30,8 +30,7 @@ pub(super) fn check(situation: &Situation, history: &History) -> Option<Violatio
         _ if situation.role == Role::Beside => None,
         (stage, _) => Some(format!("node {first} is open, although the stage is {stage:?}")),
     }?;
-    let name = &situation.ds.metadata.name;
-    violation(Property::Gate, format!("{name}: {problem}"))
+    Some(situation.violation(Property::Gate, problem))
 }
 
 fn problem(

@@ -237,6 +237,11 @@ impl Policy {
             || !nodes.is_empty() && nodes.matches(&node.metadata.labels)
     }
 
+    /// Whether a node is not ready, or leaves (G33).
+    pub(in crate::checker) fn is_absent(&self, node: &Node) -> bool {
+        !node.is_ready() || self.is_leaving(node)
+    }
+
     /// How many nodes may pull images at the same time, if the policy lets them (G55).
     pub(in crate::checker) fn parallel_pulls(&self) -> Option<usize> {
         self.prepare.images.map(|images| images.parallel.unwrap_or(50))
@@ -337,6 +342,18 @@ impl Policy {
                 (index, value.map_or(Group::Unlabelled, |value| Group::Value(value.clone())))
             })
             .collect()
+    }
+
+    /// Whether nodes with these labels are in the group of a position.
+    pub(in crate::checker) fn is_in(
+        &self,
+        position: &Position,
+        labels: &BTreeMap<String, String>,
+    ) -> bool {
+        match position {
+            Position::AllNodes => true,
+            Position::Wave { step, group, .. } => self.groups(labels).get(step) == Some(group),
+        }
     }
 
     /// How many of the nodes of a group of a step have the target after its last wave.

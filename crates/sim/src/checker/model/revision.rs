@@ -6,7 +6,7 @@ use everynode_sandbox::json::Value;
 use super::config_map::{stated_copies, with_copies};
 use super::metadata::Metadata;
 use super::placement::Placement;
-use super::record::Record;
+use super::record::{Phase, Record};
 use super::template::reduced;
 use crate::statement::Copies;
 
@@ -33,6 +33,16 @@ impl Revision {
     /// Whether anything is known of a rollout of it.
     pub(in crate::checker) const fn has_record(&self) -> bool {
         self.record.is_some() || self.has_unreadable_record
+    }
+
+    /// Whether it has a record, of which this holds.
+    pub(in crate::checker) fn is_recorded(&self, holds: impl FnOnce(&Record) -> bool) -> bool {
+        self.record.as_ref().is_some_and(holds)
+    }
+
+    /// Whether it is recorded as complete.
+    pub(in crate::checker) fn is_complete(&self) -> bool {
+        self.is_recorded(|record| record.phase == Phase::Complete)
     }
 
     pub(in crate::checker) fn parse(object: &Value) -> Self {

@@ -258,11 +258,9 @@ impl Situation<'_> {
         else {
             return history.version();
         };
-        let mut states = history.revisions.of(&current.metadata.uid);
-        let is_it = |(_, revision): &(u64, &Revision)| {
-            revision.record.as_ref().is_some_and(|other| other.began == record.began)
-        };
-        states.find(is_it).map_or(history.version(), |(at, _)| at)
+        let mut records = history.records(&current.metadata.uid);
+        let first = records.find(|(_, other)| other.began == record.began);
+        first.map_or(history.version(), |(at, _)| at)
     }
 
     /// The version since which the target surely has been the target: with another one in between,
@@ -283,13 +281,8 @@ impl Situation<'_> {
         else {
             return false;
         };
-        let mut records = history.revisions.of(&current.metadata.uid);
-        records.any(|(_, revision)| {
-            revision
-                .record
-                .as_ref()
-                .is_some_and(|it| it.began != record.began && it.phase != Phase::Pending)
-        })
+        let mut records = history.records(&current.metadata.uid);
+        records.any(|(_, it)| it.began != record.began && it.phase != Phase::Pending)
     }
 
     /// The version with which the policy came, as far as the replica has seen.
@@ -417,8 +410,7 @@ impl Situation<'_> {
         let (mut down, mut absent): (Option<Timestamp>, Option<Timestamp>) = (None, None);
         let mut was_always_present = true;
         for (at, state) in states.take_while(|(at, _)| *at <= version) {
-            let is_down = !state.is_ready();
-            let is_absent = is_down || policy.is_leaving(state);
+            let (is_down, is_absent) = (!state.is_ready(), policy.is_absent(state));
             let time = history.time_of(at);
             was_always_present &= !is_absent;
             down = is_down.then(|| down.unwrap_or(time));

@@ -2,10 +2,12 @@
 
 use everynode_core::plan::{NewChange, Outcome, Write};
 
-use super::{Judge, error};
+use super::Judge;
 use crate::checker::guard::Governing;
 use crate::checker::history::History;
-use crate::checker::model::{Eligibility, Phase, Pod, Policy, Revision, Update, can_change};
+use crate::checker::model::{
+    Change, Eligibility, Phase, Pod, Policy, Revision, Update, can_change,
+};
 use crate::checker::reason::{Deletion, Doubt};
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
@@ -77,17 +79,21 @@ impl<'a> Situation<'a> {
 }
 
 impl Situation<'_> {
+    /// Whether the DaemonSet has the revisions from which and to which a pod is changed. It may
+    /// have adopted the pod, and others may have taken a revision.
+    pub(in crate::checker) fn knows(&self, change: &Change) -> bool {
+        let has = |hash: &str| self.revisions.all().any(|it| it.metadata.pod_hash() == hash);
+        has(&change.to) && change.label.as_deref().is_some_and(has)
+    }
+
     /// Whether the target was complete before this attempt, or in use: nodes may go back to it
     /// (G56).
     pub(in crate::checker) fn was_complete_before(&self, history: &History) -> bool {
         let Some(current) = self.revisions.current.last() else { return false };
         let record = current.record.as_ref();
-        let mut states = history.revisions.of(&current.metadata.uid);
-        states.any(|(_, revision)| {
-            revision.record.as_ref().is_some_and(|it| {
-                let is_own = record.is_some_and(|record| record.began == it.began);
-                it.phase == Phase::Complete && (!is_own || it.is_adoption())
-            })
+        history.records(&current.metadata.uid).any(|(_, it)| {
+            let is_own = record.is_some_and(|record| record.began == it.began);
+            it.phase == Phase::Complete && (!is_own || it.is_adoption())
         })
     }
 }
@@ -96,7 +102,8 @@ impl Situation<'_> {
 pub(super) fn judge(judge: &Judge<'_>, new: &NewChange) -> Result<Option<Deletion>, Violation> {
     let situation = judge.situation;
     let fail = |property, problem: &str| {
-        error(situation, property, format!("pod {} is changed in place, {problem}", new.pod.name))
+        let problem = format!("pod {} is changed in place, {problem}", new.pod.name);
+        Err(situation.violation(property, problem))
     };
     let (pod, on_node) = judge.pod(&new.pod)?;
     if pod.change.as_ref().is_some_and(|change| change.to == new.hash.as_str()) {
@@ -191,12 +198,7 @@ pub(super) fn unfinished(
         reason == "Infeasible" || waited_ms + TOLERANCE_MS >= within_ms
     });
     // Requests cannot be sent again if it is not known what they change.
-    let is_stored = |hash: &str| {
-        let mut all = situation.revisions.current.iter().chain(&situation.revisions.old);
-        all.any(|it| it.metadata.pod_hash() == hash)
-    };
-    let is_known = is_stored(&change.to) && change.label.as_deref().is_some_and(is_stored);
-    let is_unknown = !pod.is_assumed_to_change() && !is_known;
+    let is_unknown = !pod.is_assumed_to_change() && !situation.knows(change);
     (is_due || is_unknown || is_refused(view, pod)).then_some(Deletion::Unchangeable)
 }
 

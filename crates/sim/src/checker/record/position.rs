@@ -22,12 +22,7 @@ impl Judge<'_> {
         position: &Position,
     ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
         let policy = self.policy_of_waves();
-        let is_held = move |on_node: &OnNode| {
-            policy
-                .zip(on_node.node)
-                .is_some_and(|(policy, node)| policy.holds(&node.metadata.labels))
-        };
-        self.all_members(position).filter(move |(_, on_node)| !is_held(on_node))
+        self.all_members(position).filter(move |(_, on_node)| !on_node.is_held(policy))
     }
 
     /// The same with those that are held.
@@ -35,18 +30,11 @@ impl Judge<'_> {
         &'s self,
         position: &Position,
     ) -> impl Iterator<Item = (&'s str, &'s OnNode<'s>)> {
-        let policy = self.policy_of_waves();
-        let key = match position {
-            Position::AllNodes => None,
-            Position::Wave { step, group, .. } => Some((*step, group.clone())),
-        };
+        let (policy, position) = (self.policy_of_waves(), position.clone());
         let nodes = self.situation.nodes.iter();
         nodes.filter_map(move |(name, on_node)| {
             let labels = &on_node.node?.metadata.labels;
-            let counts = policy.is_some_and(|policy| {
-                key.as_ref()
-                    .is_none_or(|(step, group)| policy.groups(labels).get(step) == Some(group))
-            });
+            let counts = policy?.is_in(&position, labels);
             (on_node.is_member && counts).then_some((*name, on_node))
         })
     }

@@ -42,11 +42,9 @@ impl Judge<'_> {
     /// Whether no other revision may have been stored when the rollout began.
     fn may_be_first(&self, record: &Record) -> bool {
         let Some(current) = self.situation.revisions.current.last() else { return true };
-        let mut records = self.history.revisions.of(&current.metadata.uid);
-        let is_it = |(_, revision): &(u64, &Revision)| {
-            revision.record.as_ref().is_some_and(|other| other.began == record.began)
-        };
-        let Some((begun, _)) = records.find(is_it) else { return true };
+        let mut records = self.history.records(&current.metadata.uid);
+        let begun = records.find(|(_, other)| other.began == record.began);
+        let Some((begun, _)) = begun else { return true };
         let mut all = self.history.revisions.histories();
         !all.any(|(uid, _)| {
             let then = self.history.revisions.at(uid, begun);
@@ -75,7 +73,7 @@ impl Judge<'_> {
         let members = || self.situation.nodes.values().filter(|on_node| on_node.is_member);
         let outside = members().filter(|on_node| {
             on_node.by_target == Eligibility::ShouldRun
-                && !on_node.node.is_some_and(|node| policy.holds(&node.metadata.labels))
+                && !on_node.is_held(Some(policy))
                 && !on_node.standing.states.may_be(NodeState::SetAside)
                 && self.states(on_node).all(is_outside)
         });
@@ -159,23 +157,17 @@ impl Judge<'_> {
 
     /// How many of the open nodes of a wave may be unavailable again: a tenth (G39).
     pub(super) fn tenth_of_open_nodes(&self, position: &Position) -> usize {
-        let policy = self.situation.ds.policy.valid();
-        let is_of = |on_node: &OnNode| match position {
-            Position::AllNodes => true,
-            Position::Wave { step, group, .. } => {
-                policy.zip(on_node.node).is_some_and(|(it, node)| {
-                    it.groups(&node.metadata.labels).get(step) == Some(group)
-                })
-            }
-        };
         let nodes = self.situation.nodes.iter();
-        nodes.filter(|(name, on_node)| self.is_open(name) && is_of(on_node)).count() / 10
+        let open = nodes.filter(|(name, on_node)| {
+            self.is_open(name) && self.situation.is_in(position, on_node)
+        });
+        open.count() / 10
     }
 
     /// Whether a node has been there since this time, and neither down nor leaving.
     fn was_present(&self, policy: &Policy, uid: &str, since: Timestamp) -> bool {
         let version = self.history.version_before(since);
-        let is_present = |node: &Node| node.is_ready() && !policy.is_leaving(node);
+        let is_present = |node: &Node| !policy.is_absent(node);
         let mut later = self.history.nodes.of(uid).filter(|(at, _)| *at > version);
         self.history.nodes.at(uid, version).is_some_and(is_present)
             && later.all(|(_, node)| is_present(node))
