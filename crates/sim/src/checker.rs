@@ -16,6 +16,7 @@ mod event;
 mod foreign;
 mod guard;
 mod history;
+mod idle;
 mod images;
 mod in_doubt;
 mod in_place;
@@ -55,7 +56,7 @@ use crate::role::{Installation, Role};
 use crate::serve::Target;
 use crate::setting::Setting;
 use crate::statement;
-use crate::view::{Idle, View, is_pod_write};
+use crate::view::{Idle, View};
 use backoff::Backoffs;
 use history::History;
 use model::BoundBy;
@@ -312,7 +313,8 @@ impl Checks {
 
     /// Checks a replica that has nothing to do for a DaemonSet, as it believes: no rule demands a
     /// write, so no change and no timer is overlooked (C1, C72).
-    pub(crate) fn check_idle(&mut self, Idle { view, waited_ms }: &Idle) -> Option<Violation> {
+    pub(crate) fn check_idle(&mut self, idle: &Idle) -> Option<Violation> {
+        let view = &idle.view;
         if let Some(previous) = &view.previous
             && let Some(violation) = self.judge_plans(previous)
         {
@@ -323,16 +325,12 @@ impl Checks {
             return None;
         }
         self.coverage.count(Section::Others, "replica with nothing to do");
-        let has_status = *waited_ms > self.status_interval_ms;
-        let left_undone = |situation: &Situation| match view.role {
-            // Nothing is done until a watch shows whether a record was written (G9).
-            Role::Controller | Role::BuiltIn if record::comes_first(view) => None,
-            Role::Controller | Role::BuiltIn => {
-                quiescence::left_undone(situation, has_status, *waited_ms)
-            }
-            Role::Beside => None,
-        };
-        let Violation { property, message } = self.judge_plan(view, left_undone)?.err()?;
+        let Self { history, backoffs, questions, status_interval_ms, .. } = self;
+        let situation = Situation::of(view, history)?;
+        let found = stated_problem(view, &situation, history, questions);
+        let Violation { property, message } = found.or_else(|| {
+            idle::left_undone(idle, &situation, history, backoffs, *status_interval_ms)
+        })?;
         violation(property, format!("{message}; the replica plans nothing"))
     }
 
@@ -374,21 +372,8 @@ impl Checks {
         }
     }
 
-    /// Whether a plan without writes of pods arrives after a later one was judged. What it leaves
-    /// out can no longer be compared with the back-offs of its time.
-    fn is_too_late(&self, view: &View) -> bool {
-        let later = (view.replica, view.plan + 1)..=(view.replica, u64::MAX);
-        !self.plans.contains_key(&(view.replica, view.plan))
-            && self.plans.range(later).next().is_some()
-            && !view.writes.iter().any(is_pod_write)
-    }
-
     /// Judges a plan, and those of its replica before that were not judged yet.
     fn judge_plans(&mut self, view: &Arc<View>) -> Option<Violation> {
-        if self.is_too_late(view) {
-            self.plans.insert((view.replica, view.plan), JudgedPlan::default());
-            return None;
-        }
         let mut plans = Vec::new();
         let mut next = Some(view);
         while let Some(view) = next.filter(|v| !self.plans.contains_key(&(v.replica, v.plan))) {
@@ -396,7 +381,7 @@ impl Checks {
             next = view.previous.as_ref();
         }
         for view in plans.into_iter().rev() {
-            match self.judge_plan(view, |_| None).unwrap_or_else(|| Ok(JudgedPlan::default())) {
+            match self.judge_plan(view).unwrap_or_else(|| Ok(JudgedPlan::default())) {
                 Ok(plan) => self.plans.insert((view.replica, view.plan), plan),
                 Err(violation) => return Some(violation),
             };
@@ -404,27 +389,19 @@ impl Checks {
         None
     }
 
-    /// Judges a plan, and then what it leaves undone. `None` if its replica had not seen the
-    /// DaemonSet.
-    fn judge_plan(
-        &mut self,
-        view: &View,
-        left_undone: impl FnOnce(&Situation) -> Option<Violation>,
-    ) -> Option<Result<JudgedPlan, Violation>> {
+    /// Judges a plan. `None` if its replica had not seen the DaemonSet.
+    fn judge_plan(&mut self, view: &View) -> Option<Result<JudgedPlan, Violation>> {
         let Self { history, backoffs, coverage, questions, .. } = self;
         let situation = Situation::of(view, history)?;
-        let found = questions.check(view, &situation, history);
-        let found = found.or_else(|| copies::check_statement(view, &situation, history));
-        if let Some(violation) = found {
+        if let Some(violation) = stated_problem(view, &situation, history, questions) {
             return Some(Err(violation));
         }
-        let judged = match view.role {
+        Some(match view.role {
             Role::Beside => beside::judge(view, &situation, history, coverage),
             Role::Controller | Role::BuiltIn => {
                 plan::judge(view, &situation, history, backoffs, coverage)
             }
-        };
-        Some(judged.and_then(|judged| left_undone(&situation).map_or(Ok(judged), Err)))
+        })
     }
 
     /// Judges a request of a plan that was judged. Returns the reason for it.
@@ -509,6 +486,18 @@ impl Checks {
             None => Ok(plan.creations[new.node.as_str()].name()),
         }
     }
+}
+
+/// What is wrong with the questions and with what the replica states: copies, and open nodes.
+fn stated_problem(
+    view: &View,
+    situation: &Situation,
+    history: &History,
+    questions: &mut Questions,
+) -> Option<Violation> {
+    let found = questions.check(view, situation, history);
+    let found = found.or_else(|| copies::check_statement(view, situation, history));
+    found.or_else(|| waves::check(situation, history))
 }
 
 fn violation(property: Property, message: String) -> Option<Violation> {

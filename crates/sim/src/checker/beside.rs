@@ -2,24 +2,20 @@
 //! deletions of old pods while it is known what replaces them (G18–G20).
 
 use everynode_core::api::{RECORD_ANNOTATION, ROLLED_BACK_ANNOTATION};
-use std::collections::BTreeSet;
-
 use everynode_core::plan::Write;
 use everynode_sandbox::json::{Value, json};
 use everynode_sandbox::kinds::{CONTROLLER_REVISION, DAEMON_SET, POD};
 
 use super::coverage::Coverage;
-use super::demands::Demands;
 use super::guard::Governing;
 use super::history::History;
-use super::lost_pods::LossDelays;
 use super::model::Revision;
 use super::plan::Judge;
 use super::reason::{Doubt, JudgedPlan};
 use super::rolled_back::attempt_of;
 use super::situation::Situation;
 use super::stage::Stage;
-use super::{PendingWrite, Property, Violation, record, rolled_back, violation, waves};
+use super::{PendingWrite, Property, Violation, rolled_back, violation};
 use crate::role::{Installation, Role};
 use crate::view::View;
 
@@ -30,11 +26,7 @@ pub(super) fn judge(
     history: &History,
     coverage: &mut Coverage,
 ) -> Result<JudgedPlan, Violation> {
-    if let Some(violation) = waves::check(situation, history) {
-        return Err(violation);
-    }
-    let losses = LossDelays::default();
-    let judge = Judge { view, situation, history, creations_delayed_until: None, losses };
+    let judge = Judge { view, situation, history };
     let unknown = what_is_unknown(situation);
     let mut judged = JudgedPlan::default();
     for write in &view.writes {
@@ -50,25 +42,11 @@ pub(super) fn judge(
         judged.deletions.insert(reference.uid.to_string(), reason);
     }
     judge.budgets(&judged, coverage)?;
-    let waits = view.is_waiting || record::comes_first(view) || unknown.is_some();
-    let may_delete = judged.deletions.len() < view.burst;
-    if may_delete && !waits && !situation.ds.metadata.is_terminating {
-        if let Some(violation) = record::left_out(view, situation, history) {
-            return Err(violation);
-        }
-        let deleted: BTreeSet<&str> =
-            judged.deletions.keys().filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
-        judge.demands_deletions(
-            &Demands::of(situation, |_| true, BTreeSet::new()),
-            &judged,
-            &deleted,
-        )?;
-    }
     Ok(judged)
 }
 
 /// Why it is not known what the built-in controller puts in the place of a deleted pod (G18, G19).
-fn what_is_unknown(situation: &Situation) -> Option<&'static str> {
+pub(super) fn what_is_unknown(situation: &Situation) -> Option<&'static str> {
     let (ds, revisions) = (situation.ds, &situation.revisions);
     let observed = ds.status["observedGeneration"].as_i64().unwrap_or_default();
     let current = revisions.current.last().filter(|current| current.metadata.hash().is_some());

@@ -8,6 +8,9 @@ use super::reason::{Creation, Deletion, Doubt};
 use super::situation::{OnNode, Situation};
 use super::{Property, budget, late};
 
+/// What is left undone, and the property that this violates.
+pub(super) type Problem = Option<(Property, String)>;
+
 /// What the rules demand in a situation.
 pub(super) struct Demands<'a> {
     /// The pods to delete, by UID, whatever the budget.
@@ -25,30 +28,16 @@ pub(super) struct Demands<'a> {
     pub surges_at_once: Vec<&'a str>,
     /// On how many of these nodes the rollout surely may begin.
     pub left: Left,
-    /// The nodes on which a creation may be delayed: none is demanded (C23).
-    pub delayed: BTreeSet<&'a str>,
 }
 
 impl<'a> Demands<'a> {
     /// `has_no_backoff` is whether a node's pod that has ended may be deleted (C24), `delayed` the
-    /// nodes on which a creation may be delayed (C23).
+    /// nodes on which a creation may be delayed: none is demanded (C23). At rest nothing has
+    /// happened for minutes.
     pub(super) fn of(
         situation: &Situation<'a>,
         has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
-        delayed: BTreeSet<&'a str>,
-    ) -> Self {
-        Self::at(situation, has_no_backoff, delayed, false)
-    }
-
-    /// What the rules demand when nothing has happened for minutes.
-    pub(super) fn at_rest(situation: &Situation<'a>) -> Self {
-        Self::at(situation, |_| true, BTreeSet::new(), true)
-    }
-
-    fn at(
-        situation: &Situation<'a>,
-        has_no_backoff: impl Fn(&OnNode<'a>) -> bool,
-        delayed: BTreeSet<&'a str>,
+        delayed: &BTreeSet<&str>,
         at_rest: bool,
     ) -> Self {
         let is_guarded = situation.is_guarded();
@@ -81,7 +70,6 @@ impl<'a> Demands<'a> {
             begins_at_once: Vec::new(),
             surges_at_once: Vec::new(),
             left,
-            delayed,
         };
         let is_limited = situation.goes_forward() || is_guarded && max_surge == 0;
         let has_pace = policy.is_some_and(|policy| policy.pods_per_minute.is_some());
@@ -110,7 +98,7 @@ impl<'a> Demands<'a> {
                 }
             }
             match situation.reason_to_create(on_node, Doubt::Demands) {
-                _ if demands.delayed.contains(*node) => {}
+                _ if delayed.contains(*node) => {}
                 Some(Creation::Missing) => demands.creations.push(node),
                 Some(Creation::SurgeAtOnce) if is_touched => {}
                 Some(Creation::SurgeAtOnce) if is_guarded => demands.surges_at_once.push(node),
@@ -123,6 +111,29 @@ impl<'a> Demands<'a> {
             demands.retain_groups_with_room(situation, policy);
         }
         demands
+    }
+
+    /// The first pod to delete, or node that gets a pod, whatever the budget.
+    pub(super) fn whatever_the_budget(&self, situation: &Situation, may_create: bool) -> Problem {
+        if let Some((uid, reason)) = self.deletions.first_key_value() {
+            let name = &situation.pods[uid].metadata.name;
+            return Some((reason.property(), format!("pod {name} is left: {}", reason.name())));
+        }
+        let node = self.creations.first().filter(|_| may_create)?;
+        Some((Property::Placement, format!("no pod is created on {node}")))
+    }
+
+    /// The first node on which the rollout begins. `pending` is the number of nodes on which a
+    /// creation of unknown outcome may begin.
+    pub(super) fn within_the_budget(&self, may_create: bool, pending: usize) -> Problem {
+        let Left { available, unavailable } = self.left;
+        let available = available.min(unavailable);
+        let at_once = self.begins_at_once.iter().filter(|_| unavailable > 0);
+        let within = self.within_budget.iter().filter(|_| available > 0);
+        let surges_at_once = self.surges_at_once.iter().filter(|_| unavailable > pending);
+        let surges = surges_at_once.chain(self.surges.iter().filter(|_| available > pending));
+        let node = at_once.chain(within).chain(surges.filter(|_| may_create)).next()?;
+        Some((Property::Budget, format!("the pod on {node} is old")))
     }
 
     /// Leaves out the nodes of groups that have no room for another beginning.

@@ -23,7 +23,6 @@ const SERIES_MS: i64 = 5 * 60_000;
 const LATE_MS: i64 = 60_000;
 
 /// The pods that a DaemonSet has lost on nodes where it has lost several, and what that delays.
-#[derive(Default)]
 pub(super) struct LossDelays<'a> {
     by_node: BTreeMap<&'a str, Vec<Loss<'a>>>,
     now: Timestamp,

@@ -1,30 +1,25 @@
 //! Judges the pods that a plan deletes and creates, by what its replica knew (C20–C27, C50–C53).
 //!
-//! A plan is wrong if a rule gives no reason for one of its writes, if they exceed a budget
-//! together, and if it leaves out a write that a rule demands.
+//! A plan is wrong if a rule gives no reason for one of its writes, or if they exceed a budget
+//! together. What it leaves out is judged once its replica has nothing to do
+//! ([`idle`](super::idle)).
 
 mod change;
 
-use std::collections::BTreeSet;
-
 use everynode_core::api::Timestamp;
-use everynode_core::plan::{NewPod, Outcome, PodReference, Write};
+use everynode_core::plan::{NewPod, PodReference, Write};
 
 use super::backoff::Backoffs;
 use super::coverage::{Coverage, Section};
 use super::creation_delay;
-use super::demands::Demands;
 use super::history::History;
 use super::lost_pods::LossDelays;
 use super::model::{Budget, Eligibility, Pod};
 use super::reason::{Creation, Deletion, Doubt, JudgedPlan};
 use super::situation::{OnNode, Situation};
-use super::stage::{Stage, Wanted};
-use super::{Property, Violation, budget, late, record, removal, waves};
-use crate::view::{View, WriteOutcome, is_pod_write};
-
-/// The time without creations after a namespace has refused one, because it is being deleted.
-const PAUSE_MS: i64 = 60_000;
+use super::stage::Wanted;
+use super::{Property, Violation, budget, late, removal};
+use crate::view::{View, is_pod_write};
 
 /// Judges a plan.
 pub(super) fn judge(
@@ -44,12 +39,9 @@ pub(super) fn judge(
         let message = "pods are written although the selector is empty".to_owned();
         return Err(situation.violation(Property::Deletion, message));
     }
-    if let Some(violation) = waves::check(situation, history) {
-        return Err(violation);
-    }
-    let creations_delayed_until = creation_delay::end(view, situation.ds, history);
+    let delayed_until = creation_delay::end(view, situation.ds, history);
     let losses = LossDelays::of(view, situation.ds, history);
-    let judge = Judge { view, situation, history, creations_delayed_until, losses };
+    let judge = Judge { view, situation, history };
     let mut judged = JudgedPlan::default();
     for write in writes {
         match write {
@@ -58,7 +50,7 @@ pub(super) fn judge(
                 judged.deletions.insert(pod.uid.to_string(), reason);
             }
             Write::CreatePod(new) => {
-                let reason = judge.creation(new)?;
+                let reason = judge.creation(new, delayed_until, &losses)?;
                 if judged.creations.insert(new.node.to_string(), reason).is_some() {
                     let message = format!("two pods are created on {}", new.node);
                     return Err(situation.violation(Property::Duplicate, message));
@@ -73,9 +65,6 @@ pub(super) fn judge(
         }
     }
     judge.budgets(&judged, coverage)?;
-    if !view.is_waiting {
-        judge.demands(&judged, backoffs)?;
-    }
     backoffs.record(view, situation, &judged, history);
     Ok(judged)
 }
@@ -85,8 +74,6 @@ pub(super) struct Judge<'a> {
     pub view: &'a View,
     pub situation: &'a Situation<'a>,
     pub history: &'a History,
-    pub creations_delayed_until: Option<Timestamp>,
-    pub losses: LossDelays<'a>,
 }
 
 impl<'a> Judge<'a> {
@@ -192,7 +179,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn creation(&self, new: &NewPod) -> Result<Creation, Violation> {
+    fn creation(
+        &self,
+        new: &NewPod,
+        delayed_until: Option<Timestamp>,
+        losses: &LossDelays<'_>,
+    ) -> Result<Creation, Violation> {
         let Self { situation, .. } = self;
         let on_node = situation.nodes.get(new.node.as_str());
         let eligibility = on_node.map_or(Eligibility::NoNode, |on_node| on_node.eligibility);
@@ -200,7 +192,7 @@ impl<'a> Judge<'a> {
             let message = format!("a pod is created on {} ({eligibility:?})", new.node);
             return Err(situation.violation(Property::Placement, message));
         };
-        if let Some(end) = self.creations_delayed_until {
+        if let Some(end) = delayed_until {
             let message = format!(
                 "a pod is created on {} at {}, although admission has changed one and creations \
                  are delayed until {}",
@@ -208,7 +200,7 @@ impl<'a> Judge<'a> {
             );
             return Err(situation.violation(Property::Backoff, message));
         }
-        if let Some(end) = self.losses.certain_end(new.node.as_str()) {
+        if let Some(end) = losses.certain_end(new.node.as_str()) {
             let message = format!(
                 "a pod is created on {} at {}, although the last two were lost soon after their \
                  creation, and the next is delayed until {} or later",
@@ -253,7 +245,7 @@ impl<'a> Judge<'a> {
         let Self { situation, .. } = self;
         let surges = matches!(situation.budget(), Some(Budget::Surge(_)));
         let pending = |is_counted: &dyn Fn(&str) -> bool| match surges {
-            true => self.pending_surges(is_counted),
+            true => pending_surges(self.view, situation, is_counted),
             false => 0,
         };
         // The rollout begins once on a node on which a surge is repeated.
@@ -294,211 +286,26 @@ impl<'a> Judge<'a> {
         }
         Ok(())
     }
+}
 
-    /// Number of nodes on which a surge of unknown outcome may appear, except those that are
-    /// counted otherwise (C53).
-    fn pending_surges(&self, is_counted: impl Fn(&str) -> bool) -> usize {
-        const RESERVED_MS: i64 = 60_000;
-        let Self { view, situation, .. } = self;
-        let is_pending = |(name, on_node): &(&&str, &OnNode)| {
-            let has_old = !situation.active(on_node).old.is_empty();
-            let is_recent = on_node
-                .pending
-                .is_some_and(|pending| view.planned_at.0 < pending.since.0 + RESERVED_MS);
-            // A node that surges already counts once.
-            let surges = situation.uses_surge(on_node, |pod| situation.may_be_available(pod));
-            is_recent && has_old && !is_counted(name) && !surges
-        };
-        situation.nodes.iter().filter(is_pending).count()
-    }
-
-    /// Whether the plan adopts revisions of a rollout that is guarded or paused: which pods are
-    /// wanted is decided once the revisions are its own (C21, G9).
-    fn adopts_first(&self) -> bool {
-        let adopts = self.view.writes.iter().any(|write| matches!(write, Write::AdoptRevision(_)));
-        adopts && !matches!(self.situation.stage, Stage::Unguarded)
-    }
-
-    /// Whether the plan leaves out a write that the rules demand.
-    fn demands(&self, judged: &JudgedPlan, backoffs: &Backoffs) -> Result<(), Violation> {
-        let Self { view, situation, .. } = self;
-        let has_hash = |revision: &&&super::model::Revision| revision.metadata.hash().is_some();
-        if situation.revisions.current.last().filter(has_hash).is_none()
-            || situation.ds.metadata.is_terminating
-            || situation.ds.selector.is_empty()
-            || situation.is_base_unknown()
-            || record::comes_first(view)
-            || self.adopts_first()
-        {
-            // The revision comes first (C40), and so does a record (G9).
-            return Ok(());
-        }
-        if let Some(violation) = record::left_out(view, situation, self.history) {
-            return Err(violation);
-        }
-        let may_delete = judged.replaced().count() < view.burst;
-        // Creations pause for a minute after the namespace has refused one (C28).
-        let is_refused = |outcome: &WriteOutcome| {
-            outcome.daemon_set == view.daemon_set
-                && outcome.result.outcome == Outcome::NamespaceTerminating
-                && outcome.arrived_at.0 + PAUSE_MS > view.planned_at.0
-        };
-        let may_create = judged.creations.len() < view.burst
-            && !view.outcomes.iter().any(is_refused)
-            && self.creations_delayed_until.is_none();
-        let has_no_backoff = |on_node: &OnNode| {
-            let end = backoffs.end(view, situation, on_node, Doubt::Demands, self.history);
-            end.is_none_or(|end| end <= view.planned_at)
-        };
-        let demanded = Demands::of(situation, has_no_backoff, self.losses.delayed_nodes());
-        let is_left =
-            |uid: &str| !judged.deletions.contains_key(uid) && !judged.changes.contains_key(uid);
-        let left_out = demanded.deletions.iter().find(|(uid, _)| is_left(uid));
-        if let Some((uid, reason)) = left_out.filter(|_| may_delete) {
-            let pod = describe(situation.pods[uid]);
-            let property = reason.property();
-            let message = format!("pod {pod} is not deleted ({})", reason.name());
-            return Err(situation.violation(property, message));
-        }
-        let deleted = judged.replaced().map(|(uid, _)| uid);
-        let deleted: BTreeSet<&str> =
-            deleted.filter_map(|uid| situation.pods[uid.as_str()].node()).collect();
-        // A node from which a pod that has ended is deleted gets another one after that.
-        let left_out = demanded
-            .creations
-            .iter()
-            .find(|node| !judged.creations.contains_key(**node) && !deleted.contains(**node));
-        if let Some(node) = left_out.filter(|_| may_create) {
-            let message = format!("no pod is created on {node}");
-            return Err(situation.violation(Property::Placement, message));
-        }
-        if may_delete {
-            self.demands_deletions(&demanded, judged, &deleted)?;
-        }
-        if may_create {
-            self.demands_surges(&demanded, judged, &deleted)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the plan deletes fewer old pods than the budget allows. `deleted` are the nodes from
-    /// which it deletes pods.
-    pub(super) fn demands_deletions(
-        &self,
-        demanded: &Demands<'_>,
-        judged: &JudgedPlan,
-        deleted: &BTreeSet<&str>,
-    ) -> Result<(), Violation> {
-        let Self { situation, .. } = self;
-        let is_deleted = |node: &&&str| deleted.contains(**node);
-        let begun = demanded.begins_at_once.iter().filter(is_deleted).count();
-        // A pod of which the clocks leave open whether it is available may be among them (C54).
-        let is_at_once = |reason: &&Deletion| **reason == Deletion::OldAndUnavailable;
-        let doubtful = judged.replaced().map(|(_, reason)| reason).filter(is_at_once);
-        let doubtful = doubtful.count().saturating_sub(begun);
-        let all = demanded.begins_at_once.len();
-        let left = demanded.left.unavailable.saturating_sub(doubtful);
-        if begun < all.min(left) {
-            let message = format!(
-                "{begun} old pods that are not available are deleted, although there are {all} \
-                 and {left} may be"
-            );
-            return Err(situation.violation(Property::Budget, message));
-        }
-        let candidates = &demanded.within_budget;
-        let done = candidates.iter().filter(is_deleted).count();
-        // A pod that has ended may still be called available: its node is the next unavailable one.
-        let surely_available = |pod: &Pod| situation.is_surely_available(pod);
-        let becomes_unavailable = |node: &&&str| {
-            let is_available =
-                !situation.is_unavailable(&situation.nodes[**node], surely_available);
-            is_available && !candidates.contains(node)
-        };
-        // Going back, each node that loses its pod uses the budget from then on (G41).
-        let is_begun =
-            |node: &&&str| !candidates.contains(*node) && !demanded.begins_at_once.contains(*node);
-        let others = match situation.goes_back() {
-            true => deleted.iter().filter(is_begun).count(),
-            false => deleted.iter().filter(becomes_unavailable).count(),
-        };
-        // So does one that loses its pod, which may not have been demanded.
-        let is_other = |uid: &&String, reason: &Deletion| {
-            let node = situation.pods.get(uid.as_str()).and_then(|pod| pod.node());
-            reason.is_within_budget() && node.is_some_and(|node| !candidates.contains(&node))
-        };
-        let removed = judged.replaced().filter(|(uid, reason)| is_other(uid, reason));
-        let others = others.max(removed.count());
-        let left = demanded.left.available.saturating_sub(others);
-        let left = left.min(demanded.left.unavailable.saturating_sub(begun + doubtful));
-        let surges = judged.creations.values().filter(|reason| reason.begins()).count();
-        // Nodes with an unavailable pod use the budget of a rollout that goes forward, too, and may
-        // use that of one that goes back from now on.
-        let left = match situation.goes_forward() {
-            true => left.saturating_sub(begun + doubtful + surges),
-            false if situation.goes_back() => left.saturating_sub(begun + doubtful),
-            false => left,
-        };
-        let all = candidates.len();
-        if done < all.min(left) {
-            let message =
-                format!("{done} old pods are deleted, although there are {all} and {left} may be");
-            return Err(situation.violation(Property::Budget, message));
-        }
-        Ok(())
-    }
-
-    /// Whether the plan creates fewer pods beside others than the budget allows.
-    fn demands_surges(
-        &self,
-        demanded: &Demands<'_>,
-        judged: &JudgedPlan,
-        deleted: &BTreeSet<&str>,
-    ) -> Result<(), Violation> {
-        let Self { situation, .. } = self;
-        let is_created = |node: &&&str| judged.creations.contains_key(**node);
-        // A node whose pod has ended gets a new one next, and uses up the budget as well.
-        let is_done = |node: &&&str| is_created(node) || deleted.contains(**node);
-        let candidates = demanded.surges.iter();
-        let (all, done) = (candidates.len(), candidates.filter(is_done).count());
-        let seen = situation.nodes.values().filter(|on_node| on_node.has_seen_pending).count();
-        let pending = self.pending_surges(|node| surges_within_budget(judged, node)) + seen;
-        let removed = judged.deletions.values().filter(|reason| reason.begins()).count();
-        let left = demanded.left.available.saturating_sub(pending + removed);
-        let at_once = demanded.surges_at_once.len();
-        let begun = demanded.surges_at_once.iter().filter(is_done).count();
-        // One beside a pod of which the clocks leave open whether it is available may be among
-        // them (C54).
-        let is_at_once = |(name, reason): &(&String, &Creation)| {
-            **reason == Creation::SurgeAtOnce && !demanded.surges_at_once.contains(&name.as_str())
-        };
-        let doubtful = judged.creations.iter().filter(is_at_once).count();
-        let is_delayed = |(name, reason): &(&String, &Creation)| {
-            **reason == Creation::SurgeWithinBudget && demanded.delayed.contains(name.as_str())
-        };
-        let delayed = judged.creations.iter().filter(is_delayed).count();
-        let left = left.saturating_sub(delayed);
-        let beginnings_left =
-            demanded.left.unavailable.saturating_sub(doubtful + pending + delayed + removed);
-        if begun < at_once.min(beginnings_left) {
-            let message = format!(
-                "{begun} pods surge beside unavailable ones, although {at_once} and \
-                 {beginnings_left} may"
-            );
-            return Err(situation.violation(Property::Budget, message));
-        }
-        let left = left.min(beginnings_left.saturating_sub(begun));
-        // Guarded, nodes with an unavailable pod use the budget from now on, too (G14, G41).
-        let left = match situation.goes_forward() || situation.goes_back() {
-            true => left.saturating_sub(begun + doubtful),
-            false => left,
-        };
-        if done < all.min(left) {
-            let message =
-                format!("{done} pods surge, although {all} and {left} may: {:?}", demanded.surges);
-            return Err(situation.violation(Property::Budget, message));
-        }
-        Ok(())
-    }
+/// Number of nodes on which a surge of unknown outcome may appear, except those that are counted
+/// otherwise (C53).
+pub(super) fn pending_surges(
+    view: &View,
+    situation: &Situation,
+    is_counted: impl Fn(&str) -> bool,
+) -> usize {
+    const RESERVED_MS: i64 = 60_000;
+    let is_pending = |(name, on_node): &(&&str, &OnNode)| {
+        let has_old = !situation.active(on_node).old.is_empty();
+        let is_recent = on_node
+            .pending
+            .is_some_and(|pending| view.planned_at.0 < pending.since.0 + RESERVED_MS);
+        // A node that surges already counts once.
+        let surges = situation.uses_surge(on_node, |pod| situation.may_be_available(pod));
+        is_recent && has_old && !is_counted(name) && !surges
+    };
+    situation.nodes.iter().filter(is_pending).count()
 }
 
 fn describe(pod: &Pod) -> String {

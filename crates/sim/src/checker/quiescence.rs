@@ -1,7 +1,9 @@
 //! What holds at rest: no rule demands another write, and the status is correct (C21, C23, C42,
 //! C44, C53, C70).
 
-use super::demands::Demands;
+use std::collections::BTreeSet;
+
+use super::demands::{Demands, Problem};
 use super::history::History;
 use super::model::{Eligibility, Metadata, Phase, Pod, Position, Record, Revision};
 use super::situation::{Clocks, OnNode, Seen, Situation};
@@ -82,8 +84,6 @@ pub(super) fn left_undone(
     Some(situation.violation(property, message))
 }
 
-type Problem = Option<(Property, String)>;
-
 /// Every orphan that the DaemonSet selects is adopted, and what it does not select is released
 /// (C21).
 fn ownership(situation: &Situation) -> Problem {
@@ -157,21 +157,8 @@ fn rollout(situation: &Situation) -> Problem {
     if let Some(message) = in_place::left_over(situation) {
         return Some((Property::Template, message));
     }
-    let demands = Demands::at_rest(situation);
-    if let Some((uid, reason)) = demands.deletions.first_key_value() {
-        let name = &situation.pods[uid].metadata.name;
-        return Some((reason.property(), format!("pod {name} is left: {}", reason.name())));
-    }
-    if let Some(node) = demands.creations.first() {
-        return Some((Property::Placement, format!("no pod is created on {node}")));
-    }
-    let at_once = demands.begins_at_once.iter().chain(&demands.surges_at_once);
-    let within = demands.within_budget.iter().chain(&demands.surges);
-    let within = within.filter(|_| demands.left.available > 0);
-    if let Some(node) = at_once.filter(|_| demands.left.unavailable > 0).chain(within).next() {
-        return Some((Property::Budget, format!("the pod on {node} is old")));
-    }
-    None
+    let demands = Demands::of(situation, |_| true, &BTreeSet::new(), true);
+    demands.whatever_the_budget(situation, true).or_else(|| demands.within_the_budget(true, 0))
 }
 
 /// The template is stored once, in the newest revision, and the history is no longer than allowed
