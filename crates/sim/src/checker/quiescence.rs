@@ -204,109 +204,91 @@ fn guard(situation: &Situation) -> Problem {
     let conditions = situation.ds.status["conditions"].as_array().into_iter().flatten();
     let progressing = conditions.into_iter().find(|condition| condition["type"] == "Progressing");
     let stated = progressing.and_then(|condition| condition["reason"].as_str());
-    let reason = match &situation.stage {
-        Stage::Unguarded => None,
-        Stage::NotGuarded => situation.ds.is_to_be_guarded().then_some("NotGuarded"),
-        _ if situation.ds.is_paused() && !matches!(situation.stage, Stage::Pending) => {
-            Some("Paused")
-        }
-        _ if stated == Some("RemovesNodes") && situation.may_await_removals() => stated,
-        _ if stated == Some("ConfigNotReady") && situation.lacks_config_maps() => stated,
-        _ if stated == Some("NotInPlace") && situation.may_not_be_in_place() => stated,
-        Stage::Paused => Some("Paused"),
-        Stage::Pending => match has_pending_record(situation) {
-            true if situation.ds.is_paused() => Some("Paused"),
-            true if situation.awaits_window => Some("OutsideWindow"),
-            _ => return Some((Property::Record, "the rollout has not begun".to_owned())),
-        },
-        Stage::Halted { .. } => {
-            let target = situation.revisions.current.last();
-            match target.is_some_and(|target| target.has_unreadable_record) {
-                true => Some("InvalidRecord"),
-                false => Some("InvalidPolicy"),
-            }
-        }
-        Stage::Failed { .. } => Some("Failed"),
-        Stage::Moving(record) => reason_of(situation, record, stated),
+    let is_stuck = |record: &Record| {
+        record.phase == Phase::Updating
+            && stated == Some("Updating")
+            && !may_be_untried(situation, record)
+            && !has_blocker(situation)
     };
-    let is_tried = match &situation.stage {
-        Stage::Moving(record) => !may_be_untried(situation, record),
-        _ => true,
-    };
-    if reason == Some("Updating") && is_tried && !has_blocker(situation) {
-        return Some((Property::Record, "the rollout does not move on".to_owned()));
+    match situation.stage {
+        Stage::Moving(record) if is_stuck(record) => {
+            Some((Property::Record, "the rollout does not move on".to_owned()))
+        }
+        _ if is_true(situation, stated.unwrap_or_default()) => None,
+        Stage::Pending => Some((Property::Record, "the rollout has not begun".to_owned())),
+        stage => {
+            let message =
+                format!("the condition states {stated:?}, which is not true of {stage:?}");
+            Some((Property::Condition, message))
+        }
     }
-    // A pod on a node that is down, leaves or is held may stay.
-    let goes_back = match (situation.role, situation.stage, stated) {
-        (Role::Beside, Stage::Moving(record), Some("Updating")) => {
-            record.phase == Phase::Complete && has_blocker(situation)
-        }
-        (Role::Beside, ..) => false,
-        (_, Stage::Failed { goes_back: true }, Some("RollingBack")) => has_target_pod(situation),
-        _ => false,
-    };
-    let is_stated = stated == reason || goes_back;
-    (!is_stated).then(|| {
-        let message = format!("the condition states {stated:?}, correct is {reason:?}");
-        (Property::Condition, message)
-    })
 }
 
-/// Whether the target is recorded as one whose rollout may not begin (G38).
-fn has_pending_record(situation: &Situation) -> bool {
+/// Whether the reason that the condition of a DaemonSet states is true (G21); it is empty if there
+/// is none.
+fn is_true(situation: &Situation, reason: &str) -> bool {
+    let is_paused = situation.ds.is_paused();
     let target = situation.revisions.current.last();
-    let record = target.and_then(|target| target.record.as_ref());
-    record.is_some_and(|record| record.phase == Phase::Pending)
+    let is_recorded = || target.is_some_and(|it| it.is_recorded(|it| it.phase == Phase::Pending));
+    let is_unreadable = target.is_some_and(|target| target.has_unreadable_record);
+    match (situation.stage, reason) {
+        (Stage::Unguarded, reason) => reason.is_empty(),
+        (Stage::NotGuarded, "") => !situation.ds.is_to_be_guarded(),
+        (Stage::NotGuarded, reason) => reason == "NotGuarded" && situation.ds.is_to_be_guarded(),
+        (Stage::Pending, "Paused") => is_paused && is_recorded(),
+        (Stage::Paused, reason) => reason == "Paused",
+        (stage, reason) if is_paused && !matches!(stage, Stage::Pending) => reason == "Paused",
+        (_, "RemovesNodes") => situation.may_await_removals(),
+        (_, "ConfigNotReady") => situation.lacks_config_maps(),
+        (_, "NotInPlace") => situation.may_not_be_in_place(),
+        (Stage::Pending, "OutsideWindow") => situation.awaits_window && is_recorded(),
+        (Stage::Halted { .. }, "InvalidRecord") => is_unreadable,
+        (Stage::Halted { .. }, "InvalidPolicy") => !is_unreadable,
+        (Stage::Failed { .. }, "Failed") => true,
+        // A pod on a node that is down, leaves or is held may stay.
+        (Stage::Failed { goes_back }, "RollingBack") => {
+            goes_back && situation.role != Role::Beside && has_target_pod(situation)
+        }
+        (Stage::Moving(record), reason) => is_true_of(situation, record, reason),
+        _ => false,
+    }
 }
 
-/// The reason of the condition of a rollout that is where its record says.
-fn reason_of<'a>(
-    situation: &Situation,
-    record: &Record,
-    stated: Option<&'a str>,
-) -> Option<&'a str> {
-    match record.phase {
+/// The same of a rollout that is where its record says.
+fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
+    let may_be_untried = || may_be_untried(situation, record);
+    let is_approved = || is_approved(situation, record);
+    let has_blocker = || has_blocker(situation);
+    let awaits_window = situation.awaits_window;
+    match (record.phase, reason) {
+        (Phase::Complete, "Complete") => true,
+        (Phase::Complete, "LateNodesFail") => late::may_be_held(situation),
         // Nodes that cannot have a pod lack the revision that was in use before, or are set aside
-        // while no other has it.
-        Phase::Complete
-            if record.is_adoption()
-                && stated == Some("Updating")
-                && (has_blocker(situation) || may_be_untried(situation, record)) =>
+        // while no other has it. Beside the built-in controller, a pod on a node that is held may
+        // stay.
+        (Phase::Complete, "Updating") => {
+            let is_adoption = record.is_adoption();
+            (is_adoption || situation.role == Role::Beside) && has_blocker()
+                || is_adoption && may_be_untried()
+        }
+        (Phase::Complete, _) => false,
+        (_, "WaveNotTried") => may_be_untried(),
+        _ if is_surely_untried(situation, record) && !awaits_window => false,
+        // A rollout becomes complete outside of windows, too.
+        (Phase::Baking, reason)
+            if awaits_window && is_approved() && record.position != Position::AllNodes =>
         {
-            stated
-        }
-        Phase::Complete if stated == Some("LateNodesFail") && late::may_be_held(situation) => {
-            stated
-        }
-        Phase::Complete => Some("Complete"),
-        _ if stated == Some("WaveNotTried") && may_be_untried(situation, record) => stated,
-        _ if is_surely_untried(situation, record) && !situation.awaits_window => {
-            Some("WaveNotTried")
-        }
-        Phase::Baking
-            if situation.awaits_window
-                && is_approved(situation, record)
-                // A rollout becomes complete outside of windows, too.
-                && record.position != Position::AllNodes =>
-        {
-            Some("OutsideWindow")
+            reason == "OutsideWindow"
         }
         // A node that cannot be updated has joined the wave.
-        Phase::Baking if stated == Some("Baking") && has_blocker(situation) => stated,
-        Phase::Baking
-            if stated == Some("OutsideWindow")
-                && situation.awaits_window
-                && has_blocker(situation) =>
-        {
-            stated
-        }
+        (Phase::Baking, "OutsideWindow") => awaits_window && has_blocker(),
+        (Phase::Baking, "Baking") => has_blocker(),
         // The same after its bake time and its approval.
-        Phase::Baking if is_approved(situation, record) && has_blocker(situation) => {
-            Some("Updating")
-        }
-        Phase::Baking => Some("AwaitingApproval"),
-        Phase::Updating if situation.awaits_window => Some("OutsideWindow"),
-        Phase::Pending | Phase::Updating | Phase::Failed | Phase::Superseded => Some("Updating"),
+        (Phase::Baking, "Updating") => is_approved() && has_blocker(),
+        (Phase::Baking, "AwaitingApproval") => !is_approved(),
+        (Phase::Baking, _) => false,
+        (Phase::Updating, "OutsideWindow") => awaits_window,
+        (_, reason) => reason == "Updating" && !awaits_window,
     }
 }
 
