@@ -54,7 +54,7 @@ async fn every_form_of_a_write_resizes_a_pod() {
         let patched = server.send_with(&token, "PATCH", &path, kind, &body).await;
         assert_eq!((patched.code, cpu(&patched.json())), (200, wanted), "{}", patched.body);
     }
-    let mut pod = server.get(RESIZE).await.json();
+    let pod = server.get(RESIZE).await.json();
     assert_eq!((&pod["kind"], cpu(&pod)), (&json!("Pod"), &json!("4")));
     assert_eq!(pod["metadata"].get("labels"), None);
     let managers = pod["metadata"]["managedFields"].as_array().expect("a list").clone();
@@ -65,8 +65,15 @@ async fn every_form_of_a_write_resizes_a_pod() {
     owned["f:spec"]["f:containers"]["k:{\"name\":\"c\"}"]["."] = json!({});
     assert_eq!(of_apply["fieldsV1"], owned);
 
-    pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("500m");
-    let put = server.send_with(&token, "PUT", RESIZE, JSON, &pod).await;
+    let (mut pod, put) = loop {
+        let mut pod = server.get(RESIZE).await.json();
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("500m");
+        let put = server.send_with(&token, "PUT", RESIZE, JSON, &pod).await;
+        // The kubelet starts the pod meanwhile, and so may write it between the two requests.
+        if put.code != 409 {
+            break (pod, put);
+        }
+    };
     assert_eq!((put.code, cpu(&put.json())), (200, &json!("500m")), "{}", put.body);
     assert_eq!(server.send_with(&token, "PUT", RESIZE, JSON, &pod).await.code, 409);
     let absent = RESIZE.replace("/p/", "/q/");
