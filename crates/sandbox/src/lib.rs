@@ -72,7 +72,7 @@ pub mod validation;
 mod value;
 pub mod yaml;
 
-pub use api::faults::OWN_USER_AGENT;
+pub use api::fault::OWN_USER_AGENT;
 pub use api::limits::{Limits, Share};
 pub use api::unwinding::is_request as panics_end_only_a_request;
 pub use run::{

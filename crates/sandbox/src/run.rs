@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::api_server::ApiServers;
-use crate::api::faults::Faults;
+use crate::api::fault::Faults;
 use crate::api::handler::handle;
 use crate::api::kubeconfig::Kubeconfig;
 use crate::api::limits::Limits;

@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::query::Parameters;
 use super::route::Route;
 use crate::authorization::User;
+use crate::store::{Store, WatchCache};
 
 /// A request whose body has been read.
 pub(crate) struct Call {
@@ -28,6 +29,21 @@ pub(crate) struct ReadFaults {
     pub writes_behind: Option<u64>,
     /// The delay of the bookmark that ends the initial events.
     pub bookmark_after: Option<Duration>,
+}
+
+impl ReadFaults {
+    /// The cache that answers a read: that of the API server, without the latest writes if a fault
+    /// says so, but not older than `required` (S17).
+    pub(crate) fn cache(
+        self,
+        store: &Store,
+        api_server: &ApiServer,
+        required: Option<u64>,
+    ) -> WatchCache {
+        let Some(behind) = self.writes_behind else { return api_server.cache(store) };
+        let newest = store.resource_version();
+        WatchCache::at(newest.saturating_sub(behind).max(required.unwrap_or(0)).min(newest))
+    }
 }
 
 /// A call with its route and its user, who may make it.

@@ -17,7 +17,6 @@ use super::access;
 use super::body;
 use super::call::{AuthorizedCall, Call, ReadFaults};
 use super::connection::Connection;
-use super::inject;
 use super::outgoing::Outgoing;
 use super::query;
 use super::quota::Resource;
@@ -25,6 +24,7 @@ use super::respond::{self, Body, unauthorized};
 use super::route::{self, Route};
 use super::server::Server;
 use super::unwinding::catching;
+use crate::fault::Fault;
 use crate::status::Status;
 
 /// Responds to any request; errors become a `Status` document.
@@ -96,7 +96,7 @@ async fn authorize_and_serve(
     let connection = request.connection.clone();
     let response = match server.faults.decide(&request) {
         None => serve_in_turn(server, request, &client).await?,
-        Some(fault) => inject::serve(server, request, fault).await?,
+        Some(fault) => inject(server, request, fault).await?,
     };
     drop(body_bytes);
     let (head, body) = response.into_parts();
@@ -139,8 +139,21 @@ async fn serve_in_turn(
 async fn serve(server: &Arc<Server>, request: AuthorizedCall) -> Result<Response<Body>, Status> {
     match server.faults.decide(&request) {
         None => server.serve(&request),
-        Some(fault) => inject::serve(server, request, fault).await,
+        Some(fault) => inject(server, request, fault).await,
     }
+}
+
+async fn inject(
+    server: &Arc<Server>,
+    request: AuthorizedCall,
+    fault: Fault,
+) -> Result<Response<Body>, Status> {
+    let stop = server.shared.stop.clone();
+    let serve = {
+        let server = Arc::clone(server);
+        move |request: &AuthorizedCall| server.serve(request)
+    };
+    server.faults.inject(request, fault, serve, stop).await
 }
 
 /// Waits until the API server has seen the state that a get or list requires.

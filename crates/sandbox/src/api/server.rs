@@ -10,7 +10,7 @@ use super::api_server::ApiServers;
 use super::authentication::Authenticator;
 use super::call::{AuthorizedCall, Call};
 use super::discovery;
-use super::faults::Faults;
+use super::fault::Faults;
 use super::limits::Limits;
 use super::negotiate;
 use super::openapi::OpenApi;

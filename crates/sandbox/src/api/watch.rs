@@ -22,7 +22,6 @@ use super::query::{IncludeObject, Parameters};
 use super::render::{self, ColumnHeaders};
 use super::respond::{self, Body};
 use super::shared::SharedCluster;
-use super::stale_read;
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -195,7 +194,7 @@ fn initial_state(
         WatchStart::After(position) => Ok((position, VecDeque::new())),
         WatchStart::Now => Ok((store.resource_version(), VecDeque::new())),
         WatchStart::InitialEvents { .. } => {
-            let cache = stale_read::cache(store, &request.api_server, request.read_faults, None);
+            let cache = request.read_faults.cache(store, &request.api_server, None);
             let (selector, any) = (request.selector.clone(), Some(0));
             let options = ListOptions { selector, resource_version: any, ..ListOptions::default() };
             let list = cache.list(store, request.kind, &options)?;

@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use super::Request;
 use crate::api::query::Parameters;
 use crate::api::respond::Body;
-use crate::api::{render, stale_read, watch};
+use crate::api::{render, watch};
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{ListOptions, ResourceVersionMatch};
@@ -18,7 +18,7 @@ impl Request<'_> {
         let (form, call) = (self.form()?, self.call);
         let required = resource_version(&call.parameters.resource_version)?;
         let object = self.shared.read(|store| {
-            let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+            let cache = call.read_faults.cache(store, &call.api_server, required);
             cache.get(store, self.kind, self.namespace(), name, required)
         })?;
         let include = call.parameters.include_object;
@@ -30,7 +30,7 @@ impl Request<'_> {
         let options = self.list_options()?;
         let required = options.resource_version;
         let list = self.shared.read(|store| {
-            let cache = stale_read::cache(store, &call.api_server, call.read_faults, required);
+            let cache = call.read_faults.cache(store, &call.api_server, required);
             cache.list(store, self.kind, &options)
         })?;
         Ok(render::list(self.kind, &list, form, call.parameters.include_object))

@@ -11,15 +11,15 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
-use super::connection::Connection;
-use super::respond::Body;
+use crate::api::connection::Connection;
+use crate::api::respond::Body;
 use crate::fault::{InvalidUtf8, Point, PointInChunk, Progress, invalidate, object_ends};
 
 /// Time for the bytes before the point to leave the process before the connection breaks.
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// The action at the point.
-pub(crate) enum PointAction {
+pub(super) enum PointAction {
     Close,
     Freeze,
     /// Wait, then send the rest of the body.
@@ -29,12 +29,12 @@ pub(crate) enum PointAction {
 }
 
 /// A watch's ERROR event with a `Status`.
-pub(crate) fn error_event(status: &crate::json::Value) -> Bytes {
+pub(super) fn error_event(status: &crate::json::Value) -> Bytes {
     format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n").into()
 }
 
 /// The response, with an action at a point of its body.
-pub(crate) fn with_point_action(
+pub(super) fn with_point_action(
     response: Response<Body>,
     is_watch: bool,
     point: Point,
@@ -64,7 +64,7 @@ pub(crate) fn with_point_action(
 }
 
 /// The response, with one object made invalid UTF-8.
-pub(crate) fn with_invalid_utf8(
+pub(super) fn with_invalid_utf8(
     response: Response<Body>,
     is_watch: bool,
     object: InvalidUtf8,

@@ -1,5 +1,8 @@
 //! The fault rules of a running server (S17): decides which fault, if any, is injected into a
-//! request, and serves `/debug/faults`, which shows and changes the rules.
+//! request, injects it, and serves `/debug/faults`, which shows and changes the rules.
+
+mod body;
+mod inject;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
