@@ -1,9 +1,6 @@
 //! Sets the server's defaults (S9): upstream's `SetDefaults_…` functions, and the form in which its
 //! encoder writes objects. Pure and idempotent.
 
-#[cfg(test)]
-mod tests;
-
 use crate::json::Value;
 
 use crate::kind::Kind;

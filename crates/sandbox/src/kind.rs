@@ -5,6 +5,8 @@ pub(crate) mod columns;
 pub(crate) mod defaults;
 pub(crate) mod rules;
 pub(crate) mod strategy;
+#[cfg(test)]
+pub(crate) mod test_kinds;
 
 use std::fmt;
 use std::sync::Arc;

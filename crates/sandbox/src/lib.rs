@@ -68,6 +68,8 @@ mod schema;
 pub mod selector;
 pub mod status;
 pub mod store;
+#[cfg(test)]
+mod tests;
 pub mod validation;
 mod value;
 pub mod yaml;

@@ -3,8 +3,6 @@
 //! an object depends on the argument `now`.
 
 mod custom;
-#[cfg(test)]
-mod tests;
 
 use everynode_core::api::Timestamp;
 

@@ -7,6 +7,7 @@
 
 mod convert;
 mod decode;
+mod definitions;
 mod merging;
 mod normalize;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::kind::Kind;
 pub(crate) use convert::convert;
 pub use decode::{DecodeError, decode, unknown_fields};
 pub(crate) use decode::{decode_changed, new_unknown_fields};
+pub(crate) use definitions::definitions;
 pub(crate) use merging::{MergeStrategy, Topology};
 pub(crate) use normalize::{complete, empty_object, forget_empty, normalize};
 

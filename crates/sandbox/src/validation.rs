@@ -2,11 +2,7 @@
 //! Pure functions over JSON trees that were decoded with [`decode`] and defaulted with
 //! [`defaults::apply`](crate::defaults::apply).
 
-#[cfg(test)]
-mod agents;
 pub(crate) mod custom;
-#[cfg(test)]
-mod tests;
 
 use crate::json::Value;
 use crate::kind::Kind;

@@ -6,9 +6,6 @@ mod document;
 mod gnostic;
 mod schemas;
 
-#[cfg(test)]
-pub(crate) use schemas::definitions;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -18,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::discovery::{self, GroupVersion, git_version};
 use crate::json::{Map, Value, json};
 use crate::kinds::Kinds;
+use crate::schema;
 
 /// All documents, each generated on first use, and again after a change of custom kinds.
 #[derive(Default)]
@@ -100,7 +98,7 @@ impl OpenApi {
     }
 
     fn definitions(&self) -> &Map {
-        self.definitions.get_or_init(schemas::definitions)
+        self.definitions.get_or_init(schema::definitions)
     }
 
     /// The documents that describe these kinds.
@@ -143,7 +141,7 @@ mod tests {
         assert_eq!(strategy["allOf"][0]["$ref"], reference);
         assert!(strategy["description"].as_str().is_some_and(|text| !text.is_empty()));
 
-        let v2 = document::v2(&Kinds::default(), &definitions());
+        let v2 = document::v2(&Kinds::default(), &schema::definitions());
         let spec = &v2["definitions"]["io.k8s.api.apps.v1.DaemonSetSpec"];
         let strategy = &spec["properties"]["updateStrategy"];
         assert_eq!(strategy["$ref"], "#/definitions/io.k8s.api.apps.v1.DaemonSetUpdateStrategy");
@@ -153,7 +151,7 @@ mod tests {
     #[test]
     fn schema_references_resolve() {
         let kinds = Kinds::default();
-        let mut documents = vec![document::v2(&kinds, &definitions())];
+        let mut documents = vec![document::v2(&kinds, &schema::definitions())];
         documents.extend(discovery::group_versions(&kinds).iter().map(|gv| v3(&v3_path(gv))));
         for document in &documents {
             let mut references = Vec::new();

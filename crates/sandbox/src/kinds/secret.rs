@@ -2,8 +2,6 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use k8s_openapi::ByteString;
-use serde::Deserialize as _;
 
 use crate::format;
 use crate::json::{Map, Value, json};
@@ -110,7 +108,7 @@ pub(super) fn check_key(value: &Field, key: &str, causes: &mut Causes) {
 
 /// The bytes of a base64 string; empty if it is invalid, which decoding has refused before.
 pub(super) fn decoded(value: &Field) -> Vec<u8> {
-    ByteString::deserialize(value.value()).map(|bytes| bytes.0).unwrap_or_default()
+    STANDARD.decode(value.text()).unwrap_or_default()
 }
 
 /// An object that is marked as immutable keeps the mark and the fields in `names`.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::kind::FieldLabels;
+use crate::schema;
 
 /// S2: every kind is found by its URL and by its apiVersion and kind, and no two kinds share
 /// either.
@@ -15,6 +16,14 @@ fn kinds_are_found_by_url_and_by_name() {
     for row in kinds.iter() {
         assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
         assert_eq!(kinds.by_api_version(&row.api_version(), row.kind), Some(row));
+    }
+}
+
+/// S9: every built-in kind has a type.
+#[test]
+fn every_kind_has_a_type() {
+    for kind in BUILT_IN.iter() {
+        assert!(schema::root_of(kind).is_some(), "roots.txt has no {}", kind.group_kind());
     }
 }
 

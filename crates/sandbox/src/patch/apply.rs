@@ -71,7 +71,8 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::kinds::{self, DAEMON_SET};
+    use crate::kind::named;
+    use crate::kind::test_kinds::{ALL, DAEMON_SET};
     use crate::patch::apply;
 
     #[derive(Deserialize)]
@@ -99,10 +100,8 @@ mod tests {
     fn applies_send_the_patches_of_kubectl() {
         let cases: Vec<Case> = serde_saphyr::from_str(include_str!("apply.yaml")).expect("cases");
         for Case { name, kind, last, current, manifest, patch, expected } in cases {
-            let built_in = kinds::BUILT_IN.iter().find(|row| row.kind == kind);
-            let custom: &'static Kind =
-                Box::leak(Box::new(Kind { group: "example.com", kind: "Thing", ..DAEMON_SET }));
-            let kind = built_in.copied().unwrap_or(custom);
+            let custom = named("example.com", "Thing", "things", "thing");
+            let kind = ALL.iter().find(|row| row.kind == kind).map_or(&custom, |row| *row);
             let live = applied(&current, last.as_ref());
             let (form, sent) = of_apply(kind, &live, &manifest).expect(&name);
             assert_eq!(sent, patch, "{name}");

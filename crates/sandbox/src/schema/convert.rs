@@ -90,7 +90,7 @@ fn go_kind(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use crate::json::json;
-    use crate::kinds::{DAEMON_SET, NODE};
+    use crate::kind::test_kinds::{DAEMON_SET, NODE};
 
     /// S5, S8: values of a wrong type in a strategic merge patch have the messages of upstream's
     /// converter.

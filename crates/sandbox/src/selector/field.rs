@@ -221,6 +221,7 @@ mod tests {
 
     use super::*;
     use crate::json::json;
+    use crate::kind::test_kinds::{DAEMON_SET, POD};
 
     /// S6: fields are compared as text, absent ones as empty text; values are escaped with a
     /// backslash.
@@ -266,11 +267,11 @@ mod tests {
         let unknown = FieldSelector::parse("spec.color=red").expect("it parses");
         let refused = |kind| unknown.check(kind).expect_err("it is unknown").message.clone();
         assert_eq!(
-            refused(&crate::kinds::DAEMON_SET),
+            refused(&DAEMON_SET),
             "\"spec.color\" is not a known field selector: only \"metadata.name\", \
              \"metadata.namespace\""
         );
-        assert_eq!(refused(&crate::kinds::POD), "field label not supported: spec.color");
+        assert_eq!(refused(&POD), "field label not supported: spec.color");
     }
 
     proptest! {

@@ -1,22 +1,7 @@
 //! The schemas of all served types, under upstream's names.
 
-use std::io::Read as _;
-
-use flate2::read::GzDecoder;
-
 use crate::json::{Map, Value, json};
 use crate::kind::Kind;
-
-/// What `cargo xtask kubernetes` makes of upstream's types; their descriptions are upstream's text.
-const DEFINITIONS: &[u8] = include_bytes!("../../schema/definitions.json.gz");
-
-/// All definitions by name. References have the form `#/definitions/NAME`.
-pub(crate) fn definitions() -> Map {
-    let mut text = Vec::new();
-    let mut decoder = GzDecoder::new(DEFINITIONS);
-    decoder.read_to_end(&mut text).expect("the file is compressed by gzip");
-    serde_json::from_slice(&text).expect("the file is an object in JSON")
-}
 
 /// The definitions that `roots` refer to, directly or indirectly, including `roots`.
 pub(super) fn reachable(definitions: &Map, roots: Vec<String>) -> Map {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::*;
 use crate::json::{Value, json};
-use crate::kind::Kind;
-use crate::kinds;
+use crate::kind::test_kinds::{ALL, CONFIG_MAP, DAEMON_SET, NODE, POD};
+use crate::kind::{Kind, named};
 use crate::patch::{PatchType, apply};
 use crate::schema;
 
@@ -31,7 +31,7 @@ struct Refused {
 }
 
 fn built_in(name: &str) -> &'static Kind {
-    kinds::BUILT_IN.iter().find(|kind| kind.kind == name).expect("a built-in kind")
+    ALL.iter().find(|kind| kind.kind == name).expect("a built-in kind")
 }
 
 fn patched(kind: &Kind, current: &Value, patch: &Value) -> Result<Value, Refused> {
@@ -77,8 +77,7 @@ fn patches_match_the_cases() {
 /// and the error lists the supported forms.
 #[test]
 fn a_custom_kind_refuses_strategic_merge() {
-    let row = Kind { group: "example.com", kind: "Thing", plural: "things", ..*bare() };
-    let thing: &'static Kind = Box::leak(Box::new(row));
+    let thing = &named("example.com", "Thing", "things", "thing");
     let message = "the body of the request was in an unknown format - accepted media types \
         include: application/json-patch+json, application/merge-patch+json, \
         application/apply-patch+yaml";
@@ -91,7 +90,7 @@ fn a_custom_kind_refuses_strategic_merge() {
 #[test]
 fn null_changes_nothing() {
     let current = json!({"metadata": {"name": "a"}});
-    assert_eq!(patched(&kinds::POD, &current, &Value::Null), Ok(current));
+    assert_eq!(patched(&POD, &current, &Value::Null), Ok(current));
 }
 
 /// S5: a patch with lists of the maximum length takes well under a second.
@@ -103,12 +102,8 @@ fn long_lists_merge_quickly() {
     let current = json!({"spec": {"containers": list(0)}});
     let patch =
         json!({"spec": {"containers": list(10_000), "$setElementOrder/containers": list(10_000)}});
-    let merged = patched(&kinds::POD, &current, &patch).expect("a merged list");
+    let merged = patched(&POD, &current, &patch).expect("a merged list");
     assert_eq!(merged["spec"]["containers"].as_array().map(Vec::len), Some(30_000));
-}
-
-fn bare() -> &'static Kind {
-    &kinds::CONFIG_MAP
 }
 
 /// A list of objects with unique keys.
@@ -246,11 +241,11 @@ proptest! {
         let (Value::Object(from), Value::Object(to)) = (&original, &modified) else {
             unreachable!("pods are objects");
         };
-        let root = schema::root_of(&kinds::POD).map(schema::StructId::get);
+        let root = schema::root_of(&POD).map(schema::StructId::get);
         let patch = Value::Object(diff(Some(from), to, from, root));
-        let once = patched(&kinds::POD, &original, &patch);
+        let once = patched(&POD, &original, &patch);
         prop_assert_eq!(once.as_ref(), Ok(&modified), "patch {}", &patch);
-        let twice = patched(&kinds::POD, &modified, &patch);
+        let twice = patched(&POD, &modified, &patch);
         prop_assert_eq!(twice.as_ref(), Ok(&modified), "patch {}", &patch);
     }
 
@@ -258,7 +253,7 @@ proptest! {
     #[test]
     fn no_patch_panics_or_leaves_a_directive(current in hostile(), patch in hostile()) {
         let current = stored_value(current);
-        for kind in [&kinds::POD, &kinds::DAEMON_SET, &kinds::NODE, &kinds::CONFIG_MAP] {
+        for kind in [&POD, &DAEMON_SET, &NODE, &CONFIG_MAP] {
             if let Ok(merged) = patched(kind, &current, &patch) {
                 prop_assert!(!has_directives(&merged), "{merged}");
             }
@@ -274,7 +269,7 @@ proptest! {
         beside["kept"] = json!({"list": [{"name": "a"}], "null": 1});
         beside["metadata"]["kept"] = json!(["x"]);
         let patch = json!({"spec": patch, "metadata": {"labels": {"new": "x"}}});
-        if let Ok(merged) = patched(&kinds::POD, &beside, &patch) {
+        if let Ok(merged) = patched(&POD, &beside, &patch) {
             prop_assert_eq!(&merged["kept"], &beside["kept"]);
             prop_assert_eq!(&merged["metadata"]["kept"], &beside["metadata"]["kept"]);
             prop_assert_eq!(&merged["metadata"]["finalizers"], &current["metadata"]["finalizers"]);

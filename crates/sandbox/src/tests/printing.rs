@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use everynode_core::api::Timestamp;
 
-use super::{cells, row_conditions};
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::kinds::BUILT_IN;
+use crate::printer::{cells, row_conditions};
 
 /// The time at which the tables are printed: 2026-01-01T12:00:00Z.
 const NOW: Timestamp = Timestamp::from_seconds(1_767_268_800);

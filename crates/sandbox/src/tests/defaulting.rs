@@ -32,7 +32,7 @@ fn objects_are_served_with_their_defaults() {
             let kind = kinds
                 .by_api_version(&text("apiVersion"), &text("kind"))
                 .expect("the kind is served");
-            super::apply(kind, &mut object);
+            crate::defaults::apply(kind, &mut object);
             actual.push_str(&serde_json::to_string_pretty(&object).expect("a tree is JSON"));
             actual.push('\n');
         }
