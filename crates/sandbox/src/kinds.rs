@@ -3,15 +3,13 @@
 //!
 //! A new kind is a file here and its line in [`ALL`], or a row of `kept`.
 //!
-//! Descriptors are `&'static`, so that they can be passed around freely. Those of custom kinds are
-//! made at run time (S15).
+//! CustomResourceDefinitions are a kind of the API server's crate, which makes the custom kinds at
+//! run time (S15).
 
 mod api_service;
 mod config_map;
 mod controller_revision;
 mod cron_job;
-mod custom;
-mod custom_resource_definition;
 mod daemon_set;
 mod deployment;
 mod event;
@@ -43,13 +41,13 @@ mod webhook_configuration;
 
 use std::sync::LazyLock;
 
-use crate::json::Value;
 use crate::kind::Kind;
+
+pub(crate) use everynode_apiserver::kinds::has_client_schemas;
+pub use everynode_apiserver::kinds::{DEFINITION, Kinds};
 
 pub use config_map::CONFIG_MAP;
 pub use controller_revision::CONTROLLER_REVISION;
-pub(crate) use custom::TooManyKinds;
-pub use custom_resource_definition::DEFINITION;
 pub use daemon_set::DAEMON_SET;
 pub use event::{EVENT, EVENTS_EVENT};
 pub use job::JOB;
@@ -71,7 +69,7 @@ static ALL: &[&Kind] = &[
     &config_map::CONFIG_MAP,
     &controller_revision::CONTROLLER_REVISION,
     &cron_job::CRON_JOB,
-    &custom_resource_definition::DEFINITION,
+    &DEFINITION,
     &daemon_set::DAEMON_SET,
     &deployment::DEPLOYMENT,
     &event::EVENT,
@@ -135,88 +133,7 @@ pub static BUILT_IN: LazyLock<Vec<&'static Kind>> = LazyLock::new(|| {
     rows
 });
 
-/// Whether the objects of a kind are validated by schemas that clients send, or are such schemas,
-/// so that even a small one can take long.
-pub(crate) fn has_client_schemas(kind: &Kind) -> bool {
-    kind.custom.is_some() || kind == &DEFINITION
-}
-
-/// The kinds that a server serves.
-#[derive(Clone, Debug)]
-pub struct Kinds {
-    rows: Vec<&'static Kind>,
-    /// The rows of custom kinds that were made so far. They stay in memory, so equal ones are
-    /// shared.
-    made: Vec<&'static Kind>,
-    /// Counts the changes of custom kinds and of their types.
-    generation: u64,
-}
-
-impl Default for Kinds {
-    fn default() -> Self {
-        Self { rows: BUILT_IN.to_vec(), made: Vec::new(), generation: 0 }
-    }
-}
-
-impl Kinds {
-    /// All kinds, in the order of discovery.
-    pub fn iter(&self) -> impl Iterator<Item = &'static Kind> + '_ {
-        self.rows.iter().copied()
-    }
-
-    /// The kind of a URL `/apis/GROUP/VERSION/…/PLURAL`.
-    pub fn by_resource(&self, group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-        self.iter().find(|row| row.group == group && row.version == version && row.plural == plural)
-    }
-
-    /// Whether a group has a built-in kind.
-    pub(crate) fn has_builtin_group(group: &str) -> bool {
-        BUILT_IN.iter().any(|row| row.group == group)
-    }
-
-    /// The kind of an object's `apiVersion` and `kind`.
-    pub fn by_api_version(&self, api_version: &str, kind: &str) -> Option<&'static Kind> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.iter().find(|row| row.group == group && row.version == version && row.kind == kind)
-    }
-
-    /// The first kind with this group and kind, in any version.
-    pub fn by_group_kind(&self, group: &str, kind: &str) -> Option<&'static Kind> {
-        self.iter().find(|row| row.group == group && row.kind == kind)
-    }
-
-    /// Whether a kind is served, maybe by another row than before. Only a custom kind can cease to
-    /// be.
-    pub(crate) fn serves(&self, kind: &Kind) -> bool {
-        let names = |kind: &Kind| (kind.group, kind.version, kind.plural);
-        kind.custom.is_none() || self.iter().any(|row| names(row) == names(kind))
-    }
-
-    /// Changes when a custom kind or its type does.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Serves the kinds of a definition instead of those that it had before; `None` serves none.
-    ///
-    /// # Errors
-    /// There have been too many different custom kinds.
-    pub(crate) fn define(
-        &mut self,
-        group: &str,
-        plural: &str,
-        definition: Option<&Value>,
-    ) -> Result<Vec<&'static Kind>, TooManyKinds> {
-        self.generation += 1;
-        self.rows.retain(|row| row.custom.is_none() || (row.group, row.plural) != (group, plural));
-        let Some(definition) = definition else { return Ok(Vec::new()) };
-        let served = custom::rows(definition, &mut self.made)?;
-        for row in &served {
-            if self.by_resource(row.group, row.version, row.plural).is_none() {
-                self.rows.push(row);
-            }
-        }
-        self.rows.sort_by_key(|row| row.custom.is_some().then(|| custom::order(row)));
-        Ok(served)
-    }
+/// The kinds of a server without definitions.
+pub fn built_in() -> Kinds {
+    Kinds::new(&BUILT_IN)
 }

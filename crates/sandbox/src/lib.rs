@@ -21,9 +21,10 @@
 //!
 //! [`kind`] says what a kind is, and [`kinds`] has a file for each: its names, columns, defaults,
 //! rules and strategy. [`defaults`], [`validation`] and [`printer`] apply what the kind of an
-//! object says and know no kind themselves; [`json`], [`object`] and [`status`] have the types that
-//! all layers use. Everything except for [`start`] and the API server is sans-IO: time and
-//! randomness are arguments, so that a run can be repeated exactly.
+//! object says; [`json`], [`object`] and [`status`] have the types that all layers use. What knows
+//! no kind is the crate `everynode-apiserver`, whose modules this one re-exports. Everything except
+//! for [`start`] and the API server is sans-IO: time and randomness are arguments, so that a run
+//! can be repeated exactly.
 //!
 //! # Example
 //!
@@ -44,35 +45,20 @@
 
 mod api;
 mod authorization;
-mod clock;
 pub mod cluster;
 mod condition;
-pub mod custom;
-pub mod defaults;
-mod duration;
-mod excerpt;
-pub mod fault;
-mod format;
-pub mod json;
-pub mod kind;
 pub mod kinds;
-pub mod managed_fields;
-mod merge_schema;
 pub mod nodes;
-pub mod object;
-pub mod patch;
-pub mod printer;
 pub mod registry;
 mod run;
-mod schema;
-pub mod selector;
-pub mod status;
-pub mod store;
 #[cfg(test)]
 mod tests;
-pub mod validation;
-mod value;
-pub mod yaml;
+
+pub(crate) use everynode_apiserver::{clock, duration, format, schema, value};
+pub use everynode_apiserver::{
+    custom, defaults, fault, json, kind, managed_fields, object, patch, printer, selector, status,
+    store, validation, yaml,
+};
 
 pub use api::fault::OWN_USER_AGENT;
 pub use api::limits::{Limits, Share};

@@ -1,49 +1,32 @@
-//! The registry: the rules that every write follows on its way to the store (S8–S11).
-//!
-//! Each write takes the same steps: the server sets its part of the metadata, defaults and
-//! admission complete the object, the kind's strategy restores the fields that the endpoint may
-//! not change, validation accepts or refuses the result, and the store commits it under the next
-//! resourceVersion. The registry owns the [`Store`], and derives all its other state from the
-//! store's log of changes.
+//! The registry of the sandbox: the API server's, with admission, with addresses for Services, and
+//! with the subresources that are no part of an object (S8–S11).
 
 mod admission;
-mod check;
-mod create;
-mod definition;
-mod delete;
 mod disruption;
 mod index;
-mod metadata;
-mod namespace;
-mod ownership;
-mod pod;
 mod priority;
 mod refusal;
 mod resize;
 mod service;
-mod strategy;
+mod subresource;
 #[cfg(test)]
 mod tests;
-mod update;
-mod write;
 
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+
+use everynode_apiserver::registry as apiserver;
 use everynode_core::api::Timestamp;
 
-use crate::kinds::{NAMESPACE, PRIORITY_CLASS, SERVICE};
+use crate::kinds::{self, NAMESPACE};
 use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
 
-use disruption::Budgets;
-use index::Index;
+use admission::Admission;
 
-pub(crate) use create::Draft;
-pub use definition::CLEANUP;
-pub use delete::{FOREGROUND, ORPHAN};
+pub(crate) use apiserver::{Apply, Draft, Replacement, Writer, check_target, created_by_update};
+pub use apiserver::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch};
 pub(crate) use disruption::DueBudget;
-pub(crate) use ownership::{Apply, Writer};
-pub use strategy::Endpoint;
-pub use update::Patch;
-pub(crate) use update::{Replacement, check_target, created_by_update};
 
 /// The namespaces that every cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -51,22 +34,13 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 /// A store that is written by Kubernetes' rules. Clients and the simulated components use the same
 /// methods.
 #[derive(Debug)]
-pub struct Registry {
-    store: Store,
-    services: Index<service::Taken>,
-    default_classes: Index<priority::Defaults>,
-    budgets: Budgets,
-}
+pub struct Registry(apiserver::Registry);
 
 impl Registry {
     /// Makes a store with the namespaces that every cluster has.
     pub fn new(options: &Options, now: Timestamp) -> Self {
-        let mut registry = Self {
-            store: Store::new(options),
-            services: Index::new(&SERVICE),
-            default_classes: Index::new(&PRIORITY_CLASS),
-            budgets: Budgets::default(),
-        };
+        let store = Store::new(kinds::built_in(), options);
+        let mut registry = Self(apiserver::Registry::new(store, Box::new(Admission::new())));
         for name in NAMESPACES {
             let namespace = crate::json::json!({"metadata": {"name": name}});
             registry
@@ -85,13 +59,28 @@ impl Registry {
         service::seed(self, now)
     }
 
-    /// The store, for reads.
-    pub fn store(&self) -> &Store {
-        &self.store
+    fn admission(&self) -> &Admission {
+        let plugins: &dyn Any = self.plugins();
+        plugins.downcast_ref().expect("it was made with these plugins")
     }
 
-    /// Direct access to the store, past all rules: to add a kind, and to compact the change log.
-    pub fn store_mut(&mut self) -> &mut Store {
-        &mut self.store
+    fn admission_mut(&mut self) -> (&mut Admission, &Store) {
+        let (plugins, store) = self.plugins_mut();
+        let plugins: &mut dyn Any = plugins;
+        (plugins.downcast_mut().expect("it was made with these plugins"), store)
+    }
+}
+
+impl Deref for Registry {
+    type Target = apiserver::Registry;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Registry {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
 }

@@ -21,9 +21,9 @@ use regex::Regex;
 use crate::krew::sha256;
 use types::Root;
 
-const ROOTS: &str = "crates/sandbox/src/schema/roots.txt";
-const TABLE: &str = "crates/sandbox/src/schema/types.txt";
-const DEFINITIONS: &str = "crates/sandbox/src/schema/definitions.json.gz";
+const ROOTS: &str = "crates/apiserver/src/schema/roots.txt";
+const TABLE: &str = "crates/apiserver/src/schema/types.txt";
+const DEFINITIONS: &str = "crates/apiserver/src/schema/definitions.json.gz";
 
 /// The beginning of the line in the table with a digest of the three files.
 const DIGEST: &str = "# sha256 with roots.txt and definitions.json.gz: ";

@@ -19,10 +19,11 @@ struct Step {
     variables: Vec<(&'static str, String)>,
 }
 
-const PROPERTIES: [&str; 8] = [
+const PROPERTIES: [&str; 9] = [
     "test",
     "--package=everynode-core",
     "--package=everynode-k8s",
+    "--package=everynode-apiserver",
     "--package=everynode-sandbox",
     "--package=everynode-controller",
     "--package=everynode-insight",

@@ -17,7 +17,6 @@ use super::route::ResourcePath;
 use super::shared::SharedCluster;
 use crate::authorization::User;
 use crate::kind::{Kind, Subresource, Verb};
-use crate::kinds::Kinds;
 use crate::registry::Endpoint;
 use crate::status::Status;
 
@@ -138,8 +137,10 @@ impl Request<'_> {
 /// definition. To clients a real server is then one that does not have the resource.
 fn is_unknown(shared: &SharedCluster, path: &ResourcePath) -> bool {
     let ResourcePath { group, version, plural, .. } = path;
-    !Kinds::has_builtin_group(group)
-        && shared.read(|store| store.kinds().by_resource(group, version, plural).is_none())
+    shared.read(|store| {
+        let kinds = store.kinds();
+        !kinds.has_builtin_group(group) && kinds.by_resource(group, version, plural).is_none()
+    })
 }
 
 /// The kind and namespace of a path.

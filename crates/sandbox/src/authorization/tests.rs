@@ -8,7 +8,7 @@ use super::{
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::json::Value;
-use crate::kinds::Kinds;
+use crate::kinds;
 use crate::registry::Registry;
 use crate::store::{Options, Store, WriteOptions};
 
@@ -89,7 +89,7 @@ fn cluster() -> Cluster {
     seed(&mut registry, NOW).expect("the roles of every cluster are valid");
     for document in crate::yaml::documents::<Value>(OBJECTS).expect("YAML") {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let kinds = Kinds::default();
+        let kinds = kinds::built_in();
         let kind = kinds.by_api_version(&text(&document["apiVersion"]), &text(&document["kind"]));
         let namespace = text(&document["metadata"]["namespace"]);
         let kind = kind.expect("the kind is served");

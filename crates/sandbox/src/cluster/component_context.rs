@@ -57,7 +57,7 @@ impl ComponentContext<'_> {
 
     /// The pods that are bound to a node, whether or not the node exists.
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Object>> {
-        self.registry.store().pods_on_node(node).map(Object::with_tree)
+        self.registry.store().on_node(&POD, node).map(Object::with_tree)
     }
 
     /// Replaces the status of a pod; `None` if the pod has changed or is gone.
@@ -68,7 +68,13 @@ impl ComponentContext<'_> {
     ) -> Option<Arc<Object>> {
         let mut updated = pod.value().clone();
         updated["status"] = status;
-        let written = self.registry.update_known(&POD, Endpoint::Status, pod, updated, &self.at());
+        let written = self.registry.update_known(
+            &POD,
+            Endpoint::Status,
+            pod,
+            updated,
+            &WriteOptions::at(self.now),
+        );
         self.settle("pod status", pod.name(), written)
     }
 
@@ -81,7 +87,7 @@ impl ComponentContext<'_> {
             "metadata": {"name": name, "namespace": namespace, "uid": pod.uid()},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
-        let bound = self.registry.bind(namespace, name, &binding, &self.at());
+        let bound = self.registry.bind(namespace, name, &binding, &WriteOptions::at(self.now));
         self.settle("binding", name, bound).is_some()
     }
 
@@ -97,21 +103,22 @@ impl ComponentContext<'_> {
 
     fn delete(&mut self, pod: &Object, options: &DeleteOptions) {
         let (namespace, name) = (pod.namespace(), pod.name());
-        let deleted = self.registry.delete(&POD, namespace, name, options, &self.at());
+        let deleted =
+            self.registry.delete(&POD, namespace, name, options, &WriteOptions::at(self.now));
         self.settle("deletion of pod", name, deleted);
     }
 
     /// Creates a node.
     pub(super) fn create_node(&mut self, node: Value) {
         let name = name_of(&node);
-        let created = self.registry.create(&NODE, "", node, &self.at());
+        let created = self.registry.create(&NODE, "", node, &WriteOptions::at(self.now));
         self.settle("node", &name, created);
     }
 
     /// Deletes a node.
     pub(super) fn delete_node(&mut self, name: &str) {
         let options = DeleteOptions::default();
-        let deleted = self.registry.delete(&NODE, "", name, &options, &self.at());
+        let deleted = self.registry.delete(&NODE, "", name, &options, &WriteOptions::at(self.now));
         self.settle("deletion of node", name, deleted);
     }
 
@@ -148,7 +155,13 @@ impl ComponentContext<'_> {
         node: &Arc<Object>,
         updated: Value,
     ) -> Option<Arc<Object>> {
-        let written = self.registry.update_known(&NODE, Endpoint::Main, node, updated, &self.at());
+        let written = self.registry.update_known(
+            &NODE,
+            Endpoint::Main,
+            node,
+            updated,
+            &WriteOptions::at(self.now),
+        );
         self.settle("node", node.name(), written)
     }
 
@@ -158,8 +171,13 @@ impl ComponentContext<'_> {
         node: &Arc<Object>,
         updated: Value,
     ) -> Option<Arc<Object>> {
-        let written =
-            self.registry.update_known(&NODE, Endpoint::Status, node, updated, &self.at());
+        let written = self.registry.update_known(
+            &NODE,
+            Endpoint::Status,
+            node,
+            updated,
+            &WriteOptions::at(self.now),
+        );
         self.settle("node status", node.name(), written)
     }
 
@@ -170,11 +188,17 @@ impl ComponentContext<'_> {
             Some(lease) => {
                 let mut lease = lease.read().into_owned();
                 lease["spec"]["renewTime"] = time;
-                self.registry.update(&LEASE, LEASE_NAMESPACE, name, lease, &self.at())
+                self.registry.update(
+                    &LEASE,
+                    LEASE_NAMESPACE,
+                    name,
+                    lease,
+                    &WriteOptions::at(self.now),
+                )
             }
             None => {
                 let lease = self.lease(name, uid, time);
-                self.registry.create(&LEASE, LEASE_NAMESPACE, lease, &self.at())
+                self.registry.create(&LEASE, LEASE_NAMESPACE, lease, &WriteOptions::at(self.now))
             }
         };
         self.settle("lease", name, written);
@@ -226,8 +250,13 @@ impl ComponentContext<'_> {
                 match self.registry.store().find(&EVENT, namespace, &name) {
                     Some(event) => {
                         let event = repeat(&event.read(), count, self.now);
-                        let written =
-                            self.registry.update(&EVENT, namespace, &name, event, &self.at());
+                        let written = self.registry.update(
+                            &EVENT,
+                            namespace,
+                            &name,
+                            event,
+                            &WriteOptions::at(self.now),
+                        );
                         self.settle("event", &name, written);
                     }
                     None => {
@@ -241,12 +270,8 @@ impl ComponentContext<'_> {
 
     fn create_event(&mut self, namespace: &str, event: Value) {
         let name = name_of(&event);
-        let written = self.registry.create(&EVENT, namespace, event, &self.at());
+        let written = self.registry.create(&EVENT, namespace, event, &WriteOptions::at(self.now));
         self.settle("event", &name, written);
-    }
-
-    fn at(&self) -> WriteOptions {
-        WriteOptions::at(self.now)
     }
 
     /// The result of a write. Logs the errors that concurrent changes don't explain.

@@ -4,7 +4,7 @@
 use everynode_core::api::Timestamp;
 
 use crate::format;
-use crate::json::{Value, json};
+use crate::json::{Map, Value, json};
 use crate::kind::columns::{self, Cell, Column, NAME, duration};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::{Struct, Text};
@@ -38,6 +38,7 @@ pub static EVENT: Kind = Kind {
         ],
         ..Defaults::NONE
     },
+    also_served: &["events.k8s.io/v1"],
     ..in_group("")
 };
 
@@ -56,17 +57,32 @@ pub static EVENTS_EVENT: Kind = Kind {
         "type",
     ]),
     stored_as: Some(&EVENT),
+    also_served: &["v1"],
+    strategy: Strategy { to_served: to_events, to_stored: to_core, ..STRATEGY },
     ..in_group(NEW_GROUP)
 };
 
+/// The fields whose names differ: in the core form, then in events.k8s.io.
+const RENAMED_FIELDS: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
 const NEW_GROUP: &str = "events.k8s.io";
+
+const STRATEGY: Strategy = Strategy { is_created_by_update: true, ..Strategy::PLAIN };
 
 const fn in_group(group: &'static str) -> Kind {
     Kind {
         short_names: &["ev"],
         columns: COLUMNS,
         rules: Rules { names: format::path_segment, on_create, on_update, ..Rules::NONE },
-        strategy: Strategy { is_created_by_update: true, ..Strategy::PLAIN },
+        strategy: STRATEGY,
         ..named(group, "Event", "events", "event")
     }
 }
@@ -263,5 +279,56 @@ fn series_form(object: &Field, causes: &mut Causes) {
 fn must_be_unset(object: &Field, name: &str, set: bool, causes: &mut Causes) {
     if set {
         causes.invalid_text(&object.child(name), "", "needs to be unset");
+    }
+}
+
+fn to_events(event: Value) -> Value {
+    rename(event, "events.k8s.io/v1", |(core, events)| (core, events))
+}
+
+fn to_core(event: Value) -> Value {
+    rename(event, "v1", |(core, events)| (events, core))
+}
+
+fn rename(
+    event: Value,
+    api_version: &str,
+    direction: fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) -> Value {
+    let Value::Object(mut fields) = event else {
+        return event;
+    };
+    let moved: Map = RENAMED_FIELDS
+        .into_iter()
+        .map(direction)
+        .filter_map(|(from, to)| Some((to.to_string(), fields.remove(from)?)))
+        .collect();
+    fields.extend(moved);
+    fields.insert("apiVersion", Value::from(api_version));
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::json::json;
+
+    use super::*;
+
+    /// S2: an Event keeps its content when it is converted to the other form and back.
+    #[test]
+    fn an_event_survives_conversion_to_the_other_form_and_back() {
+        let core = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "reason": "Pulled",
+            "message": "m", "count": 3, "involvedObject": {"name": "pod"},
+            "source": {"component": "kubelet"}, "reportingComponent": "kubelet",
+            "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+        });
+        let events = to_events(core.clone());
+        assert_eq!(events["apiVersion"], "events.k8s.io/v1");
+        assert_eq!(events["regarding"]["name"], "pod");
+        assert_eq!(events["note"], "m");
+        assert_eq!(events["deprecatedCount"], 3);
+        assert_eq!(events.get("message"), None);
+        assert_eq!(to_core(events), core);
     }
 }

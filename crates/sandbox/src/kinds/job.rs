@@ -6,6 +6,7 @@ use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR
 use crate::kind::defaults::Literal::{Bool, Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::Rules;
+use crate::kind::strategy::Strategy;
 use crate::kind::{FieldLabels, Kind, STATUS, kept};
 use crate::value::{boolean, integer, is_set, string};
 
@@ -51,6 +52,11 @@ pub static JOB: Kind = Kind {
         more: |job, causes| template::ends(&job.child("spec").child("template"), causes),
         ..template::RULES
     },
+    strategy: Strategy {
+        before_defaults: shares_labels,
+        after_uid: set_selector,
+        ..Strategy::PLAIN
+    },
     ..kept("batch", "Job", "jobs", "job")
 };
 
@@ -86,7 +92,7 @@ const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
 /// Whether a Job gets the labels of its template because it has none. As upstream, these two are
 /// one map, so that the Job gets the generated labels, too.
-pub(crate) fn shares_labels(job: &Value) -> bool {
+fn shares_labels(job: &Value) -> bool {
     let is_empty = |labels: &Value| labels.as_object().is_none_or(Map::is_empty);
     is_empty(&job["metadata"]["labels"])
         && !is_empty(&job["spec"]["template"]["metadata"]["labels"])
@@ -94,7 +100,7 @@ pub(crate) fn shares_labels(job: &Value) -> bool {
 
 /// Sets the selector of a new Job and the labels of the template, which only its own pods have,
 /// unless it has its own (`manualSelector`).
-pub(crate) fn set_selector(job: &mut Value, shares_labels: bool) {
+fn set_selector(job: &mut Value, shares_labels: bool) {
     if boolean(job, "/spec/manualSelector") {
         return;
     }

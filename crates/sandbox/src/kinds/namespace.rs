@@ -1,12 +1,13 @@
 //! Namespaces.
 
+use super::SERVICE_ACCOUNT;
 use crate::format;
 use crate::json::{Value, json};
 use crate::kind::columns::{self, AGE, NAME};
 use crate::kind::defaults::Literal::{Struct, Text};
 use crate::kind::defaults::{Defaults, Fields, struct_at, text};
 use crate::kind::rules::{self, Causes, Field, Rules, metadata};
-use crate::kind::strategy::{InitialStatus, Strategy, keep};
+use crate::kind::strategy::{Companion, InitialStatus, Strategy, keep};
 use crate::kind::{FieldLabels, Kind, NO_COLLECTION, Subresource, named};
 
 /// The label with a namespace's own name.
@@ -40,10 +41,30 @@ pub static NAMESPACE: Kind = Kind {
         initial_status: InitialStatus::Of(|_| json!({"phase": "Active"})),
         prepare_create,
         prepare_update: |object, current| keep(object, current, "spec"),
+        companion: Some(default_service_account),
+        check_delete,
+        mark_deleted: |namespace| namespace["status"]["phase"] = "Terminating".into(),
+        has_spec_finalizers: true,
         ..Strategy::PLAIN
     },
     ..named("", "Namespace", "namespaces", "namespace")
 };
+
+/// The namespaces that may not be deleted.
+const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+fn check_delete(name: &str) -> Result<(), String> {
+    if PROTECTED.contains(&name) {
+        return Err("this namespace may not be deleted".to_owned());
+    }
+    Ok(())
+}
+
+/// The service account which pods use unless they name another.
+fn default_service_account(namespace: &str) -> Companion {
+    let object = json!({"metadata": {"name": "default"}});
+    Companion { kind: &SERVICE_ACCOUNT, namespace: namespace.to_owned(), object }
+}
 
 fn name_label(fields: &mut Fields, _: &Value) {
     let metadata = struct_at(fields, "metadata");

@@ -50,7 +50,11 @@ pub static NODE: Kind = Kind {
     ],
     defaults: Defaults { more: defaults, ..Defaults::NONE },
     rules: Rules { on_create, on_update, on_status_update: on_update, ..Rules::NONE },
-    strategy: Strategy { initial_status: InitialStatus::Given, ..Strategy::PLAIN },
+    strategy: Strategy {
+        initial_status: InitialStatus::Given,
+        directory: Some("minions"),
+        ..Strategy::PLAIN
+    },
     ..named("", "Node", "nodes", "node")
 };
 

@@ -24,8 +24,7 @@ use crate::kind::defaults::Defaults;
 use crate::kind::rules::Rules;
 use crate::kind::strategy::{InitialStatus, Strategy};
 use crate::kind::{FieldLabels, Kind, Subresource, named};
-
-pub(crate) use resize::on_resize;
+use crate::value::{integer_maybe, string};
 
 /// Pods.
 pub static POD: Kind = Kind {
@@ -49,6 +48,7 @@ pub static POD: Kind = Kind {
         "status.nominatedNodeName",
     ]),
     counts_generations: true,
+    is_indexed_by_node: true,
     columns: columns::COLUMNS,
     row_conditions: columns::row_conditions,
     defaults: Defaults { more: defaults::pod, ..Defaults::NONE },
@@ -69,11 +69,28 @@ pub static POD: Kind = Kind {
             &["metadata", "deletionTimestamp"],
             &["metadata", "ownerReferences"],
         ],
+        resize: Some(&resize::RESIZE),
+        grace_seconds,
         returns_deleted_object: true,
         ..Strategy::PLAIN
     },
     ..named("", "Pod", "pods", "pod")
 };
+
+/// The grace period of a deletion. It is 0 unless the pod is bound and has not ended.
+fn grace_seconds(pod: &Value, requested: Option<i64>) -> Result<i64, String> {
+    const DEFAULT: i64 = 30;
+    let has_ended = matches!(string(pod, "/status/phase"), "Failed" | "Succeeded");
+    if string(pod, "/spec/nodeName").is_empty() || has_ended {
+        return Ok(0);
+    }
+    let own = integer_maybe(pod, "/spec/terminationGracePeriodSeconds");
+    Ok(match requested.or(own).unwrap_or(DEFAULT) {
+        // As upstream: a negative period means the shortest one that is not 0.
+        negative if negative < 0 => 1,
+        seconds => seconds,
+    })
+}
 
 /// An update of the status keeps the owners.
 fn prepare_status_update(object: &mut Value, current: &Value) {

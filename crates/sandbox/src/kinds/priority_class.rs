@@ -4,6 +4,7 @@ use crate::kind::columns::{self, AGE, Cell, Column, NAME};
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Text;
 use crate::kind::rules::{self, Causes, Field, Rules, metadata};
+use crate::kind::strategy::Strategy;
 use crate::kind::{Kind, named};
 
 /// PriorityClasses.
@@ -28,6 +29,7 @@ pub static PRIORITY_CLASS: Kind = Kind {
         on_update,
         ..Rules::NONE
     },
+    strategy: Strategy { check_delete, ..Strategy::PLAIN },
     ..named("scheduling.k8s.io", "PriorityClass", "priorityclasses", "priorityclass")
 };
 
@@ -60,6 +62,13 @@ const USER_PRIORITY_MAX: i64 = 1_000_000_000;
 /// The value of a class of every cluster.
 pub(crate) fn system_value(name: &str) -> Option<i64> {
     SYSTEM_CLASSES.iter().find(|class| class.name == name).map(|class| class.value)
+}
+
+fn check_delete(name: &str) -> Result<(), String> {
+    match system_value(name) {
+        Some(_) => Err("this is a system priority class and cannot be deleted".to_owned()),
+        None => Ok(()),
+    }
 }
 
 fn name_and_value(object: &Field, causes: &mut Causes) {

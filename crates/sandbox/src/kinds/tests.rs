@@ -12,7 +12,7 @@ use crate::schema;
 /// either.
 #[test]
 fn kinds_are_found_by_url_and_by_name() {
-    let kinds = Kinds::default();
+    let kinds = built_in();
     for row in kinds.iter() {
         assert_eq!(kinds.by_resource(row.group, row.version, row.plural), Some(row));
         assert_eq!(kinds.by_api_version(&row.api_version(), row.kind), Some(row));

@@ -1,46 +1,99 @@
-//! Admission: the additions and refusals of the built-in admission plugins (S9, S10).
+//! Admission: the additions and refusals of the built-in admission plugins (S9, S10), and what is
+//! allocated.
 //!
-//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority and
-//! DefaultTolerationSeconds.
+//! NamespaceLifecycle, ServiceAccount (the name, not the mounted token), Priority,
+//! DefaultTolerationSeconds and PodResizeValidator.
+
+use everynode_apiserver::registry::{Endpoint, Plugins};
 
 use crate::json::{Value, json};
 
-use super::refusal::{name_so_far, refuse_pod as refuse};
-use super::{Registry, priority};
+use super::disruption::Budgets;
+use super::index::Index;
+use super::refusal::{name_so_far, refuse_pod};
+use super::{priority, resize, service};
 use crate::kind::Kind;
-use crate::kinds::{NAMESPACE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT};
+use crate::kinds::{
+    NAMESPACE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, SERVICE_ACCOUNT,
+};
 use crate::status::Status;
 use crate::store::Store;
 use crate::value::text;
 
-/// Refuses to create an object in a namespace that does not exist or is being deleted.
-pub(super) fn namespace_exists(store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
-    if !kind.namespaced {
-        return Ok(());
-    }
-    let namespace = text(object, &["metadata", "namespace"]);
-    match store.find(&NAMESPACE, "", namespace) {
-        None => Err(Status::not_found(&NAMESPACE, namespace)),
-        Some(found) if found.is_terminating() => {
-            Err(Status::namespace_terminating(kind, name_so_far(object), namespace))
+/// What admission knows of other objects, so that a write need not read them.
+#[derive(Debug)]
+pub(super) struct Admission {
+    services: Index<service::Taken>,
+    default_classes: Index<priority::Defaults>,
+    pub(super) budgets: Budgets,
+}
+
+impl Admission {
+    pub(super) fn new() -> Self {
+        Self {
+            services: Index::new(&SERVICE),
+            default_classes: Index::new(&PRIORITY_CLASS),
+            budgets: Budgets::default(),
         }
-        Some(_) => Ok(()),
     }
 }
 
-pub(super) fn on_create(
-    registry: &Registry,
-    kind: &Kind,
-    object: &mut Value,
-) -> Result<(), Status> {
-    if kind == &POD {
-        service_account(&registry.store, object)?;
-        priority::admit_pod(registry, object)?;
-        default_tolerations(object);
-    } else if kind == &PRIORITY_CLASS {
-        priority::admit_class(registry, object)?;
+impl Plugins for Admission {
+    /// Refuses to create an object in a namespace that does not exist or is being deleted.
+    fn check_namespace(&self, store: &Store, kind: &Kind, object: &Value) -> Result<(), Status> {
+        if !kind.namespaced {
+            return Ok(());
+        }
+        let namespace = text(object, &["metadata", "namespace"]);
+        match store.find(&NAMESPACE, "", namespace) {
+            None => Err(Status::not_found(&NAMESPACE, namespace)),
+            Some(found) if found.is_terminating() => {
+                Err(Status::namespace_terminating(kind, name_so_far(object), namespace))
+            }
+            Some(_) => Ok(()),
+        }
     }
-    Ok(())
+
+    fn admit(&self, store: &Store, kind: &Kind, object: &mut Value) -> Result<(), Status> {
+        if kind == &POD {
+            service_account(store, object)?;
+            priority::admit_pod(&self.default_classes.summary, store, object)?;
+            default_tolerations(object);
+        } else if kind == &PRIORITY_CLASS {
+            priority::admit_class(&self.default_classes.summary, object)?;
+        }
+        Ok(())
+    }
+
+    fn allocate(
+        &mut self,
+        store: &Store,
+        kind: &Kind,
+        endpoint: Endpoint,
+        object: &mut Value,
+        current: Option<&Value>,
+    ) -> Result<(), Status> {
+        match (endpoint, current) {
+            (Endpoint::Main, _) if kind == &SERVICE => {
+                service::allocate(&mut self.services.summary, object, current)
+            }
+            (Endpoint::Resize, Some(current)) => resize::admit(store, object, current),
+            (_, Some(_)) if kind == &PRIORITY_CLASS => {
+                priority::admit_class(&self.default_classes.summary, object)
+            }
+            (Endpoint::Main | Endpoint::Status | Endpoint::Scale | Endpoint::Resize, _) => Ok(()),
+        }
+    }
+
+    fn committed(&mut self, store: &Store, kind: &Kind) {
+        if kind == &SERVICE {
+            self.services.follow(store);
+        } else if kind == &PRIORITY_CLASS {
+            self.default_classes.follow(store);
+        } else if kind == &POD_DISRUPTION_BUDGET {
+            self.budgets.follow_budgets(store);
+        }
+    }
 }
 
 fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
@@ -48,7 +101,7 @@ fn service_account(store: &Store, object: &mut Value) -> Result<(), Status> {
     let account = if named.is_empty() { "default" } else { named }.to_string();
     let namespace = text(object, &["metadata", "namespace"]);
     if store.find(&SERVICE_ACCOUNT, namespace, &account).is_none() {
-        return Err(refuse(
+        return Err(refuse_pod(
             object,
             &format!(
                 "error looking up service account {namespace}/{account}: serviceaccount \

@@ -39,13 +39,13 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<(), Status> {
         let phase = pod.text(&["status", "phase"]);
-        if self.store.count(&POD_DISRUPTION_BUDGET) == 0
+        if self.store().count(&POD_DISRUPTION_BUDGET) == 0
             || matches!(phase, "Succeeded" | "Failed" | "Pending")
             || pod.is_terminating()
         {
             return Ok(());
         }
-        let names: Vec<&Arc<str>> = self.budgets.selecting(pod).take(2).collect();
+        let names: Vec<&Arc<str>> = self.admission().budgets.selecting(pod).take(2).collect();
         let Some(name) = names.first() else { return Ok(()) };
         if names.len() > 1 {
             let message = "This pod has more than one PodDisruptionBudget, which the eviction \
@@ -53,7 +53,7 @@ impl Registry {
             return Err(Status::new(Reason::InternalError, message));
         }
         let namespace = pod.namespace();
-        let found = self.store.find_with_tree(&POD_DISRUPTION_BUDGET, namespace, name);
+        let found = self.store().find_with_tree(&POD_DISRUPTION_BUDGET, namespace, name);
         let budget = found.expect("the budgets are those of the store");
         let object = budget.value();
         if !is_ready(pod.value()) && may_evict_unready(object) {
@@ -73,21 +73,22 @@ impl Registry {
 
     /// A budget whose status may be out of date, found with a limited amount of work.
     pub(crate) fn next_budget(&mut self, work: &mut usize) -> DueBudget {
-        self.budgets.next(&self.store, work)
+        let (admission, store) = self.admission_mut();
+        admission.budgets.next(store, work)
     }
 
     /// Looks at a budget again.
     pub(crate) fn check_budget_again(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
-        self.budgets.enqueue(namespace, name);
+        self.admission_mut().0.budgets.enqueue(namespace, name);
     }
 
     /// Brings the status of a budget up to date, whose pods are counted. Returns the time at which
     /// it has to be looked at again, if there is one.
     pub(crate) fn refresh_budget(&mut self, budget: &Object, now: Timestamp) -> Option<Timestamp> {
-        let counted = self.budgets.counted(budget.namespace(), budget.name())?;
+        let counted = self.admission().budgets.counted(budget.namespace(), budget.name())?;
         let before = budget.value();
         let pods = &counted.count;
-        let disrupted = Disrupted::of(&self.store, budget, counted, now);
+        let disrupted = Disrupted::of(self.store(), budget, counted, now);
         let healthy = pods.healthy - disrupted.healthy;
         let mut object = before.clone();
         let generation = object["metadata"]["generation"].clone();

@@ -13,7 +13,7 @@ use crate::kinds::PRIORITY_CLASS;
 use crate::kinds::priority_class::{SYSTEM_CLASSES, system_value};
 use crate::object::Object;
 use crate::status::Status;
-use crate::store::WriteOptions;
+use crate::store::{Store, WriteOptions};
 use crate::value::{integer, string, text};
 
 const PREEMPT: &str = "PreemptLowerPriority";
@@ -54,9 +54,13 @@ impl Defaults {
 }
 
 /// Sets the pod's priority and preemption policy to those of its class, or of the default class.
-pub(super) fn admit_pod(registry: &Registry, object: &mut Value) -> Result<(), Status> {
+pub(super) fn admit_pod(
+    defaults: &Defaults,
+    store: &Store,
+    object: &mut Value,
+) -> Result<(), Status> {
     let name = text(object, &["spec", "priorityClassName"]).to_owned();
-    let class = match class_of_pod(registry, &name) {
+    let class = match class_of_pod(defaults, store, &name) {
         Some(class) => class,
         None if name.is_empty() => Class { name, value: 0, preemption_policy: PREEMPT.to_owned() },
         None => {
@@ -96,9 +100,9 @@ fn refuse_given(
     )
 }
 
-fn class_of_pod(registry: &Registry, name: &str) -> Option<Class> {
-    let name = if name.is_empty() { registry.default_classes.summary.first()? } else { name };
-    match registry.store.find(&PRIORITY_CLASS, "", name) {
+fn class_of_pod(defaults: &Defaults, store: &Store, name: &str) -> Option<Class> {
+    let name = if name.is_empty() { defaults.first()? } else { name };
+    match store.find(&PRIORITY_CLASS, "", name) {
         Some(found) => Some(Class::of(&found.read())),
         // The store of a simulation has no objects for them.
         None => system_value(name).map(|value| Class {
@@ -121,12 +125,12 @@ impl Class {
 }
 
 /// Refuses a second default class.
-pub(super) fn admit_class(registry: &Registry, object: &Value) -> Result<(), Status> {
+pub(super) fn admit_class(defaults: &Defaults, object: &Value) -> Result<(), Status> {
     if object["globalDefault"] != Value::Bool(true) {
         return Ok(());
     }
     let name = text(object, &["metadata", "name"]);
-    match registry.default_classes.summary.first() {
+    match defaults.first() {
         Some(other) if other != name => {
             let cause = format!(
                 "PriorityClass {other} is already marked as default. Only one default can exist"
@@ -135,15 +139,6 @@ pub(super) fn admit_class(registry: &Registry, object: &Value) -> Result<(), Sta
         }
         Some(_) | None => Ok(()),
     }
-}
-
-/// Refuses to delete a class that every cluster needs.
-pub(super) fn check_delete(name: &str) -> Result<(), Status> {
-    if system_value(name).is_none() {
-        return Ok(());
-    }
-    let cause = "this is a system priority class and cannot be deleted";
-    Err(Status::forbidden(&PRIORITY_CLASS, name, cause))
 }
 
 /// Creates the classes that every cluster has.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::json::Value;
 
-use crate::kinds::Kinds;
+use crate::kinds;
 
 /// S9, S13: objects are returned with upstream's defaults, in the form of Go's encoder.
 #[test]
@@ -28,7 +28,7 @@ fn objects_are_served_with_their_defaults() {
             crate::yaml::documents::<Value>(manifests).expect("the manifests are YAML")
         {
             let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
-            let kinds = Kinds::default();
+            let kinds = kinds::built_in();
             let kind = kinds
                 .by_api_version(&text("apiVersion"), &text("kind"))
                 .expect("the kind is served");

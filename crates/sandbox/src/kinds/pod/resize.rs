@@ -1,21 +1,90 @@
-//! Validates resizes of pods, which may change CPU and memory of containers.
+//! Resizes of pods, which may change CPU and memory of containers.
+
+use everynode_k8s::resources::qos_class;
 
 use super::{resources, rules};
 use crate::json::{Map, Value};
 use crate::kind::Kind;
 use crate::kind::rules::{Cause, Causes, Field, metadata};
+use crate::kind::strategy::{Resize, bump_generation};
+use crate::value::string;
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
+/// The rules of `pods/resize` (S4, S10).
+pub(super) static RESIZE: Resize = Resize {
+    prepare,
+    check: on_resize,
+    fields: &[
+        &["spec", "containers", "*", "resources"],
+        &["spec", "containers", "*", "resizePolicy"],
+        &["spec", "initContainers", "*", "resources"],
+        &["spec", "initContainers", "*", "resizePolicy"],
+    ],
+};
+
+/// Restores all but resources and resize policies, and counts a change. Containers that were added,
+/// removed or renamed stay, for validation to refuse. Upstream: `podResizeStrategy`.
+fn prepare(object: &mut Value, current: &Value) {
+    let mut spec = current["spec"].clone();
+    let sent = &object["spec"];
+    if !LISTS.iter().all(|list| take_list(&mut spec, sent, list)) {
+        return;
+    }
+    copy_field(&mut spec, sent, "resources");
+    object["spec"] = spec;
+    for field in ["metadata", "status"] {
+        copy_field(object, current, field);
+    }
+    if object["spec"] != current["spec"] {
+        bump_generation(object, current);
+    }
+}
+
+/// Takes what a resize can change; false for other containers.
+fn take_list(spec: &mut Value, sent: &Value, list: &str) -> bool {
+    let none = Vec::new();
+    let sent = sent[list].as_array().unwrap_or(&none);
+    let Some(known) = spec.get_mut(list).and_then(Value::as_array_mut) else {
+        return sent.is_empty();
+    };
+    if sent.len() != known.len()
+        || sent.iter().zip(&*known).any(|(it, was)| it["name"] != was["name"])
+    {
+        return false;
+    }
+    for (container, sent) in known.iter_mut().zip(sent) {
+        copy_field(container, sent, "resources");
+        copy_field(container, sent, "resizePolicy");
+    }
+    true
+}
+
+fn copy_field(to: &mut Value, from: &Value, field: &str) {
+    let Some(fields) = to.as_object_mut() else { return };
+    match from.get(field) {
+        Some(value) => fields.insert(field, value.clone()),
+        None => fields.remove(field),
+    };
+}
+
+/// Whether the pod stays in its QoS class.
+fn keeps_class(object: &Value, current: &Value) -> bool {
+    let class = match string(current, "/status/qosClass") {
+        "" => qos_class(current),
+        class => class,
+    };
+    class == qos_class(object)
+}
+
 /// The errors that prevent the resize of the pod `old` to `new` (upstream's `ValidatePodResize`).
-/// `keeps_class`: the pod stays in its QoS class.
-pub(crate) fn on_resize(kind: &Kind, new: &Value, old: &Value, keeps_class: bool) -> Vec<Cause> {
+fn on_resize(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Causes::default();
-    check(kind, &Field::root(new), &Field::root(old), keeps_class, &mut causes);
+    check(kind, &Field::root(new), &Field::root(old), &mut causes);
     causes.into_vec()
 }
 
-fn check(kind: &Kind, object: &Field, old: &Field, keeps_class: bool, causes: &mut Causes) {
+fn check(kind: &Kind, object: &Field, old: &Field, causes: &mut Causes) {
     let annotations = &old.value()["metadata"]["annotations"];
     let refused = if annotations.get(rules::MIRROR_ANNOTATION).is_some() {
         Some("static pods cannot be resized")
@@ -31,7 +100,7 @@ fn check(kind: &Kind, object: &Field, old: &Field, keeps_class: bool, causes: &m
     metadata::on_update(object, old, causes);
     rules::metadata_and_spec(kind, object, causes);
     let (spec, old_spec) = (object.child("spec"), old.child("spec"));
-    if !keeps_class {
+    if !keeps_class(object.value(), old.value()) {
         let detail = "Pod QOS Class may not change as a result of resizing";
         causes.invalid(&spec.with_value(&old.value()["status"]["qosClass"]), detail);
     }

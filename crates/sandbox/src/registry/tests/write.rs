@@ -223,7 +223,7 @@ fn a_bound_pod_is_deleted_gracefully() {
                 .to_string()
         )
     );
-    assert_eq!(registry.store().pods_on_node("node-1").count(), 1);
+    assert_eq!(registry.store().on_node(&POD, "node-1").count(), 1);
     let mut seconds = |grace: Option<i64>| {
         let delete = DeleteOptions { grace_period_seconds: grace, ..DeleteOptions::default() };
         let deleted =
@@ -235,7 +235,7 @@ fn a_bound_pod_is_deleted_gracefully() {
     assert_eq!(seconds(Some(5)), Some(5));
     let deleted = registry.delete(&POD, "default", "b", &DeleteOptions::now(), &options());
     assert!(matches!(deleted, Ok(Deleted::Gone(_))));
-    assert_eq!(registry.store().pods_on_node("node-1").count(), 0);
+    assert_eq!(registry.store().on_node(&POD, "node-1").count(), 0);
 }
 
 /// S8: a deletion can have preconditions.

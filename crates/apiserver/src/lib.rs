@@ -1,0 +1,43 @@
+//! The parts of a Kubernetes API server that know no kind but CustomResourceDefinitions.
+//!
+//! * [`json`] has values whose copies share memory, and [`object`] the objects that are made of
+//!   them.
+//! * [`kind`] says what a kind is: its names, columns, defaults, rules and strategy. The kinds
+//!   themselves are what a server brings along.
+//! * [`schema`] has the types of the objects, [`custom`] those that CustomResourceDefinitions
+//!   define.
+//! * [`defaults`], [`validation`], [`printer`], [`patch`], [`managed_fields`] and [`selector`]
+//!   apply what the kind of an object says.
+//! * [`kinds`] has the kinds that are served, with those of definitions, and [`store`] their
+//!   objects, a resourceVersion, and the log of changes that watches read.
+//! * [`registry`] has what happens to each write on its way to the store.
+//! * [`status`] has the refusals, and [`fault`] the errors that a server can inject.
+//!
+//! Everything is sans-IO: time and randomness are arguments, so that a run can be repeated exactly.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod condition;
+pub mod custom;
+pub mod defaults;
+pub mod duration;
+mod excerpt;
+pub mod fault;
+pub mod format;
+pub mod json;
+pub mod kind;
+pub mod kinds;
+pub mod managed_fields;
+mod merge_schema;
+pub mod object;
+pub mod patch;
+pub mod printer;
+pub mod registry;
+pub mod schema;
+pub mod selector;
+pub mod status;
+pub mod store;
+pub mod validation;
+pub mod value;
+pub mod yaml;

@@ -1,0 +1,177 @@
+//! The rules of ownership: who owns which fields after a write.
+//!
+//! Upstream's `merge.Updater` with the managers that Kubernetes wraps around it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use everynode_core::api::Timestamp;
+
+use super::compare::{Changes, compare};
+use super::managers::{Manager, ManagerId, Managers, Operation};
+use super::set::Set;
+use crate::json::Value;
+use crate::merge_schema::Type;
+
+/// What ownership depends on, apart from the objects.
+pub(crate) struct Writing<'a> {
+    /// The type of the object.
+    pub root: Type<'a>,
+    /// The version in which the object is written.
+    pub api_version: &'a str,
+    /// Whether the object is served in a version.
+    pub serves: &'a dyn Fn(&str) -> bool,
+    /// Empty for the main resource.
+    pub subresource: &'a str,
+    /// The fields that the endpoint does not change, so that nobody owns them for having sent them.
+    pub ignored: Set,
+    /// If not empty, the endpoint changes no other fields than those at and below these paths, in
+    /// which `*` is any element.
+    pub only: &'static [&'static [&'static str]],
+    /// The time of the write.
+    pub now: Timestamp,
+}
+
+/// Fields that an apply would take from other managers, by their managers.
+pub(crate) type Conflicts = BTreeMap<ManagerId, Set>;
+
+/// The managers after an object was written in any way but by apply. The writer owns what it
+/// changed, and nobody owns what is gone.
+pub(crate) fn update(
+    writing: &Writing<'_>,
+    live: &Value,
+    new: &Value,
+    mut managers: Managers,
+    name: &str,
+) -> Managers {
+    let changes = changes(writing, live, new);
+    let taken = conflicts(writing, &managers, &changes.written, None);
+    take(writing, &mut managers, &taken, &changes.removed, None);
+    let written = changes.written.difference(&UNOWNED);
+    if !written.is_empty() {
+        let id = ManagerId::new(name, Operation::Update, writing.api_version, writing.subresource);
+        let before = managers.remove(&id).map(|before| before.fields).unwrap_or_default();
+        let manager = Manager {
+            fields: written.union(before),
+            api_version: writing.api_version.into(),
+            time: Some(writing.now),
+        };
+        managers.insert(id, manager);
+    }
+    cap(&mut managers);
+    managers
+}
+
+/// What a write changes, as far as its endpoint may.
+pub(super) fn changes(writing: &Writing<'_>, live: &Value, new: &Value) -> Changes {
+    let comparison = compare(writing.root, live, new).without(&writing.ignored);
+    let Changes { written, removed } = comparison.into_changes();
+    Changes { written: writing.changeable(written), removed: writing.changeable(removed) }
+}
+
+impl Writing<'_> {
+    /// Those of the fields that the endpoint may change.
+    pub(super) fn changeable(&self, fields: Set) -> Set {
+        let fields = fields.recursive_difference(&self.ignored);
+        if self.only.is_empty() { fields } else { fields.only(self.only) }
+    }
+}
+
+/// What the other managers own of the written fields.
+pub(super) fn conflicts(
+    writing: &Writing<'_>,
+    managers: &Managers,
+    written: &Set,
+    writer: Option<&ManagerId>,
+) -> Conflicts {
+    let others = managers
+        .iter()
+        .filter(|(id, manager)| Some(*id) != writer && (writing.serves)(&manager.api_version));
+    others
+        .map(|(id, manager)| (id.clone(), manager.fields.intersection(written)))
+        .filter(|(_, taken)| !taken.is_empty())
+        .collect()
+}
+
+/// Takes fields from the other managers, and removed fields from all of them. Managers of versions
+/// that are no longer served go, as do those that own nothing.
+pub(super) fn take(
+    writing: &Writing<'_>,
+    managers: &mut Managers,
+    taken: &Conflicts,
+    removed: &Set,
+    writer: Option<&ManagerId>,
+) {
+    managers.retain(|id, manager| {
+        if Some(id) == writer {
+            return !manager.fields.is_empty();
+        }
+        if !(writing.serves)(&manager.api_version) {
+            return false;
+        }
+        if let Some(taken) = taken.get(id) {
+            manager.fields.remove_all(taken);
+        }
+        manager.fields.remove_all(removed);
+        !manager.fields.is_empty()
+    });
+}
+
+/// The fields that no manager owns.
+pub(super) static UNOWNED: LazyLock<Set> = LazyLock::new(|| {
+    Set::of_fields(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
+
+/// Maximum number of entries from updates.
+const UPDATE_MANAGERS_MAX: usize = 10;
+/// The manager into which the oldest entries are merged if there are more.
+const OLD_UPDATES: &str = "ancient-changes";
+
+/// Merges the oldest entries from updates, by version, until there are few enough.
+fn cap(managers: &mut Managers) {
+    let mut updates: Vec<(i64, ManagerId)> = managers
+        .iter()
+        .filter(|(id, _)| id.operation == Operation::Update)
+        .map(|(id, manager)| (manager.time.map_or(0, |time| time.0.div_euclid(1000)), id.clone()))
+        .collect();
+    let mut count = updates.len();
+    updates.sort();
+    let mut first_of: BTreeMap<Box<str>, ManagerId> = BTreeMap::new();
+    for (_, id) in updates {
+        if count <= UPDATE_MANAGERS_MAX {
+            return;
+        }
+        let Some(manager) = managers.get(&id) else { continue };
+        let version = manager.api_version.clone();
+        let bucket = ManagerId::new(OLD_UPDATES, Operation::Update, &version, "");
+        let Some(first) = first_of.get(&version) else {
+            first_of.insert(version, id);
+            continue;
+        };
+        if !managers.contains_key(&bucket)
+            && let Some(oldest) = managers.remove(first)
+        {
+            managers.insert(bucket.clone(), oldest);
+        }
+        if let Some(merged) = managers.remove(&id)
+            && let Some(bucket) = managers.get_mut(&bucket)
+        {
+            bucket.fields.add_all(merged.fields);
+            bucket.time = merged.time;
+            count -= 1;
+        }
+    }
+}
