@@ -69,8 +69,7 @@ pub struct DaemonSetState {
     index: Index,
     labels: RevisionLabels,
     other_pods: OtherPods,
-    /// When the deletions of terminating pods were requested, on nodes that were not ready then
-    /// (C58).
+    /// When the deletions of terminating pods were requested (C58).
     deleted_at: BTreeMap<Uid, Timestamp>,
     asking: Asking,
     /// The pods that are changed in place (G56).

@@ -258,9 +258,7 @@ impl DaemonSetState {
         if known.is_none_or(PodView::is_orphan) && !orphan && location == PodLocation::Unplaced {
             self.reports.problems.push(Problem::PodWithoutNode { pod: pod.name.clone() });
         }
-        if let (Some(at), PodLocation::Node(id)) = (pod.deleted_at, location)
-            && nodes.node(id).is_none_or(|node| node.not_ready_since().is_some())
-        {
+        if let Some(at) = pod.deleted_at {
             self.deleted_at.insert(pod.uid.clone(), at);
         }
         match replacement.cloned() {
