@@ -156,9 +156,11 @@ impl<'a> TransitionInput<'a> {
                     .or_else(|| first().filter(is_unknown))?
             }
         };
+        let record = self.with_phase(&self.new_record(chosen), RolloutPhase::Complete);
         let record = RolloutRecord {
             reason: Some(RecordReason::Adopted),
-            ..self.with_phase(&self.new_record(chosen), RolloutPhase::Complete)
+            since: target.record.stored().map_or(record.since, |attempt| attempt.began),
+            ..record
         };
         let transition = Some(Transition::Adopted { revision: chosen.pod_hash() });
         Some(RecordChange { revision: chosen, record, transition })

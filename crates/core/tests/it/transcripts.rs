@@ -150,6 +150,7 @@ transcripts! {
     guarded_pace_surge: "guarded-pace-surge",
     guarded_pace_young: "guarded-pace-young",
     guarded_windows: "guarded-windows",
+    guarded_windows_adopted: "guarded-windows-adopted",
     guarded_windows_complete: "guarded-windows-complete",
     guarded_windows_stuck: "guarded-windows-stuck",
     guarded_windows_surge: "guarded-windows-surge",
@@ -222,6 +223,7 @@ transcripts! {
     unknown_deletions_strategy: "unknown-deletions-strategy",
     unknown_surge: "unknown-surge",
     unreachable: "unreachable",
+    unreachable_deleted_unseen: "unreachable-deleted-unseen",
     unreachable_wait: "unreachable-wait",
     waiting: "waiting",
 }

@@ -124,8 +124,13 @@ impl Judge<'_> {
     /// came: it is the one that most pods have, and no record says more (G37).
     fn adoption(&self, chosen: &Revision, new: &Record) -> Option<String> {
         let situation = self.situation;
+        let all = || situation.revisions.old_and_target();
+        let is_established = all().any(Revision::is_complete);
+        let target = situation.revisions.current.last()?;
+        let attempt = target.record.as_ref();
         let expected = Record {
             phase: Phase::Complete,
+            since: attempt.map_or(new.since, |attempt| attempt.began),
             position: Position::AllNodes,
             approvals: Vec::new(),
             reason: Some("Adopted".to_owned()),
@@ -134,9 +139,6 @@ impl Judge<'_> {
             is_rolled_back: false,
             ..new.clone()
         };
-        let all = || situation.revisions.old_and_target();
-        let is_established = all().any(Revision::is_complete);
-        let target = situation.revisions.current.last()?;
         let pods = |revision: &Revision| situation.pods_of(revision, target);
         let in_use = pods(chosen);
         let most = all().map(pods).max().unwrap_or_default();
