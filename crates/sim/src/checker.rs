@@ -299,7 +299,7 @@ impl Checks {
             return Some(violation);
         }
         self.note_record(write, &view);
-        self.note_going_back(write, &view);
+        self.note_begun(write, &view);
         if let Some(name) = write.body["metadata"]["name"].as_str().filter(|_| creates) {
             let node = model::Pod::parse(write.body).node().unwrap_or_default().to_owned();
             self.created_pods.insert(name.to_owned(), node);
@@ -345,17 +345,15 @@ impl Checks {
         }
     }
 
-    /// Notes that an available pod of the target is deleted to go back.
-    fn note_going_back(&mut self, write: &PendingWrite, view: &View) {
+    /// Notes why a pod is deleted, or begins to change.
+    fn note_begun(&mut self, write: &PendingWrite, view: &View) {
         let is_beginning = || write.deletes(&POD) || in_place::begun(write).is_some();
         let uid = write.uid_precondition().filter(|_| is_beginning());
         let plan = self.plans.get(&(view.replica, view.plan));
         if let Some((uid, plan)) = uid.zip(plan)
-            && [&plan.deletions, &plan.changes]
-                .iter()
-                .any(|all| all.get(uid) == Some(&Deletion::GoingBack))
+            && let Some(reason) = plan.deletions.get(uid).or_else(|| plan.changes.get(uid))
         {
-            self.history.note_going_back(uid);
+            self.history.note_begun(uid, *reason);
         }
     }
 

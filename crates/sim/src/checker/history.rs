@@ -13,6 +13,7 @@ use crate::role::{Installation, Role};
 use crate::statement::Copies;
 
 use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision, Step};
+use super::reason::Deletion;
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]
@@ -25,9 +26,9 @@ pub(super) struct History {
     pub pods: Versions<Pod>,
     pub config_maps: Versions<ConfigMap>,
     pub revisions: Versions<Revision>,
-    /// The pods of a target that were available and were deleted to go back, by UID, each with the
-    /// version before that.
-    gone_back: BTreeMap<String, u64>,
+    /// The pods that were deleted, or began to change, by reason and UID, each with the version
+    /// before that.
+    begun: BTreeMap<(Deletion, String), u64>,
     assumed: Assumed<Pod>,
     /// DaemonSets whose target has copies of ConfigMaps, as replicas state it.
     with_copies: Assumed<DaemonSet>,
@@ -147,15 +148,21 @@ impl History {
         self.steps.get(&record.steps) == Some(&policy.steps)
     }
 
-    /// Notes that an available pod of the target is deleted to go back.
-    pub(super) fn note_going_back(&mut self, uid: &str) {
-        self.gone_back.entry(uid.to_owned()).or_insert(self.version);
+    /// Notes why a pod is deleted, or begins to change.
+    pub(super) fn note_begun(&mut self, uid: &str, reason: Deletion) {
+        self.begun.entry((reason, uid.to_owned())).or_insert(self.version);
+    }
+
+    /// Whether the replica that deleted the pod, or began to change it, did not see it available.
+    pub(super) fn was_begun_unavailable(&self, uid: &str) -> bool {
+        self.begun.contains_key(&(Deletion::OldAndUnavailable, uid.to_owned()))
     }
 
     /// The available pods of a target that were deleted to go back, after a version.
     pub(super) fn gone_back_after(&self, version: u64) -> impl Iterator<Item = (&str, u64)> {
-        let all = self.gone_back.iter().filter(move |(_, at)| **at >= version);
-        all.map(|(uid, at)| (uid.as_str(), *at))
+        let back = self.begun.iter().filter(|((reason, _), _)| *reason == Deletion::GoingBack);
+        let later = back.filter(move |(_, at)| **at >= version);
+        later.map(|((_, uid), at)| (uid.as_str(), *at))
     }
 
     /// Whether a pod of a rolling update has the hash of another revision than the newest one.

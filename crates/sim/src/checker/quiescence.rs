@@ -303,7 +303,8 @@ fn states_at<'s>(
     open.map(|(name, on)| (*name, &on.standing.states))
 }
 
-/// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39).
+/// Whether a wave may have tried nothing: it has nodes, none of which is done or has failed (G39);
+/// that of all nodes, whether none is done (G40).
 /// One that got the target while its wave was closed is none of the wave's. The built-in controller
 /// creates pods of the target in later waves, too, so that beside it nodes that are done need not
 /// be of this part of their group.
@@ -312,16 +313,22 @@ fn may_be_untried(situation: &Situation, record: &Record) -> bool {
     let is_part = matches!(record.position, Position::Wave { .. });
     let may_be_aside = states().any(|(_, states)| states.may_be(NodeState::SetAside));
     let has_tried = |(name, states): (&str, &NodeStates)| {
-        situation.open_nodes.contains(name) && states.has_surely_tried()
+        situation.open_nodes.contains(name)
+            && states.has_surely_tried()
+            && (is_part || states.surely(NodeState::Done))
     };
     !states().any(has_tried) || (situation.role == Role::Beside && is_part && may_be_aside)
 }
 
-/// Whether a wave has nodes, and all that are open are surely set aside.
+/// Whether a wave has nodes, and all that are open are surely set aside; in that of all nodes, they
+/// may have failed as well.
 fn is_surely_untried(situation: &Situation, record: &Record) -> bool {
-    let is_aside = |(_, states): (&str, &NodeStates)| states.surely(NodeState::SetAside);
+    let is_untried = |(_, states): (&str, &NodeStates)| match record.position {
+        Position::Wave { .. } => states.surely(NodeState::SetAside),
+        Position::AllNodes => states.has_surely_passed() && !states.may_be(NodeState::Done),
+    };
     let states = || states_at(situation, &record.position);
-    record.phase == Phase::Updating && states().next().is_some() && states().all(is_aside)
+    record.phase == Phase::Updating && states().next().is_some() && states().all(is_untried)
 }
 
 /// Whether a revision is in use that should be recorded as the base, because none is (G37).

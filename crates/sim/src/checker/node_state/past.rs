@@ -331,10 +331,14 @@ impl Situation<'_> {
         past.may_have_been_well |= available.contains(&true);
         past.has_seen_old |= seen[0].0 >= pods.node_since && end.is_none_or(|end| end > known);
         let last_active = seen.iter().rposition(|(_, pod)| pod.is_some_and(is_active));
-        // A replica whose wall clock is behind takes longer to see it.
+        // A replica whose wall clock is behind takes longer to see it. One whose watch is behind
+        // when it begins on the pod may never see it (G34).
         let is_surely_well = |index: usize| {
             let until = seen.get(index + 1).map_or(self.now, |(at, _)| history.time_of(*at));
-            let is_old = |pod: &Pod| pod.is_available(2 * min_ready + 1, until);
+            let is_old = |pod: &Pod| {
+                pod.is_available(2 * min_ready + 1, until)
+                    && !history.was_begun_unavailable(&pod.metadata.uid)
+            };
             available[index] && seen[index].1.is_some_and(is_old)
         };
         let was_well = last_active.is_some_and(is_surely_well);
