@@ -150,6 +150,7 @@ impl Judge<'_> {
             () if is_established && in_use < most => "is that of a revision that fewer pods have",
             () if Some(in_use) < most_unknown => "is that of a revision that fewer pods have",
             () if in_use == 0 && !is_first => "is that of a revision that no pod has",
+            () if attempt.is_some() && *new == expected => return None,
             () => return self.differs(new, &expected),
         };
         (!situation.is_hash_doubtful()).then(|| why.to_owned())

@@ -292,7 +292,7 @@ impl GuardedMutation {
     /// Whether the replica believes something wrong of pods. What it states of them is not judged,
     /// so that the checker of the property must find the bug.
     pub(super) const fn misleads(self) -> bool {
-        matches!(self, Self::DisturbedIsDone | Self::LargerTenth)
+        matches!(self, Self::DisturbedIsDone | Self::LargerTenth | Self::IgnoreOutages)
     }
 
     fn change_node(self, node: &mut Value) {

@@ -10,7 +10,7 @@ use everynode_sim::shrink;
 use everynode_sim::world::{InjectedFault, World};
 
 /// Maximum number of random schedules that are played for each bug.
-const SCHEDULES_MAX: u64 = 200;
+const SCHEDULES_MAX: u64 = 400;
 
 /// Plays something with a deliberate bug, or without one.
 type Play = Box<dyn Fn(Option<Mutation>) -> World>;
@@ -83,7 +83,7 @@ fn bugs() -> impl Iterator<Item = (Mutation, Property)> {
 
 /// C13, C21, C22, C23, C24, C30, C34, C42, C44, C45, C52–C54, C58, C60, C61, C70, C80, G5, G6, G15,
 /// G16, G18–G20, G33, G39, G40, G42, G45, G46: the checker of the violated property catches every
-/// deliberate bug, in one of the scenarios or within 200 random schedules.
+/// deliberate bug, in one of the scenarios or within 400 random schedules.
 #[test]
 fn every_deliberate_bug_is_caught() {
     let remaining = Mutex::new(bugs());
