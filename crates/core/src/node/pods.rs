@@ -144,8 +144,7 @@ impl PodView {
 
     /// True if the pod was made of the current revision, whatever override counts on its node now.
     pub(crate) fn is_of_target_revision(&self, labels: &RevisionLabels) -> bool {
-        let hash = labels.hash(self.labels);
-        labels.are_of_template(self.labels) && !hash.is_some_and(|hash| labels.is_variant(hash))
+        labels.are_of_target_revision(self.labels)
     }
 
     /// True if a rollout of these nodes goes back and the pod is one to leave: it is of the target

@@ -114,6 +114,12 @@ impl RevisionLabels {
         self.pairs[id.0 as usize].updated
     }
 
+    /// True if pods with these labels were made of the current revision: they have one of its
+    /// overrides and its copies of ConfigMaps (G57, G58).
+    pub(crate) fn are_of_target_revision(&self, id: RevisionLabelsId) -> bool {
+        self.is_of_target_revision(&self.pairs[id.0 as usize])
+    }
+
     /// The hashes of the current revision and of its duplicates.
     pub(crate) fn current_hashes(&self) -> impl Iterator<Item = &RevisionHash> {
         self.current.hashes.iter()
@@ -192,10 +198,13 @@ impl RevisionLabels {
     /// The number of pods of the current revision, terminating and ended ones included, without
     /// those that were made by other overrides.
     pub(crate) fn updated_pods(&self) -> u32 {
-        let is_variant = |pair: &Pair| pair.hash.as_ref().is_some_and(|hash| self.is_variant(hash));
-        let updated =
-            self.pairs.iter().filter(|pair| self.may_be_updated(pair) && !is_variant(pair));
+        let updated = self.pairs.iter().filter(|pair| self.is_of_target_revision(pair));
         updated.map(|pair| pair.pods).sum()
+    }
+
+    fn is_of_target_revision(&self, pair: &Pair) -> bool {
+        let is_variant = pair.hash.as_ref().is_some_and(|hash| self.is_variant(hash));
+        self.may_be_updated(pair) && !is_variant
     }
 
     /// True if any pod is not of the current revision, even a terminating or ended one.

@@ -111,6 +111,7 @@ transcripts! {
     guarded_took_over_without_pod: "guarded-took-over-without-pod",
     guarded_replaced_machines_percent: "guarded-replaced-machines-percent",
     guarded_failed_deleted: "guarded-failed-deleted",
+    guarded_snapshots_back_unlabelled: "guarded-snapshots-back-unlabelled",
     guarded_snapshots_base: "guarded-snapshots-base",
     guarded_snapshots_copies: "guarded-snapshots-copies",
     guarded_snapshots_undo: "guarded-snapshots-undo",
