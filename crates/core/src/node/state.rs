@@ -169,6 +169,7 @@ impl NodeAssessment {
             NodeState::Updating { .. } if self.step == Step::DeleteOld => {
                 (false, NodeProgress::NotBegun)
             }
+            NodeState::Updating { is_absent: true, .. } => (true, NodeProgress::InFlight),
             NodeState::Updating { .. } => (true, NodeProgress::NotBegun),
             NodeState::Done => (false, NodeProgress::Done),
             NodeState::Failed | NodeState::SetAside(_) => (false, NodeProgress::NotBegun),
@@ -185,8 +186,16 @@ impl NodeAssessment {
                 _ => Step::None,
             };
         }
-        // The old pod stays while the node pulls the images, and if that failed.
-        if matches!(state, NodeState::Pulling { .. } | NodeState::Failed) && self.step.begins() {
+        // The old pod stays while the node pulls the images, and if that failed. So does one that
+        // cannot be changed in place while its node is down or leaves (G56).
+        let stays = matches!(
+            state,
+            NodeState::Pulling { .. }
+                | NodeState::Failed
+                | NodeState::Updating { is_absent: true, .. }
+                | NodeState::SetAside(SetAside::Lost)
+        );
+        if stays && self.step.begins() {
             self.step = Step::None;
         }
         if !uses_budget {

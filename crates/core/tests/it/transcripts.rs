@@ -67,6 +67,7 @@ transcripts! {
     guarded_in_place_unknown_young: "guarded-in-place-unknown-young",
     guarded_in_place_back: "guarded-in-place-back",
     guarded_in_place_crash: "guarded-in-place-crash",
+    guarded_in_place_away: "guarded-in-place-away",
     guarded_in_place_down: "guarded-in-place-down",
     guarded_in_place_back_infeasible: "guarded-in-place-back-infeasible",
     guarded_in_place_back_restart: "guarded-in-place-back-restart",
