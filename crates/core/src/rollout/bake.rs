@@ -35,7 +35,7 @@ enum BakeEnd {
     /// At this time, by the steady clock, unless a node is not available then.
     At(Timestamp),
     /// It ended then. It starts again if a node that is neither down nor leaving becomes
-    /// unavailable.
+    /// unavailable, or did so and is available again.
     Over(Timestamp),
 }
 
@@ -62,7 +62,7 @@ impl Bake {
     pub(super) fn refresh(
         &mut self,
         record: Option<&RolloutRecord>,
-        waves: Option<&Waves>,
+        waves: Option<&mut Waves>,
         input: &RolloutInput<'_>,
     ) {
         let record = record.filter(|record| record.phase == RolloutPhase::Baking);
@@ -89,12 +89,17 @@ impl Bake {
             time.began = time.began.max(began);
         }
         let is_complete = waves.is_complete(&record.position);
+        let has_become_available = waves.take_availability();
+        let is_due = match time.end {
+            BakeEnd::At(at) => at <= now.steady,
+            BakeEnd::Over(_) => has_become_available,
+        };
         time.end = match time.end {
             // It ends anew once they are, also while an approval, a check or a write is awaited.
             BakeEnd::Over(at) if !is_complete && !waves.lacks_only_absent(&record.position) => {
                 BakeEnd::At(at)
             }
-            BakeEnd::At(at) if at <= now.steady && is_complete => {
+            _ if is_due && is_complete => {
                 let since = waves.bakes_since(&record.position);
                 let at = since.map_or(time.began, |since| since.max(time.began)) + bake;
                 if at <= now.steady { BakeEnd::Over(at) } else { BakeEnd::At(at) }

@@ -392,7 +392,7 @@ impl RolloutState {
         let facts = self.facts.last();
         let record = facts.record.as_deref();
         let moving = facts.moving();
-        self.bake.refresh(moving, self.waves.as_deref(), input);
+        self.bake.refresh(moving, self.waves.as_deref_mut(), input);
         // Then waves are filled as well, which costs as much.
         if let (Some(waves), Some(record)) = (&mut self.waves, record)
             && record.steps_hash == waves.policy().steps_hash

@@ -59,6 +59,8 @@ pub(crate) struct Waves {
     starting: BTreeSet<(Timestamp, NodeId)>,
     /// True if the rollout was done with a node since that was last asked.
     has_progressed: bool,
+    /// True if a node has become available at another time since that was last asked.
+    has_become_available: bool,
     /// True if a group may have fewer open nodes than its size.
     must_fill: bool,
     /// The waves, counted for a position. A node that comes, goes or changes its class invalidates
@@ -103,6 +105,7 @@ impl Waves {
             held: 0,
             starting: BTreeSet::new(),
             has_progressed: false,
+            has_become_available: false,
             must_fill: false,
             count: Memo::default(),
             excess: Memo::default(),
@@ -289,6 +292,11 @@ impl Waves {
         std::mem::replace(&mut self.has_progressed, false)
     }
 
+    /// True if a node has become available at another time since that was last asked.
+    pub(crate) const fn take_availability(&mut self) -> bool {
+        std::mem::replace(&mut self.has_become_available, false)
+    }
+
     /// The nodes that have had no available pod of the target since then or longer, the longest
     /// first.
     pub(crate) fn starting_since(&self, time: Timestamp) -> impl Iterator<Item = NodeId> {
@@ -336,6 +344,8 @@ impl Waves {
             was_starting.map(|since| self.starting.remove(&(since, id)));
             is_starting.map(|since| self.starting.insert((since, id)));
         }
+        self.has_become_available |=
+            before.history.available_since() != after.history.available_since();
         let (was_counted, is_counted) = (before.counted(), after.counted());
         if (before.class, was_counted) != (after.class, is_counted) {
             self.count(before.class, was_counted, false);
@@ -400,11 +410,15 @@ impl Waves {
     }
 
     /// When the last node of the group at a position became available that has not joined, without
-    /// as many as may be disturbed.
+    /// as many as may be disturbed. If all have joined, when the first did.
     pub(crate) fn bakes_since(&self, position: &Position) -> Option<Timestamp> {
-        let times = self.open_nodes(position).filter_map(|(_, node)| node.history.bakes_since());
-        let mut times: Vec<Timestamp> = times.collect();
-        let last = times.len().checked_sub(1)? - tolerated(times.len());
+        let nodes = || self.open_nodes(position).map(|(_, node)| node.history);
+        let stayed = nodes().filter(|history| !history.has_joined());
+        let mut times: Vec<Timestamp> = stayed.filter_map(|it| it.available_since()).collect();
+        let Some(last) = times.len().checked_sub(1) else {
+            return nodes().filter_map(|it| it.available_since()).min();
+        };
+        let last = last - tolerated(times.len());
         Some(*times.select_nth_unstable(last).1)
     }
 

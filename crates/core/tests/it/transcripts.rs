@@ -49,6 +49,8 @@ transcripts! {
     guarded_took_over_surge: "guarded-took-over-surge",
     guarded_bake_anew: "guarded-bake-anew",
     guarded_bake_joined: "guarded-bake-joined",
+    guarded_bake_joined_only: "guarded-bake-joined-only",
+    guarded_bake_unseen: "guarded-bake-unseen",
     guarded_checks: "guarded-checks",
     guarded_closed: "guarded-closed",
     guarded_down_nodes: "guarded-down-nodes",

@@ -85,6 +85,7 @@ impl Reading<'_, '_> {
                 () => self.closed(),
             },
             may_have_been_done: self.past.may_have_been_done,
+            may_have_joined: self.past.may_have_joined,
             may_have_failed_late: self.may_have_failed_late(),
             has_surely_failed_late: self.has_surely_failed_late(),
             is_lost: if is_untouched { Answer::No } else { self.is_lost() },
@@ -299,7 +300,11 @@ impl Reading<'_, '_> {
         {
             return false;
         }
-        if self.may_stay() && self.of_target().any(|our| our.pod.change.is_some()) {
+        // One that is old may stay beside one of the target that ends.
+        let is_stuck = |our: &OurPod| {
+            our.pod.change.is_some() || !our.is_going && !self.situation.is_updated(our.pod)
+        };
+        if self.may_stay() && self.on_node.occupants().any(is_stuck) {
             return true;
         }
         let Some(rule) = &self.policy.failure else { return false };

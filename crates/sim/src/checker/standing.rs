@@ -99,6 +99,8 @@ pub(super) struct Standing {
     pub states: NodeStates,
     /// Whether the rollout may have been done with it before (G39).
     pub may_have_been_done: bool,
+    /// Whether the replica may take it for one that has joined (G33).
+    pub may_have_joined: bool,
     /// Whether the rollout began on it after it was complete, and the node may have failed since
     /// (G40).
     pub may_have_failed_late: bool,

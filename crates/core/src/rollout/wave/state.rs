@@ -41,8 +41,7 @@ pub(super) struct NodeHistory {
     starting_since: Option<Timestamp>,
     /// Set while the node is down or leaving.
     absence: Option<Absence>,
-    /// When its pod of the target became available. It remains so while the node is absent.
-    available_since: Option<Timestamp>,
+    available: Option<Availability>,
     /// True if the rollout was done with it before: only the first time is progress (G15).
     was_passed: bool,
     /// True unless it has had no available pod since it came.
@@ -98,6 +97,15 @@ enum WhenBegun {
     Late,
     /// It had no pod of another revision.
     Joined,
+}
+
+/// When a node became available with the target, by the steady clock.
+#[derive(Clone, Copy, Debug)]
+struct Availability {
+    /// As the bake time counts it: it remains so while the node is absent (G39).
+    since: Timestamp,
+    /// The same of its present pod.
+    of_pod: Timestamp,
 }
 
 /// A node that is down or leaving.
@@ -189,10 +197,14 @@ impl NodeHistory {
         }
     }
 
-    /// When its pod of the target became available, by the steady clock, unless the node has
-    /// joined (G39).
-    pub(super) fn bakes_since(&self) -> Option<Timestamp> {
-        self.available_since.filter(|_| self.begun != Some(WhenBegun::Joined))
+    /// When its pod of the target became available, by the steady clock (G39).
+    pub(super) fn available_since(&self) -> Option<Timestamp> {
+        self.available.map(|it| it.since)
+    }
+
+    /// True if it had no pod of another revision when the rollout began on it (G33).
+    pub(super) fn has_joined(&self) -> bool {
+        self.begun == Some(WhenBegun::Joined)
     }
 
     /// Since when it is without an available pod of the target.
@@ -563,7 +575,8 @@ impl NodeHistory {
     }
 
     /// Records when the pod of the target became available. A node does not lose that time because
-    /// it is absent for a while (G39).
+    /// it is absent for a while (G39). Nothing looks at it while a write is in flight: if its pod
+    /// was unavailable meanwhile, only the time of the pod tells.
     fn apply_availability(
         &mut self,
         known: NodeState,
@@ -571,13 +584,16 @@ impl NodeHistory {
         slot: &Slot,
         input: &RolloutInput<'_>,
     ) {
-        let pods = slot.pods.as_slice().iter();
+        let pods = slot.pods.as_slice().iter().filter(|pod| !pod.is_terminating());
         let min_ready_seconds = input.daemon_set.min_ready_seconds;
-        if state == NodeState::Done {
-            let times = pods.filter_map(|pod| pod.available_at(min_ready_seconds, input.now));
-            self.available_since = self.available_since.or_else(|| times.max());
-        } else if known == NodeState::Done && self.absence.is_none() {
-            self.available_since = None;
+        let times = pods.filter_map(|pod| pod.available_at(min_ready_seconds, input.now));
+        let loses_time = known == NodeState::Done && self.absence.is_none();
+        if state != NodeState::Done {
+            self.available = self.available.filter(|_| !loses_time);
+        } else if let Some(of_pod) = times.max() {
+            let kept = self.available.filter(|it| !loses_time || of_pod <= it.of_pod);
+            let since = kept.map_or(of_pod, |it| it.since);
+            self.available = Some(Availability { since, of_pod });
         }
     }
 }

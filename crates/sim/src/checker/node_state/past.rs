@@ -12,7 +12,7 @@ use crate::checker::stage::Stage;
 use crate::checker::standing::Memory;
 use crate::role::Role;
 
-use super::UNORDERED_MS;
+use super::{TOLERANCE_MS, UNORDERED_MS};
 
 /// The states of a pod, with their versions.
 type Seen<'p> = Vec<(u64, Option<&'p Pod>)>;
@@ -39,6 +39,9 @@ pub(super) struct Past {
     pub was_surely_well: bool,
     /// Whether the first pod was one of the target, as the replica has surely seen.
     pub has_surely_joined: bool,
+    /// Whether the replica may take it for the first: there was no other, or it has not seen that
+    /// one, and the node is younger than the attempt by its record.
+    pub may_have_joined: bool,
     /// The shortest `readyWithin` by which it may have been judged.
     pub ready_within_ms: Option<i64>,
     /// Since when the pod of another revision that is there has not been available; `None` if it
@@ -84,6 +87,8 @@ struct Pods {
     target_since: Option<u64>,
     old_until: Option<u64>,
     had_old: bool,
+    /// Whether one of another revision was there since the node's creation.
+    had_own_old: bool,
     last_old_was_well: bool,
     /// Whether a pod of the target has gone, maybe for another target.
     has_lost_target: bool,
@@ -329,7 +334,9 @@ impl Situation<'_> {
             .collect();
         pods.had_old = true;
         past.may_have_been_well |= available.contains(&true);
-        past.has_seen_old |= seen[0].0 >= pods.node_since && end.is_none_or(|end| end > known);
+        let is_of_node = seen[0].0 >= pods.node_since;
+        pods.had_own_old |= is_of_node;
+        past.has_seen_old |= is_of_node && end.is_none_or(|end| end > known);
         let last_active = seen.iter().rposition(|(_, pod)| pod.is_some_and(is_active));
         // A replica whose wall clock is behind takes longer to see it. One whose watch is behind
         // when it begins on the pod may never see it (G34).
@@ -379,7 +386,10 @@ impl Situation<'_> {
         let looked = history.time_of(listed.max(self.guarded_since(memory, history)));
         let took_over = history.time_of(pods.node_since).0 <= looked.0 + UNORDERED_MS
             || pods.target_since.is_none_or(|at| listed >= at);
+        let is_younger = matches!(self.stage, Stage::Moving(record)
+            if history.time_of(pods.node_since).0 + TOLERANCE_MS > record.began.0);
         Past {
+            may_have_joined: !pods.had_own_old || !past.has_seen_old && is_younger,
             was_begun_when_complete: self.completed(history).is_some_and(|at| begun > at),
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             least_elapsed_ms: self.now.0 - history.time_of(begun.max(lately)).0,

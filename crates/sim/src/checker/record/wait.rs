@@ -141,10 +141,14 @@ impl Judge<'_> {
                 self.view.planned_at.0 - since.0 - min_ready_ms + TOLERANCE_MS < bake_ms
             })
         };
-        // What becomes of a node that is down or leaves, or that has joined, does not matter.
+        // What becomes of a node that is down or leaves, or that has joined beside others, does not
+        // matter.
+        let is_only = self.open_nodes(&record.position) == 1;
         let was_there = |on_node: &OnNode| {
             let uid = on_node.node.map(|node| &*node.metadata.uid);
-            uid.is_some_and(|uid| self.was_present(policy, uid, Timestamp(stored.0 - bake_ms)))
+            (is_only || !on_node.standing.may_have_joined)
+                && uid
+                    .is_some_and(|uid| self.was_present(policy, uid, Timestamp(stored.0 - bake_ms)))
         };
         let young = self.members(&record.position).filter_map(|(name, on_node)| {
             let mut pods = on_node.pods.iter().filter(|our| !our.is_going).map(|our| our.pod);
@@ -157,11 +161,16 @@ impl Judge<'_> {
 
     /// How many of the open nodes of a wave may be unavailable again: a tenth (G39).
     pub(super) fn tenth_of_open_nodes(&self, position: &Position) -> usize {
+        self.open_nodes(position) / 10
+    }
+
+    /// How many nodes of a wave are open.
+    fn open_nodes(&self, position: &Position) -> usize {
         let nodes = self.situation.nodes.iter();
         let open = nodes.filter(|(name, on_node)| {
             self.is_open(name) && self.situation.is_in(position, on_node)
         });
-        open.count() / 10
+        open.count()
     }
 
     /// Whether a node has been there since this time, and neither down nor leaving.
