@@ -127,9 +127,10 @@ impl<'a> Begun<'a> {
 }
 
 /// Whether a node surely uses the budget of a rollout that goes back: its available pod of the
-/// target was replaced, and no pod of the base is available (G41).
+/// target was replaced, and no pod of the base is available (G41). One that is down or leaves uses
+/// none.
 fn uses_budget_going_back(situation: &Situation, on_node: &OnNode, history: &History) -> bool {
-    let Some(node) = on_node.node.filter(|node| node.is_ready()) else { return false };
+    let Some(node) = on_node.node.filter(|_| !situation.is_away(on_node)) else { return false };
     let Some(current) = situation.revisions.current.last() else { return false };
     let failed = current
         .record

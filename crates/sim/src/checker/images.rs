@@ -63,8 +63,7 @@ pub(super) fn check_puller(write: &PendingWrite, situation: &Situation) -> Optio
     None
 }
 
-/// Checks the deletion of an available pod for the target: its node has the images, as far as the
-/// node was not replaced meanwhile.
+/// Checks the deletion of an available pod for the target: its node has the images.
 pub(super) fn check_deletion(
     write: &PendingWrite,
     reason: Deletion,
@@ -73,6 +72,19 @@ pub(super) fn check_deletion(
     if write.arrives_late {
         return None;
     }
+    let missing = missing(write, reason, situation, &situation.ds.template)?;
+    let name = &write.target.name;
+    violation(Property::Gate, format!("pod {name} goes, and {missing}"))
+}
+
+/// The image of a template, or of a change of a pod, that the node of a pod lacks, although it must
+/// have it before an available pod goes. A node that is gone or was replaced meanwhile has none.
+pub(super) fn missing(
+    write: &PendingWrite,
+    reason: Deletion,
+    situation: &Situation,
+    template: &Value,
+) -> Option<String> {
     let pod = write.object()?.value();
     let node = pod["spec"]["nodeName"].as_str()?;
     let created =
@@ -81,26 +93,13 @@ pub(super) fn check_deletion(
     if created(machine) > created(pod) {
         return None;
     }
-    let missing = missing(write, reason, situation, node, &situation.ds.template)?;
-    let name = &write.target.name;
-    violation(Property::Gate, format!("pod {name} goes, and {node} lacks the image {missing}"))
-}
-
-/// An image of a template, or of a change of a pod, that the node lacks, although it must have it
-/// before an available pod goes.
-pub(super) fn missing<'a>(
-    write: &PendingWrite,
-    reason: Deletion,
-    situation: &Situation,
-    node: &str,
-    template: &'a Value,
-) -> Option<&'a str> {
     let is_required = situation.ds.policy.valid()?.requires_images();
     let Stage::Moving(record) = &situation.stage else { return None };
     let is_wanted = is_required && record.is_under_way() && !record.is_promoted_in_full();
     let containers = template["spec"]["containers"].as_array().into_iter().flatten();
     let mut images = containers.filter_map(|container| container["image"].as_str());
-    images.find(|image| {
+    let image = images.find(|image| {
         is_wanted && reason == Deletion::WithinBudget && !(write.has_image)(node, image)
-    })
+    })?;
+    Some(format!("{node} lacks the image {image}"))
 }

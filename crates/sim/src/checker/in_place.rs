@@ -174,10 +174,9 @@ impl Change<'_> {
     /// "With `prepare.images` nodes have the images before": no container is stopped for an image
     /// that its node lacks.
     fn missing_image(&self, reason: Deletion) -> Problem {
-        let Self { write, situation, pod, .. } = self;
-        let node = pod.node()?;
-        let missing = images::missing(write, reason, situation, node, write.body)?;
-        Some((Property::Gate, format!("while {node} lacks the image {missing}")))
+        let Self { write, situation, .. } = self;
+        let missing = images::missing(write, reason, situation, write.body)?;
+        Some((Property::Gate, format!("while {missing}")))
     }
 
     /// "From then on the pod counts as one of that revision which is not available: it uses the
@@ -191,9 +190,13 @@ impl Change<'_> {
             first.is_some_and(|at| self.write.now.0 - history.time_of(at).0 < CHANGES_WITHIN_MS)
         };
         let policy = situation.ds.policy.valid()?;
-        let is_present = |name: &str| {
-            let node = history.nodes.all().find(|node| node.metadata.name == name);
-            node.is_some_and(|node| !policy.is_absent(node))
+        // A machine that is younger than the pod has joined since: it uses none (G33).
+        let is_on_its_node = |other: &Pod| {
+            let mut nodes = history.nodes.all();
+            let node = nodes.find(|node| other.node() == Some(&*node.metadata.name));
+            node.is_some_and(|node| {
+                !policy.is_absent(node) && node.metadata.created <= other.metadata.created
+            })
         };
         let uses_budget = |other: &&Pod| {
             situation.ds.owns(&other.metadata)
@@ -204,7 +207,7 @@ impl Change<'_> {
                 && !other.metadata.is_terminating
                 && !other.has_ended()
                 && is_recent(&other.metadata.uid)
-                && other.node().is_some_and(is_present)
+                && is_on_its_node(other)
         };
         let others: Vec<&str> = history
             .pods

@@ -52,7 +52,7 @@ fn problem(
     // The replica may have known another DaemonSet of that name then.
     history.daemon_sets(view.role).at(&ds.metadata.uid, known.daemon_sets)?;
     let is_asked = |revision: &Revision| {
-        ds.owns(&revision.metadata) && revision.metadata.hash() == Some(question.revision.as_str())
+        ds.owns(&revision.metadata) && revision.metadata.pod_hash() == question.revision.as_str()
     };
     let asked_of = history.revisions.states().filter(|(_, revision)| is_asked(revision));
     let uids: BTreeSet<&str> = asked_of.map(|(_, it)| it.metadata.uid.as_str()).collect();

@@ -220,9 +220,9 @@ impl Judge<'_> {
             (Stage::Unguarded | Stage::Paused, ..) => {
                 Some("is that of no guarded rollout".to_owned())
             }
-            (Stage::Halted { .. }, None, policy) if target.has_unreadable_record => {
+            (Stage::Halted { .. }, None, _) if target.has_unreadable_record => {
                 let failed = Record { phase: Phase::Failed, ..pending(new, None) };
-                self.order(&failed, new, policy)
+                self.order(&failed, new, self.policy_of_waves())
             }
             (Stage::Halted { .. }, None, _) => {
                 self.differs(new, &pending(new, self.foreign_order()))

@@ -2,8 +2,11 @@
 //! arrives.
 
 use bytes::Bytes;
+use everynode_core::api::PULLS_FOR_LABEL;
+use everynode_core::plan::Write;
 use everynode_sandbox::kinds::NODE;
 use everynode_sandbox::status::Status;
+use http::Method;
 use rand::RngExt;
 
 use super::{ScheduledEvent, World};
@@ -185,7 +188,7 @@ impl World {
     /// Counts a write that took effect. Returns the failure of its answer if a fault is injected.
     fn count_write(&mut self, request: &Request) -> Option<Failure> {
         self.writes += 1;
-        if !self.follows_another_clock(request) {
+        if !self.is_repeated_by_each_leader(request) {
             self.last_write_at = self.now;
         }
         if let Some((role, ds)) = request.view.as_ref().map(|view| (view.role, &view.daemon_set)) {
@@ -198,10 +201,11 @@ impl World {
         self.inject_after_write(injected_fault)
     }
 
-    /// Whether a new leader tells in a status what its clock shows, which is wrong, or was when a
-    /// record was written: whether a bake time is over, or a pod is available. While leaders come
-    /// and go, that has no end.
-    fn follows_another_clock(&mut self, request: &Request) -> bool {
+    /// Whether this is a write that each new leader repeats, so that it has no end while leaders
+    /// come and go. One tells in a status what its clock shows, which is wrong, or was when a
+    /// record was written: whether a bake time is over, or a pod is available. One lets nodes pull
+    /// images, because kubelets of the sandbox do not state which ones they have (G55).
+    fn is_repeated_by_each_leader(&mut self, request: &Request) -> bool {
         let Some(view) = &request.view else { return false };
         let known = self.writers.get(&view.role).copied();
         let (replica, first_at) = known.unwrap_or((view.replica, self.now));
@@ -210,9 +214,16 @@ impl World {
         let is_wrong = self.setting.wrong_clocks
             || (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
         let is_new = self.now.0 - first_at.0 < NEW_LEADER_MS;
-        is_wrong
-            && is_new
-            && request.path.split('?').next().is_some_and(|path| path.ends_with("/status"))
+        let path = request.path.split('?').next().unwrap_or_default();
+        let is_of_puller = |write: &Write| match write {
+            Write::PullImages(_) => {
+                request.method == Method::POST
+                    && String::from_utf8_lossy(&request.body).contains(PULLS_FOR_LABEL)
+            }
+            Write::DeletePuller(puller) => path.ends_with(&format!("/{}", puller.name)),
+            _ => false,
+        };
+        is_new && (is_wrong && path.ends_with("/status") || view.writes.iter().any(is_of_puller))
     }
 
     /// Draws the failure of a GET, if it fails.
