@@ -286,8 +286,10 @@ impl Change<'_> {
     /// Whether its lifecycle, or its machine, may have restarted a container.
     fn may_restart_by_itself(&self) -> bool {
         let was_absent = |name: &str| {
-            let mut states = self.history.nodes.states();
-            states.any(|(_, node)| node.metadata.name == name && !node.is_ready())
+            let states = self.history.nodes.states().map(|(_, node)| node);
+            let mut states = states.filter(|node| node.metadata.name == name);
+            let created = &self.pod.metadata.created;
+            states.any(|node| !node.is_ready() || node.metadata.created > *created)
         };
         let of_node = |name: &str| self.write.store.find(&everynode_sandbox::kinds::NODE, "", name);
         let has_lifecycle = |object: &Value| {
