@@ -206,11 +206,7 @@ impl<'a> Assessor<'a> {
 
     fn health(&self, pod: &PodView) -> Health {
         let min_ready_seconds = self.parameters.min_ready_seconds;
-        let is_available = match pod.flags.contains(PodFlags::ASSUMED) {
-            true => pod.is_seen_available(min_ready_seconds, self.now),
-            false => self.is_available(pod),
-        };
-        match (pod.readiness.is_ready(), is_available) {
+        match (pod.readiness.is_ready(), pod.is_seen_available(min_ready_seconds, self.now)) {
             (_, true) => Health::Available,
             (true, false) => Health::Ready,
             (false, false) => Health::NotReady,

@@ -183,18 +183,24 @@ impl PodView {
         !self.is_changing() && self.is_seen_available(min_ready_seconds, now)
     }
 
-    /// True if the pod has been ready for so long, as the watch shows it.
+    /// True if the pod is available as the watch shows it: of some changes only a request without
+    /// an answer says that they have begun (G56).
     pub(crate) fn is_seen_available(&self, min_ready_seconds: u32, now: Now) -> bool {
         let readiness = self.readiness.by_steady_clock(now);
-        readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)
+        !self.is_seen_changing()
+            && readiness.is_available(self.readiness_seen, min_ready_seconds, now.steady)
+    }
+
+    /// True if the watch shows that the pod is being changed in place.
+    const fn is_seen_changing(&self) -> bool {
+        self.is_changing() && !self.flags.contains(PodFlags::ASSUMED)
     }
 
     /// When the pod becomes available, by the steady clock, if it stays ready and the wall clock is
     /// not set; `None` if that is unknown.
     pub(crate) fn available_at(&self, min_ready_seconds: u32, now: Now) -> Option<Timestamp> {
-        // The status counts one of which only a request without an answer says that it is being
-        // changed as the watch shows it.
-        if self.is_changing() && !self.flags.contains(PodFlags::ASSUMED) {
+        // The status counts one as the watch shows it.
+        if self.is_seen_changing() {
             return None;
         }
         let readiness = self.readiness.by_steady_clock(now);

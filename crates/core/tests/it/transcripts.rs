@@ -75,6 +75,7 @@ transcripts! {
     guarded_in_place_back_restart: "guarded-in-place-back-restart",
     guarded_in_place_pace: "guarded-in-place-pace",
     guarded_in_place_unknown: "guarded-in-place-unknown",
+    guarded_in_place_unknown_down: "guarded-in-place-unknown-down",
     guarded_in_place_undo: "guarded-in-place-undo",
     guarded_in_place_retry: "guarded-in-place-retry",
     guarded_in_place_late_room: "guarded-in-place-late-room",

@@ -31,7 +31,8 @@ pub(super) const UPDATING: NodeState = NodeState::Updating { is_absent: false, w
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeHistory {
     before: Before,
-    /// Since when it has no available pod of any revision; `None` while it has one.
+    /// Since when it has no available pod of any revision, as the watch shows it; `None` while it
+    /// has one.
     without_pod_since: Option<Timestamp>,
     loss: Loss,
     /// How the node was when the rollout began on it; `None` until it has.
@@ -271,7 +272,8 @@ impl NodeHistory {
             self.loss = Loss::None;
         }
         self.was_available |= is_available;
-        self.without_pod_since = (!is_available).then(|| self.without_pod_since.unwrap_or(now));
+        let is_without = !observed.has(Holds::SEEN_AVAILABLE);
+        self.without_pod_since = is_without.then(|| self.without_pod_since.unwrap_or(now));
         if observed.has(Holds::OLD) {
             self.before = Before::Pod;
         }
@@ -532,18 +534,14 @@ impl NodeHistory {
         }
     }
 
-    /// The outage of a pod that was taken away before the attempt, and not for long.
+    /// The outage of a pod that was taken away before the attempt, and not for long. A request
+    /// without an answer may take one away that the watch shows as available.
     fn taken(&self, judgement: &Judgement) -> Outage {
-        let is_recent = |since| !judgement.is_over(since, judgement.limit);
-        match self.without_pod_since {
-            Some(since)
-                if self.loss == Loss::Taken
-                    && self.before != Before::Nothing
-                    && is_recent(since) =>
-            {
-                Outage::Taken
-            }
-            Some(_) | None => Outage::None,
+        let is_over = |since| judgement.is_over(since, judgement.limit);
+        let is_recent = !self.without_pod_since.is_some_and(is_over);
+        match self.loss == Loss::Taken && self.before != Before::Nothing && is_recent {
+            true => Outage::Taken,
+            false => Outage::None,
         }
     }
 

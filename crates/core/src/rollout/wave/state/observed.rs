@@ -34,6 +34,9 @@ bitflags! {
         const ASSUMED = 1 << 5;
         /// Its pod was being changed, and cannot be.
         const GIVEN_UP = 1 << 6;
+        /// As the watch shows it, it has an available pod that does not end: of that one only a
+        /// request without an answer may say that it is being changed (G56).
+        const SEEN_AVAILABLE = 1 << 7;
     }
 }
 
@@ -92,6 +95,8 @@ impl<'a> Observed<'a> {
         holds.set(Holds::TARGET, targets().next().is_some());
         holds.set(Holds::OLD, active().any(|pod| !is_target(&pod)));
         holds.set(Holds::AVAILABLE, active().any(is_available));
+        let is_seen = |pod: &PodView| pod.is_seen_available(min_ready_seconds, input.now);
+        holds.set(Holds::SEEN_AVAILABLE, active().any(is_seen));
         holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
         holds.set(Holds::ASSUMED, flagged(PodFlags::ASSUMED));
         let is_changing = flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED);
