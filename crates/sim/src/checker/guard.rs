@@ -14,6 +14,9 @@ use super::situation::{OnNode, Situation};
 use super::stage::{Movement, Stage, Wanted};
 use super::standing::NodeState;
 
+/// Records have whole seconds, and that of an end may be a second late (G36).
+const RECORD_TIME_ERROR_MS: i64 = 2_000;
+
 /// The revision that governs a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Governing<'a> {
@@ -35,18 +38,20 @@ impl<'a> Situation<'a> {
     }
 
     /// Whether no window is open, and the rollout goes forward (G5, G11): going back to the base or
-    /// to the revision that was complete before does not wait, and a first template replaces
-    /// nothing.
+    /// to the revision that was complete before another was tried does not wait, and a first
+    /// template replaces nothing.
     pub(super) fn must_await_window(&self, wall: Timestamp) -> bool {
-        let has_bad_pod = || {
-            let is_bad =
-                |record: &Record| matches!(record.phase, Phase::Failed | Phase::Superseded);
+        let has_bad_pod = |complete: &Record| {
+            let is_bad = |record: &Record| {
+                matches!(record.phase, Phase::Failed | Phase::Superseded)
+                    && record.began.0 + RECORD_TIME_ERROR_MS >= complete.since.0
+            };
             let mut bad = self.revisions.old.iter().filter(|old| old.is_recorded(is_bad));
             bad.any(|old| self.is_used(old.metadata.pod_hash()))
         };
         let goes_forward = match &self.stage {
             Stage::Pending => !self.revisions.old.is_empty(),
-            Stage::Moving(record) if record.phase == Phase::Complete => !has_bad_pod(),
+            Stage::Moving(record) if record.phase == Phase::Complete => !has_bad_pod(record),
             Stage::Moving(_) => !self.revisions.old.is_empty(),
             _ => false,
         };

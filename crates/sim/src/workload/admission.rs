@@ -1,7 +1,9 @@
 //! Webhooks and quotas that refuse or change created pods for a while.
 
 use everynode_core::api::{HASH_LABEL, Timestamp};
-use everynode_sandbox::kinds::NODE;
+use everynode_sandbox::json::Value;
+use everynode_sandbox::kinds::{NODE, POD};
+use everynode_sandbox::store::DeleteOptions;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -30,7 +32,16 @@ pub(super) fn change(world: &mut World, rng: &mut Pcg64Mcg) {
     world.admission = Some(Admission { until, effect });
 }
 
-/// Ends what happens to created pods.
+/// Ends what happens to created pods, and deletes those that no DaemonSet selects for it: nobody
+/// else does, and with many of them a node has no room for another one.
 pub(super) fn repair(world: &mut World) {
     world.admission = None;
+    let is_lost = |pod: &Value| {
+        let metadata = &pod["metadata"];
+        let owners = metadata["ownerReferences"].as_array();
+        owners.is_none_or(Vec::is_empty) && metadata["labels"]["app"].is_null()
+    };
+    for pod in world.all(&POD).into_iter().filter(is_lost) {
+        world.delete(&POD, &pod, &DeleteOptions::default());
+    }
 }

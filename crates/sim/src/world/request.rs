@@ -203,8 +203,9 @@ impl World {
 
     /// Whether this is a write that each new leader repeats, so that it has no end while leaders
     /// come and go. One tells in a status what its clock shows, which is wrong, or was when a
-    /// record was written: whether a bake time is over, or a pod is available. One lets nodes pull
-    /// images, because kubelets of the sandbox do not state which ones they have (G55).
+    /// record was written: whether a bake time is over, or a pod is available. One tells which nodes
+    /// have had no available pod for a minute, once it has seen that itself (G32, G41). One lets
+    /// nodes pull images, because kubelets of the sandbox do not state which ones they have (G55).
     fn is_repeated_by_each_leader(&mut self, request: &Request) -> bool {
         let Some(view) = &request.view else { return false };
         let known = self.writers.get(&view.role).copied();
@@ -215,15 +216,18 @@ impl World {
             || (view.wall_clock.0 - view.planned_at.0).abs() > CLOCK_TOLERANCE_MS;
         let is_new = self.now.0 - first_at.0 < NEW_LEADER_MS;
         let path = request.path.split('?').next().unwrap_or_default();
+        let body = String::from_utf8_lossy(&request.body);
+        let is_about_nodes = body.contains("nodes done") || body.contains("nodes go back");
         let is_of_puller = |write: &Write| match write {
             Write::PullImages(_) => {
-                request.method == Method::POST
-                    && String::from_utf8_lossy(&request.body).contains(PULLS_FOR_LABEL)
+                request.method == Method::POST && body.contains(PULLS_FOR_LABEL)
             }
             Write::DeletePuller(puller) => path.ends_with(&format!("/{}", puller.name)),
             _ => false,
         };
-        is_new && (is_wrong && path.ends_with("/status") || view.writes.iter().any(is_of_puller))
+        let is_status = path.ends_with("/status");
+        is_new
+            && (is_status && (is_wrong || is_about_nodes) || view.writes.iter().any(is_of_puller))
     }
 
     /// Draws the failure of a GET, if it fails.

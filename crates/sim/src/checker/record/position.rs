@@ -41,7 +41,8 @@ impl Judge<'_> {
 
     /// The positions in the first of these groups of a step, all in their order: up to the first
     /// one that surely has nodes. Beside the built-in controller it is not known whether a node
-    /// counts whose pod the target's placement may have removed.
+    /// counts whose pod the target's placement may have removed. A held node counts that has the
+    /// target, unless it went down or began to leave before (G33).
     fn first_groups(
         &self,
         policy: &Policy,
@@ -51,8 +52,12 @@ impl Judge<'_> {
         let group = |on_node: &OnNode| policy.groups(&on_node.node?.metadata.labels).remove(&step);
         let members = self.members(&Position::AllNodes);
         let sure: BTreeSet<Group> = members.filter_map(|(_, on_node)| group(on_node)).collect();
-        let removed = self.situation.nodes.values().filter(|on| self.situation.may_have_lost(on));
-        let all: BTreeSet<Group> = removed.filter_map(group).chain(sure.clone()).collect();
+        let may_count = |on_node: &&OnNode| {
+            let has_target = on_node.occupants().any(|our| self.situation.is_updated(our.pod));
+            self.situation.may_have_lost(on_node) || has_target && on_node.is_held(Some(policy))
+        };
+        let others = self.situation.nodes.values().filter(may_count);
+        let all: BTreeSet<Group> = others.filter_map(group).chain(sure.clone()).collect();
         let later: Vec<Group> = all.into_iter().filter(is_later).collect();
         let first_sure = later.iter().position(|group| sure.contains(group));
         let count = first_sure.map_or(later.len(), |first| first + 1);
