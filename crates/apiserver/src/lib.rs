@@ -11,12 +11,13 @@
 //! * [`kinds`] has the kinds that are served, with those of definitions, and [`store`] their
 //!   objects, a resourceVersion, and the log of changes that watches read.
 //! * [`registry`] has what happens to each write on its way to the store.
-//! * [`status`] has the refusals, and [`fault`] the errors that a server can inject.
+//! * [`authorization`] has users and rules of RBAC, [`status`] the refusals, and [`fault`] the errors that a server can inject.
 //!
 //! Everything is sans-IO: time and randomness are arguments, so that a run can be repeated exactly.
 
 #![forbid(unsafe_code)]
 
+pub mod authorization;
 pub mod clock;
 pub mod condition;
 pub mod custom;

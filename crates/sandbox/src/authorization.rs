@@ -2,11 +2,15 @@
 //! authenticate. The rules of an aggregated role are those that the cluster has written into it.
 
 pub(crate) mod escalation;
-mod rule;
 #[cfg(test)]
 mod tests;
 
 use everynode_core::api::Timestamp;
+
+use everynode_apiserver::authorization::service_account_name;
+pub(crate) use everynode_apiserver::authorization::{
+    AUTHENTICATED, Attributes, Decision, MASTERS, PolicyRule, RequestTarget, User,
+};
 
 use crate::json::Value;
 use crate::kind::Kind;
@@ -16,52 +20,6 @@ use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::{Store, WriteOptions};
 use crate::value::{array, string};
-
-pub(crate) use rule::{Attributes, PolicyRule, RequestTarget};
-
-/// The group whose members may do anything.
-pub(crate) const MASTERS: &str = "system:masters";
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-
-/// An authenticated user.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct User {
-    pub name: String,
-    pub uid: String,
-    pub groups: Vec<String>,
-}
-
-impl User {
-    /// The user of a service account, with upstream's name and groups.
-    pub(crate) fn service_account(namespace: &str, name: &str, uid: &str) -> Self {
-        Self {
-            name: service_account_name(namespace, name),
-            uid: uid.to_owned(),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-                AUTHENTICATED.to_owned(),
-            ],
-        }
-    }
-
-    pub(crate) fn is_master(&self) -> bool {
-        self.groups.iter().any(|group| group == MASTERS)
-    }
-}
-
-/// `system:serviceaccount:NAMESPACE:NAME`.
-fn service_account_name(namespace: &str, name: &str) -> String {
-    format!("system:serviceaccount:{namespace}:{name}")
-}
-
-/// Whether a request is allowed, and the reason: the binding that allows it, or the missing role of
-/// a binding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    Allowed { reason: String },
-    Refused { reason: String },
-}
 
 /// Decides about a request. The first binding that allows it counts; there are no denying rules.
 pub(crate) fn authorize(store: &Store, user: &User, request: &Attributes<'_>) -> Decision {

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::json::Value;
+use everynode_apiserver::authorization::{Coverage, missing};
 
-use super::rule::Coverage;
 use super::{Attributes, Decision, PolicyRule, RequestTarget, User, authorize, role_rules};
+use crate::json::Value;
 use crate::kind::Kind;
 use crate::kind::rules::go_quote;
 use crate::kinds::{CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING};
@@ -152,7 +152,7 @@ impl Request<'_> {
                 Err(error) => errors.push(error),
             }
         }
-        let missing = match super::rule::missing(&held, &granted) {
+        let missing = match missing(&held, &granted) {
             Coverage::Complete => return Ok(()),
             Coverage::Missing(missing) => missing,
             Coverage::TooMany => {

@@ -7,21 +7,27 @@ use crate::value::array;
 
 /// The attributes of a request that rules match, as upstream's `authorizer.Attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attributes<'a> {
+pub struct Attributes<'a> {
     /// `get`, `list`, `impersonate` …; for a path the HTTP method in lower case.
     pub verb: &'a str,
+    /// What the request is for.
     pub target: RequestTarget<'a>,
 }
 
 /// The resource or path of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestTarget<'a> {
+pub enum RequestTarget<'a> {
     /// Absent parts are empty.
     Resource {
+        /// The API group.
         group: &'a str,
+        /// The plural name.
         resource: &'a str,
+        /// The subresource.
         subresource: &'a str,
+        /// The namespace.
         namespace: &'a str,
+        /// The name of the object.
         name: &'a str,
     },
     /// A path that is not a resource: `/version`.
@@ -30,17 +36,22 @@ pub(crate) enum RequestTarget<'a> {
 
 /// `rbac.authorization.k8s.io/v1` PolicyRule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PolicyRule {
+pub struct PolicyRule {
+    /// `verbs`.
     pub verbs: Vec<String>,
+    /// `apiGroups`.
     pub groups: Vec<String>,
+    /// `resources`.
     pub resources: Vec<String>,
+    /// `resourceNames`.
     pub names: Vec<String>,
+    /// `nonResourceURLs`.
     pub paths: Vec<String>,
 }
 
 impl<'a> RequestTarget<'a> {
     /// Empty for a cluster-scoped resource and for a path.
-    pub(crate) fn namespace(&self) -> &'a str {
+    pub fn namespace(&self) -> &'a str {
         match self {
             RequestTarget::Resource { namespace, .. } => namespace,
             RequestTarget::Path(_) => "",
@@ -50,7 +61,7 @@ impl<'a> RequestTarget<'a> {
 
 impl PolicyRule {
     /// Reads a rule. Malformed entries are left out, and so allow nothing.
-    pub(crate) fn of_json(rule: &Value) -> Self {
+    pub fn of_json(rule: &Value) -> Self {
         let list = |path: &str| -> Vec<String> {
             array(rule, path).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
@@ -63,17 +74,20 @@ impl PolicyRule {
         }
     }
 
-    pub(crate) fn any_resource() -> Self {
+    /// Everything with resources.
+    pub fn any_resource() -> Self {
         let any = || vec!["*".to_owned()];
         Self { verbs: any(), groups: any(), resources: any(), ..Self::default() }
     }
 
-    pub(crate) fn any_path() -> Self {
+    /// Everything with paths that are no resources.
+    pub fn any_path() -> Self {
         let any = || vec!["*".to_owned()];
         Self { verbs: any(), paths: any(), ..Self::default() }
     }
 
-    pub(crate) fn allows(&self, request: &Attributes<'_>) -> bool {
+    /// Whether the rule allows a request.
+    pub fn allows(&self, request: &Attributes<'_>) -> bool {
         if !has(&self.verbs, request.verb) {
             return false;
         }
@@ -104,7 +118,7 @@ impl PolicyRule {
     }
 
     /// The rule as a SelfSubjectRulesReview lists it.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut rule = json!({"verbs": self.verbs});
         for (field, list) in [
             ("apiGroups", &self.groups),
@@ -121,7 +135,8 @@ impl PolicyRule {
 }
 
 /// What is missing from the rules of a user who grants other rules.
-pub(super) enum Coverage {
+pub enum Coverage {
+    /// Nothing.
     Complete,
     /// Rules with one verb each that are not covered.
     Missing(Vec<PolicyRule>),
@@ -134,7 +149,7 @@ pub(super) enum Coverage {
 const COMPARISONS_MAX: usize = 1_000_000;
 
 /// The rights in `granted` that are not in `held`, as upstream's `Covers`.
-pub(super) fn missing(held: &[PolicyRule], granted: &[PolicyRule]) -> Coverage {
+pub fn missing(held: &[PolicyRule], granted: &[PolicyRule]) -> Coverage {
     let rights: usize =
         granted.iter().map(PolicyRule::rights).fold(0, |sum, rights| sum.saturating_add(rights));
     if rights.saturating_mul(held.len().max(1)) > COMPARISONS_MAX {
@@ -207,7 +222,7 @@ impl PolicyRule {
     }
 
     /// The rule without its verbs, and the verbs.
-    pub(super) fn split_verbs(mut self) -> (Self, Vec<String>) {
+    pub fn split_verbs(mut self) -> (Self, Vec<String>) {
         let verbs = std::mem::take(&mut self.verbs);
         (self, verbs)
     }
