@@ -27,7 +27,6 @@ pub use check::refuse_too_large;
 pub use create::Draft;
 pub use definition::CLEANUP;
 pub use delete::{FOREGROUND, ORPHAN, check_preconditions};
-pub use metadata::{check_locks, check_name, check_shape};
 pub use ownership::{Apply, Writer};
 pub use strategy::Endpoint;
 pub use update::{Patch, Replacement, check_target, created_by_update};

@@ -11,7 +11,7 @@ use crate::store;
 use crate::value::text;
 
 /// Checks that the object and its metadata are JSON objects.
-pub fn check_shape(object: &Value) -> Result<(), Status> {
+pub(super) fn check_shape(object: &Value) -> Result<(), Status> {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     if object.is_object() && (metadata.is_object() || metadata.is_null()) {
         return Ok(());
@@ -33,7 +33,7 @@ pub(super) fn check_namespace(object: &Value, kind: &Kind, namespace: &str) -> R
 }
 
 /// Checks that the object has the name that the path of the request has.
-pub fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+pub(super) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match text(object, &["metadata", "name"]) {
         sent if sent == name => Ok(()),
         "" => Err(Status::bad_request(format!(
@@ -67,7 +67,7 @@ pub(super) fn prepare_create(object: &mut Value, kind: &Kind, namespace: &str, n
 
 /// Optimistic locking: checks that the resourceVersion and UID in a replacement, if set, are those
 /// of the object.
-pub fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
+pub(super) fn check_locks(object: &Value, kind: &Kind, current: &Object) -> Result<(), Status> {
     let uid = text(object, &["metadata", "uid"]);
     if !uid.is_empty() && uid != current.uid() {
         return Err(other_uid(kind, current, uid));

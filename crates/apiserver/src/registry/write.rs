@@ -1,10 +1,11 @@
-//! Storing a replacement, and whether a deletion is complete (S11).
+//! Storing a replacement, and how a deletion completes (S11).
 
 use std::sync::Arc;
 
-use crate::json::Value;
+use crate::json::{Value, json};
 
 use super::Registry;
+use super::metadata::{check_locks, check_name, check_shape};
 use crate::kind::Kind;
 use crate::managed_fields::ManagedFields;
 use crate::object::Object;
@@ -36,6 +37,35 @@ impl Registry {
         let action = if is_complete { Action::Deleted } else { Action::Modified };
         let written = self.commit(kind, action, Some(stored), object, managed_fields);
         Ok(served_form(kind, &written))
+    }
+
+    /// `finalize`: replaces `spec.finalizers` of a cluster-scoped object and nothing else. An object
+    /// that is being deleted is removed once it has no finalizer left.
+    ///
+    /// # Errors
+    /// 404 if there is no such object, 409 if the UID or resourceVersion is another.
+    pub fn finalize(
+        &mut self,
+        kind: &'static Kind,
+        name: &str,
+        sent: &Value,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>, Status> {
+        check_shape(sent)?;
+        check_name(sent, name)?;
+        let Some(current) = self.store.find_with_tree(kind, "", name) else {
+            return Err(Status::not_found(kind, name));
+        };
+        check_locks(sent, kind, &current)?;
+        let mut object = current.value().clone();
+        match sent["spec"]["finalizers"].as_array() {
+            Some(finalizers) if !finalizers.is_empty() => {
+                object["spec"]["finalizers"] = finalizers.clone().into();
+            }
+            Some(_) | None => object["spec"] = json!({}),
+        }
+        let managed_fields = current.managed_fields().clone();
+        self.write(kind, &current, object, managed_fields, options)
     }
 
     /// Stores an object in place of `replaced`, from which it was made, and brings up to date what

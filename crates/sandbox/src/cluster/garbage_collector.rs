@@ -327,7 +327,7 @@ impl GarbageCollector {
             finalizers.retain(|finalizer| finalizer != "kubernetes");
         }
         writes.remaining = writes.remaining.saturating_sub(1);
-        writes.registry.finalize(object.name(), &finalized, &writes.options).map(|_| ())
+        writes.registry.finalize(&NAMESPACE, object.name(), &finalized, &writes.options).map(|_| ())
     }
 }
 

@@ -1,17 +1,12 @@
-//! The subresources that are no part of an object: binding and eviction of pods (S4, S10), and how
-//! the deletion of a namespace completes (S11).
-
-use std::sync::Arc;
+//! The subresources of pods that are no part of an object: binding and eviction (S4, S10).
 
 use crate::json::{Value, json};
 
 use super::Registry;
-use super::apiserver::{
-    check_locks, check_name, check_preconditions, check_shape, refuse_too_large,
-};
+use super::apiserver::{check_preconditions, refuse_too_large};
 use crate::clock::rfc3339;
 use crate::condition;
-use crate::kinds::{NAMESPACE, POD};
+use crate::kinds::POD;
 use crate::object::Object;
 use crate::status::{Reason, Status};
 use crate::store::{DeleteOptions, WriteOptions};
@@ -92,34 +87,6 @@ impl Registry {
         }
         self.delete(&POD, namespace, name, &deletion, options)?;
         Ok(())
-    }
-
-    /// `namespaces/finalize`: replaces `spec.finalizers` and nothing else. A namespace that is
-    /// being deleted is removed once it has no finalizer left.
-    ///
-    /// # Errors
-    /// 404 if there is no such namespace, 409 if the UID or resourceVersion is another.
-    pub fn finalize(
-        &mut self,
-        name: &str,
-        namespace: &Value,
-        options: &WriteOptions,
-    ) -> Result<Arc<Object>, Status> {
-        check_shape(namespace)?;
-        check_name(namespace, name)?;
-        let Some(current) = self.store().find_with_tree(&NAMESPACE, "", name) else {
-            return Err(Status::not_found(&NAMESPACE, name));
-        };
-        check_locks(namespace, &NAMESPACE, &current)?;
-        let mut object = current.value().clone();
-        match namespace["spec"]["finalizers"].as_array() {
-            Some(finalizers) if !finalizers.is_empty() => {
-                object["spec"]["finalizers"] = finalizers.clone().into();
-            }
-            Some(_) | None => object["spec"] = json!({}),
-        }
-        let managed_fields = current.managed_fields().clone();
-        self.write(&NAMESPACE, &current, object, managed_fields, options)
     }
 }
 

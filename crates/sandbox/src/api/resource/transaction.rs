@@ -135,7 +135,10 @@ impl Transaction<'_> {
     pub(super) fn finalize(&self, name: &str, namespace: &Value) -> Result<Changed, Status> {
         self.write(|registry, options| {
             let before = registry.store().find_with_tree(self.request.kind, "", name);
-            Ok(Changed { before, after: registry.finalize(name, namespace, options)? })
+            Ok(Changed {
+                before,
+                after: registry.finalize(self.request.kind, name, namespace, options)?,
+            })
         })
     }
 

@@ -165,7 +165,7 @@ fn send(kind: &'static Kind, object: &Value, other: &Value) {
         let _ = registry.evict(namespace, &name, other, &options());
     }
     if kind.subresources.contains(&Subresource::Finalize) {
-        let _ = registry.finalize(&name, other, &options());
+        let _ = registry.finalize(&NAMESPACE, &name, other, &options());
     }
     let delete = DeleteOptions::parse(other).unwrap_or_default();
     let _ = registry.delete(kind, namespace, &name, &delete, &options());

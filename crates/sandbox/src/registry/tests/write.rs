@@ -298,7 +298,7 @@ fn a_finalized_namespace_is_removed() {
     assert_eq!(namespace.text(&["status", "phase"]), "Terminating");
     let mut finalized = namespace.value().clone();
     finalized["spec"] = json!({});
-    registry.finalize("team", &finalized, &options()).expect("it is fresh");
+    registry.finalize(&NAMESPACE, "team", &finalized, &options()).expect("it is fresh");
     assert_eq!(message(registry.store().get(&NAMESPACE, "", "team")).0, 404);
 }
 

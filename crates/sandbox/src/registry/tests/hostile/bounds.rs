@@ -213,7 +213,7 @@ fn a_namespace_that_was_finalized_by_hand_is_created_again() {
     create(&mut registry, &NAMESPACE, namespace());
     registry.delete(&NAMESPACE, "", "x", &DeleteOptions::now(), &options()).expect("it is there");
     let finalized = json!({"metadata": {"name": "x"}, "spec": {"finalizers": []}});
-    registry.finalize("x", &finalized, &options()).expect("it is being deleted");
+    registry.finalize(&NAMESPACE, "x", &finalized, &options()).expect("it is being deleted");
     create(&mut registry, &NAMESPACE, namespace());
 }
 
