@@ -30,7 +30,6 @@ pub(crate) mod server;
 pub(crate) mod shared;
 pub(crate) mod stall;
 pub(crate) mod tls;
-pub(crate) mod token;
 pub(crate) mod turns;
 pub(crate) mod unwinding;
 pub(crate) mod watch;

@@ -1,16 +1,19 @@
 //! Authentication: by the token in the kubeconfig or by the token of a service account, with
 //! impersonation.
 
+use base64::engine::GeneralPurpose;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+use everynode_core::api::Timestamp;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 use super::access;
 use super::respond::unauthorized;
-use super::shared::SharedCluster;
-use super::token::Tokens;
+use super::shared::{SharedCluster, now};
 use crate::authorization::{AUTHENTICATED, Attributes, MASTERS, RequestTarget, User};
-use crate::kinds::SERVICE_ACCOUNT;
 use crate::status::Status;
 
 /// Finds the user that a token belongs to.
@@ -49,12 +52,53 @@ impl Authenticator {
         // A token is valid as long as its account exists: an account that was created again under
         // the same name has another UID.
         let uid = shared.read(|store| {
-            let found = store.find(&SERVICE_ACCOUNT, &account.namespace, &account.name)?;
-            Some(found.uid().to_owned())
+            let kind = store.kinds().by_resource("", "v1", "serviceaccounts")?;
+            Some(store.find(kind, &account.namespace, &account.name)?.uid().to_owned())
         })?;
         (uid == account.uid)
             .then(|| User::service_account(&account.namespace, &account.name, &account.uid))
     }
+}
+
+/// The account that a token belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(crate) struct TokenAccount {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+/// Issues tokens of service accounts, and knows its own by their signature: none is kept. They are
+/// signed, as JWTs are, but are none.
+pub(crate) struct Tokens(hmac::Key);
+
+impl Tokens {
+    /// Signs with a secret, which others must not know.
+    pub(crate) fn signed_with(secret: &str) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()))
+    }
+
+    /// The account of a token; `None` if the token is unknown or expired.
+    pub(crate) fn find(&self, token: &str) -> Option<TokenAccount> {
+        let (claims, signature) = token.split_once('.')?;
+        let (claims, signature) = (decoded(claims)?, decoded(signature)?);
+        hmac::verify(&self.0, &claims, &signature).ok()?;
+        let (account, expires): (TokenAccount, i64) = serde_json::from_slice(&claims).ok()?;
+        (now().as_millis() < expires).then_some(account)
+    }
+
+    pub(crate) fn issue(&self, account: &TokenAccount, expires: Timestamp) -> String {
+        let claims = serde_json::to_vec(&(account, expires.as_millis())).expect("it is texts");
+        let signature = hmac::sign(&self.0, &claims);
+        format!("{}.{}", TOKEN_TEXT.encode(&claims), TOKEN_TEXT.encode(signature))
+    }
+}
+
+/// The form of the parts of a token.
+const TOKEN_TEXT: GeneralPurpose = BASE64_URL_SAFE_NO_PAD;
+
+fn decoded(part: &str) -> Option<Vec<u8>> {
+    TOKEN_TEXT.decode(part).ok()
 }
 
 fn admin() -> User {

@@ -3,6 +3,7 @@
 mod field_manager;
 mod read;
 mod scale;
+mod token;
 mod transaction;
 mod write;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use http::{Method, Response, StatusCode};
 
+use super::authentication::Tokens;
 use super::call::Call;
 use super::negotiate::{self, Form};
 use super::respond::{self, Body, method_not_allowed, not_served};
@@ -23,6 +25,7 @@ use crate::status::Status;
 /// A request for stored objects: its user, what it is for, and how it was sent.
 pub(super) struct Request<'a> {
     pub shared: &'a Arc<SharedCluster>,
+    pub tokens: &'a Tokens,
     pub user: &'a User,
     pub call: &'a Call,
     pub kind: &'static Kind,
@@ -32,6 +35,7 @@ pub(super) struct Request<'a> {
 
 pub(crate) fn handle(
     shared: &Arc<SharedCluster>,
+    tokens: &Tokens,
     user: &User,
     path: &ResourcePath,
     call: &Call,
@@ -40,7 +44,7 @@ pub(crate) fn handle(
         return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
     }
     let (kind, namespace) = target(shared, path)?;
-    let response = Request { shared, user, call, kind, namespace }.answer(path);
+    let response = Request { shared, tokens, user, call, kind, namespace }.answer(path);
     let Some(deprecation) = kind.deprecation else { return response };
     let mut response = response.unwrap_or_else(|status| respond::status(&status));
     respond::warn(&mut response, &[deprecation.to_owned()]);
@@ -128,6 +132,7 @@ impl Request<'_> {
             (Subresource::Finalize, &Method::PUT) => self.finalize(name),
             (Subresource::Binding, &Method::POST) => self.bind(name),
             (Subresource::Eviction, &Method::POST) => self.evict(name),
+            (Subresource::Token, &Method::POST) => self.request_token(name),
             _ => Err(method_not_allowed()),
         }
     }

@@ -21,7 +21,6 @@ use super::respond::{self, Body, method_not_allowed, not_served};
 use super::review;
 use super::route::{ResourcePath, Route};
 use super::shared::SharedCluster;
-use super::token;
 use super::turns::Turns;
 use crate::authorization::User;
 use crate::kinds::{self, Kinds};
@@ -118,12 +117,9 @@ impl Server {
         user: &User,
         call: &Call,
     ) -> Result<Response<Body>, Status> {
-        if token::is_request(target) {
-            return token::handle(&self.authenticator.tokens, &self.shared, target, call);
-        }
         match review::find(target) {
             Some(review) => review::handle(review, &self.shared, user, call),
-            None => resource::handle(&self.shared, user, target, call),
+            None => resource::handle(&self.shared, &self.authenticator.tokens, user, target, call),
         }
     }
 
