@@ -6,6 +6,7 @@ pub(crate) mod api_server;
 pub(crate) mod authentication;
 pub(crate) mod body;
 pub(crate) mod call;
+pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod decode;
 pub(crate) mod discovery;

@@ -22,6 +22,7 @@ mod pod_collector;
 mod requests;
 mod role_aggregation;
 mod scheduler;
+mod served;
 mod settings;
 mod taint_eviction;
 mod timer;

@@ -1,6 +1,7 @@
 //! Starts and stops a sandbox. Only this module and the API server use the clock, random secrets
 //! and I/O.
 
+use std::any::Any;
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -344,7 +345,12 @@ impl Sandbox {
     /// Keeps about this share of the nodes in motion from now on: they reboot, are dead, or are
     /// removed and replaced by new nodes (S23).
     pub fn start_churn(&self, percent: u8) {
-        self.shared.start_churn(percent);
+        self.shared.write(|cluster, now| {
+            let cluster: &mut dyn Any = cluster;
+            let cluster: &mut Cluster = cluster.downcast_mut().expect("it was made with this type");
+            cluster.start_churn(percent, now);
+        });
+        self.shared.written.notify_one();
     }
 
     /// Stops the sandbox and waits until it has stopped.

@@ -6,7 +6,7 @@ use super::call::AuthorizedCall;
 use super::query::Parameters;
 use super::route::{ResourcePath, Route};
 use super::shared::SharedCluster;
-use crate::authorization::{self, Attributes, Decision, RequestTarget, User};
+use crate::authorization::{Attributes, Decision, RequestTarget, User};
 use crate::status::{Details, Reason, Status};
 
 /// Refuses a request that no role of the user allows. Logs the request and the decision at level
@@ -20,7 +20,7 @@ pub(crate) fn check(
     let decision = if user.is_master() {
         Decision::Allowed { reason: String::new() }
     } else {
-        shared.read(|store| authorization::authorize(store, user, attributes))
+        shared.read_cluster(|cluster| cluster.authorize(user, attributes))
     };
     log(user, attributes, &decision);
     match decision {

@@ -9,7 +9,7 @@ use super::negotiate;
 use super::respond::{self, Body, method_not_allowed};
 use super::route::ResourcePath;
 use super::shared::SharedCluster;
-use crate::authorization::{self, Attributes, Decision, PolicyRule, RequestTarget, User};
+use crate::authorization::{Attributes, Decision, PolicyRule, RequestTarget, User};
 use crate::json::{Value, json};
 use crate::kind::Kind;
 use crate::status::Status;
@@ -52,14 +52,14 @@ fn status(kind: &str, spec: &Value, shared: &SharedCluster, user: &User) -> Resu
     Ok(match kind {
         "SelfSubjectAccessReview" => {
             let request = request(spec)?;
-            match shared.read(|store| authorization::authorize(store, user, &request)) {
+            match shared.read_cluster(|cluster| cluster.authorize(user, &request)) {
                 Decision::Allowed { reason } => reviewed(true, &reason),
                 Decision::Refused { reason } => reviewed(false, &reason),
             }
         }
         "SelfSubjectRulesReview" => {
             let namespace = string(spec, "/namespace");
-            let rules = shared.read(|store| authorization::rules(store, user, namespace));
+            let rules = shared.read_cluster(|cluster| cluster.rules(user, namespace));
             let (of_paths, of_resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) =
                 rules.iter().partition(|rule| !rule.paths.is_empty());
             let list = |rules: Vec<&PolicyRule>| {

@@ -8,9 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::Cluster;
+use super::cluster::Cluster;
 use crate::kind::Kind;
-use crate::registry::Registry;
 use crate::store::Store;
 
 /// The duration for which the components work before requests have their turn. It is longer the
@@ -41,7 +40,7 @@ pub(crate) struct SharedCluster {
 }
 
 struct State {
-    cluster: Cluster,
+    cluster: Box<dyn Cluster>,
     /// The duration of the components' next turn.
     turn: Duration,
     /// By the group and kind of the stored form.
@@ -56,9 +55,10 @@ struct KindNotifier {
 }
 
 impl SharedCluster {
-    pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
-        let notified = watch::Sender::new(cluster.store().resource_version());
-        let state = State { cluster, turn: TURN_MIN, notifiers: BTreeMap::new(), notified };
+    pub(crate) fn new(cluster: impl Cluster, stop: CancellationToken) -> Self {
+        let notified = watch::Sender::new(cluster.registry().store().resource_version());
+        let (cluster, notifiers) = (Box::new(cluster), BTreeMap::new());
+        let state = State { cluster, turn: TURN_MIN, notifiers, notified };
         Self { state: Mutex::new(state), turns: RwLock::new(()), written: Notify::new(), stop }
     }
 
@@ -70,23 +70,22 @@ impl SharedCluster {
 
     /// Reads the store.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
-        read(self.state.lock().cluster.store())
+        self.read_cluster(|cluster| read(cluster.registry().store()))
     }
 
-    /// Writes to the registry, and notifies watchers and components if the store changed.
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Registry, Timestamp) -> T) -> T {
+    /// Reads the cluster.
+    pub(crate) fn read_cluster<T>(&self, read: impl FnOnce(&dyn Cluster) -> T) -> T {
+        read(&*self.state.lock().cluster)
+    }
+
+    /// Writes to the cluster, and notifies watchers and components if the store changed.
+    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut dyn Cluster, Timestamp) -> T) -> T {
         let mut state = self.state.lock();
-        let result = write(state.cluster.registry_mut(), now());
+        let result = write(&mut *state.cluster, now());
         if state.notify_watchers() {
             self.written.notify_one();
         }
         result
-    }
-
-    /// Keeps about this share of the nodes in motion from now on.
-    pub(crate) fn start_churn(&self, percent: u8) {
-        self.state.lock().cluster.start_churn(percent, now());
-        self.written.notify_one();
     }
 
     /// Lets the components do a part of the due work; returns the time of the next step.
@@ -135,7 +134,7 @@ impl SharedCluster {
 impl State {
     /// Notifies the watchers of each kind that changed; returns whether there was a write.
     fn notify_watchers(&mut self) -> bool {
-        let store = self.cluster.store();
+        let store = self.cluster.registry().store();
         let newest = store.resource_version();
         let notified = *self.notified.borrow();
         if newest == notified {

@@ -28,37 +28,6 @@ enum Grant {
     Binding,
 }
 
-/// Refuses a new role or binding that grants rights which the user lacks.
-///
-/// # Errors
-/// 403, or 404 if the role of a binding is missing.
-pub(crate) fn check_create(
-    store: &Store,
-    user: &User,
-    kind: &Kind,
-    namespace: &str,
-    object: &Value,
-) -> Result<(), Status> {
-    // As upstream: the request of a creation has no name, so that `escalate` with resourceNames
-    // does not allow it.
-    check(&Request { store, user, kind, namespace, name: "" }, object, None)
-}
-
-/// Refuses a change after which a role or binding grants rights that the user lacks.
-///
-/// # Errors
-/// Those of [`check_create`].
-pub(crate) fn check_update(
-    store: &Store,
-    user: &User,
-    kind: &Kind,
-    current: &Object,
-    object: &Value,
-) -> Result<(), Status> {
-    let (namespace, name) = (current.namespace(), current.name());
-    check(&Request { store, user, kind, namespace, name }, object, Some(current))
-}
-
 struct Request<'a> {
     store: &'a Store,
     user: &'a User,
@@ -67,7 +36,23 @@ struct Request<'a> {
     name: &'a str,
 }
 
-fn check(request: &Request<'_>, object: &Value, current: Option<&Object>) -> Result<(), Status> {
+/// Refuses a role or binding that grants rights which the user lacks. `current` is the object that
+/// it replaces.
+///
+/// # Errors
+/// 403, or 404 if the role of a binding is missing.
+pub(crate) fn check(
+    store: &Store,
+    user: &User,
+    kind: &Kind,
+    namespace: &str,
+    object: &Value,
+    current: Option<&Object>,
+) -> Result<(), Status> {
+    // As upstream: the request of a creation has no name, so that `escalate` with resourceNames
+    // does not allow it.
+    let name = current.map_or("", Object::name);
+    let request = Request { store, user, kind, namespace, name };
     let Some(grant) = grant_of(request.kind) else { return Ok(()) };
     if request.user.is_master()
         || current.is_some_and(|current| changes_only_references(current, object))

@@ -5,13 +5,15 @@ mod exported;
 
 use std::fmt;
 
+use everynode_apiserver::registry::Registry;
+
 use crate::json::Value;
 
 use crate::api::shared::SharedCluster;
 use crate::kind::Kind;
 use crate::kinds::DEFINITION;
 use crate::patch;
-use crate::registry::{Endpoint, Patch, Registry};
+use crate::registry::{Endpoint, Patch};
 use crate::schema::{self, DecodeError};
 use crate::status::{Reason, Status};
 use crate::store::WriteOptions;
@@ -161,7 +163,9 @@ pub(super) fn install_definition(shared: &SharedCluster, text: &str) -> Result<(
         .map_err(|error| ApplyError::Syntax(error.to_string()))?;
     let object = patch::with_last_applied(object);
     shared
-        .write(|registry, now| registry.install(&DEFINITION, object, &WriteOptions::at(now)))
+        .write(|cluster, now| {
+            cluster.registry_mut().install(&DEFINITION, object, &WriteOptions::at(now))
+        })
         .map_err(|status| ApplyError::Refused(status.message.clone()))
 }
 
@@ -277,9 +281,9 @@ fn write_object(
     if row.namespaced {
         value["metadata"]["namespace"] = namespace.as_str().into();
     }
-    let written = shared.write(|registry, now| {
+    let written = shared.write(|cluster, now| {
         let (object, options) = (complete(value), WriteOptions::at(now));
-        create_or_patch(registry, row, &namespace, &name, object, &options)
+        create_or_patch(cluster.registry_mut(), row, &namespace, &name, object, &options)
     });
     let outcome = written.map_err(|status| ApplyError::Refused(status.message.clone()))?;
     let warning = row.kept_warning().filter(|_| outcome != ApplyOutcome::Unchanged);

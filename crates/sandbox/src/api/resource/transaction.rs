@@ -7,17 +7,18 @@ use everynode_core::api::Timestamp;
 
 use super::Request;
 use crate::api::access;
+use crate::api::cluster::Cluster;
 use crate::api::shared::now;
-use crate::authorization::{Attributes, RequestTarget, escalation};
+use crate::authorization::{Attributes, RequestTarget};
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::kinds::has_client_schemas;
 use crate::object::Object;
 use crate::registry::{
-    Apply, Draft, Endpoint, Patch, Registry, Replacement, Writer, check_target, created_by_update,
+    Apply, Draft, Endpoint, Patch, Replacement, Writer, check_target, created_by_update,
 };
 use crate::status::Status;
-use crate::store::{Store, WriteOptions};
+use crate::store::WriteOptions;
 
 /// Maximum size in bytes of a body and of the object that it changes for which the write is one
 /// step. It takes a few milliseconds at most, and less than to take the lock several times.
@@ -57,20 +58,20 @@ impl Transaction<'_> {
     }
 
     fn create_draft(&self, mut draft: Draft) -> Result<Arc<Object>, Status> {
-        let admit = |registry: &mut Registry, draft: &mut Draft| {
-            self.check_create(registry.store(), draft)?;
-            draft.admit(registry)
+        let admit = |cluster: &mut dyn Cluster, draft: &mut Draft| {
+            self.check_grant(cluster, draft.object(), None)?;
+            draft.admit(cluster.registry_mut())
         };
         if self.is_quick(0) {
-            return self.write(|registry, options| {
-                admit(registry, &mut draft)?;
+            return self.write(|cluster, options| {
+                admit(cluster, &mut draft)?;
                 draft.validate()?;
-                registry.commit_draft(draft, options)
+                cluster.registry_mut().commit_draft(draft, options)
             });
         }
-        self.write(|registry, _| admit(registry, &mut draft))?;
+        self.write(|cluster, _| admit(cluster, &mut draft))?;
         draft.validate()?;
-        self.write(|registry, options| registry.commit_draft(draft, options))
+        self.write(|cluster, options| cluster.registry_mut().commit_draft(draft, options))
     }
 
     /// Replaces an object with a decoded one, or creates it if its kind allows that.
@@ -133,7 +134,8 @@ impl Transaction<'_> {
 
     /// Replaces the finalizers in the spec of a namespace.
     pub(super) fn finalize(&self, name: &str, namespace: &Value) -> Result<Changed, Status> {
-        self.write(|registry, options| {
+        self.write(|cluster, options| {
+            let registry = cluster.registry_mut();
             let before = registry.store().find_with_tree(self.request.kind, "", name);
             Ok(Changed {
                 before,
@@ -188,14 +190,14 @@ impl Transaction<'_> {
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
     ) -> Option<Result<Changed, Status>> {
         let (kind, namespace) = (self.request.kind, self.request.namespace());
-        self.write(|registry, options| {
-            let stored = registry.store().find_with_tree(kind, namespace, name)?;
+        self.write(|cluster, options| {
+            let stored = cluster.registry().store().find_with_tree(kind, namespace, name)?;
             let validated = change(&stored).and_then(|mut change| {
-                self.check_change(registry.store(), &change)?;
+                self.check_grant(cluster, change.object(), Some(change.current()))?;
                 change.validate()?;
                 Ok(change)
             });
-            Some(validated.and_then(|change| commit(registry, change, options)))
+            Some(validated.and_then(|change| commit(cluster, change, options)))
         })
     }
 
@@ -207,21 +209,24 @@ impl Transaction<'_> {
         change: impl Fn(&Arc<Object>) -> Result<Replacement, Status>,
     ) -> Option<Result<Changed, Status>> {
         let validated = change(stored).and_then(|mut change| {
-            self.request.shared.read(|store| self.check_change(store, &change))?;
+            self.request.shared.read_cluster(|cluster| {
+                self.check_grant(cluster, change.object(), Some(change.current()))
+            })?;
             change.validate()?;
             Ok(change)
         });
         match validated {
             Err(status) => Some(Err(status)),
-            Ok(change) => self.write(|registry, options| {
-                registry.is_current(&change).then(|| commit(registry, change, options))
+            Ok(change) => self.write(|cluster, options| {
+                let is_current = cluster.registry().is_current(&change);
+                is_current.then(|| commit(cluster, change, options))
             }),
         }
     }
 
-    fn write<T>(&self, write: impl FnOnce(&mut Registry, &WriteOptions) -> T) -> T {
-        self.request.shared.write(|registry, now| {
-            write(registry, &WriteOptions { now, dry_run: self.request.call.parameters.dry_run })
+    fn write<T>(&self, write: impl FnOnce(&mut dyn Cluster, &WriteOptions) -> T) -> T {
+        self.request.shared.write(|cluster, now| {
+            write(cluster, &WriteOptions { now, dry_run: self.request.call.parameters.dry_run })
         })
     }
 
@@ -238,28 +243,22 @@ impl Transaction<'_> {
         )
     }
 
-    fn check_create(&self, store: &Store, draft: &Draft) -> Result<(), Status> {
-        let namespace = self.request.namespace();
-        escalation::check_create(
-            store,
-            self.request.user,
-            self.request.kind,
-            namespace,
-            draft.object(),
-        )
-    }
-
-    fn check_change(&self, store: &Store, change: &Replacement) -> Result<(), Status> {
-        let (current, object) = (change.current(), change.object());
-        escalation::check_update(store, self.request.user, self.request.kind, current, object)
+    fn check_grant(
+        &self,
+        cluster: &dyn Cluster,
+        object: &Value,
+        current: Option<&Object>,
+    ) -> Result<(), Status> {
+        let Request { user, kind, .. } = *self.request;
+        cluster.check_grant(user, kind, self.request.namespace(), object, current)
     }
 }
 
 fn commit(
-    registry: &mut Registry,
+    cluster: &mut dyn Cluster,
     change: Replacement,
     options: &WriteOptions,
 ) -> Result<Changed, Status> {
     let before = Some(Arc::clone(change.current()));
-    Ok(Changed { before, after: registry.commit_replacement(change, options)? })
+    Ok(Changed { before, after: cluster.registry_mut().commit_replacement(change, options)? })
 }

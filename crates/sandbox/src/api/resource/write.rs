@@ -113,9 +113,9 @@ impl Request<'_> {
     pub(super) fn delete(&self, name: &str) -> Result<Response<Body>, Status> {
         let form = self.form()?;
         let (delete, dry_run) = delete_options(self.call)?;
-        let deleted = self.shared.write(|registry, now| {
+        let deleted = self.shared.write(|cluster, now| {
             let options = WriteOptions { now, dry_run };
-            registry.delete(self.kind, self.namespace(), name, &delete, &options)
+            cluster.registry_mut().delete(self.kind, self.namespace(), name, &delete, &options)
         })?;
         Ok(render::document(StatusCode::OK, &deleted.response(self.kind), form))
     }
@@ -124,8 +124,9 @@ impl Request<'_> {
         let form = self.form()?;
         let (delete, dry_run) = delete_options(self.call)?;
         let list = self.list_options()?;
-        let deleted = self.shared.write(|registry, now| {
-            registry.delete_collection(self.kind, &list, &delete, &WriteOptions { now, dry_run })
+        let deleted = self.shared.write(|cluster, now| {
+            let options = WriteOptions { now, dry_run };
+            cluster.registry_mut().delete_collection(self.kind, &list, &delete, &options)
         })?;
         Ok(render::list(self.kind, &deleted, form, self.call.parameters.include_object))
     }
@@ -133,8 +134,8 @@ impl Request<'_> {
     pub(super) fn bind(&self, name: &str) -> Result<Response<Body>, Status> {
         let binding = sub_body(self.call)?;
         let dry_run = self.call.parameters.dry_run;
-        self.shared.write(|registry, now| {
-            registry.bind(self.namespace(), name, &binding, &WriteOptions { now, dry_run })
+        self.shared.write(|cluster, now| {
+            cluster.bind(self.namespace(), name, &binding, &WriteOptions { now, dry_run })
         })?;
         Ok(success())
     }
@@ -142,8 +143,8 @@ impl Request<'_> {
     pub(super) fn evict(&self, name: &str) -> Result<Response<Body>, Status> {
         let eviction = sub_body(self.call)?;
         let dry_run = self.call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
-        self.shared.write(|registry, now| {
-            registry.evict(self.namespace(), name, &eviction, &WriteOptions { now, dry_run })
+        self.shared.write(|cluster, now| {
+            cluster.evict(self.namespace(), name, &eviction, &WriteOptions { now, dry_run })
         })?;
         Ok(success())
     }

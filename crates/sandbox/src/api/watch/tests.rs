@@ -1,20 +1,21 @@
 //! Watchers as clients see them: each follows the protocol at its own pace and must end with the
 //! true state.
 
+mod cluster;
+
 use std::collections::BTreeMap;
 
-use everynode_core::api::Timestamp;
+use everynode_apiserver::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::api::negotiate::MetaVersion;
-use crate::cluster::lifecycle::Lifecycles;
-use crate::cluster::{Cluster, Settings};
 use crate::json::{Value, json};
-use crate::kinds::CONFIG_MAP;
-use crate::registry::Registry;
+use crate::kinds::{BUILT_IN, CONFIG_MAP, Kinds};
 use crate::selector::LabelSelector;
 use crate::store::{DeleteOptions, Options, WriteOptions};
+
+use cluster::{NoPlugins, Plain};
 
 const WINDOW: usize = 2_000;
 const WATCHERS: usize = 1_000;
@@ -22,9 +23,9 @@ const OBJECTS: usize = 200;
 const GROUPS: usize = 50;
 
 fn shared() -> Arc<SharedCluster> {
-    let now = Timestamp(1_767_323_045_678);
-    let registry = Registry::new(&Options { seed: 0, window: WINDOW, ..Options::default() }, now);
-    let cluster = Cluster::new(registry, Settings::default(), Lifecycles::built_in(), now);
+    let options = Options { seed: 0, window: WINDOW, ..Options::default() };
+    let store = Store::new(Kinds::new(&BUILT_IN), &options);
+    let cluster = Plain(Registry::new(store, Box::new(NoPlugins)));
     Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
 }
 
@@ -55,7 +56,8 @@ fn config_map(index: usize, group: usize, round: usize) -> Value {
 
 /// Forgets all changes but the latest `kept`.
 fn compact(shared: &SharedCluster, kept: u64) {
-    shared.write(|registry, _| {
+    shared.write(|cluster, _| {
+        let registry = cluster.registry_mut();
         let newest = registry.store().resource_version();
         registry.store_mut().compact(newest.saturating_sub(kept));
     });
@@ -65,7 +67,8 @@ fn compact(shared: &SharedCluster, kept: u64) {
 fn write(shared: &SharedCluster, round: usize) {
     let (index, lap) = (round % OBJECTS, round / OBJECTS);
     let name = format!("c{index}");
-    shared.write(|registry, now| {
+    shared.write(|cluster, now| {
+        let registry = cluster.registry_mut();
         let options = WriteOptions::at(now);
         let exists = registry.store().find(&CONFIG_MAP, "default", &name).is_some();
         if exists && (index + lap).is_multiple_of(7) {
@@ -333,7 +336,8 @@ async fn a_watch_shows_the_transitions_of_its_selector() {
     let start = WatchStart::After(shared.read(|store| store.resource_version()));
     let mut watcher = Watcher::new(&shared, request(start, Some(1))).expect("a watch");
     for group in [1, 2, 1] {
-        shared.write(|registry, now| {
+        shared.write(|cluster, now| {
+            let registry = cluster.registry_mut();
             let options = WriteOptions::at(now);
             let object = config_map(0, group, group);
             let exists = registry.store().find(&CONFIG_MAP, "default", "c0").is_some();
