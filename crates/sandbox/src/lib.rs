@@ -60,9 +60,7 @@ pub use everynode_apiserver::{
     store, validation, yaml,
 };
 
-pub use api::fault::OWN_USER_AGENT;
-pub use api::limits::{Limits, Share};
-pub use api::unwinding::is_request as panics_end_only_a_request;
+pub use api::{Limits, OWN_USER_AGENT, Share, panics_end_only_a_request};
 pub use run::{
     AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
 };

@@ -10,18 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tokio_util::sync::CancellationToken;
 
-use crate::api::api_server::ApiServers;
-use crate::api::fault::Faults;
-use crate::api::handler::handle;
-use crate::api::kubeconfig::Kubeconfig;
-use crate::api::limits::Limits;
-use crate::api::serve::serve;
-use crate::api::server::Server;
-use crate::api::shared::{SharedCluster, now};
-use crate::api::{kubeconfig, tls};
+use crate::api::{self, Limits, SharedCluster, now, tls};
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
 use crate::json::Value;
@@ -31,7 +21,10 @@ use crate::status::Status;
 use crate::store;
 use crate::{authorization, fault};
 
+mod kubeconfig;
 mod manifest;
+
+use kubeconfig::Kubeconfig;
 
 pub use manifest::{AppliedObject, ApplyError, ApplyOutcome};
 
@@ -170,7 +163,6 @@ pub struct Sandbox {
     kubeconfig: Kubeconfig,
     server_url: String,
     shared: Arc<SharedCluster>,
-    stop: CancellationToken,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -180,9 +172,7 @@ pub struct Sandbox {
 ///
 /// The options are invalid, the address is in use, or the kubeconfig can't be written.
 pub async fn start(options: Options) -> Result<Sandbox, Error> {
-    let limits = options.limits.within_file_limit();
-    let stop = CancellationToken::new();
-    let shared = Arc::new(SharedCluster::new(cluster(&options)?, stop.clone()));
+    let shared = Arc::new(SharedCluster::new(cluster(&options)?));
     let address = options.listen;
     let listen_error = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen_error)?;
@@ -194,25 +184,16 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let text = kubeconfig::render(&server_url, &identity.ca_pem, &token);
     let kubeconfig = kubeconfig::write(path.clone(), &text)
         .map_err(|source| Error::Kubeconfig { path, source })?;
-    let faults = Faults::new(options.faults, options.seed)?;
-    let outages = faults.outages();
-    let address = address.to_string();
-    let (api_servers, mut tasks) = ApiServers::start(&options.api_server_lags, &shared);
-    let server = Server::new(Arc::clone(&shared), limits, faults, api_servers, token, address);
-    let server = Arc::new(server);
-    tasks.extend([
-        tokio::spawn(run_components(Arc::clone(&shared))),
-        tokio::spawn(compact(Arc::clone(&shared), options.compaction_interval)),
-        tokio::spawn(serve(
-            listener,
-            TlsAcceptor::from(identity.server_config),
-            limits,
-            move |request| handle(Arc::clone(&server), request),
-            outages,
-            stop.clone(),
-        )),
-    ]);
-    Ok(Sandbox { kubeconfig, server_url, shared, stop, tasks })
+    let settings = api::Settings {
+        limits: options.limits,
+        faults: options.faults,
+        seed: options.seed,
+        api_server_lags: options.api_server_lags,
+        compaction_interval: options.compaction_interval,
+        token,
+    };
+    let tasks = api::start(&shared, listener, address, identity.server_config, settings)?;
+    Ok(Sandbox { kubeconfig, server_url, shared, tasks })
 }
 
 /// The initial cluster.
@@ -263,40 +244,6 @@ fn read(path: &Path) -> std::io::Result<String> {
         return Err(std::io::Error::other(format!("it is larger than {limit} MiB")));
     }
     Ok(text)
-}
-
-/// Drops old changes, as upstream's compactor does: those up to the newest one of the interval
-/// before.
-async fn compact(shared: Arc<SharedCluster>, interval: Duration) {
-    let mut newest = 0;
-    loop {
-        tokio::select! {
-            () = shared.stop.cancelled() => return,
-            () = tokio::time::sleep(interval) => {}
-        }
-        newest = shared.compact(newest);
-    }
-}
-
-/// Steps the components after every write, and when work is due.
-async fn run_components(shared: Arc<SharedCluster>) {
-    /// Maximum sleep without due work, in case the system clock is changed.
-    const IDLE: Duration = Duration::from_secs(60);
-    while !shared.stop.is_cancelled() {
-        let wait = match shared.step().await {
-            Some(next) => next.since(now()),
-            None => IDLE,
-        };
-        if wait.is_zero() {
-            tokio::task::yield_now().await;
-            continue;
-        }
-        tokio::select! {
-            () = shared.stop.cancelled() => return,
-            () = shared.written.notified() => {}
-            () = tokio::time::sleep(wait.min(IDLE)) => {}
-        }
-    }
 }
 
 impl Sandbox {
@@ -355,7 +302,7 @@ impl Sandbox {
 
     /// Stops the sandbox and waits until it has stopped.
     pub async fn shutdown(mut self) {
-        self.stop.cancel();
+        self.shared.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a task of the sandbox panicked");
@@ -373,7 +320,7 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.shared.stop.cancel();
     }
 }
 

@@ -55,11 +55,16 @@ struct KindNotifier {
 }
 
 impl SharedCluster {
-    pub(crate) fn new(cluster: impl Cluster, stop: CancellationToken) -> Self {
+    pub(crate) fn new(cluster: impl Cluster) -> Self {
         let notified = watch::Sender::new(cluster.registry().store().resource_version());
         let (cluster, notifiers) = (Box::new(cluster), BTreeMap::new());
         let state = State { cluster, turn: TURN_MIN, notifiers, notified };
-        Self { state: Mutex::new(state), turns: RwLock::new(()), written: Notify::new(), stop }
+        Self {
+            state: Mutex::new(state),
+            turns: RwLock::new(()),
+            written: Notify::new(),
+            stop: CancellationToken::new(),
+        }
     }
 
     /// Waits until the components pause. They go on when the result is dropped, which should be

@@ -4,7 +4,7 @@ use everynode_apiserver::registry::Registry;
 use everynode_core::api::Timestamp;
 
 use super::Cluster;
-use crate::api::cluster;
+use crate::api;
 use crate::authorization::{self, Attributes, Decision, PolicyRule, User, escalation};
 use crate::json::Value;
 use crate::kind::Kind;
@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::status::Status;
 use crate::store::WriteOptions;
 
-impl cluster::Cluster for Cluster {
+impl api::Cluster for Cluster {
     fn registry(&self) -> &Registry {
         &self.registry
     }

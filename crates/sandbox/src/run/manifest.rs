@@ -9,7 +9,7 @@ use everynode_apiserver::registry::Registry;
 
 use crate::json::Value;
 
-use crate::api::shared::SharedCluster;
+use crate::api::SharedCluster;
 use crate::kind::Kind;
 use crate::kinds::DEFINITION;
 use crate::patch;

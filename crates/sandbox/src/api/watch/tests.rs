@@ -6,7 +6,6 @@ mod cluster;
 use std::collections::BTreeMap;
 
 use everynode_apiserver::registry::Registry;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::api::negotiate::MetaVersion;
@@ -26,7 +25,7 @@ fn shared() -> Arc<SharedCluster> {
     let options = Options { seed: 0, window: WINDOW, ..Options::default() };
     let store = Store::new(Kinds::new(&BUILT_IN), &options);
     let cluster = Plain(Registry::new(store, Box::new(NoPlugins)));
-    Arc::new(SharedCluster::new(cluster, CancellationToken::new()))
+    Arc::new(SharedCluster::new(cluster))
 }
 
 fn request(start: WatchStart, group: Option<usize>) -> WatchRequest {

@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// A kubeconfig with one cluster, one user and one context, all named `everynode-sandbox`. It is
 /// JSON, which every YAML parser reads.
-pub(crate) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
+pub(super) fn render(server_url: &str, ca_pem: &str, token: &str) -> String {
     let name = NAME;
     let document = json!({
         "apiVersion": "v1",
@@ -61,14 +61,14 @@ pub enum WriteError {
 
 /// A kubeconfig that was written. It is locked, so that no other sandbox takes it over, and removed
 /// when this is dropped.
-pub(crate) struct Kubeconfig {
+pub(super) struct Kubeconfig {
     pub path: PathBuf,
     _locked: File,
 }
 
 /// Writes `text` to `path` atomically, readable by the owner only. If the path is a link to a file,
 /// the file is replaced and the link stays.
-pub(crate) fn write(path: PathBuf, text: &str) -> Result<Kubeconfig, WriteError> {
+pub(super) fn write(path: PathBuf, text: &str) -> Result<Kubeconfig, WriteError> {
     let destination = destination(&path)?;
     let directory = match destination.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
