@@ -1,4 +1,4 @@
-//! The parts of a Kubernetes API server that know no kind but CustomResourceDefinitions.
+//! A Kubernetes API server that knows no kind but CustomResourceDefinitions.
 //!
 //! * [`json`] has values whose copies share memory, and [`object`] the objects that are made of
 //!   them.
@@ -11,9 +11,12 @@
 //! * [`kinds`] has the kinds that are served, with those of definitions, and [`store`] their
 //!   objects, a resourceVersion, and the log of changes that watches read.
 //! * [`registry`] has what happens to each write on its way to the store.
-//! * [`authorization`] has users and rules of RBAC, [`status`] the refusals, and [`fault`] the errors that a server can inject.
+//! * [`authorization`] has users and the rules of RBAC, [`status`] the refusals, and [`fault`] the
+//!   errors that a server can inject.
+//! * [`http`] serves all of it to clients.
 //!
-//! Everything is sans-IO: time and randomness are arguments, so that a run can be repeated exactly.
+//! Everything but [`http`] is sans-IO: time and randomness are arguments, so that a run can be
+//! repeated exactly.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +29,7 @@ pub mod duration;
 mod excerpt;
 pub mod fault;
 pub mod format;
+pub mod http;
 pub mod json;
 pub mod kind;
 pub mod kinds;

@@ -9,7 +9,7 @@ use everynode_core::api::Timestamp;
 
 use everynode_apiserver::authorization::service_account_name;
 pub(crate) use everynode_apiserver::authorization::{
-    AUTHENTICATED, Attributes, Decision, MASTERS, PolicyRule, RequestTarget, User,
+    Attributes, Decision, PolicyRule, RequestTarget, User,
 };
 
 use crate::json::Value;

@@ -43,7 +43,6 @@ use std::sync::LazyLock;
 
 use crate::kind::Kind;
 
-pub(crate) use everynode_apiserver::kinds::has_client_schemas;
 pub use everynode_apiserver::kinds::{DEFINITION, Kinds};
 
 pub use config_map::CONFIG_MAP;

@@ -9,9 +9,9 @@
 //!
 //! From the wire to the stored object:
 //!
-//! * [`start`] runs everything: it is the only part besides the API server that uses the clock and
-//!   does I/O.
-//! * The API server authenticates and authorizes requests and negotiates the form of the response.
+//! * [`start`] runs everything: it is the only part besides [`http`] that uses the clock and does
+//!   I/O.
+//! * [`http`] authenticates and authorizes requests and negotiates the form of the response.
 //!   [`fault`] describes the errors that it can inject.
 //! * [`registry`] has the rules of every write: metadata, [`defaults`], admission, [`validation`]
 //!   and [`patch`]es.
@@ -23,8 +23,10 @@
 //! rules and strategy. [`defaults`], [`validation`] and [`printer`] apply what the kind of an
 //! object says; [`json`], [`object`] and [`status`] have the types that all layers use. What knows
 //! no kind is the crate `everynode-apiserver`, whose modules this one re-exports. Everything except
-//! for [`start`] and the API server is sans-IO: time and randomness are arguments, so that a run
-//! can be repeated exactly.
+//! for [`start`] and [`http`] is sans-IO: time and randomness are arguments, so that a run can be
+//! repeated exactly.
+//!
+//! [`http`]: everynode_apiserver::http
 //!
 //! # Example
 //!
@@ -43,7 +45,6 @@
 
 #![forbid(unsafe_code)]
 
-mod api;
 mod authorization;
 pub mod cluster;
 mod condition;
@@ -60,7 +61,7 @@ pub use everynode_apiserver::{
     store, validation, yaml,
 };
 
-pub use api::{Limits, OWN_USER_AGENT, Share, panics_end_only_a_request};
+pub use everynode_apiserver::http::{Limits, OWN_USER_AGENT, Share, panics_end_only_a_request};
 pub use run::{
     AppliedObject, ApplyError, ApplyOutcome, Error, NodeSource, Options, Sandbox, start,
 };

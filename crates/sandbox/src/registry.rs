@@ -24,7 +24,7 @@ use crate::store::{Options, Store, WriteOptions};
 
 use admission::Admission;
 
-pub(crate) use apiserver::{Apply, Draft, Replacement, Writer, check_target, created_by_update};
+pub(crate) use apiserver::{Apply, Replacement, Writer};
 pub use apiserver::{CLEANUP, Endpoint, FOREGROUND, ORPHAN, Patch};
 pub(crate) use disruption::DueBudget;
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use everynode_apiserver::http::{self, Limits, SharedCluster, now, tls};
 use tokio::net::TcpListener;
 
-use crate::api::{self, Limits, SharedCluster, now, tls};
 use crate::cluster::lifecycle::{self, Lifecycles};
 use crate::cluster::{Cluster, Settings};
 use crate::json::Value;
@@ -184,7 +184,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
     let text = kubeconfig::render(&server_url, &identity.ca_pem, &token);
     let kubeconfig = kubeconfig::write(path.clone(), &text)
         .map_err(|source| Error::Kubeconfig { path, source })?;
-    let settings = api::Settings {
+    let settings = http::Settings {
         limits: options.limits,
         faults: options.faults,
         seed: options.seed,
@@ -192,7 +192,7 @@ pub async fn start(options: Options) -> Result<Sandbox, Error> {
         compaction_interval: options.compaction_interval,
         token,
     };
-    let tasks = api::start(&shared, listener, address, identity.server_config, settings)?;
+    let tasks = http::start(&shared, listener, address, identity.server_config, settings)?;
     Ok(Sandbox { kubeconfig, server_url, shared, tasks })
 }
 

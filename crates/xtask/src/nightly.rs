@@ -134,7 +134,7 @@ fn steps(seed: u64) -> Vec<Step> {
             variables: vec![("EVERYNODE_WATCH_EVENTS", "100000".to_owned())],
             ..step(
                 "a thousand watchers of 100,000 writes",
-                &["test", "--package=everynode-sandbox", "--lib", "--", "a_thousand_watchers"],
+                &["test", "--package=everynode-apiserver", "--lib", "--", "a_thousand_watchers"],
             )
         },
         Step {

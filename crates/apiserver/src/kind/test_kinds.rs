@@ -7,6 +7,7 @@ pub(crate) static POD: Kind = Kind {
     ..named("", "Pod", "pods", "pod")
 };
 pub(crate) static NODE: Kind = named("", "Node", "nodes", "node");
+pub(crate) static NAMESPACE: Kind = named("", "Namespace", "namespaces", "namespace");
 pub(crate) static DAEMON_SET: Kind = named("apps", "DaemonSet", "daemonsets", "daemonset");
 pub(crate) static CONFIG_MAP: Kind = named("", "ConfigMap", "configmaps", "configmap");
 
@@ -16,7 +17,7 @@ pub(crate) static ALL: &[&Kind] = &[
     &DAEMON_SET,
     &CONFIG_MAP,
     &named("apps", "Deployment", "deployments", "deployment"),
-    &named("", "Namespace", "namespaces", "namespace"),
+    &NAMESPACE,
     &named("", "Secret", "secrets", "secret"),
     &named("", "ServiceAccount", "serviceaccounts", "serviceaccount"),
 ];

@@ -39,8 +39,8 @@ impl Registry {
         Ok(served_form(kind, &written))
     }
 
-    /// `finalize`: replaces `spec.finalizers` of a cluster-scoped object and nothing else. An object
-    /// that is being deleted is removed once it has no finalizer left.
+    /// `finalize`: replaces `spec.finalizers` of a cluster-scoped object and nothing else. An
+    /// object that is being deleted is removed once it has no finalizer left.
     ///
     /// # Errors
     /// 404 if there is no such object, 409 if the UID or resourceVersion is another.

@@ -1,10 +1,9 @@
 //! A table of authorization decisions, for the default roles and a few more.
 
+use everynode_apiserver::authorization::{AUTHENTICATED, MASTERS};
 use everynode_core::api::Timestamp;
 
-use super::{
-    AUTHENTICATED, Attributes, Decision, MASTERS, RequestTarget, User, authorize, rules, seed,
-};
+use super::{Attributes, Decision, RequestTarget, User, authorize, rules, seed};
 use crate::cluster::lifecycle::Lifecycles;
 use crate::cluster::{Cluster, Settings};
 use crate::json::Value;

@@ -1,10 +1,10 @@
 //! The cluster as its API server sees it.
 
+use everynode_apiserver::http;
 use everynode_apiserver::registry::Registry;
 use everynode_core::api::Timestamp;
 
 use super::Cluster;
-use crate::api;
 use crate::authorization::{self, Attributes, Decision, PolicyRule, User, escalation};
 use crate::json::Value;
 use crate::kind::Kind;
@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::status::Status;
 use crate::store::WriteOptions;
 
-impl api::Cluster for Cluster {
+impl http::Cluster for Cluster {
     fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -5,11 +5,11 @@ mod exported;
 
 use std::fmt;
 
+use everynode_apiserver::http::SharedCluster;
 use everynode_apiserver::registry::Registry;
 
 use crate::json::Value;
 
-use crate::api::SharedCluster;
 use crate::kind::Kind;
 use crate::kinds::DEFINITION;
 use crate::patch;

@@ -1,10 +1,10 @@
 //! A cluster without components and without rules of its own.
 
-use everynode_apiserver::registry::{Endpoint, Plugins, Registry};
+use crate::registry::{Endpoint, Plugins, Registry};
 use everynode_core::api::Timestamp;
 
-use crate::api::cluster::Cluster;
 use crate::authorization::{Attributes, Decision, PolicyRule, User};
+use crate::http::cluster::Cluster;
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;

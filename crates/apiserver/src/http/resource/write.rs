@@ -4,12 +4,12 @@ use http::{Response, StatusCode};
 
 use super::transaction::{Changed, Transaction};
 use super::{Request, field_manager};
-use crate::api::call::Call;
-use crate::api::decode::{self, Decoded};
-use crate::api::negotiate::{self, Syntax};
-use crate::api::query::FieldValidation;
-use crate::api::render;
-use crate::api::respond::{self, Body};
+use crate::http::call::Call;
+use crate::http::decode::{self, Decoded};
+use crate::http::negotiate::{self, Syntax};
+use crate::http::query::FieldValidation;
+use crate::http::render;
+use crate::http::respond::{self, Body};
 use crate::json::{Map, Value, json};
 use crate::kind::Kind;
 use crate::object::Object;

@@ -29,7 +29,7 @@ const STEP_ITEMS: usize = 8;
 /// Requests and components take turns: those that wait for the other side are tasks, and their
 /// threads do other work meanwhile. With the lock alone, the threads would wait for each other at
 /// every step and every call.
-pub(crate) struct SharedCluster {
+pub struct SharedCluster {
     state: Mutex<State>,
     /// Requests share a turn; the components have theirs alone. It is fair to both.
     turns: RwLock<()>,
@@ -55,7 +55,8 @@ struct KindNotifier {
 }
 
 impl SharedCluster {
-    pub(crate) fn new(cluster: impl Cluster) -> Self {
+    /// Shares a cluster.
+    pub fn new(cluster: impl Cluster) -> Self {
         let notified = watch::Sender::new(cluster.registry().store().resource_version());
         let (cluster, notifiers) = (Box::new(cluster), BTreeMap::new());
         let state = State { cluster, turn: TURN_MIN, notifiers, notified };
@@ -74,7 +75,7 @@ impl SharedCluster {
     }
 
     /// Reads the store.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
+    pub fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
         self.read_cluster(|cluster| read(cluster.registry().store()))
     }
 
@@ -84,7 +85,7 @@ impl SharedCluster {
     }
 
     /// Writes to the cluster, and notifies watchers and components if the store changed.
-    pub(crate) fn write<T>(&self, write: impl FnOnce(&mut dyn Cluster, Timestamp) -> T) -> T {
+    pub fn write<T>(&self, write: impl FnOnce(&mut dyn Cluster, Timestamp) -> T) -> T {
         let mut state = self.state.lock();
         let result = write(&mut *state.cluster, now());
         if state.notify_watchers() {
@@ -164,7 +165,7 @@ fn turn_after(turn: Duration, is_done: bool) -> Duration {
 }
 
 /// The current time: the sandbox's only clock.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 

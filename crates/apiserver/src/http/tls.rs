@@ -11,25 +11,30 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// The server's TLS configuration and the certificate authority for its clients.
-pub(crate) struct ServerIdentity {
+pub struct ServerIdentity {
     /// The certificate authority in PEM.
     pub ca_pem: String,
+    /// The configuration of the server.
     pub server_config: Arc<rustls::ServerConfig>,
 }
 
+/// An error that prevents encrypted connections.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The certificates could not be made.
     #[error("make certificate: {0}")]
     Certificate(#[from] rcgen::Error),
+    /// The certificates don't fit the configuration.
     #[error("configure TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// There are no random bytes.
     #[error("read random bytes from the operating system")]
     Random,
 }
 
 /// Generates an authority and a server certificate for `localhost`, the usual in-cluster names and
 /// all `addresses`. HTTP/2 is preferred to HTTP/1.1.
-pub(crate) fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
+pub fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
     let (ca_pem, ca_der, issuer) = authority()?;
     let (server_der, server_key) = server_certificate(addresses, &issuer)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -42,7 +47,7 @@ pub(crate) fn identity(addresses: &[IpAddr]) -> Result<ServerIdentity, Error> {
 }
 
 /// A bearer token of 256 random bits, in hexadecimal.
-pub(crate) fn random_token() -> Result<String, Error> {
+pub fn random_token() -> Result<String, Error> {
     let mut bytes = [0u8; 32];
     let provider = rustls::crypto::ring::default_provider();
     provider.secure_random.fill(&mut bytes).map_err(|_| Error::Random)?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use super::Request;
-use crate::api::access;
-use crate::api::cluster::Cluster;
-use crate::api::shared::now;
 use crate::authorization::{Attributes, RequestTarget};
+use crate::http::access;
+use crate::http::cluster::Cluster;
+use crate::http::shared::now;
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::kinds::has_client_schemas;

@@ -18,7 +18,7 @@ use super::shared::{SharedCluster, now};
 use crate::fault::{Rule, TooManyRules};
 
 /// The settings of a server.
-pub(crate) struct Settings {
+pub struct Settings {
     /// The limits.
     pub limits: Limits,
     /// The initial fault rules.
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
 ///
 /// # Errors
 /// There are too many fault rules.
-pub(crate) fn start(
+pub fn start(
     shared: &Arc<SharedCluster>,
     listener: TcpListener,
     address: SocketAddr,

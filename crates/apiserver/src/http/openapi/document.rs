@@ -3,7 +3,7 @@
 use crate::json::{Map, Value, json};
 
 use super::schemas;
-use crate::api::discovery::{GroupVersion, git_version};
+use crate::http::discovery::{GroupVersion, git_version};
 use crate::kind::{Kind, Subresource, Verb};
 use crate::kinds::Kinds;
 

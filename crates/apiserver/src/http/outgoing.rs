@@ -126,8 +126,8 @@ mod tests {
     use http_body_util::{BodyExt, StreamBody};
 
     use super::*;
-    use crate::api::limits::{Limits, Share};
-    use crate::api::quota::{Quota, Resource};
+    use crate::http::limits::{Limits, Share};
+    use crate::http::quota::{Quota, Resource};
 
     /// S12: the events of watches that clients do not take are within their share of unsent bytes:
     /// the next watch ends.

@@ -2,7 +2,7 @@
 //! which is the only form that kubectl up to 1.26 reads. Only the fields that our document uses are
 //! here.
 
-use crate::api::protobuf::{bytes, nested, varint};
+use crate::http::protobuf::{bytes, nested, varint};
 use crate::json::Value;
 
 /// Encodes an OpenAPI v2 document, the message `Document`.

@@ -277,7 +277,7 @@ pub(crate) fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
 mod tests {
     use super::super::decode;
     use super::*;
-    use crate::kinds::{NAMESPACE, NODE, POD};
+    use crate::kind::test_kinds::{NAMESPACE, NODE, POD};
     use crate::managed_fields::ManagedFields;
 
     /// What a real API server (1.36) answered to the same requests in both encodings.

@@ -192,7 +192,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::POD;
+    use crate::kind::test_kinds::POD;
 
     fn form_of(accept: &str) -> Result<Form, u16> {
         let mut headers = HeaderMap::new();

@@ -3,9 +3,9 @@
 use http::{Response, StatusCode};
 
 use super::Request;
-use crate::api::query::Parameters;
-use crate::api::respond::Body;
-use crate::api::{render, watch};
+use crate::http::query::Parameters;
+use crate::http::respond::Body;
+use crate::http::{render, watch};
 use crate::selector::{FieldSelector, LabelSelector, Selector, SelectorError};
 use crate::status::Status;
 use crate::store::{ListOptions, ResourceVersionMatch};

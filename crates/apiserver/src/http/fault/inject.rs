@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Faults;
 use super::body::{self, PointAction};
-use crate::api::access;
-use crate::api::call::{AuthorizedCall, Call};
-use crate::api::connection::Connection;
-use crate::api::negotiate;
-use crate::api::respond::{self, Body};
 use crate::fault::{CommitLate, Fault, InjectedError, LoseAnswer, Point, WatchError};
+use crate::http::access;
+use crate::http::call::{AuthorizedCall, Call};
+use crate::http::connection::Connection;
+use crate::http::negotiate;
+use crate::http::respond::{self, Body};
 use crate::status::{Reason, Status};
 
 impl Faults {

@@ -11,9 +11,9 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::time::Instant;
 
-use crate::api::connection::Connection;
-use crate::api::respond::Body;
 use crate::fault::{InvalidUtf8, Point, PointInChunk, Progress, invalidate, object_ends};
+use crate::http::connection::Connection;
+use crate::http::respond::Body;
 
 /// Time for the bytes before the point to leave the process before the connection breaks.
 const FLUSH: Duration = Duration::from_millis(50);

@@ -3,7 +3,7 @@
 
 use http::header::USER_AGENT;
 
-use crate::api::call::Call;
+use crate::http::call::Call;
 use crate::kind::rules::go_quote;
 use crate::status::{Details, Reason, Status, StatusCause};
 

@@ -171,7 +171,7 @@ pub(crate) fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{query, route};
+    use crate::http::{query, route};
 
     /// S4, S12: requests have the attributes that they have on a real server, and are refused with
     /// the same messages.

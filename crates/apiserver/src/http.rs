@@ -1,4 +1,4 @@
-//! The HTTPS server of the sandbox. It interprets requests and encodes responses; the registry and
+//! The HTTPS server. It interprets requests and encodes responses; the registry and
 //! the store decide everything else.
 
 mod access;
@@ -30,14 +30,14 @@ mod server;
 mod shared;
 mod stall;
 mod start;
-pub(crate) mod tls;
+pub mod tls;
 mod turns;
 mod unwinding;
 mod watch;
 
-pub(crate) use cluster::Cluster;
+pub use cluster::Cluster;
 pub use fault::OWN_USER_AGENT;
 pub use limits::{Limits, Share};
-pub(crate) use shared::{SharedCluster, now};
-pub(crate) use start::{Settings, start};
+pub use shared::{SharedCluster, now};
+pub use start::{Settings, start};
 pub use unwinding::is_request as panics_end_only_a_request;

@@ -22,7 +22,7 @@ use crate::authorization::{Attributes, RequestTarget};
 use crate::fault::{Fault, RequestInfo, Restart, Rule, RuleTable, TooManyRules, parse};
 use crate::status::Status;
 
-/// The start of the `User-Agent` of the sandbox's own requests, which no rule ever matches.
+/// The start of the `User-Agent` of a sandbox's own requests, which no rule ever matches.
 pub const OWN_USER_AGENT: &str = "everynode-sandbox";
 
 /// Maximum number of writes that wait to take effect late.

@@ -4,12 +4,12 @@ use everynode_core::api::Timestamp;
 use http::{Response, StatusCode};
 
 use super::Request;
-use crate::api::authentication::TokenAccount;
-use crate::api::decode;
-use crate::api::negotiate;
-use crate::api::respond::{self, Body};
-use crate::api::shared::now;
 use crate::clock::rfc3339;
+use crate::http::authentication::TokenAccount;
+use crate::http::decode;
+use crate::http::negotiate;
+use crate::http::respond::{self, Body};
+use crate::http::shared::now;
 use crate::json::{Value, json};
 use crate::status::{Reason, Status};
 use crate::value::{array, integer_maybe, is_set};

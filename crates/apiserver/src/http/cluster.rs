@@ -8,13 +8,13 @@ use crate::authorization::{Attributes, Decision, PolicyRule, User};
 use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::registry::Registry;
 use crate::status::Status;
 use crate::store::WriteOptions;
-use everynode_apiserver::registry::Registry;
 
 /// The registry of a server, the components that act on its objects, and the rules of requests that
 /// depend on certain kinds.
-pub(crate) trait Cluster: Any + Send {
+pub trait Cluster: Any + Send {
     /// The registry, for reads.
     fn registry(&self) -> &Registry;
 
