@@ -129,7 +129,8 @@ async fn invalid_options_are_refused() {
     assert!(error.to_string().starts_with("nodes.yaml: document 1: expected a Node"), "{error}");
 }
 
-/// S3: every resource in the discovery documents, aggregated or not, is served.
+/// S3: every resource in the discovery documents, aggregated or not, is served. Every reference in
+/// the documents of their types resolves.
 #[tokio::test]
 async fn every_discovered_resource_is_served() {
     let server = Server::start().await;
@@ -156,8 +157,13 @@ async fn every_discovered_resource_is_served() {
             }
         }
         let url = &index["paths"][&path[1..]]["serverRelativeURL"];
-        let schema = server.get(url.as_str().expect("a URL")).await;
-        assert_eq!(schema.json()["openapi"], "3.0.0", "{path}");
+        let schema = server.get(url.as_str().expect("a URL")).await.json();
+        assert_eq!(schema["openapi"], "3.0.0", "{path}");
+        let text = schema.to_string();
+        for reference in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = reference.split('"').next().expect("a text ends");
+            assert!(schema.pointer(pointer).is_some(), "{path}: {pointer}");
+        }
     }
     assert!(lists >= 11, "only {lists} kinds can be listed");
     for (path, least) in [("/api", 1), ("/apis", 6)] {
