@@ -3,7 +3,7 @@
 
 use crate::json::Value;
 
-use super::decode::{DecodePath, check, go_type};
+use super::decode::{DecodePath, check, go_type, walk};
 use super::{Shape, root_of};
 use crate::kind::Kind;
 use crate::value;
@@ -12,39 +12,18 @@ use crate::value;
 /// object before the patch.
 pub(crate) fn convert(kind: &Kind, object: &Value, stored: &Value) -> Result<(), String> {
     let Some(root) = root_of(kind) else { return Ok(()) };
-    visit(&Shape::Struct(root), object, stored, &mut DecodePath::default())?;
+    walk(&Shape::Struct(root), object, stored, &mut DecodePath::default(), &check_leaf)?;
     (kind.strategy.check_conversion)(object)
 }
 
-fn visit<'a>(
+fn check_leaf<'a>(
     shape: &Shape,
     value: &'a Value,
     stored: &Value,
     path: &mut DecodePath<'a>,
 ) -> Result<(), String> {
-    if value.is_shared_with(stored) {
-        return Ok(());
-    }
     match (shape, value) {
-        (_, Value::Null) | (Shape::Any | Shape::Either(_), _) => Ok(()),
-        (Shape::Struct(id), Value::Object(fields)) => {
-            path.structs.push(*id);
-            for (name, value) in fields {
-                let Some(field) = id.get().field(name) else { continue };
-                path.fields.push(name);
-                visit(&field.shape, value, &stored[name], path)?;
-                path.fields.pop();
-            }
-            path.structs.pop();
-            Ok(())
-        }
-        (Shape::Map(inner), Value::Object(entries)) => {
-            entries.iter().try_for_each(|(key, value)| visit(inner, value, &stored[key], path))
-        }
-        (Shape::List(inner), Value::Array(items)) => {
-            let mut items = items.iter().enumerate();
-            items.try_for_each(|(index, value)| visit(inner, value, &stored[index], path))
-        }
+        (Shape::Any | Shape::Either(_), _) => Ok(()),
         (Shape::Struct(_), other) => Err(format!("cannot restore struct from: {}", go_kind(other))),
         (Shape::Map(_), other) => Err(format!("cannot restore map from {}", go_kind(other))),
         (Shape::List(_), other) => Err(format!("cannot restore slice from {}", go_kind(other))),

@@ -145,34 +145,60 @@ pub(super) fn check<'a>(
     stored: &Value,
     path: &mut DecodePath<'a>,
 ) -> Result<(), String> {
+    walk(shape, value, stored, path, &check_leaf)
+}
+
+/// Visits the values in which there is no other one of the type, and those of a wrong type. Skips
+/// nulls and what is shared with `stored`.
+pub(super) fn walk<'a, F>(
+    shape: &Shape,
+    value: &'a Value,
+    stored: &Value,
+    path: &mut DecodePath<'a>,
+    leaf: &F,
+) -> Result<(), String>
+where
+    F: Fn(&Shape, &'a Value, &Value, &mut DecodePath<'a>) -> Result<(), String>,
+{
     if value.is_null() || value.is_shared_with(stored) {
         return Ok(());
     }
     match (shape, value) {
-        (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
-            Ok(())
-        }
-        (Shape::Either(id), Value::Object(_)) => check(&Shape::Struct(*id), value, stored, path),
-        (Shape::Either(_), _) => Ok(()),
-        (Shape::Text(_), Value::String(_)) => Ok(()),
         (Shape::Struct(id), Value::Object(fields)) => {
             path.structs.push(*id);
             for (name, value) in fields {
                 let Some(field) = id.get().field(name) else { continue };
                 path.fields.push(name);
-                check(&field.shape, value, &stored[name], path)?;
+                walk(&field.shape, value, &stored[name], path, leaf)?;
                 path.fields.pop();
             }
             path.structs.pop();
             Ok(())
         }
         (Shape::Map(inner), Value::Object(entries)) => {
-            entries.iter().try_for_each(|(key, value)| check(inner, value, &stored[key], path))
+            let mut entries = entries.iter();
+            entries.try_for_each(|(key, value)| walk(inner, value, &stored[key], path, leaf))
         }
         (Shape::List(inner), Value::Array(items)) => {
             let mut items = items.iter().enumerate();
-            items.try_for_each(|(index, value)| check(inner, value, &stored[index], path))
+            items.try_for_each(|(index, value)| walk(inner, value, &stored[index], path, leaf))
         }
+        _ => leaf(shape, value, stored, path),
+    }
+}
+
+fn check_leaf<'a>(
+    shape: &Shape,
+    value: &'a Value,
+    stored: &Value,
+    path: &mut DecodePath<'a>,
+) -> Result<(), String> {
+    match (shape, value) {
+        (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Float, Value::Number(_)) => {
+            Ok(())
+        }
+        (Shape::Either(id), Value::Object(_)) => check(&Shape::Struct(*id), value, stored, path),
+        (Shape::Either(_), _) | (Shape::Text(_), Value::String(_)) => Ok(()),
         (Shape::Integer { bits }, Value::Number(number)) => integer(*bits, number, path),
         (Shape::Quantity, _) => quantity(value),
         (Shape::IntOrString, Value::String(_)) => Ok(()),
