@@ -41,6 +41,8 @@ pub struct Kind {
     pub subresources: &'static [Subresource],
     /// The fields that field selectors support besides `metadata.name` and `metadata.namespace`.
     pub field_labels: FieldLabels,
+    /// The fields of these whose value is not the one at their path.
+    pub field_values: &'static [FieldValue],
     /// The warning for every request for the kind, if upstream has deprecated it.
     pub deprecation: Option<&'static str>,
     /// Whether `metadata.generation` counts the changes of an object.
@@ -109,6 +111,9 @@ pub enum Subresource {
     Token,
 }
 
+/// A field with the function that makes its value in field selectors.
+pub type FieldValue = (&'static str, fn(&Value) -> String);
+
 /// The fields that field selectors of a kind support. Upstream has different error messages for the
 /// two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +156,7 @@ const PLAIN: Kind = Kind {
     verbs: ALL,
     subresources: &[],
     field_labels: FieldLabels::Metadata,
+    field_values: &[],
     deprecation: None,
     counts_generations: false,
     is_kept: false,

@@ -7,6 +7,7 @@ mod label;
 pub use field::FieldSelector;
 pub use label::{LabelSelector, Operator, Requirement};
 
+use crate::kind::Kind;
 use crate::object::Object;
 
 /// A selector can't be parsed; the message is upstream's.
@@ -26,11 +27,11 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether an object matches.
-    pub fn matches(&self, object: &Object) -> bool {
+    /// Whether an object of a kind matches.
+    pub fn matches(&self, kind: &Kind, object: &Object) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| namespace == object.namespace())
             && self.labels.matches(|key| object.label(key))
-            && self.fields.matches(object)
+            && self.fields.matches(kind, object)
     }
 
     /// Whether the selection depends on labels or fields.

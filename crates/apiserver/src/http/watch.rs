@@ -297,7 +297,8 @@ impl Watcher {
             }
             for change in &changes {
                 self.position = change.resource_version;
-                if let Some(event) = watch_event(change, &self.request.selector) {
+                if let Some(event) = watch_event(self.request.kind, change, &self.request.selector)
+                {
                     self.event(chunk, event.action, &event.object);
                 }
                 if chunk.len() >= CHUNK_BYTES {

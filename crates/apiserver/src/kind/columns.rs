@@ -60,20 +60,6 @@ pub const NAME: Column = Column {
 /// The time since the object was created.
 pub const AGE: Column =
     Column::new("Age", Cell::Age).about("The time since the object was created");
-/// The names of the containers in the template.
-pub const CONTAINERS: Column =
-    Column::new("Containers", Cell::Joined("/spec/template/spec/containers", "/name", ""))
-        .about("Names of each container in the template.")
-        .wide();
-/// The images of the containers in the template.
-pub const IMAGES: Column =
-    Column::new("Images", Cell::Joined("/spec/template/spec/containers", "/image", ""))
-        .about("Images referenced by each container in the template.")
-        .wide();
-/// The label selector.
-pub const SELECTOR: Column =
-    Column::new("Selector", Cell::Selector).about("The labels of the pods that are managed").wide();
-
 /// A column with the text at a path.
 pub const fn text(name: &'static str, path: &'static str) -> Column {
     text_or(name, path, "")

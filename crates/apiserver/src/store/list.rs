@@ -213,7 +213,7 @@ impl<'a> Page<'a> {
             return true;
         }
         let object = served_form(self.kind, object);
-        if !self.options.selector.matches(&object) {
+        if !self.options.selector.matches(self.kind, &object) {
             return true;
         }
         if is_full {

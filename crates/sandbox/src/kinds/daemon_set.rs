@@ -4,9 +4,9 @@ use std::num::IntErrorKind;
 
 use everynode_core::api::TEMPLATE_GENERATION_ANNOTATION;
 
-use super::pod::template;
+use super::pod::template::{self, CONTAINERS, IMAGES, SELECTOR};
 use crate::json::{Value, json};
-use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, number};
+use crate::kind::columns::{AGE, Cell, Column, NAME, number};
 use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, condition_times, default, struct_at, text};
 use crate::kind::rules::metadata::nonnegative;

@@ -1,8 +1,8 @@
 //! Deployments (upstream's `pkg/apis/apps/validation`).
 
-use super::pod::template;
+use super::pod::template::{self, CONTAINERS, IMAGES, SELECTOR};
 use crate::json::Value;
-use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, of};
+use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
 use crate::kind::rules::metadata::nonnegative;

@@ -28,6 +28,9 @@ pub static EVENT: Kind = Kind {
         "source",
         "type",
     ]),
+    field_values: &[("source", |event| {
+        first_set(event, &["/source/component", "/reportingComponent"]).to_owned()
+    })],
     defaults: Defaults {
         // The fields that Go always writes.
         values: &[

@@ -1,8 +1,8 @@
 //! Jobs.
 
-use super::pod::template;
+use super::pod::template::{self, CONTAINERS, IMAGES, SELECTOR};
 use crate::json::{Map, Value};
-use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, SELECTOR, of};
+use crate::kind::columns::{AGE, Cell, Column, NAME, of};
 use crate::kind::defaults::Literal::{Bool, Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::Rules;

@@ -21,6 +21,9 @@ pub static NODE: Kind = Kind {
     namespaced: false,
     subresources: STATUS,
     field_labels: FieldLabels::Listed(&["spec.unschedulable"]),
+    field_values: &[("spec.unschedulable", |node| {
+        boolean(node, "/spec/unschedulable").to_string()
+    })],
     columns: &[
         NAME,
         columns::of("Status", status).about("The status of the node"),

@@ -24,7 +24,7 @@ use crate::kind::defaults::Defaults;
 use crate::kind::rules::Rules;
 use crate::kind::strategy::{InitialStatus, Strategy};
 use crate::kind::{FieldLabels, Kind, Subresource, named};
-use crate::value::{integer_maybe, string};
+use crate::value::{boolean, integer_maybe, string};
 
 /// Pods.
 pub static POD: Kind = Kind {
@@ -47,6 +47,10 @@ pub static POD: Kind = Kind {
         "status.podIPs",
         "status.nominatedNodeName",
     ]),
+    field_values: &[
+        ("spec.hostNetwork", |pod| boolean(pod, "/spec/hostNetwork").to_string()),
+        ("status.podIPs", |pod| string(pod, "/status/podIPs/0/ip").to_owned()),
+    ],
     counts_generations: true,
     is_indexed_by_node: true,
     columns: columns::COLUMNS,

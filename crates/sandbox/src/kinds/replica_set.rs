@@ -1,8 +1,7 @@
 //! ReplicaSets.
 
-use super::pod::template;
+use super::pod::template::{self, SELECTOR};
 use super::replication_controller::columns;
-use crate::kind::columns::SELECTOR;
 use crate::kind::defaults::Defaults;
 use crate::kind::defaults::Literal::Int;
 use crate::kind::rules::{Causes, Field, Rules};

@@ -1,8 +1,8 @@
 //! ReplicationControllers.
 
-use super::pod::template;
+use super::pod::template::{self, CONTAINERS, IMAGES};
 use crate::json::Value;
-use crate::kind::columns::{AGE, CONTAINERS, Cell, Column, IMAGES, NAME, number};
+use crate::kind::columns::{AGE, Cell, Column, NAME, number};
 use crate::kind::defaults::Literal::Int;
 use crate::kind::defaults::{Defaults, Fields, default, struct_at};
 use crate::kind::rules::{Causes, Field, Rules};

@@ -1,9 +1,9 @@
 //! StatefulSets.
 
 use super::deployment::ready;
-use super::pod::template;
+use super::pod::template::{self, CONTAINERS, IMAGES};
 use crate::json::Value;
-use crate::kind::columns::{AGE, CONTAINERS, IMAGES, NAME, of};
+use crate::kind::columns::{AGE, NAME, of};
 use crate::kind::defaults::Literal::{Int, Text};
 use crate::kind::defaults::{Defaults, Fields, default, struct_at, text};
 use crate::kind::rules::{self, Causes, Field, Rules};

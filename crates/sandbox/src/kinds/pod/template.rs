@@ -2,6 +2,7 @@
 
 use super::{defaults, rules, spec, warnings};
 use crate::json::Value;
+use crate::kind::columns::{Cell, Column};
 use crate::kind::defaults::{Defaults, Fields, struct_at};
 use crate::kind::rules::{Causes, Field, Rules, each, metadata, selector};
 
@@ -11,6 +12,20 @@ pub(in crate::kinds) const DEFAULTS: Defaults =
 /// The rules of a kind that is warned about the template in its spec.
 pub(in crate::kinds) const RULES: Rules =
     Rules { warnings: |new, old| warnings("spec.template", new, old), ..Rules::NONE };
+
+/// The names of the containers in the template.
+pub(in crate::kinds) const CONTAINERS: Column =
+    Column::new("Containers", Cell::Joined("/spec/template/spec/containers", "/name", ""))
+        .about("Names of each container in the template.")
+        .wide();
+/// The images of the containers in the template.
+pub(in crate::kinds) const IMAGES: Column =
+    Column::new("Images", Cell::Joined("/spec/template/spec/containers", "/image", ""))
+        .about("Images referenced by each container in the template.")
+        .wide();
+/// The label selector.
+pub(in crate::kinds) const SELECTOR: Column =
+    Column::new("Selector", Cell::Selector).about("The labels of the pods that are managed").wide();
 
 /// Sets the defaults of a pod template.
 pub(in crate::kinds) fn complete(template: &mut Fields) {

@@ -78,7 +78,7 @@ impl Client {
         for change in &changes {
             assert!(change.resource_version > self.position, "changes come in order");
             self.position = change.resource_version;
-            let Some(event) = watch_event(change, &self.selector) else { continue };
+            let Some(event) = watch_event(&CONFIG_MAP, change, &self.selector) else { continue };
             let name = event.object.name().to_string();
             let version = event.object.resource_version();
             assert_eq!(version, change.resource_version);

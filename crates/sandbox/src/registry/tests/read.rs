@@ -58,6 +58,8 @@ fn lists_are_selected() {
     assert_eq!(list(Some("kube-system"), "", ""), found(""));
     assert_eq!(list(None, "app=a,!x", "metadata.name!=a"), found("bc"));
     assert_eq!(list(None, "", "spec.nodeName=node-1"), found("b"));
+    assert_eq!(list(None, "", "spec.hostNetwork=false,status.podIPs="), found("abc"));
+    assert_eq!(list(None, "", "spec.hostNetwork=true"), found(""));
     assert_eq!(list(Some("kube-system"), "", "spec.nodeName=node-1"), found(""));
     assert_eq!(list(None, "", "spec.nodeName="), found("ac"));
     assert_eq!(list(None, "", "status.phase=Pending"), found("abc"));
@@ -153,7 +155,7 @@ fn a_selector_determines_the_type_of_a_change() {
     let changes = registry.store().changes_since(&POD, start, 100).expect("the window is open");
     let events: Vec<_> = changes
         .iter()
-        .filter_map(|change| watch_event(change, &selector))
+        .filter_map(|change| watch_event(&POD, change, &selector))
         .map(|event| (event.action, event.object.label("app").map(str::to_string)))
         .collect();
     let a = || Some("a".to_string());
