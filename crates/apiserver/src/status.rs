@@ -82,54 +82,55 @@ pub enum Reason {
     TooManyRequests,
     /// 500: the server failed.
     InternalError,
+    /// 503: the server can't serve requests now.
+    ServiceUnavailable,
     /// 504: the request took too long.
     Timeout,
     /// 500 without a reason, for errors that upstream does not classify.
     Unknown,
 }
 
+/// The reasons with their names and HTTP status codes; first the usual reason of a code.
+const REASONS: [(Reason, &str, u16); 18] = [
+    (Reason::BadRequest, "BadRequest", 400),
+    (Reason::Unauthorized, "Unauthorized", 401),
+    (Reason::Forbidden, "Forbidden", 403),
+    (Reason::NotFound, "NotFound", 404),
+    (Reason::MethodNotAllowed, "MethodNotAllowed", 405),
+    (Reason::NotAcceptable, "NotAcceptable", 406),
+    (Reason::Conflict, "Conflict", 409),
+    (Reason::AlreadyExists, "AlreadyExists", 409),
+    (Reason::Expired, "Expired", 410),
+    (Reason::Gone, "Gone", 410),
+    (Reason::RequestEntityTooLarge, "RequestEntityTooLarge", 413),
+    (Reason::UnsupportedMediaType, "UnsupportedMediaType", 415),
+    (Reason::Invalid, "Invalid", 422),
+    (Reason::TooManyRequests, "TooManyRequests", 429),
+    (Reason::InternalError, "InternalError", 500),
+    (Reason::Unknown, "", 500),
+    (Reason::ServiceUnavailable, "ServiceUnavailable", 503),
+    (Reason::Timeout, "Timeout", 504),
+];
+
 impl Reason {
     /// The name of the reason; empty for [`Unknown`](Self::Unknown).
     pub fn name(self) -> &'static str {
-        match self {
-            Self::BadRequest => "BadRequest",
-            Self::Unauthorized => "Unauthorized",
-            Self::Forbidden => "Forbidden",
-            Self::NotFound => "NotFound",
-            Self::AlreadyExists => "AlreadyExists",
-            Self::Conflict => "Conflict",
-            Self::Gone => "Gone",
-            Self::Expired => "Expired",
-            Self::Invalid => "Invalid",
-            Self::MethodNotAllowed => "MethodNotAllowed",
-            Self::NotAcceptable => "NotAcceptable",
-            Self::UnsupportedMediaType => "UnsupportedMediaType",
-            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
-            Self::TooManyRequests => "TooManyRequests",
-            Self::InternalError => "InternalError",
-            Self::Timeout => "Timeout",
-            Self::Unknown => "",
-        }
+        self.row().1
     }
 
     /// The HTTP status code.
     pub fn code(self) -> u16 {
-        match self {
-            Self::BadRequest => 400,
-            Self::Unauthorized => 401,
-            Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::NotAcceptable => 406,
-            Self::AlreadyExists | Self::Conflict => 409,
-            Self::Gone | Self::Expired => 410,
-            Self::RequestEntityTooLarge => 413,
-            Self::UnsupportedMediaType => 415,
-            Self::Invalid => 422,
-            Self::TooManyRequests => 429,
-            Self::InternalError | Self::Unknown => 500,
-            Self::Timeout => 504,
-        }
+        self.row().2
+    }
+
+    /// The usual reason of a code.
+    pub(crate) fn of_code(code: u16) -> Self {
+        let mut rows = REASONS.iter();
+        rows.find(|(_, _, known)| *known == code).map_or(Self::Unknown, |(reason, ..)| *reason)
+    }
+
+    fn row(self) -> &'static (Self, &'static str, u16) {
+        REASONS.iter().find(|(reason, ..)| *reason == self).expect("all reasons are listed")
     }
 }
 
@@ -248,11 +249,9 @@ impl Status {
             ),
         );
         if let Some(details) = &mut status.0.details {
-            details.causes.push(StatusCause {
-                reason: "NamespaceTerminating".to_string(),
-                field: "metadata.namespace".to_string(),
-                message: format!("namespace {namespace} is being terminated"),
-            });
+            let message = format!("namespace {namespace} is being terminated");
+            let cause = StatusCause::new("NamespaceTerminating", "metadata.namespace", message);
+            details.causes.push(cause);
         }
         status
     }
@@ -281,11 +280,11 @@ impl Status {
             format!("Too large resource version: {requested}, current: {current}"),
         )
         .with_details(Details {
-            causes: vec![StatusCause {
-                reason: "ResourceVersionTooLarge".to_string(),
-                field: String::new(),
-                message: "Too large resource version".to_string(),
-            }],
+            causes: vec![StatusCause::new(
+                "ResourceVersionTooLarge",
+                "",
+                "Too large resource version",
+            )],
             retry_after_seconds: 1,
             ..Details::default()
         })
@@ -352,6 +351,11 @@ impl Details {
 }
 
 impl StatusCause {
+    /// A cause.
+    pub fn new(reason: &str, field: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.to_owned(), field: field.to_owned(), message: message.into() }
+    }
+
     fn to_value(&self) -> Value {
         let mut cause = Map::new();
         for (key, text) in

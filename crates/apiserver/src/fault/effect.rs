@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::point::Point;
 use crate::duration::Duration;
+use crate::status::Reason;
 
 /// A fault to inject into a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,25 +216,8 @@ impl InjectedError {
 
     /// `metav1.StatusReason`; empty if the code has no default.
     pub fn reason(&self) -> &str {
-        let default = match self.code {
-            400 => "BadRequest",
-            401 => "Unauthorized",
-            403 => "Forbidden",
-            404 => "NotFound",
-            405 => "MethodNotAllowed",
-            406 => "NotAcceptable",
-            409 => "Conflict",
-            410 => "Expired",
-            413 => "RequestEntityTooLarge",
-            415 => "UnsupportedMediaType",
-            422 => "Invalid",
-            429 => "TooManyRequests",
-            500 => "InternalError",
-            503 => "ServiceUnavailable",
-            504 => "Timeout",
-            _ => "",
-        };
-        self.reason.as_deref().unwrap_or(default)
+        let default = || Reason::of_code(self.code).name();
+        self.reason.as_deref().unwrap_or_else(default)
     }
 
     /// The message, or a default that depends on the code only.

@@ -119,15 +119,11 @@ pub(crate) fn invalid_options(cause: &str) -> Status {
         "Unsupported value" => "FieldValueNotSupported",
         _ => "FieldValueInvalid",
     };
-    let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}");
-    Status::new(Reason::Invalid, message).with_details(Details {
+    let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}");
+    Status::new(Reason::Invalid, text).with_details(Details {
         group: "meta.k8s.io".to_owned(),
         kind: "ListOptions".to_owned(),
-        causes: vec![StatusCause {
-            reason: reason.to_owned(),
-            field: field.to_owned(),
-            message: cause.strip_prefix(&format!("{field}: ")).unwrap_or(cause).to_owned(),
-        }],
+        causes: vec![StatusCause::new(reason, field, message)],
         ..Details::default()
     })
 }

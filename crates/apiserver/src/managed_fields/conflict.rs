@@ -19,8 +19,9 @@ pub(crate) fn status(conflicts: &Conflicts) -> Status {
             let is_first = of_manager == 1;
             lines.add(|| {
                 let field = field(path);
-                causes.push(cause(&description, field.clone()));
-                only = Some(format!("conflict with {description}: {field}"));
+                let message = format!("conflict with {description}");
+                only = Some(format!("{message}: {field}"));
+                causes.push(StatusCause::new("FieldManagerConflict", &field, message));
                 let start = if is_first {
                     format!("conflicts with {description}:\n")
                 } else {
@@ -45,11 +46,6 @@ pub(crate) fn of_version(conflicts: Conflicts, api_version: &str) -> Conflicts {
         renamed.entry(id).or_default().add_all(fields);
     }
     renamed
-}
-
-fn cause(manager: &str, field: String) -> StatusCause {
-    let message = format!("conflict with {manager}");
-    StatusCause { reason: "FieldManagerConflict".to_owned(), field, message }
 }
 
 fn field(path: &[PathElement]) -> String {

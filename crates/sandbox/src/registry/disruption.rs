@@ -127,10 +127,8 @@ impl Registry {
 fn check_budget(budget: &Value) -> Result<(), Status> {
     let name = string(budget, "/metadata/name");
     let refuse = |message: String, retry_after_seconds| {
-        let cause =
-            StatusCause { reason: "DisruptionBudget".to_owned(), field: String::new(), message };
         Status::new(Reason::TooManyRequests, REFUSAL).with_details(Details {
-            causes: vec![cause],
+            causes: vec![StatusCause::new("DisruptionBudget", "", message)],
             retry_after_seconds,
             ..Details::default()
         })

@@ -43,7 +43,6 @@ pub(super) fn admit(store: &Store, object: &Value, current: &Value) -> Result<()
 
 fn with_cause(status: Status, reason: &str) -> Status {
     let mut details = status.details.clone().unwrap_or_default();
-    let (field, message) = (String::new(), String::new());
-    details.causes.push(StatusCause { reason: reason.to_owned(), field, message });
+    details.causes.push(StatusCause::new(reason, "", ""));
     status.with_details(details)
 }

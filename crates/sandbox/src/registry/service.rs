@@ -181,11 +181,8 @@ fn internal(cause: &str) -> Status {
 }
 
 fn invalid_rendered(object: &Value, field: &str, given: &str, detail: &str) -> Status {
-    let cause = StatusCause {
-        reason: "FieldValueInvalid".to_owned(),
-        field: field.to_owned(),
-        message: format!("Invalid value: {given}: {detail}"),
-    };
+    let message = format!("Invalid value: {given}: {detail}");
+    let cause = StatusCause::new("FieldValueInvalid", field, message);
     Status::invalid(&SERVICE, string(object, "/metadata/name"), vec![cause])
 }
 

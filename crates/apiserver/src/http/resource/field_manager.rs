@@ -25,7 +25,7 @@ pub(super) fn of_write(options: &str, call: &Call) -> Result<String, Status> {
 pub(super) fn of_patch(call: &Call) -> Result<String, Status> {
     let forced = call.parameters.force.is_some().then(|| {
         let message = "Forbidden: may not be specified for non-apply patch";
-        cause("FieldValueForbidden", "force", message.to_owned())
+        StatusCause::new("FieldValueForbidden", "force", message.to_owned())
     });
     named_or_agent("PatchOptions", call, forced)
 }
@@ -37,7 +37,7 @@ pub(super) fn of_patch(call: &Call) -> Result<String, Status> {
 pub(super) fn of_apply(call: &Call) -> Result<String, Status> {
     let unnamed = call.parameters.field_manager.is_empty().then(|| {
         let message = "Required value: is required for apply patch";
-        cause("FieldValueRequired", "fieldManager", message.to_owned())
+        StatusCause::new("FieldValueRequired", "fieldManager", message.to_owned())
     });
     named_or_agent("PatchOptions", call, unnamed)
 }
@@ -78,7 +78,7 @@ fn program(agent: &str) -> String {
 fn check(name: &str, causes: &mut Vec<StatusCause>) {
     if name.len() > NAME_BYTES_MAX {
         let message = format!("Too long: may not be more than {NAME_BYTES_MAX} bytes");
-        causes.push(cause("FieldValueTooLong", "fieldManager", message));
+        causes.push(StatusCause::new("FieldValueTooLong", "fieldManager", message));
     }
     for (position, character) in name.char_indices().filter(|(_, it)| !is_printable(*it)) {
         let code = u32::from(character);
@@ -86,17 +86,13 @@ fn check(name: &str, causes: &mut Vec<StatusCause>) {
             "Invalid value: {}: invalid character U+{code:04X} (at position {position})",
             go_quote(name)
         );
-        causes.push(cause("FieldValueInvalid", "fieldManager", message));
+        causes.push(StatusCause::new("FieldValueInvalid", "fieldManager", message));
     }
 }
 
 /// Go's `unicode.IsPrint`, as far as control characters and spaces are concerned.
 fn is_printable(character: char) -> bool {
     character == ' ' || !(character.is_control() || character.is_whitespace())
-}
-
-fn cause(reason: &str, field: &str, message: String) -> StatusCause {
-    StatusCause { reason: reason.to_owned(), field: field.to_owned(), message }
 }
 
 fn invalid(options: &str, causes: Vec<StatusCause>) -> Status {
