@@ -55,13 +55,11 @@ pub struct Store {
 
 /// Identifies a stored object.
 #[derive(Clone, Debug)]
-pub struct ObjectReference {
-    /// The kind.
-    pub kind: &'static Kind,
-    /// The namespace; empty for a cluster-scoped object.
-    pub namespace: Box<str>,
-    /// The name.
-    pub name: Box<str>,
+struct ObjectReference {
+    kind: &'static Kind,
+    /// Empty for a cluster-scoped object.
+    namespace: Box<str>,
+    name: Box<str>,
 }
 
 impl Store {
@@ -191,13 +189,18 @@ impl Store {
     }
 
     /// The object with a UID.
-    pub fn by_uid(&self, uid: &str) -> Option<&ObjectReference> {
-        self.by_uid.get(uid)
+    pub fn by_uid(&self, uid: &str) -> Option<(&'static Kind, &Arc<Object>)> {
+        self.by_uid.get(uid).and_then(|found| self.resolve(found))
     }
 
     /// The objects whose ownerReferences contain a UID, in a fixed order.
-    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &ObjectReference> {
-        self.dependents.get(uid).into_iter().flatten()
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = (&'static Kind, &Arc<Object>)> {
+        self.dependents.get(uid).into_iter().flatten().filter_map(|found| self.resolve(found))
+    }
+
+    fn resolve(&self, reference: &ObjectReference) -> Option<(&'static Kind, &Arc<Object>)> {
+        let ObjectReference { kind, namespace, name } = reference;
+        Some((*kind, self.find(kind, namespace, name)?))
     }
 
     /// At most `limit` changes of a kind after a resourceVersion, oldest first. [`watch_event`]

@@ -64,54 +64,44 @@ impl Request<'_> {
 
     fn answer(&self, path: &ResourcePath) -> Result<Response<Body>, Status> {
         match (path.name.as_deref(), path.subresource.as_deref()) {
-            (None, _) => self.on_collection(),
-            (Some(name), None) => self.on_object(name),
             (Some(name), Some(subresource)) => {
                 let subresource = Subresource::parse(subresource)
                     .filter(|subresource| self.kind.subresources.contains(subresource))
                     .ok_or_else(|| no_subresource(self.kind, subresource))?;
                 self.on_subresource(name, subresource)
             }
+            (name, _) => self.on_resource(name),
         }
     }
 
-    fn on_collection(&self) -> Result<Response<Body>, Status> {
-        let verb = match self.call.method {
-            Method::GET if self.call.parameters.watch => Verb::Watch,
-            Method::GET => Verb::List,
-            Method::POST => Verb::Create,
-            Method::DELETE => Verb::DeleteCollection,
+    /// Answers a request for an object, or for the collection without a name.
+    fn on_resource(&self, name: Option<&str>) -> Result<Response<Body>, Status> {
+        let verb = match (&self.call.method, name) {
+            (&Method::GET, Some(_)) => Verb::Get,
+            (&Method::GET, None) if self.call.parameters.watch => Verb::Watch,
+            (&Method::GET, None) => Verb::List,
+            (&Method::POST, None) => Verb::Create,
+            (&Method::PUT, Some(_)) => Verb::Update,
+            (&Method::PATCH, Some(_)) => Verb::Patch,
+            (&Method::DELETE, Some(_)) => Verb::Delete,
+            (&Method::DELETE, None) => Verb::DeleteCollection,
             _ => return Err(method_not_allowed()),
         };
-        if !self.kind.supports(verb) {
+        // Writes need a namespace; only reads work on all namespaces.
+        let is_possible = self.namespace.is_some() || matches!(verb, Verb::List | Verb::Watch);
+        if !is_possible || !self.kind.supports(verb) {
             return Err(method_not_allowed());
         }
-        match verb {
-            Verb::Watch => self.watch(),
-            Verb::List => self.list(),
-            // Writes need a namespace; only reads work on all namespaces.
-            _ if self.namespace.is_none() => Err(method_not_allowed()),
-            Verb::Create => self.create(),
-            _ => self.delete_collection(),
-        }
-    }
-
-    fn on_object(&self, name: &str) -> Result<Response<Body>, Status> {
-        let verb = match self.call.method {
-            Method::GET => Verb::Get,
-            Method::PUT => Verb::Update,
-            Method::PATCH => Verb::Patch,
-            Method::DELETE => Verb::Delete,
-            _ => return Err(method_not_allowed()),
-        };
-        if !self.kind.supports(verb) {
-            return Err(method_not_allowed());
-        }
+        let name = name.unwrap_or_default();
         match verb {
             Verb::Get => self.get(name),
+            Verb::List => self.list(),
+            Verb::Watch => self.watch(),
+            Verb::Create => self.create(),
             Verb::Update => self.update(name, Endpoint::Main),
             Verb::Patch => self.patch(name, Endpoint::Main),
-            _ => self.delete(name),
+            Verb::Delete => self.delete(name),
+            Verb::DeleteCollection => self.delete_collection(),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::managed_fields::ManagedFields;
 use crate::object::Object;
 use crate::patch::{self, PatchType};
 use crate::status::{Details, Reason, Status, StatusCause};
-use crate::store::{Store, WriteOptions, served_form};
+use crate::store::{WriteOptions, served_form};
 use crate::value::text;
 use crate::{defaults, schema, validation};
 
@@ -186,15 +186,7 @@ impl Registry {
         object: Value,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        let stored = self.store.find_with_tree(kind, namespace, name);
-        check_request(&object, kind, namespace, name, stored.as_deref())?;
-        match stored {
-            Some(stored) => {
-                let change = Replacement::of_update(kind, Endpoint::Main, &stored, object)?;
-                self.replace(change, options)
-            }
-            None => self.create(kind, namespace, created_by_update(kind, name, object)?, options),
-        }
+        self.update_part(kind, Endpoint::Main, namespace, name, object, options)
     }
 
     /// Replaces an object's status and returns the object as it is served.
@@ -212,7 +204,7 @@ impl Registry {
         self.update_part(kind, Endpoint::Status, namespace, name, object, options)
     }
 
-    /// Replaces what an endpoint may change of an object that exists.
+    /// Replaces what an endpoint may change of an object.
     ///
     /// # Errors
     /// Those of [`update`](Self::update).
@@ -227,7 +219,10 @@ impl Registry {
     ) -> Result<Arc<Object>, Status> {
         let stored = self.store.find_with_tree(kind, namespace, name);
         check_request(&object, kind, namespace, name, stored.as_deref())?;
-        let stored = stored.ok_or_else(|| Status::not_found(kind, name))?;
+        let Some(stored) = stored else {
+            let object = created_by_update(kind, endpoint, name, object)?;
+            return self.create(kind, namespace, object, options);
+        };
         let change = Replacement::of_update(kind, endpoint, &stored, object)?;
         self.replace(change, options)
     }
@@ -265,7 +260,9 @@ impl Registry {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Arc<Object>, Status> {
-        let stored = existing(&self.store, kind, namespace, name)?;
+        let Some(stored) = self.store.find_with_tree(kind, namespace, name) else {
+            return Err(Status::not_found(kind, name));
+        };
         self.replace(Replacement::of_patch(kind, &stored, patch)?, options)
     }
 
@@ -311,22 +308,18 @@ impl Registry {
 /// The object that an update of an absent object creates.
 ///
 /// # Errors
-/// 404 for the kinds that an update does not create.
-pub fn created_by_update(kind: &Kind, name: &str, mut object: Value) -> Result<Value, Status> {
-    if !kind.strategy.is_created_by_update {
+/// 404 for the kinds and endpoints that create none.
+pub fn created_by_update(
+    kind: &Kind,
+    endpoint: Endpoint,
+    name: &str,
+    mut object: Value,
+) -> Result<Value, Status> {
+    if endpoint != Endpoint::Main || !kind.strategy.is_created_by_update {
         return Err(Status::not_found(kind, name));
     }
     metadata::metadata_mut(&mut object).insert("name", Value::from(name));
     Ok(object)
-}
-
-fn existing(
-    store: &Store,
-    kind: &'static Kind,
-    namespace: &str,
-    name: &str,
-) -> Result<Arc<Object>, Status> {
-    store.find_with_tree(kind, namespace, name).ok_or_else(|| Status::not_found(kind, name))
 }
 
 /// Decodes the object of an update, and checks it against the path of the request.
@@ -390,11 +383,8 @@ fn check_patched(object: &Value, current: &Object, kind: &Kind) -> Result<(), St
     }
     // A controller that patches with a UID learns from this error that another object of the same
     // name has replaced the one that it knows.
-    let cause = StatusCause {
-        reason: "FieldValueInvalid".to_string(),
-        field: "metadata.uid".to_string(),
-        message: format!("Invalid value: \"{uid}\": field is immutable"),
-    };
+    let message = format!("Invalid value: \"{uid}\": field is immutable");
+    let cause = StatusCause::new("FieldValueInvalid", "metadata.uid", message);
     Err(Status::invalid(kind, current.name(), vec![cause]))
 }
 
@@ -432,11 +422,7 @@ fn invalid_patch(patch: &Patch, object: &Value, reason: &str) -> Status {
     let message = format!("Invalid value: {quoted:?}: {reason}");
     Status::new(Reason::Invalid, format!(" \"\" is invalid: patch: {message}")).with_details(
         Details {
-            causes: vec![StatusCause {
-                reason: "FieldValueInvalid".to_string(),
-                field: "patch".to_string(),
-                message,
-            }],
+            causes: vec![StatusCause::new("FieldValueInvalid", "patch", message)],
             ..Details::default()
         },
     )
@@ -447,10 +433,7 @@ fn require_resource_version(object: &Value, kind: &Kind, name: &str) -> Result<(
     if !kind.strategy.needs_resource_version || !given.is_empty() {
         return Ok(());
     }
-    let cause = StatusCause {
-        reason: "FieldValueInvalid".to_string(),
-        field: "metadata.resourceVersion".to_string(),
-        message: "Invalid value: 0x0: must be specified for an update".to_string(),
-    };
+    let message = "Invalid value: 0x0: must be specified for an update";
+    let cause = StatusCause::new("FieldValueInvalid", "metadata.resourceVersion", message);
     Err(Status::invalid(kind, name, vec![cause]))
 }

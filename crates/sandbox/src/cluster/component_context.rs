@@ -155,13 +155,8 @@ impl ComponentContext<'_> {
         node: &Arc<Object>,
         updated: Value,
     ) -> Option<Arc<Object>> {
-        let written = self.registry.update_known(
-            &NODE,
-            Endpoint::Main,
-            node,
-            updated,
-            &WriteOptions::at(self.now),
-        );
+        let options = WriteOptions::at(self.now);
+        let written = self.registry.update_known(&NODE, Endpoint::Main, node, updated, &options);
         self.settle("node", node.name(), written)
     }
 
@@ -171,13 +166,8 @@ impl ComponentContext<'_> {
         node: &Arc<Object>,
         updated: Value,
     ) -> Option<Arc<Object>> {
-        let written = self.registry.update_known(
-            &NODE,
-            Endpoint::Status,
-            node,
-            updated,
-            &WriteOptions::at(self.now),
-        );
+        let options = WriteOptions::at(self.now);
+        let written = self.registry.update_known(&NODE, Endpoint::Status, node, updated, &options);
         self.settle("node status", node.name(), written)
     }
 

@@ -151,12 +151,8 @@ impl GarbageCollector {
             Action::Deleted => {
                 self.expanded.remove(object.uid());
                 self.emptied_at.remove(object.uid());
-                for dependent in store.dependents(object.uid()) {
-                    if let Some(found) =
-                        store.find(dependent.kind, &dependent.namespace, &dependent.name)
-                    {
-                        self.push(WorkItem::Examine(found.uid().into()));
-                    }
+                for (_, dependent) in store.dependents(object.uid()) {
+                    self.push(WorkItem::Examine(dependent.uid().into()));
                 }
                 for owner in object.owner_references() {
                     self.push(WorkItem::Examine(owner.uid.into()));
@@ -184,10 +180,8 @@ impl GarbageCollector {
 
     fn process(&mut self, writes: &mut WriteBudget, work: WorkItem) -> Result<(), Status> {
         let (WorkItem::Examine(uid) | WorkItem::Delete(uid)) = &work;
-        let Some(reference) = writes.store().by_uid(uid).cloned() else { return Ok(()) };
-        let kind = reference.kind;
-        let found = writes.store().find(kind, &reference.namespace, &reference.name);
-        let Some(object) = found.cloned() else { return Ok(()) };
+        let Some((kind, object)) = writes.store().by_uid(uid) else { return Ok(()) };
+        let object = Arc::clone(object);
         match work {
             WorkItem::Delete(_) if object.is_terminating() => Ok(()),
             WorkItem::Delete(_) => writes.delete(kind, &object, None),
@@ -225,25 +219,32 @@ impl GarbageCollector {
         kind: &'static Kind,
         object: &Arc<Object>,
     ) -> Result<(), Status> {
+        let is_defined = |it: &&Kind| it.custom.is_some() && it.group_resource() == object.name();
+        let defined = writes.store().kinds().iter().find(is_defined);
+        if self.is_emptied(writes.store(), object, defined.into_iter(), None) {
+            writes.remove_finalizer(kind, object, CLEANUP)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what an object contains when this is called first. Returns whether nothing is left.
+    fn is_emptied(
+        &mut self,
+        store: &Store,
+        object: &Object,
+        kinds: impl Iterator<Item = &'static Kind>,
+        namespace: Option<&str>,
+    ) -> bool {
         let first_time = self.expanded.insert(object.uid().into());
-        let kinds = writes.store().kinds().clone();
-        let defined = kinds
-            .iter()
-            .find(|kind| kind.custom.is_some() && kind.group_resource() == object.name());
-        if let Some(defined) = defined {
-            let mut is_empty = true;
-            for content in writes.store().iter(defined, None) {
-                is_empty = false;
-                if !first_time {
-                    break;
-                }
+        let some = if first_time { usize::MAX } else { 1 };
+        let mut is_empty = true;
+        for content in kinds.flat_map(|kind| store.iter(kind, namespace).take(some)) {
+            is_empty = false;
+            if first_time {
                 self.push(WorkItem::Delete(content.uid().into()));
             }
-            if !is_empty {
-                return Ok(());
-            }
         }
-        writes.remove_finalizer(kind, object, CLEANUP)
+        is_empty
     }
 
     /// Removes the owner from its dependents' references, then removes the finalizer.
@@ -253,16 +254,11 @@ impl GarbageCollector {
         kind: &'static Kind,
         object: &Arc<Object>,
     ) -> Result<(), Status> {
+        let dependents = writes.store().dependents(object.uid()).take(writes.remaining);
         let dependents: Vec<_> =
-            writes.store().dependents(object.uid()).take(writes.remaining).cloned().collect();
-        for reference in &dependents {
-            let found =
-                writes.store().find(reference.kind, &reference.namespace, &reference.name).cloned();
-            if let Some(dependent) = found {
-                writes.remove_owner_references(reference.kind, &dependent, |owner| {
-                    owner.uid == object.uid()
-                })?;
-            }
+            dependents.map(|(kind, dependent)| (kind, Arc::clone(dependent))).collect();
+        for (kind, dependent) in dependents {
+            writes.remove_owner_references(kind, &dependent, |owner| owner.uid == object.uid())?;
         }
         if writes.store().dependents(object.uid()).next().is_some() {
             self.push(WorkItem::Examine(object.uid().into()));
@@ -280,9 +276,7 @@ impl GarbageCollector {
     ) -> Result<(), Status> {
         let first_time = self.expanded.insert(object.uid().into());
         let mut blocked = false;
-        for reference in writes.store().dependents(object.uid()) {
-            let found = writes.store().find(reference.kind, &reference.namespace, &reference.name);
-            let Some(dependent) = found else { continue };
+        for (_, dependent) in writes.store().dependents(object.uid()) {
             blocked |= blocks(dependent, object.uid());
             if first_time {
                 self.push(WorkItem::Examine(dependent.uid().into()));
@@ -304,22 +298,10 @@ impl GarbageCollector {
             self.waiting.insert((at, object.uid().into()));
             return Ok(());
         }
-        let first_time = self.expanded.insert(object.uid().into());
-        let kinds = writes.store().kinds().clone();
-        let kinds = kinds.iter();
-        let kinds = kinds.filter(|kind| kind.namespaced && is_of_storage(writes.store(), kind));
-        let mut empty = true;
-        for kind in kinds {
-            let content = writes.store().iter(kind, Some(object.name()));
-            let some = if first_time { usize::MAX } else { 1 };
-            for content in content.take(some) {
-                empty = false;
-                if first_time {
-                    self.push(WorkItem::Delete(content.uid().into()));
-                }
-            }
-        }
-        if !empty {
+        let store = writes.store();
+        let kinds = store.kinds().iter();
+        let kinds = kinds.filter(|kind| kind.namespaced && is_of_storage(store, kind));
+        if !self.is_emptied(store, object, kinds, Some(object.name())) {
             return Ok(());
         }
         let mut finalized = object.read().into_owned();

@@ -74,21 +74,9 @@ impl Transaction<'_> {
         self.write(|cluster, options| cluster.registry_mut().commit_draft(draft, options))
     }
 
-    /// Replaces an object with a decoded one, or creates it if its kind allows that.
-    pub(super) fn update(&self, name: &str, object: &Value) -> Result<Changed, Status> {
-        let kind = self.request.kind;
-        check_target(object, kind, self.request.namespace(), name)?;
-        let change =
-            |stored: &_| Replacement::of_update(kind, Endpoint::Main, stored, object.clone());
-        self.change(name, change, || {
-            let created = created_by_update(kind, name, object.clone())?;
-            self.check_may_create(name)?;
-            Ok(Changed { before: None, after: self.create(created)? })
-        })
-    }
-
-    /// Replaces what the endpoint may change of an object with that of a decoded one.
-    pub(super) fn update_part(
+    /// Replaces what the endpoint may change of an object with that of a decoded one, or creates
+    /// the object if its kind allows that.
+    pub(super) fn update(
         &self,
         endpoint: Endpoint,
         name: &str,
@@ -97,7 +85,11 @@ impl Transaction<'_> {
         let kind = self.request.kind;
         check_target(object, kind, self.request.namespace(), name)?;
         let change = |stored: &_| Replacement::of_update(kind, endpoint, stored, object.clone());
-        self.change(name, change, || Err(Status::not_found(kind, name)))
+        self.change(name, change, || {
+            let created = created_by_update(kind, endpoint, name, object.clone())?;
+            self.check_may_create(name)?;
+            Ok(Changed { before: None, after: self.create(created)? })
+        })
     }
 
     /// Applies a patch to an object or its status.

@@ -39,10 +39,7 @@ impl Request<'_> {
     }
 
     pub(super) fn update(&self, name: &str, endpoint: Endpoint) -> Result<Response<Body>, Status> {
-        self.replace(|transaction, object| match endpoint {
-            Endpoint::Main => transaction.update(name, object),
-            part => transaction.update_part(part, name, object),
-        })
+        self.replace(|transaction, object| transaction.update(endpoint, name, object))
     }
 
     /// Replaces the finalizers in the spec of a namespace.
