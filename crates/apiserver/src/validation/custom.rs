@@ -62,8 +62,8 @@ pub(crate) fn check_default(schema: &Schema, default: &Value, path: &str, causes
     if found.count == 0 {
         rules::check_default(schema, default, path, causes);
     }
-    for finding in &mut found.kept {
-        finding.path = match &*finding.path {
+    for finding in &mut found.kept.items {
+        finding.field = match &*finding.field {
             "" | "<nil>" => path.to_owned(),
             below => Path::Field(&Path::Start(path), below.trim_start_matches('.')).text(),
         };

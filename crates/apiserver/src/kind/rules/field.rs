@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::custom::Budget;
-use crate::excerpt::{BYTES_MAX, ITEMS_MAX, shortened};
+use crate::excerpt::{Excerpt, shortened};
 use crate::json::Value;
 
 use super::cause::{Cause, Reason};
@@ -173,9 +173,7 @@ impl Steps {
 /// cost nothing and are left out.
 #[derive(Default)]
 pub struct Causes {
-    found: Vec<Cause>,
-    bytes: usize,
-    omitted: bool,
+    found: Excerpt<Cause>,
     /// The steps that validation may still take.
     pub steps: Steps,
     /// What all rules of schemas may still cost.
@@ -185,12 +183,12 @@ pub struct Causes {
 impl Causes {
     /// Whether there is no error.
     pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+        self.found.items.is_empty()
     }
 
     /// Whether further errors are left out. Then their texts need not be made.
     pub fn is_full(&self) -> bool {
-        self.found.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX
+        self.found.is_full()
     }
 
     /// Errors of a part, which are appended later. They use the same steps.
@@ -201,35 +199,32 @@ impl Causes {
 
     /// Notes that there are further errors, whose texts were not made.
     pub fn leave_out(&mut self) {
-        self.omitted = true;
+        self.found.left_out += 1;
     }
 
     /// Adds the errors of a part.
     pub fn append(&mut self, other: Self) {
-        self.omitted |= other.omitted;
+        self.found.left_out += other.found.left_out;
         (self.steps, self.rule_budget) = (other.steps, other.rule_budget);
-        for cause in other.found {
-            self.push(cause);
-        }
+        other.found.items.into_iter().for_each(|cause| self.push(cause));
     }
 
     /// Whether there is an error with such a reason.
     pub fn has_any(&self, is_such: impl Fn(Reason) -> bool) -> bool {
-        self.found.iter().any(|cause| is_such(cause.reason))
+        self.found.items.iter().any(|cause| is_such(cause.reason))
     }
 
     /// The errors in the order of their texts.
     pub fn sorted(mut self) -> Self {
-        self.found
-            .sort_by(|one, other| (&one.field, &one.message).cmp(&(&other.field, &other.message)));
+        let found = &mut self.found.items;
+        found.sort_by(|one, other| (&one.field, &one.message).cmp(&(&other.field, &other.message)));
         self
     }
 
     /// An error at a path; `message` follows the title of the reason.
     pub(crate) fn found_at(&mut self, reason: Reason, path: &str, message: String) {
         if self.is_full() {
-            self.omitted = true;
-            return;
+            return self.leave_out();
         }
         let title = reason.title();
         let message =
@@ -238,7 +233,8 @@ impl Causes {
     }
 
     /// The errors, with a note at the end if some are left out.
-    pub fn into_vec(mut self) -> Vec<Cause> {
+    pub fn into_vec(self) -> Vec<Cause> {
+        let Excerpt { items: mut found, left_out, .. } = self.found;
         if self.steps.is_used_up() {
             let reason = Reason::Invalid;
             let message = format!(
@@ -246,16 +242,16 @@ impl Causes {
                  fewer or simpler schemas, or a smaller object",
                 reason.title()
             );
-            self.found.push(Cause { reason, field: String::new(), message });
+            found.push(Cause { reason, field: String::new(), message });
         }
-        if self.omitted {
-            self.found.push(Cause {
+        if left_out > 0 {
+            found.push(Cause {
                 reason: Reason::TooMany,
                 field: String::new(),
-                message: format!("Too many: only the first {} errors are listed", self.found.len()),
+                message: format!("Too many: only the first {} errors are listed", found.len()),
             });
         }
-        self.found
+        found
     }
 
     /// The field is missing.
@@ -384,8 +380,7 @@ impl Causes {
         detail: &str,
     ) {
         if self.is_full() {
-            self.omitted = true;
-            return;
+            return self.leave_out();
         }
         let mut message = reason.title().to_owned();
         if let Some(value) = value {
@@ -400,12 +395,8 @@ impl Causes {
     }
 
     fn push(&mut self, cause: Cause) {
-        if self.is_full() {
-            self.omitted = true;
-        } else if !self.found.contains(&cause) {
-            self.bytes += cause.field.len() + cause.message.len();
-            self.found.push(cause);
-        }
+        let bytes = cause.field.len() + cause.message.len();
+        self.found.add_new(cause, bytes);
     }
 }
 

@@ -7,63 +7,43 @@ use super::lists::OldItems;
 use super::path::Path;
 use super::types;
 use crate::custom::{Checks, CompiledPattern, Schema};
-use crate::excerpt::{BYTES_MAX, ITEMS_MAX, beginning, shortened};
+use crate::excerpt::{Excerpt, beginning, shortened};
 use crate::format;
 use crate::json::Value;
 use crate::kind::rules::{
-    BYTES_PER_STEP, Causes, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
+    BYTES_PER_STEP, Cause, Causes, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
 };
 
 /// What making the texts of an error takes besides their length.
 const FINDING_STEPS: usize = 8;
 
-/// An error in a value.
-#[derive(Clone, PartialEq)]
-pub(super) struct Finding {
-    pub(super) reason: Reason,
-    pub(super) path: String,
-    /// The message after the title of the reason.
-    pub(super) message: String,
-}
-
-/// The errors in a value: as many as an answer lists, and the number of all.
+/// The errors in a value, whose messages have no titles yet, and the number of all.
 #[derive(Clone, Default)]
 pub(super) struct Findings {
-    pub(super) kept: Vec<Finding>,
+    pub(super) kept: Excerpt<Cause>,
     pub(super) count: usize,
-    bytes: usize,
-    /// Whether further ones were left out.
-    pub(super) omitted: bool,
 }
 
 impl Findings {
     /// Reports all to whoever made the object.
     pub(super) fn report(self, causes: &mut Causes) {
-        for finding in self.kept {
-            causes.found_at(finding.reason, &finding.path, finding.message);
+        for Cause { reason, field, message } in self.kept.items {
+            causes.found_at(reason, &field, message);
         }
-        if self.omitted {
+        if self.kept.left_out > 0 {
             causes.leave_out();
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.kept.len() >= ITEMS_MAX || self.bytes >= BYTES_MAX
-    }
-
-    fn push(&mut self, finding: Finding) {
-        if self.is_full() {
-            self.omitted = true;
-        } else if !self.kept.contains(&finding) {
-            self.bytes += finding.path.len() + finding.message.len();
-            self.kept.push(finding);
-        }
+    fn push(&mut self, cause: Cause) {
+        let bytes = cause.field.len() + cause.message.len();
+        self.kept.add_new(cause, bytes);
     }
 
     fn append(&mut self, other: Self) {
         self.count += other.count;
-        self.omitted |= other.omitted;
-        other.kept.into_iter().for_each(|finding| self.push(finding));
+        self.kept.left_out += other.kept.left_out;
+        other.kept.items.into_iter().for_each(|cause| self.push(cause));
     }
 }
 
@@ -293,7 +273,7 @@ impl Walk<'_> {
             let mut walk = Walk { found: &mut found, steps: &mut *self.steps, root: self.root };
             walk.value(schema, value, None, path);
             // Each is compared with those of the other schemas, at each level.
-            self.steps.spend(FINDING_STEPS * found.kept.len());
+            self.steps.spend(FINDING_STEPS * found.kept.items.len());
             if found.count == 0 {
                 violated.valid += 1;
                 continue;
@@ -331,13 +311,13 @@ impl Walk<'_> {
         message: impl FnOnce() -> String,
     ) {
         self.found.count += 1;
-        if self.found.is_full() || self.steps.is_used_up() {
-            self.found.omitted = true;
+        if self.found.kept.is_full() || self.steps.is_used_up() {
+            self.found.kept.left_out += 1;
             return;
         }
         let (path, message) = (path(), message());
         self.steps.spend(FINDING_STEPS + (path.len() + message.len()) / BYTES_PER_STEP);
-        self.found.push(Finding { reason, path: shortened(path), message: shortened(message) });
+        self.found.push(Cause { reason, field: shortened(path), message: shortened(message) });
     }
 }
 
