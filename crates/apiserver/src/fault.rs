@@ -8,7 +8,6 @@ mod effect;
 mod matching;
 mod parse;
 mod point;
-mod rule;
 mod table;
 
 pub use crate::duration::Duration;
@@ -20,5 +19,4 @@ pub use effect::{
 pub use matching::{Match, RequestInfo};
 pub use parse::{Error, TEXT_BYTES_MAX, parse};
 pub use point::{Point, PointInChunk, Progress};
-pub use rule::{RULES_MAX, Rule, Schedule};
-pub use table::{ActiveRule, RuleTable, TooManyRules};
+pub use table::{ActiveRule, RULES_MAX, Rule, RuleTable, Schedule, TooManyRules};

@@ -6,7 +6,6 @@
 
 mod apply;
 mod compare;
-mod conflict;
 mod field_set;
 mod fields_v1;
 mod last_applied;
@@ -21,11 +20,10 @@ mod update;
 mod validate;
 
 pub(crate) use apply::{Applied, Live, apply};
-pub(crate) use conflict::{of_version as conflicts_of_version, status as conflict_status};
 pub(crate) use managers::is_reset;
 pub use managers::{Managers, decode};
 pub(crate) use set::Set;
 pub(crate) use stored::SharedTexts;
 pub use stored::{ManagedFields, ManagedFieldsEntry};
-pub(crate) use update::{Conflicts, Writing, update};
+pub(crate) use update::{Conflicts, Writing, conflict_status, conflicts_of_version, update};
 pub(crate) use validate::validate;

@@ -5,10 +5,25 @@ mod admission;
 mod disruption;
 mod index;
 mod priority;
-mod refusal;
 mod resize;
 mod service;
 mod subresource;
+
+/// The name for messages. Names are generated after admission, so until then messages have
+/// `generateName`. The refusals of all pods of a controller have the same text, and its events are
+/// aggregated.
+fn name_so_far(object: &Value) -> &str {
+    match text(object, &["metadata", "name"]) {
+        "" => text(object, &["metadata", "generateName"]),
+        name => name,
+    }
+}
+
+/// 403 for a pod that an admission plugin refuses.
+fn refuse_pod(object: &Value, cause: &str) -> Status {
+    Status::forbidden(&POD, name_so_far(object), cause)
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +33,11 @@ use std::ops::{Deref, DerefMut};
 use everynode_apiserver::registry as apiserver;
 use everynode_core::api::Timestamp;
 
-use crate::kinds::{self, NAMESPACE};
+use crate::json::Value;
+use crate::kinds::{self, NAMESPACE, POD};
 use crate::status::Status;
 use crate::store::{Options, Store, WriteOptions};
+use crate::value::text;
 
 use admission::Admission;
 

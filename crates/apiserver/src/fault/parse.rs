@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::effect::{Fault, InjectedError};
 use super::matching::VERBS;
-use super::rule::{RULES_MAX, Rule, Schedule};
+use super::table::{RULES_MAX, Rule, Schedule};
 use crate::duration::Duration;
 use crate::json::Value;
 use crate::yaml;

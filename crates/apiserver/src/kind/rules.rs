@@ -3,10 +3,10 @@
 //!
 //! In a path `[]` stands for each element of a list, and for absent structs nothing is checked.
 
-mod cause;
 mod field;
 pub mod int_or_percent;
 pub mod metadata;
+mod path;
 pub mod selector;
 
 use self::metadata::nonnegative;
@@ -14,9 +14,9 @@ use super::Kind;
 use crate::format;
 use crate::json::Value;
 
-pub use cause::{Cause, Reason};
 pub(crate) use field::{BYTES_PER_STEP, SMALL_PER_STEP};
-pub use field::{Causes, Field, Steps, go_json, go_quote, go_value};
+pub use field::{Cause, Causes, Field, Reason, Steps, go_json, go_quote, go_value};
+pub(crate) use path::Path;
 
 /// Finds the errors in a field.
 pub type Check = fn(&Field, &mut Causes);

@@ -198,9 +198,9 @@ pub struct WatchEvent {
     pub object: Arc<Object>,
 }
 
-/// The event of a change to an object of a kind; `None` if the watcher does not select the object. An object that stops
-/// matching is Deleted, in its last matching state with the resourceVersion of the change; one that
-/// starts to match is Added.
+/// The event of a change to an object of a kind; `None` if the watcher does not select the object.
+/// An object that stops matching is Deleted, in its last matching state with the resourceVersion of
+/// the change; one that starts to match is Added.
 pub fn watch_event(kind: &Kind, change: &Change, selector: &Selector) -> Option<WatchEvent> {
     let matches = |object: &Object| selector.matches(kind, object);
     let before = change.previous.as_deref().is_some_and(matches);

@@ -2,18 +2,16 @@
 //! validator.
 
 mod lists;
-mod path;
 mod rules;
 mod types;
 mod walk;
 
 use crate::json::Value;
 
-use self::path::Path;
 use self::walk::{Findings, Walk};
 use crate::custom::{CustomType, Schema};
 use crate::kind::Kind;
-use crate::kind::rules::{Causes, Field, Reason, metadata};
+use crate::kind::rules::{Causes, Field, Path, Reason, metadata};
 use crate::patch::go_text;
 use crate::value::go_type;
 

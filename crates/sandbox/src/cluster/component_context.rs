@@ -9,9 +9,8 @@ use everynode_core::api::Timestamp;
 use rand_pcg::Pcg64Mcg;
 
 use super::event::{EventSubject, EventText, EventWrite, Recorder, repeat};
-use super::key::PodKey;
-use super::settings::Settings;
 use super::timer::Timers;
+use super::{PodKey, Settings};
 use crate::clock::{self, rfc3339_micro};
 use crate::json::{Value, json};
 use crate::kinds::{CONFIG_MAP, EVENT, LEASE, NODE, POD};

@@ -1,6 +1,7 @@
 //! Events of the components, aggregated and rate-limited as by client-go's recorder.
 //!
-//! Pure: it makes Event objects, and the [component context](super::component_context) stores them.
+//! The recorder is pure: it makes Event objects, and the [component
+//! context](super::component_context) stores them. Old ones are deleted here.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +10,10 @@ use everynode_core::api::Timestamp;
 
 use crate::clock::{rfc3339, rfc3339_micro};
 use crate::json::{Value, json};
+use crate::kinds::EVENT;
 use crate::object::Object;
+use crate::registry::Registry;
+use crate::store::{DeleteOptions, WriteOptions};
 
 /// Number of recent events whose repetitions are counted in the same Event.
 const REMEMBERED_MAX: usize = 4096;
@@ -239,6 +243,40 @@ pub(super) fn repeat(event: &Value, count: u32, now: Timestamp) -> Value {
         event["series"] = json!({"count": count, "lastObservedTime": rfc3339_micro(now)});
     }
     event
+}
+
+/// The age of events, derived from their resourceVersions alone, so that no event has to be
+/// decoded.
+#[derive(Debug, Default)]
+pub(super) struct EventExpiry {
+    /// The newest resourceVersion at each earlier call.
+    samples: VecDeque<(Timestamp, u64)>,
+}
+
+impl EventExpiry {
+    /// Deletes the events whose last write is at least `age_ms` old.
+    pub(super) fn expire(&mut self, registry: &mut Registry, now: Timestamp, age_ms: i64) {
+        self.samples.push_back((now, registry.store().resource_version()));
+        let mut limit = 0;
+        while let Some((at, newest)) = self.samples.front()
+            && at.0 + age_ms <= now.0
+        {
+            limit = *newest;
+            self.samples.pop_front();
+        }
+        let is_old = |event: &&Arc<Object>| event.resource_version() <= limit;
+        let old: Vec<Arc<Object>> =
+            registry.store().iter(&EVENT, None).filter(is_old).cloned().collect();
+        for event in old {
+            let (namespace, name) = (event.namespace(), event.name());
+            let options = DeleteOptions::default().with_uid(event.uid());
+            let deleted =
+                registry.delete(&EVENT, namespace, name, &options, &WriteOptions::at(now));
+            if let Err(status) = deleted {
+                tracing::debug!(name, %status, "cannot delete an expired event");
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use crate::json::json;
 
+use super::PodKey;
 use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};
-use super::key::PodKey;
 use super::placement::{self, pinned_node, placement};
 use super::requests;
 use crate::condition;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use everynode_core::api::{Taint, TaintEffect, Timestamp, Toleration};
 
+use super::PodKey;
 use super::component_context::ComponentContext;
 use super::event::{EventSubject, EventText};
-use super::key::PodKey;
 use super::placement;
 use super::timer::Timer;
 use crate::condition;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use everynode_core::api::Timestamp;
 
-use super::key::PodKey;
+use super::PodKey;
 
 /// A scheduled call of a component. Timers are never cancelled: a component ignores a timer that is
 /// outdated.

@@ -14,7 +14,6 @@ mod security;
 mod spec;
 pub(super) mod template;
 mod volume;
-mod volume_source;
 mod warnings;
 
 use everynode_k8s::resources::qos_class;

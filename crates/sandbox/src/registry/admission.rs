@@ -10,8 +10,7 @@ use crate::json::{Value, json};
 
 use super::disruption::Budgets;
 use super::index::Index;
-use super::refusal::{name_so_far, refuse_pod};
-use super::{priority, resize, service};
+use super::{name_so_far, priority, refuse_pod, resize, service};
 use crate::kind::Kind;
 use crate::kinds::{
     NAMESPACE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, SERVICE, SERVICE_ACCOUNT,

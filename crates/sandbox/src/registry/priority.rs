@@ -7,7 +7,7 @@ use everynode_core::api::Timestamp;
 
 use super::Registry;
 use super::index::Summary;
-use super::refusal::refuse_pod as refuse;
+use super::refuse_pod as refuse;
 use crate::json::{Value, json};
 use crate::kinds::PRIORITY_CLASS;
 use crate::kinds::priority_class::{SYSTEM_CLASSES, system_value};

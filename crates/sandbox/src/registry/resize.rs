@@ -1,6 +1,6 @@
 //! Admission of resizes of pods (S10).
 
-use super::refusal::refuse_pod;
+use super::refuse_pod;
 use crate::json::Value;
 use crate::kinds::NODE;
 use crate::status::{Status, StatusCause};

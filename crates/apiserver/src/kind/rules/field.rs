@@ -7,7 +7,7 @@ use crate::custom::Budget;
 use crate::excerpt::{Excerpt, shortened};
 use crate::json::Value;
 
-use super::cause::{Cause, Reason};
+use super::path::Path;
 
 static NULL: Value = Value::Null;
 
@@ -15,50 +15,32 @@ static NULL: Value = Value::Null;
 /// error.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
-    parent: Option<&'a Self>,
-    element: PathElement<'a>,
+    path: Path<'a>,
     value: &'a Value,
-}
-
-#[derive(Clone, Copy)]
-enum PathElement<'a> {
-    Root,
-    Child(&'a str),
-    Index(usize),
-    Key(&'a str),
 }
 
 impl<'a> Field<'a> {
     /// The object itself, whose path is empty.
     pub fn root(object: &'a Value) -> Self {
-        Field { parent: None, element: PathElement::Root, value: object }
+        Field { path: Path::Start(""), value: object }
     }
 
     /// A field of a struct; null if it is absent.
     pub fn child<'b>(&'b self, name: &'b str) -> Field<'b> {
-        Field {
-            parent: Some(self),
-            element: PathElement::Child(name),
-            value: self.value.get(name).unwrap_or(&NULL),
-        }
+        let value = self.value.get(name).unwrap_or(&NULL);
+        Field { path: Path::Field(&self.path, name), value }
     }
 
     /// An entry of a map.
     pub fn key<'b>(&'b self, key: &'b str) -> Field<'b> {
-        Field {
-            parent: Some(self),
-            element: PathElement::Key(key),
-            value: self.value.get(key).unwrap_or(&NULL),
-        }
+        let value = self.value.get(key).unwrap_or(&NULL);
+        Field { path: Path::Key(&self.path, key), value }
     }
 
     /// An element of a list.
     pub fn index(&self, index: usize) -> Field<'_> {
-        Field {
-            parent: Some(self),
-            element: PathElement::Index(index),
-            value: self.value.get(index).unwrap_or(&NULL),
-        }
+        let value = self.value.get(index).unwrap_or(&NULL);
+        Field { path: Path::Index(&self.path, index), value }
     }
 
     /// The same path with another value, because upstream reports some values under other paths.
@@ -123,17 +105,72 @@ impl<'a> Field<'a> {
 
     /// The path in messages: `spec.containers[0].name`.
     pub fn path(&self) -> String {
-        let mut text = self.parent.map(Field::path).unwrap_or_default();
-        match self.element {
-            PathElement::Root => {}
-            PathElement::Child(name) if text.is_empty() => text.push_str(name),
-            PathElement::Child(name) => write!(text, ".{name}").expect("a String takes all writes"),
-            PathElement::Index(index) => {
-                write!(text, "[{index}]").expect("a String takes all writes")
-            }
-            PathElement::Key(key) => write!(text, "[{key}]").expect("a String takes all writes"),
+        self.path.text()
+    }
+}
+
+/// An error in a field of an object; it becomes a `StatusCause` (S8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The type of the error.
+    pub reason: Reason,
+    /// The path of the field, such as `spec.template.spec.containers[0].name`.
+    pub field: String,
+    /// The error, without the path.
+    pub message: String,
+}
+
+/// The type of a [`Cause`], as in apimachinery's `field.ErrorType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A required field is missing.
+    Required,
+    /// The value is malformed or out of range.
+    Invalid,
+    /// The value is not in the list of supported values.
+    NotSupported,
+    /// The field may not have this value in this situation.
+    Forbidden,
+    /// The value must be unique and is not.
+    Duplicate,
+    /// The value refers to something that does not exist.
+    NotFound,
+    /// The value is too long.
+    TooLong,
+    /// The value has the wrong type.
+    TypeInvalid,
+    /// There are too many items.
+    TooMany,
+}
+
+impl Reason {
+    /// The `reason` of the `StatusCause`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooMany => "FieldValueTooMany",
         }
-        text
+    }
+
+    /// The start of a message with this reason.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::Duplicate => "Duplicate value",
+            Self::NotFound => "Not found",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
     }
 }
 

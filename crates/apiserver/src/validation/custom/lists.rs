@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::path::Path;
 use crate::custom::{ListType, Schema};
 use crate::json::Value;
-use crate::kind::rules::{Causes, Reason, SMALL_PER_STEP, Steps, go_value};
+use crate::kind::rules::{Causes, Path, Reason, SMALL_PER_STEP, Steps, go_value};
 
 /// Checks sets and lists with keys, unless the replaced object has wrong ones.
 pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mut Causes) {

@@ -4,9 +4,8 @@
 use crate::json::Value;
 
 use super::lists::OldItems;
-use super::path::Path;
 use crate::custom::{Additional, Rule, Schema, TypeName, Values, Verdict};
-use crate::kind::rules::{Causes, Reason, go_value};
+use crate::kind::rules::{Causes, Path, Reason, go_value};
 
 /// Checks all rules, unless the object has errors that may mislead them.
 pub(super) fn check(schema: &Schema, object: &Value, old: Option<&Value>, causes: &mut Causes) {

@@ -4,14 +4,13 @@
 //! the errors that are kept.
 
 use super::lists::OldItems;
-use super::path::Path;
 use super::types;
 use crate::custom::{Checks, CompiledPattern, Schema};
 use crate::excerpt::{Excerpt, beginning, shortened};
 use crate::format;
 use crate::json::Value;
 use crate::kind::rules::{
-    BYTES_PER_STEP, Cause, Causes, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
+    BYTES_PER_STEP, Cause, Causes, Path, Reason, SMALL_PER_STEP, Steps, go_json, go_quote, go_value,
 };
 
 /// What making the texts of an error takes besides their length.

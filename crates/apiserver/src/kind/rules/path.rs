@@ -1,10 +1,10 @@
-//! Paths of values in custom resources. One is a chain of borrowed elements, and becomes a text
-//! only for an error that is kept: a name can be as long as an object, and so the paths of all
-//! values below it would fill the memory.
+//! Paths of values. One is a chain of borrowed elements, and becomes a text only for an error that
+//! is kept: a name can be as long as an object, and so the paths of all values below it would fill
+//! the memory.
 
 /// The path of a value.
 #[derive(Clone, Copy)]
-pub(super) enum Path<'a> {
+pub(crate) enum Path<'a> {
     Start(&'a str),
     /// `above.name`, without the dot at the start of a path.
     Field(&'a Self, &'a str),
@@ -17,11 +17,11 @@ pub(super) enum Path<'a> {
 
 impl Path<'_> {
     /// Whether this is the object itself.
-    pub(super) fn is_root(self) -> bool {
+    pub(crate) fn is_root(self) -> bool {
         matches!(self, Self::Start(""))
     }
 
-    pub(super) fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let mut text = String::new();
         self.write(&mut text);
         text
