@@ -138,7 +138,7 @@ impl CustomType {
 
     /// Removes the nulls of fields that are not nullable and have no default.
     pub(crate) fn remove_nulls(&self, object: &mut Value) {
-        defaulting::remove_nulls(Some(&self.schema), object);
+        defaulting::remove_nulls(&self.schema, object);
     }
 
     /// Sets defaults; not all of them, if the object is then too large to be stored.

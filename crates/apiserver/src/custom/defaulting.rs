@@ -29,28 +29,13 @@ pub(super) fn is_incomplete(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-fn is_absent(schema: Option<&Schema>, value: &Value) -> bool {
-    value.is_null() && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none())
-}
-
 /// Removes the nulls of fields that are not nullable and have no default.
-pub(super) fn remove_nulls(schema: Option<&Schema>, value: &mut Value) {
-    match value {
-        Value::Object(fields) => fields.retain(|name, value| {
-            let of_field = schema.and_then(|schema| schema.field(name));
-            let stays = !is_absent(of_field, value);
-            if stays && of_field.is_some() {
-                remove_nulls(of_field, value);
-            }
-            stays
-        }),
-        Value::Array(items) => {
-            if let Some(of_items) = schema.and_then(|schema| schema.items.as_deref()) {
-                items.iter_mut().for_each(|item| remove_nulls(Some(of_items), item));
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+pub(super) fn remove_nulls(schema: &Schema, value: &mut Value) {
+    let is_absent = |schema: &Schema| !schema.nullable && schema.default.is_none();
+    if let Value::Object(fields) = value {
+        fields.retain(|name, value| !value.is_null() || !schema.field(name).is_some_and(is_absent));
     }
+    for_each_child(schema, value, &mut remove_nulls);
 }
 
 /// Sets the defaults of absent fields, until they have a number of bytes in JSON: what is larger is
@@ -59,41 +44,44 @@ pub(super) fn set(schema: &Schema, value: &mut Value, bytes_left: &mut usize) {
     if !schema.has_defaults() || *bytes_left == 0 {
         return;
     }
+    if let Value::Object(fields) = value {
+        for (name, of_field) in &schema.properties {
+            let Some(default) = &of_field.default else { continue };
+            let found = fields.get(name);
+            if found.is_none_or(|value| value.is_null() && !of_field.nullable) {
+                *bytes_left = bytes_left.saturating_sub(default.size().json);
+                fields.insert((**name).to_owned(), default.clone());
+            }
+        }
+    }
+    for_each_child(schema, value, &mut |schema, value| {
+        if value.is_null()
+            && !schema.nullable
+            && let Some(default) = &schema.default
+        {
+            *bytes_left = bytes_left.saturating_sub(default.size().json);
+            *value = default.clone();
+        }
+        set(schema, value, bytes_left);
+    });
+}
+
+/// Visits the values in a value that have a schema.
+fn for_each_child(schema: &Schema, value: &mut Value, visit: &mut dyn FnMut(&Schema, &mut Value)) {
     match value {
         Value::Object(fields) => {
-            for (name, of_field) in &schema.properties {
-                let Some(default) = &of_field.default else { continue };
-                let found = fields.get(name);
-                if found.is_none_or(|value| value.is_null() && !of_field.nullable) {
-                    *bytes_left = bytes_left.saturating_sub(default.size().json);
-                    fields.insert((**name).to_owned(), default.clone());
-                }
-            }
             for (name, value) in fields.iter_mut() {
                 if let Some(of_field) = schema.field(name) {
-                    set_null(of_field, value, bytes_left);
-                    set(of_field, value, bytes_left);
+                    visit(of_field, value);
                 }
             }
         }
         Value::Array(items) => {
-            let Some(of_items) = schema.items.as_deref() else { return };
-            for item in items {
-                set_null(of_items, item, bytes_left);
-                set(of_items, item, bytes_left);
+            if let Some(of_items) = &schema.items {
+                items.iter_mut().for_each(|item| visit(of_items, item));
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-fn set_null(schema: &Schema, value: &mut Value, bytes_left: &mut usize) {
-    if value.is_null()
-        && !schema.nullable
-        && let Some(default) = &schema.default
-    {
-        *bytes_left = bytes_left.saturating_sub(default.size().json);
-        *value = default.clone();
     }
 }
 
@@ -120,7 +108,7 @@ mod tests {
             "i": {"type": "string"},
         }}));
         let mut object = json!({"a": null, "f": [{}, {"g": false}], "h": null, "i": null});
-        remove_nulls(Some(&schema), &mut object);
+        remove_nulls(&schema, &mut object);
         let mut bytes_left = 30;
         set(&schema, &mut object, &mut bytes_left);
         assert!(bytes_left > 0);
