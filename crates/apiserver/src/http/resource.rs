@@ -40,10 +40,16 @@ pub(crate) fn handle(
     path: &ResourcePath,
     call: &Call,
 ) -> Result<Response<Body>, Status> {
-    if is_unknown(shared, path) {
+    let (kind, is_known_group) = shared.read(|store| {
+        let kinds = store.kinds();
+        (path.kind(kinds), kinds.has_builtin_group(&path.group))
+    });
+    if kind.is_none() && !is_known_group {
+        // To clients of a deleted definition a real server is one that does not have the resource.
         return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
     }
-    let (kind, namespace) = target(shared, path)?;
+    let kind = kind.ok_or_else(|| not_served(&resource_name(path)))?;
+    let namespace = namespace(kind, path)?;
     let response = Request { shared, tokens, user, call, kind, namespace }.answer(path);
     let Some(deprecation) = kind.deprecation else { return response };
     let mut response = response.unwrap_or_else(|status| respond::status(&status));
@@ -128,24 +134,8 @@ impl Request<'_> {
     }
 }
 
-/// Whether a resource belongs to a group that is no group of the sandbox, such as that of a deleted
-/// definition. To clients a real server is then one that does not have the resource.
-fn is_unknown(shared: &SharedCluster, path: &ResourcePath) -> bool {
-    let ResourcePath { group, version, plural, .. } = path;
-    shared.read(|store| {
-        let kinds = store.kinds();
-        !kinds.has_builtin_group(group) && kinds.by_resource(group, version, plural).is_none()
-    })
-}
-
-/// The kind and namespace of a path.
-fn target<'a>(
-    shared: &SharedCluster,
-    path: &'a ResourcePath,
-) -> Result<(&'static Kind, Option<&'a str>), Status> {
-    let kind = shared
-        .read(|store| store.kinds().by_resource(&path.group, &path.version, &path.plural))
-        .ok_or_else(|| not_served(&resource_name(path)))?;
+/// The namespace of a path; empty for a cluster-scoped kind, and `None` for all namespaces.
+fn namespace<'a>(kind: &Kind, path: &'a ResourcePath) -> Result<Option<&'a str>, Status> {
     let namespace = match (kind.namespaced, path.namespace.as_deref()) {
         (true, namespace) => namespace,
         (false, None) => Some(""),
@@ -156,7 +146,7 @@ fn target<'a>(
     if kind.namespaced && namespace.is_none() && path.name.is_some() {
         return Err(not_served(&format!("one of {} without its namespace", kind.group_resource())));
     }
-    Ok((kind, namespace))
+    Ok(namespace)
 }
 
 fn resource_name(path: &ResourcePath) -> String {

@@ -2,6 +2,8 @@
 //! kinds.
 
 use super::percent;
+use crate::kind::Kind;
+use crate::kinds::Kinds;
 
 /// All paths that the server knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,13 @@ pub(crate) struct ResourcePath {
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
+}
+
+impl ResourcePath {
+    /// The kind of the objects.
+    pub(crate) fn kind(&self, kinds: &Kinds) -> Option<&'static Kind> {
+        kinds.by_resource(&self.group, &self.version, &self.plural)
+    }
 }
 
 /// Maximum number of segments; every path of the API has fewer.

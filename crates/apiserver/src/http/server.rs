@@ -87,28 +87,19 @@ impl Server {
         /// Maximum number of objects of a short request.
         const OBJECTS_MAX: usize = 500;
         let call = &request.call;
-        let is_read = call.method == Method::GET;
+        let is_write = call.method != Method::GET;
+        let is_page = call.parameters.limit.is_some_and(|limit| (1..=500).contains(&limit));
         match &request.route {
             _ if call.body.len() > BODY_BYTES_MAX => true,
-            Route::Resource(path) if !is_read && self.has_client_schemas(path) => true,
-            Route::Resource(path) if path.name.is_none() && call.method != Method::POST => {
-                let has_many = self.shared.read(|store| {
-                    let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
-                    kind.is_some_and(|kind| store.count(kind) > OBJECTS_MAX)
-                });
-                let is_page = call.parameters.limit.is_some_and(|limit| (1..=500).contains(&limit));
-                has_many && !is_page
-            }
+            Route::Resource(path) if is_write || path.name.is_none() => self.shared.read(|store| {
+                let Some(kind) = path.kind(store.kinds()) else { return false };
+                let is_of_many = path.name.is_none() && call.method != Method::POST && !is_page;
+                (is_write && kinds::has_client_schemas(kind))
+                    || (is_of_many && store.count(kind) > OBJECTS_MAX)
+            }),
             Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Document(_) => true,
             _ => false,
         }
-    }
-
-    fn has_client_schemas(&self, path: &ResourcePath) -> bool {
-        self.shared.read(|store| {
-            let kind = store.kinds().by_resource(&path.group, &path.version, &path.plural);
-            kind.is_some_and(kinds::has_client_schemas)
-        })
     }
 
     fn on_resource(
