@@ -8,7 +8,7 @@ use crate::memo::Memo;
 
 use super::input::RolloutInput;
 use super::stage::PhaseKey;
-use super::wave::Waves;
+use super::wave::{News, Waves};
 
 /// The bake time of the current wave.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl Bake {
             time.began = time.began.max(began);
         }
         let is_complete = waves.is_complete(&record.position);
-        let has_become_available = waves.take_availability();
+        let has_become_available = waves.take(News::AVAILABILITY);
         let is_due = match time.end {
             BakeEnd::At(at) => at <= now.steady,
             BakeEnd::Over(_) => has_become_available,

@@ -11,7 +11,7 @@ use crate::revisions::RevisionSet;
 use super::input::RolloutInput;
 use super::pace::MINUTE;
 use super::stage::PhaseKey;
-use super::wave::{LONG_START, Waves};
+use super::wave::{LONG_START, News, Waves};
 
 /// How long a rollout that has something to do has been done with no node.
 #[derive(Debug, Default)]
@@ -93,7 +93,7 @@ impl Progress {
         input: &RolloutInput<'_>,
     ) {
         let Some(waves) = waves else { return self.restart() };
-        if waves.take_progress() {
+        if waves.take(News::PROGRESS) {
             self.restart();
         }
         let is_updating = |record: &&RolloutRecord| {

@@ -18,6 +18,8 @@ mod target;
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
+use bitflags::bitflags;
+
 use crate::api::{
     Labels, Node, NodeName, Now, Position, RolloutPolicy, RolloutRecord, RolloutStep, Timestamp,
     Wait,
@@ -39,6 +41,17 @@ pub(super) use state::{Judgement, LONG_START, failing_pull_limit};
 use steps::Steps;
 pub(crate) use target::Target;
 
+bitflags! {
+    /// News of the nodes of a rollout.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct News: u8 {
+        /// The rollout was done with a node.
+        const PROGRESS = 1;
+        /// A node has become available at another time.
+        const AVAILABILITY = 1 << 1;
+    }
+}
+
 /// The nodes of a guarded rollout, by group.
 #[derive(Debug)]
 pub(crate) struct Waves {
@@ -57,10 +70,8 @@ pub(crate) struct Waves {
     held: usize,
     /// The nodes that have a pod of the target which is not available, by the time since when.
     starting: BTreeSet<(Timestamp, NodeId)>,
-    /// True if the rollout was done with a node since that was last asked.
-    has_progressed: bool,
-    /// True if a node has become available at another time since that was last asked.
-    has_become_available: bool,
+    /// News of nodes, until [`Waves::take`].
+    news: News,
     /// True if a group may have fewer open nodes than its size.
     must_fill: bool,
     /// The waves, counted for a position. A node that comes, goes or changes its class invalidates
@@ -104,8 +115,7 @@ impl Waves {
             all: Group::default(),
             held: 0,
             starting: BTreeSet::new(),
-            has_progressed: false,
-            has_become_available: false,
+            news: News::empty(),
             must_fill: false,
             count: Memo::default(),
             excess: Memo::default(),
@@ -283,18 +293,17 @@ impl Waves {
                 has_progressed = history.record_progress(known.state);
             }
         });
-        self.has_progressed |= has_progressed;
+        if has_progressed {
+            self.news.insert(News::PROGRESS);
+        }
         changes_at
     }
 
-    /// True if the rollout was done with a node since that was last asked.
-    pub(crate) const fn take_progress(&mut self) -> bool {
-        std::mem::replace(&mut self.has_progressed, false)
-    }
-
-    /// True if a node has become available at another time since that was last asked.
-    pub(crate) const fn take_availability(&mut self) -> bool {
-        std::mem::replace(&mut self.has_become_available, false)
+    /// True if there is such news since that was last asked.
+    pub(super) fn take(&mut self, news: News) -> bool {
+        let is_there = self.news.contains(news);
+        self.news.remove(news);
+        is_there
     }
 
     /// The nodes that have had no available pod of the target since then or longer, the longest
@@ -344,8 +353,9 @@ impl Waves {
             was_starting.map(|since| self.starting.remove(&(since, id)));
             is_starting.map(|since| self.starting.insert((since, id)));
         }
-        self.has_become_available |=
-            before.history.available_since() != after.history.available_since();
+        if before.history.available_since() != after.history.available_since() {
+            self.news.insert(News::AVAILABILITY);
+        }
         let (was_counted, is_counted) = (before.counted(), after.counted());
         if (before.class, was_counted) != (after.class, is_counted) {
             self.count(before.class, was_counted, false);

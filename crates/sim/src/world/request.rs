@@ -203,9 +203,10 @@ impl World {
 
     /// Whether this is a write that each new leader repeats, so that it has no end while leaders
     /// come and go. One tells in a status what its clock shows, which is wrong, or was when a
-    /// record was written: whether a bake time is over, or a pod is available. One tells which nodes
-    /// have had no available pod for a minute, once it has seen that itself (G32, G41). One lets
-    /// nodes pull images, because kubelets of the sandbox do not state which ones they have (G55).
+    /// record was written: whether a bake time is over, or a pod is available. One tells which
+    /// nodes have had no available pod for a minute, once it has seen that itself (G32, G41). One
+    /// lets nodes pull images, because kubelets of the sandbox do not state which ones they have
+    /// (G55).
     fn is_repeated_by_each_leader(&mut self, request: &Request) -> bool {
         let Some(view) = &request.view else { return false };
         let known = self.writers.get(&view.role).copied();
