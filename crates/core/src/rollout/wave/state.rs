@@ -254,12 +254,22 @@ impl NodeHistory {
     ) -> (NodeState, Option<Timestamp>) {
         let mut observed = Observed::new(node, wave, slot, images, input);
         let now = judgement.now;
+        let is_undone = match judgement.direction {
+            Direction::Forward => !observed.has_begun(),
+            Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
+        };
+        if is_undone {
+            (self.begun, self.starting_since) = (None, None);
+        }
         if self.repairable_at(&observed, judgement, input).is_some_and(|at| at <= now) {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
         self.apply_absence(&observed, now, input);
-        let known = self.apply_beginning(known, &observed, judgement, input);
+        let known = match is_undone {
+            true => known,
+            false => self.apply_beginning(known, &observed, judgement, input),
+        };
         self.restarts.record(observed.restarts);
         let is_available = observed.has(Holds::AVAILABLE);
         self.loss = match self.loss {
@@ -385,9 +395,8 @@ impl NodeHistory {
         }
     }
 
-    /// Records how the node is when the rollout begins on it, and when it no longer has begun.
-    /// Returns its state so far: one whose pod could not be changed in place had failed only while
-    /// that stayed (G56).
+    /// Records how the node is when the rollout begins on it. Returns its state so far: one whose
+    /// pod could not be changed in place had failed only while that stayed (G56).
     fn apply_beginning(
         &mut self,
         known: NodeState,
@@ -396,13 +405,7 @@ impl NodeHistory {
         input: &RolloutInput<'_>,
     ) -> NodeState {
         let had_begun = self.has_begun();
-        let is_undone = match judgement.direction {
-            Direction::Forward => !observed.has_begun(),
-            Direction::Back => !observed.has(Holds::TARGET) && observed.has(Holds::AVAILABLE),
-        };
-        if is_undone {
-            (self.begun, self.starting_since) = (None, None);
-        } else if self.begun.is_none() && self.absence.is_none_or(|absence| absence.has_begun) {
+        if !had_begun && self.absence.is_none_or(|absence| absence.has_begun) {
             self.begun = self.when_begun(observed, judgement, input);
         }
         let begins = known == NodeState::Failed && !had_begun && self.has_begun();
