@@ -2,8 +2,8 @@
 //! that has a limit of its own (G13, G14, G41).
 
 use super::history::History;
+use super::judged_plan::JudgedPlan;
 use super::model::{Budget, Eligibility, Group, Phase, Pod, Policy};
-use super::reason::JudgedPlan;
 use super::situation::{OnNode, Situation};
 use super::stage::Wanted;
 use super::standing::{Answer, NodeState};

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::budget::Left;
+use super::judged_plan::{Creation, Deletion};
 use super::model::{Budget, Policy};
-use super::reason::{Creation, Deletion, Doubt};
+use super::reason::Doubt;
 use super::situation::{OnNode, Situation};
 use super::{Property, budget, late};
 

@@ -12,8 +12,8 @@ use everynode_sandbox::store::{Action, Store};
 use crate::role::{Installation, Role};
 use crate::statement::Copies;
 
+use super::judged_plan::Deletion;
 use super::model::{ConfigMap, DaemonSet, Namespace, Node, Pod, Policy, Record, Revision, Step};
-use super::reason::Deletion;
 
 /// The versions of all objects that the checkers read.
 #[derive(Default)]

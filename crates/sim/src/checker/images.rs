@@ -8,8 +8,8 @@ use everynode_sandbox::json::Value;
 use everynode_sandbox::kinds::POD;
 use http::Method;
 
+use super::judged_plan::Deletion;
 use super::model::Policy;
-use super::reason::Deletion;
 use super::situation::Situation;
 use super::stage::Stage;
 use super::{PendingWrite, Property, Violation, violation};

@@ -9,8 +9,8 @@ use everynode_sandbox::kinds::POD;
 use http::Method;
 
 use super::history::History;
+use super::judged_plan::{Deletion, JudgedPlan};
 use super::model::{Eligibility, Pod, Revision, Update, containers, has_amounts, is_same};
-use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::{PendingWrite, Property, Violation, budget, images, violation};
 

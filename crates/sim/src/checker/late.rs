@@ -1,8 +1,8 @@
 //! Nodes that get the target after the rollout is complete (G40): while more of them have failed
 //! than `maxNodes`, the rollout begins on no further one.
 
+use super::judged_plan::JudgedPlan;
 use super::model::Phase;
-use super::reason::JudgedPlan;
 use super::situation::Situation;
 use super::stage::Stage;
 use super::{Property, Violation};

@@ -3,8 +3,8 @@
 use everynode_core::api::Timestamp;
 
 use super::history::History;
+use super::judged_plan::JudgedPlan;
 use super::model::{Eligibility, Pod};
-use super::reason::JudgedPlan;
 use super::situation::Situation;
 use super::{PendingWrite, Property, Violation, in_place, violation};
 use crate::view::View;

@@ -2,8 +2,8 @@
 
 use super::guard::Governing;
 use super::history::History;
+use super::judged_plan::{Deletion, JudgedPlan};
 use super::model::{DaemonSet, Eligibility, Node, Phase, Pod, Policy, Record, Revision};
-use super::reason::{Deletion, JudgedPlan};
 use super::situation::{OnNode, Situation};
 use super::stage::{Stage, Wanted};
 use super::standing::{Answer, NodeState};

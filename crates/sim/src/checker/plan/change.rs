@@ -5,10 +5,11 @@ use everynode_core::plan::{NewChange, Outcome, Write};
 use super::Judge;
 use crate::checker::guard::Governing;
 use crate::checker::history::History;
+use crate::checker::judged_plan::Deletion;
 use crate::checker::model::{
     Change, Eligibility, Phase, Pod, Policy, Revision, Update, can_change,
 };
-use crate::checker::reason::{Deletion, Doubt};
+use crate::checker::reason::Doubt;
 use crate::checker::situation::{OnNode, Situation};
 use crate::checker::stage::{Stage, Wanted};
 use crate::checker::{Property, Violation};
