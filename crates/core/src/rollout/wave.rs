@@ -496,7 +496,7 @@ impl NodeWaves {
     /// True if the node is open. One that is held is so since the rollout began on it.
     fn is_open(&self) -> bool {
         match self.wave {
-            Wave::Held => self.history.has_begun(),
+            Wave::Held => self.history.has_begun() || self.holding == Holding::Target,
             Wave::Open => true,
             Wave::Closed => false,
         }

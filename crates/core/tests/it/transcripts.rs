@@ -131,6 +131,7 @@ transcripts! {
     guarded_groups: "guarded-groups",
     guarded_groups_removed: "guarded-groups-removed",
     guarded_held: "guarded-held",
+    guarded_held_down: "guarded-held-down",
     guarded_failure: "guarded-failure",
     guarded_pending: "guarded-pending",
     guarded_policy_back: "guarded-policy-back",

@@ -477,7 +477,9 @@ impl NodeHistory {
         match (self.begun, self.absence) {
             (Some(WhenBegun::Well), None) if restarts_too_often => NodeState::Failed,
             _ if observed.progress == NodeProgress::Done => NodeState::Done,
-            (None, _) if observed.wave == Wave::Held => NodeState::SetAside(SetAside::Held),
+            (None, _) if observed.wave == Wave::Held && !observed.has(Holds::TARGET) => {
+                NodeState::SetAside(SetAside::Held)
+            }
             (Some(WhenBegun::Joined), _) => NodeState::SetAside(SetAside::Joined),
             (Some(_), Some(Absence { since, has_begun: true })) => {
                 if judgement.is_over(since, judgement.limit) {
