@@ -85,6 +85,7 @@ transcripts! {
     guarded_in_place_revision_gone: "guarded-in-place-revision-gone",
     guarded_in_place_target_gone: "guarded-in-place-target-gone",
     guarded_in_place_changed_meanwhile: "guarded-in-place-changed-meanwhile",
+    guarded_in_place_images: "guarded-in-place-images",
     guarded_in_place_only: "guarded-in-place-only",
     guarded_in_place_oldest: "guarded-in-place-oldest",
     guarded_in_place_took_over: "guarded-in-place-took-over",

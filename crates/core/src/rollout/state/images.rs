@@ -77,7 +77,8 @@ impl RolloutState {
         match (waves.wave(id), waves.state(id)) {
             (Wave::Open, NodeState::Pulling { is_overdue: false, .. }) => Some(Need::Now),
             (Wave::Open, NodeState::Pulling { is_overdue: true, .. }) => Some(Need::Overdue),
-            (Wave::Open, NodeState::Failed) if health.is_some() => Some(Need::Overdue),
+            // Another one has failed for another reason than its images.
+            (Wave::Open, NodeState::Failed) if health.is_some() && is_late() => Some(Need::Overdue),
             (Wave::Open, NodeState::Asked { .. }) if health.is_some() => {
                 Some(if is_late() { Need::Overdue } else { Need::Now })
             }
