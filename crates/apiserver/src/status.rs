@@ -268,6 +268,30 @@ impl Status {
         })
     }
 
+    /// 422 for invalid options of a request, such as `CreateOptions`. Each cause is a field, `: ` and
+    /// a message that begins with a reason, as upstream's `field.Error`.
+    pub fn invalid_options(options: &str, causes: &[String]) -> Self {
+        let causes = causes.iter().map(|cause| {
+            let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
+            let reason = match message.split_once(':').map_or(message, |(title, _)| title) {
+                "Forbidden" => "FieldValueForbidden",
+                "Required value" => "FieldValueRequired",
+                "Too long" => "FieldValueTooLong",
+                "Unsupported value" => "FieldValueNotSupported",
+                _ => "FieldValueInvalid",
+            };
+            StatusCause::new(reason, field, message)
+        });
+        let causes: Vec<StatusCause> = causes.collect();
+        let message = format!("{options}.meta.k8s.io \"\" is invalid{}", aggregate(&causes));
+        Self::new(Reason::Invalid, message).with_details(Details {
+            group: "meta.k8s.io".to_owned(),
+            kind: options.to_owned(),
+            causes,
+            ..Details::default()
+        })
+    }
+
     /// 410 for a resourceVersion that is older than the log (S7).
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(Reason::Expired, message)

@@ -29,6 +29,7 @@ use table::Table;
 pub(crate) use form::{served_form, stored_form};
 pub use list::{List, ListOptions, ResourceVersionMatch};
 pub use log::{Action, Change, Expired, Follower, TREE_CHANGES, WatchEvent, watch_event};
+pub(crate) use options::check_dry_run;
 pub use options::{
     DeleteOptions, Deleted, Options, Preconditions, PropagationPolicy, WriteOptions,
 };

@@ -1,6 +1,6 @@
 //! Requests for stored objects, the same for every kind in the table of kinds (S2, S4).
 
-mod field_manager;
+mod options;
 mod read;
 mod scale;
 mod token;

@@ -26,7 +26,7 @@ use crate::json::Value;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::selector::Selector;
-use crate::status::{Details, Reason, Status, StatusCause};
+use crate::status::Status;
 use crate::store::{Action, Change, Expired, ListOptions, Store, watch_event};
 
 /// The parameters of a watch.
@@ -78,7 +78,7 @@ pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
     let requested = match parameters.resource_version.as_str() {
         "" => None,
         text => Some(text.parse::<u64>().map_err(|_| {
-            invalid_options(&format!(
+            invalid_options(format!(
                 "resourceVersion: Invalid value: {text:?}: invalid resourceVersion"
             ))
         })?),
@@ -97,7 +97,7 @@ pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
              resourceVersionMatch to NotOlderThan",
         )),
-        Some(_) if matching != "NotOlderThan" => Err(invalid_options(&format!(
+        Some(_) if matching != "NotOlderThan" => Err(invalid_options(format!(
             "resourceVersionMatch: Forbidden: sendInitialEvents requires setting \
              resourceVersionMatch to NotOlderThan, not {matching:?}"
         ))),
@@ -112,20 +112,8 @@ pub(crate) fn start(parameters: &Parameters) -> Result<WatchStart, Status> {
 }
 
 /// 422 for invalid options of a list or watch; the cause is `FIELD: MESSAGE`.
-pub(crate) fn invalid_options(cause: &str) -> Status {
-    let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
-    let reason = match message.split_once(':').map_or(message, |(word, _)| word) {
-        "Forbidden" => "FieldValueForbidden",
-        "Unsupported value" => "FieldValueNotSupported",
-        _ => "FieldValueInvalid",
-    };
-    let text = format!("ListOptions.meta.k8s.io \"\" is invalid: {cause}");
-    Status::new(Reason::Invalid, text).with_details(Details {
-        group: "meta.k8s.io".to_owned(),
-        kind: "ListOptions".to_owned(),
-        causes: vec![StatusCause::new(reason, field, message)],
-        ..Details::default()
-    })
+pub(crate) fn invalid_options(cause: impl Into<String>) -> Status {
+    Status::invalid_options("ListOptions", &[cause.into()])
 }
 
 /// The streaming response of a watch.

@@ -6,8 +6,9 @@ use everynode_core::api::Timestamp;
 
 use crate::json::{Value, json};
 use crate::kind::Kind;
+use crate::kind::rules::go_quote;
 use crate::object::Object;
-use crate::status::{Details, Reason, Status};
+use crate::status::{Details, Status};
 
 /// The options of a store.
 #[derive(Clone, Debug)]
@@ -100,7 +101,6 @@ impl DeleteOptions {
     ///
     /// 400 or 422 for an invalid value.
     pub fn parse(body: &Value) -> Result<Self, Status> {
-        let propagation_policy = propagation_policy(body)?;
         let text = |key: &str| body["preconditions"][key].as_str().map(str::to_string);
         let grace = &body["gracePeriodSeconds"];
         if !grace.is_null() && !grace.is_i64() {
@@ -108,6 +108,14 @@ impl DeleteOptions {
                 "json: cannot unmarshal {grace} into Go struct field \
                  DeleteOptions.gracePeriodSeconds of type int64"
             )));
+        }
+        let mut causes = Vec::new();
+        let propagation_policy = propagation_policy(body, &mut causes);
+        let dry_run = body["dryRun"].as_array().map_or(&[] as &[Value], Vec::as_slice);
+        let dry_run: Vec<&str> = dry_run.iter().filter_map(Value::as_str).collect();
+        check_dry_run(&dry_run, &mut causes);
+        if !causes.is_empty() {
+            return Err(Status::invalid_options("DeleteOptions", &causes));
         }
         Ok(Self {
             grace_period_seconds: grace.as_i64(),
@@ -120,37 +128,37 @@ impl DeleteOptions {
     }
 }
 
-fn propagation_policy(body: &Value) -> Result<Option<PropagationPolicy>, Status> {
-    let invalid = |field: &str, message: String| {
-        Status::new(
-            Reason::Invalid,
-            format!("DeleteOptions.meta.k8s.io \"\" is invalid: {field}: {message}"),
-        )
-    };
-    let policy = match body["propagationPolicy"].as_str() {
-        None => None,
-        Some(name) => Some(PropagationPolicy::parse(name).ok_or_else(|| {
-            invalid(
-                "propagationPolicy",
-                format!(
-                    "Unsupported value: \"{name}\": supported values: \"Foreground\", \
-                     \"Background\", \"Orphan\", \"nil\""
-                ),
-            )
-        })?),
-    };
-    match (policy, body["orphanDependents"].as_bool()) {
-        (Some(_), Some(_)) => Err(invalid(
-            "propagationPolicy",
-            format!(
-                "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
-                body["propagationPolicy"]
-            ),
-        )),
-        (None, Some(true)) => Ok(Some(PropagationPolicy::Orphan)),
-        (None, Some(false)) => Ok(Some(PropagationPolicy::Background)),
-        (policy, None) => Ok(policy),
+/// Adds a cause if a value of the option `dryRun` is not `All`.
+pub(crate) fn check_dry_run(values: &[impl AsRef<str>], causes: &mut Vec<String>) {
+    if values.iter().any(|value| value.as_ref() != "All") {
+        let values: Vec<String> = values.iter().map(|value| go_quote(value.as_ref())).collect();
+        let values = values.join(",");
+        causes.push(format!("dryRun: Unsupported value: [{values}]: supported values: \"All\""));
     }
+}
+
+fn propagation_policy(body: &Value, causes: &mut Vec<String>) -> Option<PropagationPolicy> {
+    let name = body["propagationPolicy"].as_str();
+    let policy = name.and_then(PropagationPolicy::parse);
+    let orphans = body["orphanDependents"].as_bool();
+    if let (Some(name), Some(_)) = (name, orphans) {
+        causes.push(format!(
+            "propagationPolicy: Invalid value: {}: orphanDependents and deletionPropagation cannot \
+             be both set",
+            go_quote(name)
+        ));
+    }
+    if let (Some(name), None) = (name, policy) {
+        causes.push(format!(
+            "propagationPolicy: Unsupported value: {}: supported values: \"Foreground\", \
+             \"Background\", \"Orphan\", \"nil\"",
+            go_quote(name)
+        ));
+    }
+    policy.or_else(|| match orphans? {
+        true => Some(PropagationPolicy::Orphan),
+        false => Some(PropagationPolicy::Background),
+    })
 }
 
 impl PropagationPolicy {

@@ -129,6 +129,42 @@ async fn invalid_options_are_refused() {
     assert!(error.to_string().starts_with("nodes.yaml: document 1: expected a Node"), "{error}");
 }
 
+/// S4, S14: a write with an unsupported option is refused with all that is wrong, in the words of
+/// Kubernetes 1.36.2; a read ignores such options.
+#[tokio::test]
+async fn unsupported_options_of_a_write_are_refused() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let server = Server::start().await;
+    let bad = "dryRun=All&dryRun=Some&fieldValidation=Maybe&fieldManager=%01";
+    let map = br#"{"metadata":{"name":"m"}}"#;
+    let dry_run = r#"dryRun: Unsupported value: ["All","Some"]: supported values: "All""#;
+    let refused = server.post(&format!("{MAPS}?{bad}"), map).await;
+    let message = format!(
+        "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"\\x01\": invalid \
+         character U+0001 (at position 0), {dry_run}, fieldValidation: Unsupported value: \"Maybe\": \
+         supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"]"
+    );
+    assert_eq!((refused.code, &refused.json()["message"]), (422, &json!(message)));
+    let causes = &refused.json()["details"]["causes"];
+    assert_eq!(causes[1]["reason"], "FieldValueNotSupported");
+    assert_eq!(causes[2]["field"], "fieldValidation");
+    assert_eq!(server.get(&format!("{MAPS}/m?{bad}")).await.code, 404, "it was not created");
+
+    assert_eq!(server.post(MAPS, map).await.code, 201);
+    let query = format!("{MAPS}/m?propagationPolicy=Never&dryRun=All&dryRun=Some");
+    let by_query = server.request("DELETE", &query, "", b"").await;
+    let body = br#"{"propagationPolicy":"Never","dryRun":["All","Some"]}"#;
+    let by_body = server.request("DELETE", &format!("{MAPS}/m"), "", body).await;
+    let message = format!(
+        "DeleteOptions.meta.k8s.io \"\" is invalid: [propagationPolicy: Unsupported value: \
+         \"Never\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\", {dry_run}]"
+    );
+    for refused in [by_query, by_body] {
+        assert_eq!((refused.code, &refused.json()["message"]), (422, &json!(message)));
+    }
+    assert_eq!(server.get(&format!("{MAPS}/m?{bad}")).await.code, 200, "it is still there");
+}
+
 /// S3: every resource in the discovery documents, aggregated or not, is served. Every reference in
 /// the documents of their types resolves.
 #[tokio::test]

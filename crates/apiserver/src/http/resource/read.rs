@@ -65,7 +65,7 @@ impl Request<'_> {
             "Exact" => Some(ResourceVersionMatch::Exact),
             "NotOlderThan" => Some(ResourceVersionMatch::NotOlderThan),
             other => {
-                return Err(watch::invalid_options(&format!(
+                return Err(watch::invalid_options(format!(
                     "resourceVersionMatch: Unsupported value: {other:?}: supported values: \
                      \"Exact\", \"NotOlderThan\", \"\""
                 )));
@@ -134,7 +134,7 @@ pub(super) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        watch::invalid_options(&format!(
+        watch::invalid_options(format!(
             "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
              invalid syntax"
         ))

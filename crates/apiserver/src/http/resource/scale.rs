@@ -2,9 +2,10 @@
 
 use http::{Response, StatusCode};
 
+use super::Request;
+use super::options::Options;
 use super::transaction::Changed;
 use super::write::{applied_object, sub_body};
-use super::{Request, field_manager};
 use crate::http::decode;
 use crate::http::negotiate::{self, Syntax};
 use crate::http::respond::{self, Body};
@@ -23,8 +24,8 @@ impl Request<'_> {
 
     /// Replaces the scale.
     pub(super) fn update_scale(&self, name: &str) -> Result<Response<Body>, Status> {
-        let manager = field_manager::of_write("UpdateOptions", self.call)?;
-        self.set_scale(name, &sub_body(self.call)?, &manager)
+        let options = Options::of_write("UpdateOptions", self.call)?;
+        self.set_scale(name, &sub_body(self.call)?, &options)
     }
 
     /// Patches the scale.
@@ -38,16 +39,16 @@ impl Request<'_> {
             PatchType::StrategicMerge => PatchType::Merge,
             other => other,
         };
-        let manager = field_manager::of_patch(self.call)?;
+        let options = Options::of_patch(self.call)?;
         let body =
             decode::decode(&self.call.body, Syntax::Json).map_err(Status::bad_request)?.value;
         let scale = patch::apply(self.kind, patch_type, &self.scale(name)?, &body)?;
-        self.set_scale(name, &scale, &manager)
+        self.set_scale(name, &scale, &options)
     }
 
     /// Server-side apply (S14): the applier owns the number of replicas in the object itself.
     fn apply_scale(&self, name: &str) -> Result<Response<Body>, Status> {
-        let manager = field_manager::of_apply(self.call)?;
+        let options = Options::of_apply(self.call)?;
         let (scale, _) = applied_object(&self.call.body)?;
         let (kind, given) = (self.kind, |field: &str| scale[field].as_str().unwrap_or_default());
         if (given("apiVersion"), given("kind")) != ("autoscaling/v1", "Scale") {
@@ -66,7 +67,7 @@ impl Request<'_> {
         }
         let force = self.call.parameters.force == Some(true);
         let apply = Apply { object, endpoint: Endpoint::Scale, force, strict: None };
-        Ok(self.scale_response(&self.transaction(&manager).apply(name, &apply)?))
+        Ok(self.scale_response(&self.transaction(&options).apply(name, &apply)?))
     }
 
     fn scale(&self, name: &str) -> Result<Value, Status> {
@@ -78,10 +79,10 @@ impl Request<'_> {
         &self,
         name: &str,
         scale: &Value,
-        manager: &str,
+        options: &Options,
     ) -> Result<Response<Body>, Status> {
         let patch = patch_of(self.kind, scale);
-        Ok(self.scale_response(&self.transaction(manager).patch(name, &patch)?))
+        Ok(self.scale_response(&self.transaction(options).patch(name, &patch)?))
     }
 
     fn scale_response(&self, changed: &Changed) -> Response<Body> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use everynode_core::api::Timestamp;
 
 use super::Request;
+use super::options::Options;
 use crate::authorization::{Attributes, RequestTarget};
 use crate::http::access;
 use crate::http::cluster::Cluster;
@@ -30,8 +31,7 @@ const ATTEMPTS: usize = 5;
 /// A write request, and what applies to all of its steps.
 pub(super) struct Transaction<'a> {
     pub request: &'a Request<'a>,
-    /// The name of the field manager.
-    pub manager: &'a str,
+    pub options: &'a Options,
 }
 
 /// An object after a change, and before it if it existed.
@@ -121,7 +121,7 @@ impl Transaction<'_> {
     }
 
     fn writer(&self, now: Timestamp) -> Writer<'_> {
-        Writer { manager: self.manager, now }
+        Writer { manager: &self.options.manager, now }
     }
 
     /// Replaces the finalizers in the spec of a namespace.
@@ -218,7 +218,7 @@ impl Transaction<'_> {
 
     fn write<T>(&self, write: impl FnOnce(&mut dyn Cluster, &WriteOptions) -> T) -> T {
         self.request.shared.write(|cluster, now| {
-            write(cluster, &WriteOptions { now, dry_run: self.request.call.parameters.dry_run })
+            write(cluster, &WriteOptions { now, dry_run: self.options.dry_run })
         })
     }
 

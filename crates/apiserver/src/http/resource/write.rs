@@ -2,8 +2,9 @@
 
 use http::{Response, StatusCode};
 
+use super::Request;
+use super::options::Options;
 use super::transaction::{Changed, Transaction};
-use super::{Request, field_manager};
 use crate::http::call::Call;
 use crate::http::decode::{self, Decoded};
 use crate::http::negotiate::{self, Syntax};
@@ -29,9 +30,9 @@ struct ObjectBody {
 
 impl Request<'_> {
     pub(super) fn create(&self) -> Result<Response<Body>, Status> {
-        let body = self.object_body()?;
-        let manager = field_manager::of_write("CreateOptions", self.call)?;
-        let created = self.transaction(&manager).create(body.value)?;
+        let options = Options::of_write("CreateOptions", self.call)?;
+        let body = self.object_body(&options)?;
+        let created = self.transaction(&options).create(body.value)?;
         let mut warnings = body.warnings;
         warnings.extend(validation::warnings(self.kind, created.value(), None));
         warnings.extend(self.kind.kept_warning());
@@ -51,9 +52,9 @@ impl Request<'_> {
         &self,
         write: impl FnOnce(&Transaction<'_>, &Value) -> Result<Changed, Status>,
     ) -> Result<Response<Body>, Status> {
-        let manager = field_manager::of_write("UpdateOptions", self.call)?;
-        let ObjectBody { value, warnings } = self.object_body()?;
-        let changed = write(&self.transaction(&manager), &value)?;
+        let options = Options::of_write("UpdateOptions", self.call)?;
+        let ObjectBody { value, warnings } = self.object_body(&options)?;
+        let changed = write(&self.transaction(&options), &value)?;
         self.change_response(&changed, warnings)
     }
 
@@ -63,7 +64,7 @@ impl Request<'_> {
             return self.apply(name, endpoint);
         }
         let patch_type = PatchType::parse(&content_type)?;
-        let manager = field_manager::of_patch(self.call)?;
+        let options = Options::of_patch(self.call)?;
         let decoded = decode::decode(&self.call.body, Syntax::Json)
             .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
         let mut findings = decoded.duplicates;
@@ -71,10 +72,10 @@ impl Request<'_> {
             findings.extend(unknown_members(&decoded.value));
             findings.iter_mut().for_each(|finding| finding.insert_str(0, "json patch "));
         }
-        let validation = self.call.parameters.field_validation;
+        let validation = options.field_validation;
         let strict = (validation == FieldValidation::Strict).then(|| findings.clone());
         let patch = Patch { patch_type, body: decoded.value, endpoint, strict };
-        let changed = self.transaction(&manager).patch(name, &patch)?;
+        let changed = self.transaction(&options).patch(name, &patch)?;
         let warnings = match validation {
             FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
             FieldValidation::Warn => {
@@ -90,16 +91,16 @@ impl Request<'_> {
     /// Server-side apply (S14).
     fn apply(&self, name: &str, endpoint: Endpoint) -> Result<Response<Body>, Status> {
         self.form()?;
-        let manager = field_manager::of_apply(self.call)?;
+        let options = Options::of_apply(self.call)?;
         let (object, findings) = applied_object(&self.call.body)?;
-        let validation = self.call.parameters.field_validation;
+        let validation = options.field_validation;
         let apply = Apply {
             object,
             endpoint,
             force: self.call.parameters.force == Some(true),
             strict: (validation == FieldValidation::Strict).then(|| findings.clone()),
         };
-        let changed = self.transaction(&manager).apply(name, &apply)?;
+        let changed = self.transaction(&options).apply(name, &apply)?;
         let warnings = match validation {
             FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
             FieldValidation::Warn => findings,
@@ -130,7 +131,7 @@ impl Request<'_> {
 
     pub(super) fn bind(&self, name: &str) -> Result<Response<Body>, Status> {
         let binding = sub_body(self.call)?;
-        let dry_run = self.call.parameters.dry_run;
+        let dry_run = self.call.parameters.is_dry_run();
         self.shared.write(|cluster, now| {
             cluster.bind(self.namespace(), name, &binding, &WriteOptions { now, dry_run })
         })?;
@@ -139,18 +140,19 @@ impl Request<'_> {
 
     pub(super) fn evict(&self, name: &str) -> Result<Response<Body>, Status> {
         let eviction = sub_body(self.call)?;
-        let dry_run = self.call.parameters.dry_run || has_dry_run(&eviction["deleteOptions"])?;
+        let options = &eviction["deleteOptions"];
+        let dry_run = self.call.parameters.is_dry_run() || has_dry_run(options);
         self.shared.write(|cluster, now| {
             cluster.evict(self.namespace(), name, &eviction, &WriteOptions { now, dry_run })
         })?;
         Ok(success())
     }
 
-    pub(super) fn transaction<'a>(&'a self, manager: &'a str) -> Transaction<'a> {
-        Transaction { request: self, manager }
+    pub(super) fn transaction<'a>(&'a self, options: &'a Options) -> Transaction<'a> {
+        Transaction { request: self, options }
     }
 
-    fn object_body(&self) -> Result<ObjectBody, Status> {
+    fn object_body(&self, options: &Options) -> Result<ObjectBody, Status> {
         // Refuse a client that does not accept our response before anything is written.
         self.form()?;
         let kind = self.kind;
@@ -163,7 +165,7 @@ impl Request<'_> {
             findings.extend(schema::unknown_fields(kind, &decoded.value));
             findings
         };
-        let warnings = match self.call.parameters.field_validation {
+        let warnings = match options.field_validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Warn => findings(),
             FieldValidation::Strict => {
@@ -299,32 +301,31 @@ fn version_of(api_version: &str) -> &str {
     api_version.rsplit('/').next().unwrap_or(api_version)
 }
 
-/// The options of a deletion, from the body if there is one, else from the query.
+/// The options of a deletion, from the body if there is one, else from the query, and whether it is
+/// only checked.
 fn delete_options(call: &Call) -> Result<(DeleteOptions, bool), Status> {
     let parameters = &call.parameters;
-    if call.body.is_empty() {
-        let mut query = Map::new();
-        let mut set = |name: &str, value: Option<Value>| {
-            query.extend(value.map(|value| (name.to_owned(), value)));
-        };
-        set("gracePeriodSeconds", parameters.grace_period_seconds.map(Value::from));
-        set("propagationPolicy", parameters.propagation_policy.clone().map(Value::from));
-        set("orphanDependents", parameters.orphan_dependents.map(Value::from));
-        return Ok((DeleteOptions::parse(&Value::Object(query))?, parameters.dry_run));
-    }
-    let body = sub_body(call)?;
-    let dry_run = parameters.dry_run || has_dry_run(&body)?;
-    Ok((DeleteOptions::parse(&body)?, dry_run))
+    let body = match call.body.is_empty() {
+        true => {
+            let mut query = Map::new();
+            let mut set = |name: &str, value: Option<Value>| {
+                query.extend(value.map(|value| (name.to_owned(), value)));
+            };
+            set("gracePeriodSeconds", parameters.grace_period_seconds.map(Value::from));
+            set("propagationPolicy", parameters.propagation_policy.clone().map(Value::from));
+            set("orphanDependents", parameters.orphan_dependents.map(Value::from));
+            set("dryRun", parameters.is_dry_run().then(|| json!(parameters.dry_run)));
+            Value::Object(query)
+        }
+        false => sub_body(call)?,
+    };
+    let delete = DeleteOptions::parse(&body)?;
+    Ok((delete, parameters.is_dry_run() || has_dry_run(&body)))
 }
 
-fn has_dry_run(options: &Value) -> Result<bool, Status> {
-    let values = options["dryRun"].as_array().map_or(&[] as &[Value], Vec::as_slice);
-    match values.iter().find(|value| **value != "All") {
-        Some(other) => Err(Status::bad_request(format!(
-            "dryRun: Unsupported value: {other}: supported values: \"All\""
-        ))),
-        None => Ok(!values.is_empty()),
-    }
+/// True if options, which are valid, state `dryRun`.
+fn has_dry_run(options: &Value) -> bool {
+    options["dryRun"].as_array().is_some_and(|values| !values.is_empty())
 }
 
 /// Members of JSON patch operations that RFC 6902 does not define, in upstream's words.
