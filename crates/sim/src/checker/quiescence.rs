@@ -288,6 +288,12 @@ fn is_true_of(situation: &Situation, record: &Record, reason: &str) -> bool {
         (Phase::Baking, "AwaitingApproval") => !is_approved(),
         (Phase::Baking, _) => false,
         (Phase::Updating, "OutsideWindow") => awaits_window,
+        // One with `readyWithin` fails instead (G15, G47).
+        (Phase::Updating, "ProgressDeadlineExceeded") => {
+            let rule = situation.ds.policy.valid().and_then(|policy| policy.failure.as_ref());
+            let fails = rule.is_some_and(|rule| rule.ready_within_ms.is_some());
+            !fails && !awaits_window && has_blocker()
+        }
         (_, reason) => reason == "Updating" && !awaits_window,
     }
 }

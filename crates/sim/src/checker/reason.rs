@@ -125,7 +125,7 @@ impl<'a> Situation<'a> {
 
     /// Whether only the base's placement removes a pod of the target from a node that goes back:
     /// that may be done within the budget, as where it is replaced (G41).
-    fn is_target_on_its_way_back(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
+    pub(super) fn is_target_on_its_way_back(&self, on_node: &OnNode<'a>, pod: &Pod) -> bool {
         self.goes_back()
             && on_node.wanted == Wanted::Base
             && on_node.by_target.keeps()

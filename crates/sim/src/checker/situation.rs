@@ -458,11 +458,14 @@ impl<'a> Situation<'a> {
         pod.is_available(self.ds.min_ready_seconds, latest)
     }
 
-    /// The active pods of a node that keeps its pods.
+    /// The active pods of a node that keeps its pods, or going back keeps one of the target until
+    /// the budget allows its removal (G41).
     pub(super) fn active(&self, on_node: &OnNode<'a>) -> Active<'a> {
         let mut active = Active::default();
+        let stays =
+            |pod: &Pod| on_node.eligibility.keeps() || self.is_target_on_its_way_back(on_node, pod);
         let pods = on_node.pods.iter().filter(|our| !our.is_orphan && !our.is_going);
-        for our in pods.filter(|_| on_node.eligibility.keeps()) {
+        for our in pods.filter(|our| stays(our.pod)) {
             let is_new = self.wants(on_node, our.pod);
             let pods = if is_new { &mut active.new } else { &mut active.old };
             pods.push(our.pod);
