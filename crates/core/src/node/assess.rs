@@ -279,10 +279,7 @@ impl<'a> Assessor<'a> {
     /// rollout its state says so (G33).
     fn takes_no_part(&self, slot: &Slot) -> bool {
         let is_unreachable = slot.flags.contains(SlotFlags::UNREACHABLE);
-        // One whose pod goes by the placement of the base gets none either, and takes part (G41).
-        let gets_none = slot.eligibility == Eligibility::ContinueRunning
-            && !slot.flags.contains(SlotFlags::LOSES_POD);
-        if self.rules.guarded.is_some() || !is_unreachable && !gets_none {
+        if self.rules.guarded.is_some() || !is_unreachable && !slot.only_keeps() {
             return false;
         }
         let is_later = |pod: &PodView| pod.flags.contains(PodFlags::SINCE_UNREACHABLE);

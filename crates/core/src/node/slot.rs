@@ -69,6 +69,13 @@ impl Slot {
         self.eligibility == Eligibility::NoNode && self.pods.as_slice().is_empty()
     }
 
+    /// True if the node gets no new pod, but may keep the one that it has, because of a NoSchedule
+    /// taint or the node selector of the namespace (C57).
+    pub(crate) fn only_keeps(&self) -> bool {
+        self.eligibility == Eligibility::ContinueRunning
+            && !self.flags.contains(SlotFlags::LOSES_POD)
+    }
+
     /// Makes the next plan assess the slot again.
     pub(crate) fn mark(&mut self, id: NodeId, marked: &mut Vec<NodeId>) {
         if !self.flags.contains(SlotFlags::MARKED) {

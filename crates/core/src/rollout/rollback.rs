@@ -3,6 +3,7 @@
 
 use crate::api::{Revision, RevisionHash, RolloutPhase, RolloutRecord, UpdateStrategy};
 use crate::config::RollBackDuty;
+use crate::node::Slot;
 use crate::plan::{Notice, Write};
 use crate::revisions::RevisionSet;
 
@@ -34,6 +35,33 @@ pub(super) enum RollbackProgress {
     Done { kept: usize },
 }
 
+/// The nodes that have pods of the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct OnTarget {
+    /// True if one does not keep its pod going back.
+    leaves: bool,
+    /// The number of those that keep theirs.
+    kept: usize,
+}
+
+impl OnTarget {
+    /// Without waves, which count nodes, all of them are looked at while nodes go back.
+    pub(super) fn new(waves: Option<&Waves>, goes_back: bool, input: &RolloutInput<'_>) -> Self {
+        if let Some(waves) = waves {
+            return Self { leaves: waves.has_target(), kept: waves.kept() };
+        }
+        let leaves = input.labels.current_hashes().any(|hash| input.labels.is_live(hash));
+        if !leaves || !goes_back {
+            return Self { leaves, kept: 0 };
+        }
+        let has_target =
+            |slot: &&Slot| slot.pods.as_slice().iter().any(|pod| pod.is_to_go_back(input.labels));
+        let nodes = || input.slots.iter().filter(has_target);
+        let leaves = nodes().any(|slot| !slot.only_keeps());
+        Self { leaves, kept: nodes().filter(|slot| slot.only_keeps()).count() }
+    }
+}
+
 impl RollbackProgress {
     /// How far nodes have gone back from a failed revision, to the revision `base`. Nodes that the
     /// policy holds keep what they have. `has_nodes_left` is as [`has_nodes_left`] says. Beside the
@@ -43,14 +71,9 @@ impl RollbackProgress {
         input: &RolloutInput<'_>,
         stage: &Stage<'_>,
         revisions: &RevisionSet<'_>,
-        (base, waves): (Option<&RevisionHash>, Option<&Waves>),
+        (base, on_target): (Option<&RevisionHash>, OnTarget),
         has_nodes_left: bool,
     ) -> Self {
-        let is_live = |hash: &RevisionHash| input.labels.is_live(hash);
-        let has_target = || match waves {
-            Some(waves) => waves.has_target(),
-            None => revisions.current_hashes().iter().any(is_live),
-        };
         match (stage, base) {
             (Stage::Moving(_), _)
                 if has_nodes_left && input.is_beside() && input.has_bad_pods() =>
@@ -66,11 +89,11 @@ impl RollbackProgress {
                 }
             }
             (_, None) => Self::None,
-            (_, Some(_)) if has_target() => match input.daemon_set.strategy() {
+            (_, Some(_)) if on_target.leaves => match input.daemon_set.strategy() {
                 UpdateStrategy::OnDelete => Self::Barred(ON_DELETE),
                 UpdateStrategy::RollingUpdate { .. } | UpdateStrategy::Malformed => Self::UnderWay,
             },
-            (_, Some(_)) => Self::Done { kept: waves.map_or(0, Waves::kept) },
+            (_, Some(_)) => Self::Done { kept: on_target.kept },
         }
     }
 }

@@ -170,6 +170,7 @@ transcripts! {
     guarded_outage_surge: "guarded-outage-surge",
     guarded_orphans: "guarded-orphans",
     guarded_terminating_before: "guarded-terminating-before",
+    guarded_back_tainted: "guarded-back-tainted",
     guarded_back_placement: "guarded-back-placement",
     guarded_back_left: "guarded-back-left",
     guarded_replaced_machines: "guarded-replaced-machines",

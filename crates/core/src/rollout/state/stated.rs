@@ -15,7 +15,7 @@ use super::super::details::{OverridesProgress, StartingNodes, WaveProgress};
 use super::super::facts::Motion;
 use super::super::hindrance::{Hindrance, WaveBlocker, hindrance, wave_blocker};
 use super::super::input::RolloutInput;
-use super::super::rollback::{RollbackProgress, has_nodes_left};
+use super::super::rollback::{OnTarget, RollbackProgress, has_nodes_left};
 use super::super::stage::Stage;
 use super::super::wave::{LONG_START, Waves};
 use super::RolloutState;
@@ -30,8 +30,7 @@ pub(super) struct HeadlineKey {
     stuck_since: Option<Timestamp>,
     /// True if nodes lack a revision that is complete.
     has_nodes_left: bool,
-    /// True if a node has a pod of the target.
-    has_target: bool,
+    on_target: OnTarget,
     /// The first wave, which may be another one when a node joins.
     first: Option<Position>,
     /// The nodes that have failed since the rollout was complete, if these are too many.
@@ -108,7 +107,7 @@ impl RolloutState {
             hindrance: self.hindrance(input),
             stuck_since: self.progress.stuck_since(input.now.steady),
             has_nodes_left: has_nodes_left(self.moving(), self.waves.as_deref()),
-            has_target: self.waves.as_ref().is_some_and(|waves| waves.has_target()),
+            on_target: OnTarget::new(self.waves.as_deref(), self.goes_back(), input),
             first: self.waves.as_ref().map(|waves| waves.steps.first()),
             late: self.has_late_failures.then(|| {
                 // A container that crashes in a loop must not write the status again and again.
@@ -122,7 +121,7 @@ impl RolloutState {
         }
         let revisions = input.revisions();
         let stage = Stage::new(input, &revisions);
-        let of = (self.gate.base(), self.waves.as_deref());
+        let of = (self.gate.base(), key.on_target);
         let rollback = RollbackProgress::new(input, &stage, &revisions, of, key.has_nodes_left);
         let unrestored = self.unrestored(input, &revisions);
         let parts = ConditionInput {
@@ -239,10 +238,14 @@ impl RolloutState {
         }
     }
 
+    /// True if pods of the target are replaced with those of the base.
+    fn goes_back(&self) -> bool {
+        self.gate.direction() == Direction::Back && self.gate.replaces()
+    }
+
     /// The nodes that go back and have had no available pod for long (G41).
     fn back(&self, input: &RolloutInput<'_>, nodes: &NodeTable) -> StartingNodes {
-        let goes_back = self.gate.direction() == Direction::Back && self.gate.replaces();
-        let waves = self.waves.as_deref().filter(|_| goes_back);
+        let waves = self.waves.as_deref().filter(|_| self.goes_back());
         waves.map(|waves| starting(waves, false, input, nodes)).unwrap_or_default()
     }
 

@@ -17,7 +17,7 @@ use super::{Judgement, LONG_START};
 bitflags! {
     /// The pods of a node, as far as its state depends on them.
     #[derive(Clone, Copy)]
-    pub(super) struct Holds: u8 {
+    pub(super) struct Holds: u16 {
         /// It has a pod of the target, even one that ends.
         const TARGET = 1;
         /// It has another pod, which does not end.
@@ -37,6 +37,8 @@ bitflags! {
         /// As the watch shows it, it has an available pod that does not end: of that one only a
         /// request without an answer may say that it is being changed (G56).
         const SEEN_AVAILABLE = 1 << 7;
+        /// It gets no new pod, but may keep the one that it has (C57).
+        const KEPT = 1 << 8;
     }
 }
 
@@ -98,6 +100,7 @@ impl<'a> Observed<'a> {
         let is_seen = |pod: &PodView| pod.is_seen_available(min_ready_seconds, input.now);
         holds.set(Holds::SEEN_AVAILABLE, active().any(is_seen));
         holds.set(Holds::REMOVED, slot.flags.contains(SlotFlags::LOSES_POD));
+        holds.set(Holds::KEPT, slot.only_keeps());
         holds.set(Holds::ASSUMED, flagged(PodFlags::ASSUMED));
         let is_changing = flagged(PodFlags::CHANGING) && !flagged(PodFlags::ASSUMED);
         let is_former = |pod: &PodView| {
@@ -166,15 +169,13 @@ impl Observed<'_> {
 
     /// True if a taint keeps a pod of the base away, while that of the target may stay.
     pub(super) fn keeps_target_by_taint(&self) -> bool {
-        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
-        is_kept && self.has(Holds::TARGET) && !self.has(Holds::OLD) && !self.has(Holds::REMOVED)
+        self.has(Holds::KEPT) && self.has(Holds::TARGET) && !self.has(Holds::OLD)
     }
 
     /// True if the node would get no other pod for one that cannot be changed in place after all,
     /// because of a taint.
     pub(super) fn keeps_given_up(&self) -> bool {
-        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
-        is_kept && self.has(Holds::GIVEN_UP) && !self.has(Holds::REMOVED)
+        self.has(Holds::KEPT) && self.has(Holds::GIVEN_UP)
     }
 
     /// The state of a node on which the rollout has yet to begin, if somebody is asked whether its
@@ -216,7 +217,6 @@ impl Observed<'_> {
 
     /// True if a taint keeps a new pod away, while the old one may stay.
     pub(super) fn is_tainted(&self) -> bool {
-        let is_kept = matches!(self.eligibility, Eligibility::ContinueRunning);
-        self.wave == Wave::Open && is_kept && self.has(Holds::OLD) && !self.has(Holds::REMOVED)
+        self.wave == Wave::Open && self.has(Holds::KEPT) && self.has(Holds::OLD)
     }
 }
