@@ -32,7 +32,7 @@ use crate::node::{Assessor, Direction, PodView, RolloutRules, Slot};
 pub(super) use changes::{finish_changes, override_with_tag};
 pub(super) use copies::plan_copies;
 pub(super) use draft::{Draft, notice_of_end};
-pub(super) use images::pull_images;
+pub(super) use images::{delete_pullers, pull_images};
 pub(super) use manage::manage;
 pub(super) use ownership::plan_ownership;
 pub(super) use revisions::{PodRevision, plan_revisions, truncate_history};

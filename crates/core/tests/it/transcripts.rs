@@ -63,6 +63,7 @@ transcripts! {
     guarded_images_motion: "guarded-images-motion",
     guarded_images_others: "guarded-images-others",
     guarded_images_unknown: "guarded-images-unknown",
+    guarded_images_deleted: "guarded-images-deleted",
     guarded_in_place: "guarded-in-place",
     guarded_in_place_back_unlabelled: "guarded-in-place-back-unlabelled",
     guarded_in_place_unknown_revision_gone: "guarded-in-place-unknown-revision-gone",

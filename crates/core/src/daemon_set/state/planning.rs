@@ -31,6 +31,10 @@ impl DaemonSetState {
         let now = now.into();
         let mut draft = Draft::new(self.config.burst_replicas);
         if self.daemon_set.terminating {
+            if !self.still_waiting(now.steady, watermarks, &mut draft.plan) {
+                sync::delete_pullers(&self.rollout, &mut draft);
+                self.record_planned(&draft.plan, now.steady);
+            }
             return draft.plan;
         }
         self.report_problems(&mut draft.plan);

@@ -9,6 +9,14 @@ use crate::rollout::RolloutState;
 use super::SyncInput;
 use super::draft::Draft;
 
+/// Deletes all pullers of a DaemonSet that is being deleted: if its dependents are orphaned, nobody
+/// else does (C32, G55).
+pub(in crate::daemon_set) fn delete_pullers(rollout: &RolloutState, draft: &mut Draft) {
+    for puller in rollout.images.unneeded(true, |_| false) {
+        draft.patch(Write::DeletePuller(puller));
+    }
+}
+
 /// Deletes pullers that nothing waits for any more, and creates those that nodes need, as many as
 /// the policy lets pull at the same time. A node on which the plan begins pulls with its new pod.
 pub(in crate::daemon_set) fn pull_images(input: &SyncInput<'_>, draft: &mut Draft) {
