@@ -268,8 +268,8 @@ impl Status {
         })
     }
 
-    /// 422 for invalid options of a request, such as `CreateOptions`. Each cause is a field, `: ` and
-    /// a message that begins with a reason, as upstream's `field.Error`.
+    /// 422 for invalid options of a request, such as `CreateOptions`. Each cause is a field, `: `
+    /// and a message that begins with a reason, as upstream's `field.Error`.
     pub fn invalid_options(options: &str, causes: &[String]) -> Self {
         let causes = causes.iter().map(|cause| {
             let (field, message) = cause.split_once(": ").unwrap_or(("", cause));

@@ -140,9 +140,9 @@ async fn unsupported_options_of_a_write_are_refused() {
     let dry_run = r#"dryRun: Unsupported value: ["All","Some"]: supported values: "All""#;
     let refused = server.post(&format!("{MAPS}?{bad}"), map).await;
     let message = format!(
-        "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"\\x01\": invalid \
-         character U+0001 (at position 0), {dry_run}, fieldValidation: Unsupported value: \"Maybe\": \
-         supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"]"
+        "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Invalid value: \"\\x01\": \
+         invalid character U+0001 (at position 0), {dry_run}, fieldValidation: Unsupported value: \
+         \"Maybe\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"]"
     );
     assert_eq!((refused.code, &refused.json()["message"]), (422, &json!(message)));
     let causes = &refused.json()["details"]["causes"];
@@ -157,7 +157,8 @@ async fn unsupported_options_of_a_write_are_refused() {
     let by_body = server.request("DELETE", &format!("{MAPS}/m"), "", body).await;
     let message = format!(
         "DeleteOptions.meta.k8s.io \"\" is invalid: [propagationPolicy: Unsupported value: \
-         \"Never\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\", {dry_run}]"
+         \"Never\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\", \
+         {dry_run}]"
     );
     for refused in [by_query, by_body] {
         assert_eq!((refused.code, &refused.json()["message"]), (422, &json!(message)));

@@ -23,8 +23,8 @@ impl Options {
     /// Those of a create or update, of this kind of options.
     ///
     /// # Errors
-    /// 422 for values that are not supported, and for a name that is too long or has characters that
-    /// can't be printed.
+    /// 422 for values that are not supported, and for a name that is too long or has characters
+    /// that can't be printed.
     pub(super) fn of_write(options: &str, call: &Call) -> Result<Self, Status> {
         Self::new(options, call, None)
     }
