@@ -171,8 +171,11 @@ fn may_use_budget_going_back(situation: &Situation, on_node: &OnNode) -> bool {
     let is_up = on_node.node.is_some_and(|node| node.is_ready());
     let is_here =
         on_node.eligibility == Eligibility::ShouldRun || on_node.occupants().next().is_some();
+    // A pod of the target goes, or serves. One that a request without an answer may have begun to
+    // change to it stays, and does not (G56).
     let is_serving = |pod: &Pod| {
-        situation.is_updated(pod) || situation.is_surely_available(pod) && !pod.has_ended()
+        situation.is_updated(pod) && !pod.is_assumed_to_change()
+            || situation.is_surely_available(pod) && !pod.has_ended()
     };
     // With surge until the pod of the target is gone beside that of the base.
     let has_both = on_node.wanted == Wanted::Base
