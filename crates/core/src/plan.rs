@@ -475,7 +475,7 @@ impl Write {
     }
 
     /// The UID of the object that the write deletes, if it deletes one.
-    pub(crate) const fn deleted(&self) -> Option<&Uid> {
+    pub const fn deleted(&self) -> Option<&Uid> {
         let deletes = matches!(self, Self::DeletePod(_) | Self::DeleteRevision(_));
         match self.target() {
             WriteTarget::Pod(pod) if deletes => Some(&pod.uid),

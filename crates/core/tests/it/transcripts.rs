@@ -125,6 +125,7 @@ transcripts! {
     guarded_large_wave: "guarded-large-wave",
     guarded_late: "guarded-late",
     guarded_late_removed: "guarded-late-removed",
+    guarded_leaving_unavailable: "guarded-leaving-unavailable",
     guarded_leaving: "guarded-leaving",
     beside_removals: "beside-removals",
     beside_removals_open: "beside-removals-open",

@@ -456,7 +456,11 @@ impl DaemonSetState {
     fn record_end(&mut self, uid: &Uid, location: PodLocation) {
         let PodLocation::Node(id) = location else { return };
         if self.expectations.awaits_deletion(uid) {
-            self.rollout.waves.iter_mut().for_each(|waves| waves.record_loss(id));
+            // One that has ended, or may not run there, goes whatever the rollout does (C23, C24).
+            let has_ended = self.find(uid, location).is_some_and(|pod| pod.phase.is_terminal());
+            let may_run = self.slots[id.index()].eligibility.should_continue_running();
+            let waves = self.rollout.waves.as_mut().filter(|_| !has_ended && may_run);
+            waves.into_iter().for_each(|waves| waves.record_loss(id));
             return;
         }
         let is_new = self.find(uid, location).is_some_and(|pod| {

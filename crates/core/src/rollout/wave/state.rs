@@ -8,6 +8,8 @@ mod restarts;
 
 use std::time::Duration;
 
+use bitflags::bitflags;
+
 use crate::api::{Node, NodeReadiness, PodTrouble, Timestamp, UpdateMethod};
 use crate::config::Clocks;
 use crate::node::{Direction, NodeProgress, NodeState, Outage, PodView, SetAside, Slot, Wave};
@@ -75,16 +77,16 @@ enum Had {
     Several,
 }
 
-/// The loss of a node's available pod to this controller or an earlier one, which have deleted it
-/// or change it in place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Loss {
-    #[default]
-    None,
-    /// The deletion of a pod, or its change in place, was just seen.
-    Seen,
-    /// It has had no available pod since, or may have lost it before this controller looked.
-    Taken,
+bitflags! {
+    /// The loss of a node's pod to this controller or an earlier one, which have deleted it or
+    /// change it in place.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct Loss: u8 {
+        /// The watch has just shown the deletion of a pod, or its change in place.
+        const SEEN = 1;
+        /// The pod was available, and the node has had no such pod since.
+        const TAKEN = 1 << 1;
+    }
 }
 
 /// How a node was when the rollout began on it.
@@ -124,20 +126,21 @@ impl NodeHistory {
         let mut pods = slot.into_iter().flat_map(|slot| slot.pods.as_slice());
         let mut is_older =
             |at| pods.any(|pod| !pod.is_terminating() && pod.creation_timestamp < at);
-        let loss = match taken_since {
-            Some(at) if !is_older(at) => Loss::Taken,
-            Some(_) | None => Loss::None,
-        };
+        let mut loss = Loss::empty();
+        loss.set(Loss::TAKEN, taken_since.is_some_and(|at| !is_older(at)));
         let (before, was_available, had) = (Before::Unknown, true, Had::Several);
         Self { before, loss, was_available, had, ..Self::default() }
+    }
+
+    /// True if an available pod was taken away, and the node has had none since.
+    const fn is_taken(&self) -> bool {
+        self.loss.contains(Loss::TAKEN)
     }
 
     /// Records that the watch shows the deletion of a pod that this controller has deleted, or a
     /// pod that is being changed in place.
     pub(super) fn record_loss(&mut self) {
-        if self.loss == Loss::None {
-            self.loss = Loss::Seen;
-        }
+        self.loss |= Loss::SEEN;
     }
 
     /// The history under another target, for which nothing has begun. `has_target` is whether the
@@ -160,7 +163,7 @@ impl NodeHistory {
         };
         let is_begun =
             self.before == Before::Pod && self.begun == Some(WhenBegun::Well) && !self.was_passed;
-        let loss = if is_begun { Loss::Taken } else { self.loss };
+        let loss = if is_begun { self.loss | Loss::TAKEN } else { self.loss };
         let (without_pod_since, was_available) = (self.without_pod_since, self.was_available);
         let kept = Self { before, without_pod_since, loss, absence, ..Self::default() };
         Self { was_available, had, ..kept }
@@ -265,22 +268,19 @@ impl NodeHistory {
             let is_leaving = input.policy().is_some_and(|policy| policy.absent.matches(node));
             observed.absent = is_leaving.then_some(SetAside::Leaving);
         }
-        self.apply_absence(&observed, now, input);
+        // Of two old pods one goes whatever the rollout does.
+        let is_loss_seen = self.loss.contains(Loss::SEEN);
+        self.apply_absence(&observed, is_loss_seen && !observed.has(Holds::OLD), input);
         let known = match is_undone {
             true => known,
             false => self.apply_beginning(known, &observed, judgement, input),
         };
         self.restarts.record(observed.restarts);
         let is_available = observed.has(Holds::AVAILABLE);
-        self.loss = match self.loss {
-            // It may be shown after another template that it was not for.
-            Loss::Seen if self.without_pod_since.is_none() => Loss::Taken,
-            Loss::Seen => Loss::None,
-            loss => loss,
-        };
-        if is_available || !observed.eligibility.should_run() {
-            self.loss = Loss::None;
-        }
+        // It may be shown after another template that it was not for.
+        let is_taken = self.is_taken() || is_loss_seen && self.without_pod_since.is_none();
+        let needs_pod = !is_available && observed.eligibility.should_run();
+        self.loss = if is_taken && needs_pod { Loss::TAKEN } else { Loss::empty() };
         self.was_available |= is_available;
         let is_without = !observed.has(Holds::SEEN_AVAILABLE);
         self.without_pod_since = is_without.then(|| self.without_pod_since.unwrap_or(now));
@@ -354,7 +354,7 @@ impl NodeHistory {
             (Some(WhenBegun::Well | WhenBegun::Broken | WhenBegun::Late), _) => {
                 self.absence.map_or(self.starting_since, |absence| Some(absence.since))
             }
-            (None, None) if self.loss == Loss::Taken => self.without_pod_since,
+            (None, None) if self.is_taken() => self.without_pod_since,
             (None | Some(WhenBegun::Joined), _) => None,
         };
         let is_long = self.starting_since.map(|since| since + LONG_START);
@@ -364,13 +364,18 @@ impl NodeHistory {
 
     /// Records whether the node is absent, and whether the rollout had begun on it before. That is
     /// known by what was seen; of a node that was down when this controller looked for the first
-    /// time, by the times of the node and its pods. A deletion may be shown after the absence that
-    /// it came before: of an absent node the rollout deletes no pod.
-    fn apply_absence(&mut self, observed: &Observed<'_>, now: Timestamp, input: &RolloutInput<'_>) {
-        let is_taken = self.loss == Loss::Seen && self.without_pod_since.is_none();
+    /// time, by the times of the node and its pods. A deletion may be shown with the absence that
+    /// it came before, or after it: of an absent node the rollout deletes no pod.
+    fn apply_absence(
+        &mut self,
+        observed: &Observed<'_>,
+        is_pod_lost: bool,
+        input: &RolloutInput<'_>,
+    ) {
+        let now = input.now.steady;
         match (observed.absent, self.absence) {
             (Some(_), Some(absence)) => {
-                let has_begun = absence.has_begun || is_taken;
+                let has_begun = absence.has_begun || is_pod_lost;
                 self.absence = Some(Absence { has_begun, ..absence });
             }
             (None, None) => {}
@@ -379,8 +384,9 @@ impl NodeHistory {
                 let targets = observed.pods.iter().filter(is_target);
                 let was_there = |since| targets.clone().any(|pod| pod.creation_timestamp <= since);
                 let by_times = observed.node.not_ready_since().is_some_and(was_there);
-                let has_begun =
-                    self.begun.is_some() || is_taken || self.before == Before::Unknown && by_times;
+                let has_begun = self.begun.is_some()
+                    || is_pod_lost
+                    || self.before == Before::Unknown && by_times;
                 let since = match input.clocks {
                     Clocks::Observed => now,
                     Clocks::Stated => observed.node.not_ready_since().unwrap_or(now).min(now),
@@ -544,7 +550,7 @@ impl NodeHistory {
     fn taken(&self, judgement: &Judgement) -> Outage {
         let is_over = |since| judgement.is_over(since, judgement.limit);
         let is_recent = !self.without_pod_since.is_some_and(is_over);
-        match self.loss == Loss::Taken && self.before != Before::Nothing && is_recent {
+        match self.is_taken() && self.before != Before::Nothing && is_recent {
             true => Outage::Taken,
             false => Outage::None,
         }

@@ -367,10 +367,8 @@ impl World {
         let is_consistent = || self.state.is_consistent(self.time(), &self.nodes);
         assert!(!self.recounts || is_consistent(), "counts or sets differ from a recount");
         let mut deleted = BTreeSet::new();
-        for write in &plan.writes {
-            if let Write::DeletePod(pod) = write {
-                assert!(deleted.insert(pod.uid.clone()), "{pod} is deleted twice");
-            }
+        for uid in plan.writes.iter().filter_map(Write::deleted) {
+            assert!(deleted.insert(uid), "{uid} is deleted twice");
         }
     }
 
