@@ -287,6 +287,15 @@ impl<T> Versions<T> {
         })
     }
 
+    /// The states that objects had until they were changed or deleted after a version.
+    pub(super) fn replaced_after(&self, version: u64) -> impl Iterator<Item = &T> {
+        let changes = self.objects.values().flat_map(|states| states.windows(2));
+        changes.filter_map(move |change| match change {
+            [(_, former), (at, _)] if *at > version => former.as_deref(),
+            _ => None,
+        })
+    }
+
     /// The states of an object that exists or existed, with their versions.
     pub(super) fn of(&self, uid: &str) -> impl Iterator<Item = (u64, &T)> {
         let states = self.objects.get(uid).into_iter().flatten();

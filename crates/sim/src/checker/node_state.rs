@@ -308,11 +308,11 @@ impl Reading<'_, '_> {
             return true;
         }
         let Some(rule) = &self.policy.failure else { return false };
-        let min_ready_ms = self.situation.ds.min_ready_seconds * 1000;
-        // By an earlier policy it may have failed sooner, and remains so.
-        let is_late = self.past.ready_within_ms.is_some_and(|ready_within_ms| {
-            self.past.elapsed_ms + TOLERANCE_MS >= ready_within_ms + min_ready_ms
-        });
+        // By an earlier limit it may have failed sooner, and remains so.
+        let is_late = self
+            .past
+            .limit_ms
+            .is_some_and(|limit_ms| self.past.elapsed_ms + TOLERANCE_MS >= limit_ms);
         let may_have_been_well =
             self.past.may_have_been_well || self.situation.role == Role::Beside;
         let max_restarts = rule.max_restarts;

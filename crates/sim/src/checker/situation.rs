@@ -169,12 +169,12 @@ impl<'a> Situation<'a> {
         }
         if situation.revisions.current.is_empty() {
             // A creation that has found its name taken by the same template uses the hash of that
-            // revision for a while, also if it was deleted meanwhile (C43).
+            // revision for a while, also if it was changed or deleted meanwhile (C43).
             let since = history.version_before(Timestamp(view.planned_at.0 - NAME_TAKEN_MS));
             let ds = situation.ds;
-            let removed = history.revisions.removed_after(since);
-            let own = removed.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
-            situation.current_hashes.extend(own.filter_map(|own| own.metadata.hash()));
+            let former = history.revisions.replaced_after(since);
+            let own = former.filter(|it| ds.is_stored_by(it) && ds.owns(&it.metadata));
+            situation.current_hashes.extend(own.map(|own| own.metadata.pod_hash()));
         }
         situation.apply_outcomes(view, history);
         situation.determine_standings(&Memory::of(view), history);

@@ -42,8 +42,8 @@ pub(super) struct Past {
     /// Whether the replica may take it for the first: there was no other, or it has not seen that
     /// one, and the node is younger than the attempt by its record.
     pub may_have_joined: bool,
-    /// The shortest `readyWithin` by which it may have been judged.
-    pub ready_within_ms: Option<i64>,
+    /// The shortest time by which it may have been judged, with `minReadySeconds`.
+    pub limit_ms: Option<i64>,
     /// Since when the pod of another revision that is there has not been available; `None` if it
     /// is not known that there is one, and that it is not.
     pub outage_ms: Option<i64>,
@@ -394,7 +394,7 @@ impl Situation<'_> {
             elapsed_ms: self.now.0 - history.time_of(begun).0,
             least_elapsed_ms: self.now.0 - history.time_of(begun.max(lately)).0,
             may_have_been_well: past.may_have_been_well || took_over,
-            ready_within_ms: self.least_ready_within_ms(attempt, history),
+            limit_ms: self.least_limit_ms(attempt, history),
             was_surely_well: pods.last_old_was_well,
             has_surely_joined: self.role == Role::Controller
                 && !pods.had_old
@@ -405,15 +405,18 @@ impl Situation<'_> {
         }
     }
 
-    /// The shortest `readyWithin` that the policy has had since the attempt began.
-    fn least_ready_within_ms(&self, attempt: u64, history: &History) -> Option<i64> {
+    /// The shortest `readyWithin` and `minReadySeconds` that there were since the attempt began.
+    fn least_limit_ms(&self, attempt: u64, history: &History) -> Option<i64> {
         let (uid, all) = (&self.ds.metadata.uid, history.daemon_sets(self.role));
         let later = all.of(uid).filter(|(at, _)| *at > attempt).map(|(_, ds)| ds);
         let policies = all.at(uid, attempt).into_iter().chain(later);
         let is_promoted =
             matches!(self.stage, Stage::Moving(record) if record.is_promoted_in_full());
-        let policies = policies.filter_map(|ds| ds.counting(is_promoted).policy.valid());
-        policies.filter_map(|policy| policy.failure.as_ref()?.ready_within_ms).min()
+        let limits = policies.filter_map(|ds| {
+            let rule = ds.counting(is_promoted).policy.valid()?.failure.as_ref()?;
+            Some(rule.ready_within_ms? + ds.min_ready_seconds * 1000)
+        });
+        limits.min()
     }
 
     /// For how long a node has been down, or absent.
